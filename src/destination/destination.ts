@@ -118,11 +118,11 @@ export interface ValidatedJob {
 /** What became of a write job. */
 export type JobResult =
   | { readonly kind: 'committed'; readonly datasetId: string; readonly committed: CommitResult }
-  /** `table` is where the rows are now, with its schema; null where they are gone. */
+  /** `table` names the retired table with its schema; null when its rows are gone. */
   | { readonly kind: 'retired'; readonly datasetId: string; readonly table: string | null }
   /** Nothing was changed for this dataset. */
   | { readonly kind: 'failed'; readonly datasetId: string; readonly error: Error }
-  /** The destination is no longer what the job was planned from: plan again. */
+  /** The destination differs from the state that the job was planned from: plan again. */
   | { readonly kind: 'stale-plan'; readonly datasetId: string };
 
 /**
@@ -140,7 +140,7 @@ export interface StoredSubscription {
   readonly subscriptionId: string;
   readonly name: string | null;
   readonly logNumber: number;
-  /** The newest event that was read; null where the log is to be read from its start. */
+  /** The newest event that was read; null when the log must be read from its start. */
   readonly eventNumber: bigint | null;
   /** When that event was created; null: not known. Another event under its number is one of another log. */
   readonly eventCreatedAt: Date | null;

@@ -1,6 +1,6 @@
 /**
- * What an API key may do, tried with the cheapest call of each operation: for `doctor`. A list is asked for one item.
- * Nothing is stored and nothing is concluded for others: a refusal is thrown, and told by whoever asked.
+ * Tries the cheapest call of each operation with an API key, for `doctor`; lists are limited to one item. The client stores
+ * nothing and draws no conclusion from a refusal: the error is thrown to the caller.
  *
  * Every operation may throw `ServiceUnavailableError`, `RefusalError`, `ContractViolationError` and `InterruptedError`.
  */
@@ -33,28 +33,28 @@ import {
   decodeVersions,
 } from './wire/records.ts';
 
-/** Items asked for. */
+/** The number of items to ask for. */
 const ONE = 1;
-/** What a guessed path of the manifest is answered where it is wrong. */
+/** The answer to a manifest path that was guessed wrong. */
 const NOT_FOUND = 404;
 
 export interface AccessCheck {
   /** The scheme, host and port of the base URL. */
   readonly origin: string;
-  /** All of them, because a person wants to see them all. */
+  /** Returns all subscriptions, because `doctor` shows all of them. */
   subscriptions(signal: AbortSignal): Promise<readonly Subscription[]>;
-  /** The datasets that the oldest events name. */
+  /** Returns the datasets of the oldest events. */
   events(subscriptionId: string, signal: AbortSignal): Promise<readonly string[]>;
-  /** The newest version; null where the list is empty. */
+  /** Returns the newest version; null for an empty list. */
   newestVersion(datasetId: string, signal: AbortSignal): Promise<number | null>;
   schemas(datasetId: string, signal: AbortSignal): Promise<void>;
-  /** Null where the changes of the version are recorded, else why not. */
+  /** Returns null when the changes of the version are recorded, else the reason why not. */
   changes(datasetId: string, version: number, signal: AbortSignal): Promise<string | null>;
-  /** The names that the interface leaves open, from the service's description of itself where it has one. */
+  /** Returns the names that the interface leaves open, from the service's own description if there is one. */
   contract(signal: AbortSignal): Promise<Contract>;
-  /** The manifest at `path`, which holds `{subscriptionId}`: the datasets that its first page lists. */
+  /** Reads the manifest at `path`, which contains `{subscriptionId}`, and returns the datasets on its first page. */
   manifest(path: ContractName, subscriptionId: string, signal: AbortSignal): Promise<readonly string[]>;
-  /** The manifest at `path`, which holds `{datasetId}`: the dataset. */
+  /** Reads the manifest at `path`, which contains `{datasetId}`, and returns its dataset. */
   manifestEntry(path: ContractName, datasetId: string, signal: AbortSignal): Promise<readonly string[]>;
   close(): Promise<void>;
 }
@@ -106,7 +106,7 @@ export function createAccessCheck(options: FeedOptions): AccessCheck {
     async manifestEntry(path, datasetId, signal) {
       const operation = readManifestEntry(path.value, datasetId);
       const decode = (json: unknown) => decodeManifestEntry(json, datasetId, operation.title);
-      // Not a list, so there is nothing to limit.
+      // A single entry has no limit parameter.
       const call = { operation, decode, finalStatuses: finalAt(path), query: { limit: null } };
       await askOne(api, call, signal);
       return [datasetId];
@@ -115,7 +115,7 @@ export function createAccessCheck(options: FeedOptions): AccessCheck {
   };
 }
 
-/** @throws RefusalError also where the key lacks a scope, which a catch-up takes for changes that were not recorded. */
+/** @throws RefusalError also when the key lacks a scope. A catch-up treats this case as changes that were not recorded. */
 async function readChangesOnce(
   api: Api,
   datasetId: string,

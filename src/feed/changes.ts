@@ -1,9 +1,9 @@
 /**
- * The changes of a version, spooled to files page by page as they came; their rows are decoded by the destination.
- * The pages are not synced to the disk: after a crash they are fetched again.
+ * Spools the changes of a version to files, page by page as received; staging decodes the rows. Pages are not synced to the
+ * disk, because after a crash they are fetched again.
  *
- * A page is parsed here all the same, for the flags around its rows: bytes and depth were checked on the stream, a page
- * of 1,000 rows takes some milliseconds, and what is parsed of the rows (where integers would lose digits) is dropped.
+ * Each page is still parsed here, for the flags around its rows. The stream has already checked size and depth, and a page of
+ * 1,000 rows takes some milliseconds. The parsed rows are dropped, because parsing loses digits of integers.
  */
 
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ import { type ChangesPage, decodeChangesPage } from './wire/records.ts';
 import { shown } from './wire/sanitize.ts';
 
 const CHANGES_LIMIT = 1_000;
-/** A version that the list of versions names has no changes here: whatever shape the body has. */
+/** The version exists, so these statuses mean that its changes are missing, whatever the body contains. */
 export const NOT_THERE: readonly number[] = [404, 410];
 const NOT_RECORDED_CODE = 'changes_not_recorded';
 const LACKS_SCOPE_CODE = 'insufficient_scope';
@@ -29,11 +29,11 @@ type SpooledPage = ChangesPage & { readonly path: string; readonly bytes: number
 
 interface ChangesParts {
   readonly api: Api;
-  /** Bytes kept free on the disk. */
+  /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
 }
 
-/** GET /v1/datasets/{datasetId}/changes?version=, for a version that the list of versions names. */
+/** GET /v1/datasets/{datasetId}/changes?version=, for a version in the list of versions. */
 export async function readChanges(
   parts: ChangesParts,
   request: ChangesRequest,
@@ -69,7 +69,7 @@ async function readAllPages(
   const { datasetId, directory, onBytes, onStaging } = request;
   const operation = listChanges(datasetId);
   let position = 0;
-  // A list that is begun anew writes over the pages that are there.
+  // A list that is read again overwrites its earlier pages.
   const sizes: number[] = [];
   let stagedBytes = 0;
   return readPages<SpooledPage>({
@@ -107,13 +107,13 @@ async function readAllPages(
   });
 }
 
-/** Null: it says nothing of the changes themselves. */
+/** Returns null when the error says nothing about the changes themselves. */
 function whyNotUsable(error: unknown): string | null {
   if (errorCodeOf(error) === 'response_too_large') return 'a page of them is larger than http.maxJsonBytes';
   return error instanceof RefusalError ? whyNotRecorded(error) : null;
 }
 
-/** Pages of one version say the same of it. */
+/** Refuses pages that describe the version differently. */
 function refuseMixture(pages: readonly SpooledPage[], first: SpooledPage, title: string): void {
   for (const page of pages) {
     if (page.previousVersion !== first.previousVersion) {
@@ -125,12 +125,12 @@ function refuseMixture(pages: readonly SpooledPage[], first: SpooledPage, title:
   }
 }
 
-/** Whether the key may not read changes, though it may be good for all else. */
+/** True when the key may not read changes. It may still be valid for everything else. */
 export function lacksScope({ refusal }: RefusalError): boolean {
   return refusal.status !== 401 && refusal.code === LACKS_SCOPE_CODE;
 }
 
-/** Null where the refusal is one that a person has to act on. */
+/** Returns null for a refusal that an operator has to act on. */
 export function whyNotRecorded(error: RefusalError): string | null {
   const { refusal } = error;
   if (refusal.status === 401) return null;

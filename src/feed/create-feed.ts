@@ -1,4 +1,4 @@
-/** Puts the client of the service together. */
+/** Builds the client of the service from its parts. */
 
 import type { EventId } from '../model/event.ts';
 import { readChanges } from './changes.ts';
@@ -56,7 +56,7 @@ export function createFeed(options: FeedOptions): Feed {
   };
 }
 
-/** Files may come from the origin of the service: they must not take every connection to it for hours. */
+/** Files may come from the service's own origin. They must not occupy all connections to it for hours. */
 function filesAtOnce(connections: number): number {
   return Math.max(1, Math.min(FILES_AT_ONCE, connections - 1));
 }
@@ -100,7 +100,7 @@ export function createOperator(options: ConnectionOptions): Operator {
         signal,
       ),
     addWebhook: (webhook, signal) => addWebhook(api, webhook, signal),
-    // A ping more does no harm, so it is tried again like a read.
+    // An additional ping is harmless, so this command is retried like a read.
     testWebhook: (webhookId, signal) => api.command({ operation: testWebhook(webhookId) }, signal),
     close: () => dispatchers.close(),
   };
@@ -121,7 +121,7 @@ function addWebhook(api: Api, { url, header }: NewWebhook, signal: AbortSignal):
   );
 }
 
-/** `allowedOrigins` are trusted beside that of the base URL. */
+/** `allowedOrigins` are trusted in addition to the base URL's origin. */
 export function connect(options: ConnectionOptions, allowedOrigins: readonly string[]) {
   const { apiKey, clock, random, log } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };

@@ -1,6 +1,6 @@
 /**
- * Settles the names that the interface leaves open, each by itself: what the configuration says, else what the
- * service's description says, else what it said before, else a default.
+ * Settles each name that the interface leaves open: from the configuration, else the service's description, else an earlier
+ * description, else a default.
  */
 
 import type { Log } from '../lib/log.ts';
@@ -14,14 +14,14 @@ import { MAX_JSON_DEPTH } from './http/options.ts';
 const DEFAULT_MANIFEST_PATH = '/v1/subscriptions/{subscriptionId}/manifest';
 const DEFAULT_NEWER_THAN_PARAMETER = 'since';
 
-/** The description is only help: it is not waited for as long as an answer that is needed. */
+/** The description is optional, so it gets fewer attempts than a required answer. */
 const MAX_ATTEMPTS = 2;
 
 export interface Discovery {
   contract(): Contract;
-  /** Reads the description now. Calls made while one is under way share its answer. */
+  /** Reads the description now. Concurrent calls share one request. */
   discover(signal: AbortSignal): Promise<Contract>;
-  /** The service refused the parameter: versions are listed without it from now on. */
+  /** Versions are listed without the parameter from now on, because the service refused it. */
   leaveOutNewerThanParameter(): void;
 }
 
@@ -65,7 +65,7 @@ export function createDiscovery(parts: DiscoveryParts): Discovery {
   };
 }
 
-/** `configured` > `found` > `remembered` > default, for each name. Pure. */
+/** For each name: `configured` > `found` > `remembered` > default. Pure. */
 export function settleContract(
   configured: RememberedContract,
   found: RememberedContract,
@@ -83,12 +83,12 @@ export function settleContract(
   };
 }
 
-/** A name that the service has not confirmed in this process: a refusal may mean that it is wrong. */
+/** True for a name that the service has not confirmed in this process. A refusal may then mean that the name is wrong. */
 export function isGuess({ source }: ContractName): boolean {
   return source === 'default' || source === 'remembered';
 }
 
-/** Null where there is no readable description, whatever the reason. */
+/** Returns null when there is no readable description, for whatever reason. */
 async function readDescription(
   { api, log }: DiscoveryParts,
   signal: AbortSignal,
@@ -109,17 +109,17 @@ async function readDescription(
   }
 }
 
-/** References that lead to references. */
+/** The most references that are followed in a row. */
 const MAX_REFERENCES = 8;
-/** Parameters of every list that are no filter. */
+/** Parameters that page through a list and filter nothing. */
 const PAGING_PARAMETERS = ['limit', 'cursor'];
 const PATH_PARAMETER = /\{[^{}/]+\}/g;
-/** As in the configuration; what goes beyond it could not stand in a URL, or not in every one. */
+/** The same rule as in the configuration. Other characters are not safe in every URL. */
 const SAFE_PARAMETER = /^[\w.[\]$-]{1,64}$/;
-/** One slash in front, so that it stays on the service's origin; no query, no white space. */
+/** One leading slash keeps the path on the service's origin; queries and white space are excluded. */
 const SAFE_PATH = /^\/(?![/\\])[\w.~!$&'()*+,;=:@%/{}-]*$/;
 
-/** Null where the document is no description at all. */
+/** Returns null when the document is not a description. */
 export function recogniseContract(document: unknown): RememberedContract | null {
   const paths = fieldsOf(fieldsOf(document)?.get('paths'));
   if (paths === null) return null;
@@ -132,8 +132,8 @@ export function recogniseContract(document: unknown): RememberedContract | null 
 type Fields = ReadonlyMap<string, unknown>;
 
 /**
- * The GET operation whose path ends in `/manifest`, below a subscription before below a dataset. Its one parameter
- * may carry any name: what it stands for is told by its place.
+ * Finds the GET operation whose path ends in `/manifest`, preferring a path below a subscription to one below a dataset. Its
+ * single parameter may have any name, because its position tells its meaning.
  */
 function recogniseManifestPath(paths: Fields): string | null {
   const candidates = [...paths]
@@ -151,7 +151,7 @@ function templateBelow(parent: string, place: string, paths: readonly string[]):
   return path?.replace(PATH_PARAMETER, place) ?? null;
 }
 
-/** The query parameter of the versions list that is an integer from 0 and does not turn pages. */
+/** Finds the query parameter of the versions list that is an integer from 0 and does not page. */
 function recogniseNewerThan(paths: Fields, document: unknown): string | null {
   const item = [...paths].find(([path]) => /^\/v1\/datasets\/\{[^{}/]+\}\/versions$/.test(path))?.[1];
   const operation = fieldsOf(fieldsOf(item)?.get('get'));
@@ -168,12 +168,12 @@ function recogniseNewerThan(paths: Fields, document: unknown): string | null {
   return null;
 }
 
-/** OpenAPI 3.1 writes an integer that may be null as a list of types. */
+/** OpenAPI 3.1 writes a nullable integer as a list of types. */
 function isInteger(type: unknown): boolean {
   return type === 'integer' || listOf(type).includes('integer');
 }
 
-/** Follows `$ref` within the document; null where it leads nowhere. */
+/** Follows `$ref` within the document; returns null for a dangling reference. */
 function resolve(value: unknown, document: unknown): Fields | null {
   let fields = fieldsOf(value);
   for (let references = 0; references < MAX_REFERENCES; references += 1) {
@@ -185,7 +185,7 @@ function resolve(value: unknown, document: unknown): Fields | null {
   return null;
 }
 
-/** The value that a JSON pointer names. */
+/** Returns the value at a JSON pointer. */
 function valueAt(steps: readonly string[], document: unknown): unknown {
   return steps.reduce<unknown>(
     (value, step) => fieldsOf(value)?.get(step.replaceAll('~1', '/').replaceAll('~0', '~')),
@@ -193,7 +193,7 @@ function valueAt(steps: readonly string[], document: unknown): unknown {
   );
 }
 
-/** The fields of an object as a map, in which no name reaches a prototype; null for everything else. */
+/** Returns the fields of an object as a map, so that no name reaches a prototype; null for any other value. */
 function fieldsOf(value: unknown): Fields | null {
   const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
   return isObject ? new Map(Object.entries(value)) : null;

@@ -1,12 +1,12 @@
 /**
- * The port of the service: what the rest of the program may ask of it. Everything that knows paths, parameters,
- * field names and status codes is behind it.
+ * The port of the service: every call that the rest of the program may make. Only this folder knows paths, parameters, field
+ * names and status codes.
  *
- * Every operation may throw `ServiceUnavailableError` (retries are already spent), `RefusalError`,
- * `ContractViolationError` and `InterruptedError` (the signal was aborted). Others are named at the operation.
+ * Every operation may throw `ServiceUnavailableError` (after all retries), `RefusalError`, `ContractViolationError` and
+ * `InterruptedError` (the signal was aborted). Further errors are named at the operation.
  *
- * `readAt` is service time: the `Date` of the answer, or the local clock at its receipt where the answer has none. Of a
- * list it is that of the first page.
+ * `readAt` is service time: the `Date` of the answer, or the local clock at its receipt when the answer has no date. For a list
+ * it is the time of the first page.
  */
 
 import type { Contract } from '../model/contract.ts';
@@ -15,15 +15,15 @@ import type { Manifest, ManifestEntry } from '../model/manifest.ts';
 import type { Schema, Subscription, Version } from '../model/records.ts';
 
 export interface Feed {
-  /** The scheme, host and port of the base URL: the identity of the service, and the one place the key is sent to. */
+  /** The scheme, host and port of the base URL. They identify the service, and the key is sent to no other origin. */
   readonly origin: string;
 
-  /** Reads the service's description of itself and settles the names that the interface leaves open. Never fails for its absence. */
+  /** Settles the names that the interface leaves open from the service's own description. A missing description is no error. */
   discover(signal: AbortSignal): Promise<Contract>;
 
   /**
    * GET /v1/subscriptions, all pages.
-   * @throws ConfigurationError where there is no such list, and no call at the origin ever succeeded.
+   * @throws ConfigurationError when the list is missing and no call at the origin ever succeeded.
    */
   subscriptions(signal: AbortSignal): Promise<SubscriptionList>;
 
@@ -33,26 +33,29 @@ export interface Feed {
    */
   events(subscriptionId: string, after: EventId | null, signal: AbortSignal): Promise<EventPage>;
 
-  /** GET /v1/datasets/{datasetId}/versions: those newer than `newerThan`, newest first; whether or not the service honours the filter. */
+  /**
+   * GET /v1/datasets/{datasetId}/versions: the versions newer than `newerThan`, newest first, whether or not the service
+   * honours the filter.
+   */
   versions(datasetId: string, newerThan: number | null, signal: AbortSignal): Promise<VersionList>;
 
   /** GET /v1/datasets/{datasetId}/schemas, all pages, newest first. */
   schemas(datasetId: string, signal: AbortSignal): Promise<readonly Schema[]>;
 
   /**
-   * GET /v1/datasets/{datasetId}/changes?version=, all pages, spooled to files as they came. Only for a version that
-   * the list of versions names: then an answer that there is nothing means that its changes were not recorded.
+   * GET /v1/datasets/{datasetId}/changes?version=, all pages, spooled to files as received. Only for a version in the list of
+   * versions: a missing page then means that its changes were not recorded.
    * @throws StorageError when the disk is full or not writable.
    */
   changes(request: ChangesRequest, signal: AbortSignal): Promise<Changes>;
 
-  /** Whether the manifest lists the datasets of a subscription or describes one dataset; known after `discover`. */
+  /** Tells whether a manifest lists the datasets of a subscription or describes one dataset; known after `discover`. */
   manifestShape(): 'subscription' | 'dataset';
 
-  /** The manifest of a subscription, all pages. Only where the shape is `subscription`. */
+  /** Reads all pages of a subscription's manifest. Only for the shape `subscription`. */
   manifest(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
 
-  /** The manifest entry of one dataset. Only where the shape is `dataset`. */
+  /** Reads the manifest entry of one dataset. Only for the shape `dataset`. */
   manifestEntry(datasetId: string, signal: AbortSignal): Promise<DatasetManifest>;
 
   /**
@@ -98,13 +101,13 @@ export interface EventPage {
 export interface ChangesRequest {
   readonly datasetId: string;
   readonly version: number;
-  /** Where the pages are written: an existing folder of this version's own. They do not survive a loss of power. */
+  /** An existing folder for the pages of this version. The pages do not survive a loss of power. */
   readonly directory: string;
   /** Called with the number of bytes that arrived since the last call. */
   readonly onBytes: (bytes: number) => void;
   /**
-   * Called before each page is written, with the number of bytes that the pages in the folder have with it. What it throws
-   * ends the call.
+   * Called before each page is written, with the total size of the pages in the folder including this one. An error that the
+   * callback throws ends the call.
    */
   readonly onStaging?: (bytes: number) => Promise<void>;
 }
@@ -116,17 +119,17 @@ export type Changes =
       readonly recorded: true;
       readonly previousVersion: number | null;
       readonly schemaVersion: string | null;
-      /** Paths of the spooled pages in order; each holds one response body as the service sent it. */
+      /** The paths of the spooled pages in order; each contains one response body as sent. */
       readonly pages: readonly string[];
-      /** Of all pages. */
+      /** The size of all pages. */
       readonly bytes: number;
     };
 
 export interface DownloadRequest {
   readonly entry: ManifestEntry;
-  /** An existing folder. What is there of a file is used only where a digest or an entity tag says that it is the same. */
+  /** An existing folder. Existing parts of a file are reused only when a digest or an entity tag proves them equal. */
   readonly directory: string;
-  /** Reads the manifest again, for fresh URLs; null where it no longer lists the dataset. */
+  /** Reads the manifest again for fresh URLs; returns null when the dataset is no longer listed. */
   readonly refresh: () => Promise<ManifestEntry | null>;
   /** Called with the number of bytes that arrived since the last call. */
   readonly onBytes: (bytes: number) => void;
@@ -136,23 +139,26 @@ export type Download =
   | {
       readonly kind: 'complete';
       readonly files: readonly DownloadedFile[];
-      /** Whether the entry stated the digests of all files, or some were computed while the files arrived. */
+      /** `stated`: the entry stated the digests of all files. `computed`: some were computed while the files arrived. */
       readonly digestKind: 'stated' | 'computed';
-      /** Digests or entity tags say that all files are of one content; else it may have been replaced between two of them. */
+      /**
+       * True when digests or entity tags prove that all files belong to one content. Otherwise the content may have been
+       * replaced between two files.
+       */
       readonly isSurelyOneContent: boolean;
     }
   /**
-   * The manifest named other content meanwhile, or the content was replaced under its links; files that both share stay in
+   * The manifest names other content now, or the content behind the links was replaced. Files that both contents share stay in
    * the folder. Null: the dataset is gone.
    */
   | { readonly kind: 'superseded'; readonly entry: ManifestEntry | null };
 
 export interface DownloadedFile {
   readonly path: string;
-  /** What a person knows the file by: the last part of its URL's path, without query. */
+  /** The last part of the URL's path, without query, by which people recognise the file. */
   readonly name: string;
   readonly bytes: number;
   readonly sha256: string;
-  /** What the manifest says of it. */
+  /** The row count that the manifest states. */
   readonly rowCount: number | null;
 }

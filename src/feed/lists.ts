@@ -1,6 +1,6 @@
 /**
- * The lists of subscriptions and schemas, read whole. The list of subscriptions is what every command asks for first: where
- * it is not there, and was never known to be, the base URL is wrong.
+ * Reads the lists of subscriptions, versions and schemas completely. Every command reads the list of subscriptions first: when
+ * it is missing and was never seen before, the base URL is wrong.
  */
 
 import { present } from '../lib/assert.ts';
@@ -25,8 +25,8 @@ const CHECK_PATH =
 type ReadSubscriptions = (signal: AbortSignal) => Promise<SubscriptionList>;
 
 /**
- * GET /v1/subscriptions. `isKnownOrigin` is asked only where the service answers 404 before the list could be read.
- * @throws ConfigurationError where the list is not there, and the origin is not known.
+ * GET /v1/subscriptions. `isKnownOrigin` is called only when the service answers 404 before the list was ever read.
+ * @throws ConfigurationError when the list is missing and the origin is unknown.
  */
 export function createSubscriptions(
   api: Api,
@@ -49,7 +49,7 @@ export function createSubscriptions(
       if (!(error instanceof RefusalError) || error.refusal.status !== NOT_FOUND) throw error;
       if (!(await isKnownOrigin())) throw wrongAddress(baseUrl, error);
     }
-    // A service that was there before may be away, or refuse what the key asks for.
+    // A known service may be away for a while, or refuse what the key asks for.
     return read([], signal);
   };
 }
@@ -58,7 +58,7 @@ function wrongAddress(baseUrl: string, cause: RefusalError): ConfigurationError 
   const { status, message } = cause.refusal;
   return new ConfigurationError(
     `There is no list of subscriptions at ${shown(baseUrl)}: check service.baseUrl. The answer was ${status}: ${message}`,
-    { hint: 'Nothing was suspended for it: correct the address, and run it again.', cause },
+    { hint: 'Correct the address, and run it again. Nothing was suspended.', cause },
   );
 }
 
@@ -85,7 +85,7 @@ interface ListOptions {
   readonly ifMissing?: string;
 }
 
-/** A list that pages by cursor, all of it. */
+/** Reads all pages of a list that pages by cursor. */
 export async function readList<Item>(
   api: Api,
   operation: Operation,
@@ -112,10 +112,10 @@ export async function readList<Item>(
   return { items: pages.flatMap(({ items }) => items), readAt: readAtOf(pages) };
 }
 
-/** What a service answers to a parameter that it does not know. */
+/** The status of an answer to an unknown parameter. */
 const UNKNOWN_PARAMETER_STATUS = 400;
 
-/** GET /v1/datasets/{datasetId}/versions: newest first, as the service lists them. */
+/** GET /v1/datasets/{datasetId}/versions: newest first, in the service's order. */
 export async function readVersions(
   api: Api,
   discovery: Discovery,
@@ -145,7 +145,7 @@ async function readNewer(
 ): Promise<VersionList> {
   const operation = listVersions(datasetId);
   const parameter = discovery.contract().newerThanParameter;
-  // The interface gives the parameter a minimum of 0; below that it would filter nothing.
+  // The interface gives the parameter a minimum of 0, and a smaller value would filter nothing anyway.
   const filter =
     parameter === null || newerThan === null || newerThan < 0 ? {} : { [parameter.value]: newerThan };
   const isNewer = ({ version }: Version): boolean => newerThan === null || version > newerThan;
@@ -168,27 +168,27 @@ async function readNewer(
   return { versions, readAt: readAtOf(pages) };
 }
 
-/** Items of a page that we ask for; the largest number the interface allows. */
+/** The largest page that the interface allows. */
 export const LIST_LIMIT = 200;
 const MAX_PAGES = 10_000;
-/** How often a list is begun anew because a cursor of it was refused. */
+/** How often a list is read again from the start because a cursor was refused. */
 const MAX_RESTARTS = 2;
 
 interface PagedList<Page> {
-  /** What is being done, as the end of "Could not …". */
+  /** The action, as the end of "Could not …". */
   readonly title: string;
-  /** The first page where `cursor` is null. */
+  /** A null `cursor` reads the first page. */
   readonly read: (cursor: string | null) => Promise<Page>;
-  /** Whether the pages after this one are not needed. */
+  /** True when no further page is needed. */
   readonly isEnough?: (page: Page) => boolean;
 }
 
-/** Service time of a list that was read page by page: that of its first page. */
+/** The service time of a list is that of its first page. */
 export function readAtOf(pages: readonly { readonly readAt: Date }[]): Date {
   return present(pages[0], 'a list has a first page').readAt;
 }
 
-/** All pages in order. @throws ContractViolationError when the list makes no progress. */
+/** Returns all pages in order. @throws ContractViolationError when the list makes no progress. */
 export async function readPages<Page extends { readonly nextCursor: string | null }>(
   list: PagedList<Page>,
 ): Promise<readonly Page[]> {
@@ -204,7 +204,7 @@ export async function readPages<Page extends { readonly nextCursor: string | nul
 
 type AnyRefusal = RefusalError | CommandRefusedError;
 
-/** A refusal of a page that carried a cursor: the list may have moved under it. */
+/** A page with a cursor was refused: the list may have changed meanwhile. */
 class ListMoved extends Error {
   readonly refusal: AnyRefusal;
 

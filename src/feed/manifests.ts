@@ -1,6 +1,6 @@
 /**
- * Reads manifests at the path that discovery settled on. A 404 at a path that was only guessed may mean that the
- * guess is wrong: the service's description is read again before anybody is held for it.
+ * Reads manifests at the path that discovery settled on. A 404 at a guessed path may mean that the guess is wrong, so the
+ * service's description is read again before anything is suspended.
  */
 
 import type { ContractName } from '../model/contract.ts';
@@ -19,14 +19,14 @@ const NOT_FOUND = 404;
 
 interface Manifests {
   shape(): 'subscription' | 'dataset';
-  /** @throws ConfigurationError when nobody knows where the manifest is. */
+  /** @throws ConfigurationError when no source names the path of the manifest. */
   ofSubscription(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
-  /** @throws ConfigurationError when nobody knows where the manifest is. */
+  /** @throws ConfigurationError when no source names the path of the manifest. */
   ofDataset(datasetId: string, signal: AbortSignal): Promise<DatasetManifest>;
 }
 
 export function createManifests(api: Api, discovery: Discovery): Manifests {
-  /** Paths that have answered: at these a 404 is about the subscription or dataset. */
+  /** Paths that have answered before. A 404 there concerns the subscription or the dataset. */
   const proven = new Set<string>();
 
   async function readAt<T>(
@@ -89,7 +89,7 @@ async function readWhole(
   };
 }
 
-/** The manifest may move while its pages are read; it reflects what every page of it does. */
+/** The manifest may change while its pages are read, so its watermark is the lowest of all pages. */
 function reflectedByAll(pages: readonly ManifestPage[]): EventId | null {
   return pages
     .map(({ lastEventId }) => lastEventId)
@@ -118,7 +118,7 @@ function readEntry(
   );
 }
 
-/** The path to ask instead of `refused`. @throws what is to be told where nothing better is known. */
+/** Returns the path to try instead of the refused one. @throws the error to report when no better path is known. */
 function betterPath(refused: ContractName, settled: ContractName, error: RefusalError): string {
   if (settled.source === 'default') throw unknownPath(settled.value, error);
   if (isGuess(settled)) throw error;
@@ -132,14 +132,14 @@ function shapeOf(template: string): 'subscription' | 'dataset' {
 
 function unknownPath(path: string, cause: RefusalError): ConfigurationError {
   return new ConfigurationError(
-    `manifest path unknown, set service.contract.manifestPath: the service has none at ${path}, and does not describe where it is.`,
+    `manifest path unknown, set service.contract.manifestPath: the service has none at ${path}, and its description names none.`,
     { hint: 'Ask the service where a subscription or a dataset has its manifest.', cause },
   );
 }
 
 function otherShape(): ServiceUnavailableError {
   return new ServiceUnavailableError(
-    'The service describes its manifest in another shape than was assumed while its description could not be had.',
-    { hint: 'The next run begins with what is known now.' },
+    'The service describes its manifest in another shape than was assumed without its description.',
+    { hint: 'The next run uses the description.' },
   );
 }

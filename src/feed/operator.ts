@@ -1,9 +1,8 @@
 /**
- * The port of what a person asks of the service, beside following it: what is covered, which datasets are watched, and
- * where events are pushed to.
+ * The port of an operator's requests to the service: coverage, dataset watches and webhooks.
  *
- * Every operation may throw `CommandRefusedError`, which holds nothing, `ServiceUnavailableError` (retries are already
- * spent), `ContractViolationError` where something is answered, and `InterruptedError`.
+ * Every operation may throw `CommandRefusedError`, which suspends nothing, `ServiceUnavailableError` (after all retries),
+ * `ContractViolationError` when the answer has a body, and `InterruptedError`.
  */
 
 import type { Secret } from '../lib/secret.ts';
@@ -15,15 +14,18 @@ export interface Operator {
   /** GET /v1/dataset-watches, all pages. */
   watches(signal: AbortSignal): Promise<readonly Watch[]>;
 
-  /** POST /v1/datasets/{datasetId}/watch: each new version of the dataset is sent to webhooks. Again changes nothing. */
+  /**
+   * POST /v1/datasets/{datasetId}/watch: the service reports each new version of the dataset to webhooks. Repeating the call
+   * changes nothing.
+   */
   watch(datasetId: string, signal: AbortSignal): Promise<void>;
 
   /** DELETE /v1/datasets/{datasetId}/watch. */
   unwatch(datasetId: string, signal: AbortSignal): Promise<void>;
 
   /**
-   * POST /v1/webhooks. It is asked once only, unless the request surely never arrived: twice would make two webhooks.
-   * Where no usable answer came, the hint of the error says that it is not known whether there is one now.
+   * POST /v1/webhooks. Not repeated unless the request surely never arrived, because a repetition would create a second
+   * webhook. Without a usable answer, the hint of the error says that the webhook may exist.
    */
   addWebhook(webhook: NewWebhook, signal: AbortSignal): Promise<AddedWebhook>;
 
@@ -48,14 +50,14 @@ export interface Watch {
 
 export interface NewWebhook {
   readonly url: string;
-  /** A header that the receiver requires of every delivery; null: none. */
+  /** A header that the receiver requires of every delivery; null for none. */
   readonly header: { readonly name: string; readonly value: Secret } | null;
 }
 
 export interface AddedWebhook {
   readonly id: string;
-  /** As the service has it. */
+  /** The address as the service stored it. */
   readonly url: string;
-  /** Signs every delivery: `whsec_` and base64. The service shows it this once. */
+  /** Signs every delivery: `whsec_` and base64. The service shows it only in this answer. */
   readonly secret: Secret;
 }

@@ -1,4 +1,4 @@
-/** What we believe about ourselves. A broken belief is a bug and ends the process with its own exit code. */
+/** Assertions about the program itself. A failed assertion is a bug and ends the process with its own exit code. */
 
 import { inspect } from 'node:util';
 
@@ -6,12 +6,12 @@ export class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }
 
-/** @throws AssertionError when `condition` does not hold. `belief` says what should have been true. */
+/** @throws AssertionError when `condition` is false. `belief` says what should have been true. */
 export function assert(condition: boolean, belief: string): asserts condition {
   if (!condition) throw new AssertionError(`This should always hold, but does not: ${belief}`);
 }
 
-/** The value, where its absence would be a bug. @throws AssertionError when it is null or undefined. */
+/** Returns a value that can only be missing through a bug. @throws AssertionError when it is null or undefined. */
 export function present<T>(value: T | null | undefined, belief: string): T {
   assert(value !== null && value !== undefined, belief);
   return value;

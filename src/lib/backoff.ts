@@ -24,9 +24,9 @@ export function steadyDelayMs(backoff: Backoff, retry: number, random: Random): 
   return Math.round(longestDelayMs(backoff, retry) * (0.5 + random.next() / 2));
 }
 
-/** Randomness, passed in wherever it is needed, so that tests own it. */
+/** A source of random numbers, passed in so that tests control it. */
 export interface Random {
-  /** A number from 0 up to but not including 1. */
+  /** Returns a number from 0 up to but not including 1. */
   next(): number;
 }
 

@@ -1,17 +1,17 @@
-/** Time as the program sees it, passed in wherever it is needed, so that tests own it. */
+/** The clocks of the program, passed in so that tests control them. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 
 export interface Clock {
-  /** The wall clock. For what is written down and shown; never for waiting, because it can jump. */
+  /** The wall clock, for recorded and displayed times. Never for waiting, because it can jump. */
   now(): Date;
-  /** Milliseconds on a clock that only goes forward. For deadlines and durations. */
+  /** Milliseconds on a clock that only goes forward, for deadlines and durations. */
   monotonicMs(): number;
   /** Resolves after `durationMs`; rejects with the signal's reason as soon as it is aborted. */
   sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** A longer timer of Node's fires at once. */
+/** Node fires a longer timer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {

@@ -1,6 +1,6 @@
 /**
- * The changes this program makes to files. Nothing else in the program writes, renames or removes one (the databases
- * write their own). Each takes the name of the durable effect it is part of. Modes are for the owner alone.
+ * All changes that this program makes to files, except for those of the databases. Each function takes the name of its durable
+ * effect. Only the owner may access the files.
  */
 
 import { closeSync, openSync, readSync } from 'node:fs';
@@ -23,18 +23,18 @@ import { getSystemErrorMessage } from 'node:util';
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
 
-/** The numbers by which the system knows a user and a group. */
+/** The system's numbers of a user and a group. */
 export interface FileOwner {
   readonly uid: number;
   readonly gid: number;
 }
 
-/** Makes the folder and those above it, where they are missing. */
+/** Creates the folder and its missing parents. */
 export function makeDirectory(name: string, path: string): Promise<void> {
   return durable(name, () => makeDirectories(path));
 }
 
-/** Writes a whole file so that it is either as before or complete, also after power loss. */
+/** Replaces a whole file atomically, also in a loss of power. */
 export function replaceFile(name: string, path: string, content: string | Uint8Array): Promise<void> {
   return durable(name, async () => {
     const temporaryPath = `${path}.tmp`;
@@ -42,46 +42,46 @@ export function replaceFile(name: string, path: string, content: string | Uint8A
       await writeDurably(temporaryPath, 'w', content);
       await renameDurably(temporaryPath, path);
     } catch (error) {
-      // It may hold secrets. What is told is what went wrong first.
+      // The temporary file may hold secrets. The first error is reported, not a failure to remove the file.
       await rm(temporaryPath, { force: true }).catch(() => {});
       throw error;
     }
   });
 }
 
-/** Writes a file that may be lost, or be cut short, when the process or the power ends: it is written again then. */
+/** Writes a file that may be lost or cut when the process or the power fails, because it can be written again. */
 export function writeScratch(name: string, path: string, content: Uint8Array): Promise<void> {
   return durable(name, () => writeFile(path, content, { mode: FILE_MODE }));
 }
 
-/** Writes a file that must not be there yet. @throws the system's EEXIST where it is. */
+/** Writes a new file. @throws the system's EEXIST when the file exists. */
 export function createFile(name: string, path: string, content: string): Promise<void> {
   return durable(name, () => writeDurably(path, 'wx', content));
 }
 
-/** Renames within one file system; the new name survives power loss once this resolves. */
+/** Renames within one file system. The new name survives a loss of power once this resolves. */
 export function renameFile(name: string, from: string, to: string): Promise<void> {
   return durable(name, () => renameDurably(from, to));
 }
 
-/** Removes a file or a folder with all that is in it; its absence is no error. */
+/** Removes a file, or a folder with its contents. A missing one is no error. */
 export function remove(name: string, path: string): Promise<void> {
   return durable(name, () => rm(path, { recursive: true, force: true }));
 }
 
-/** Opens a file for writing at its end (`append`) or anew (`truncate`). The caller syncs and closes it. */
+/** Opens a file for writing at its end (`append`) or empties it first (`truncate`). The caller syncs and closes it. */
 export function openForWriting(name: string, path: string, mode: 'append' | 'truncate'): Promise<FileHandle> {
   return durable(name, () => open(path, mode === 'append' ? 'a' : 'w', FILE_MODE));
 }
 
-/** Waits until the disk has what was written: `data` leaves out what is only said of the file, such as when it was written. */
+/** Waits until the disk has stored the file; `data` leaves out metadata such as the time of writing. */
 export function syncFile(name: string, file: FileHandle, what: 'all' | 'data'): Promise<void> {
   return durable(name, () => (what === 'all' ? file.sync() : file.datasync()));
 }
 
 /**
- * Makes `to` a file of its own that shares the content of `from` until one of them is written, which takes no time and no
- * space. False where the file system cannot, or not between the two: then there is no `to`.
+ * Makes `to` an independent file that shares the blocks of `from` until one of them is written, which takes no time and no
+ * space. Returns false, without creating `to`, when the file systems do not support this.
  */
 export function cloneFile(name: string, from: string, to: string): Promise<boolean> {
   return durable(name, async () => {
@@ -89,13 +89,13 @@ export function cloneFile(name: string, from: string, to: string): Promise<boole
       await copyFile(from, to, flags.COPYFILE_EXCL | flags.COPYFILE_FICLONE_FORCE);
       return true;
     } catch {
-      // Whatever else is the matter is met, and told, by whoever copies the content instead.
+      // The caller then copies the content, and meets any other failure there.
       return false;
     }
   });
 }
 
-/** Gives a file that was written its mode; its content survives power loss once this resolves. */
+/** Sets the mode of a written file. Its content survives a loss of power once this resolves. */
 export function settleFile(name: string, path: string, mode = FILE_MODE): Promise<void> {
   return durable(name, async () => {
     const file = await open(path, 'r+');
@@ -108,7 +108,7 @@ export function settleFile(name: string, path: string, mode = FILE_MODE): Promis
   });
 }
 
-/** Gives a file to a user and a group, where it is not theirs. @throws the system's EPERM where this process may not. */
+/** Changes the owner of a file if it differs. @throws the system's EPERM when this process may not. */
 export function giveFile(name: string, path: string, owner: FileOwner): Promise<void> {
   return durable(name, async () => {
     const found = await stat(path);
@@ -116,7 +116,7 @@ export function giveFile(name: string, path: string, owner: FileOwner): Promise<
   });
 }
 
-/** Whether there is a file or a folder at `path`. @throws the system's error where that cannot be known. */
+/** Tells whether a file or folder exists at `path`. @throws the system's error when that cannot be known. */
 export async function isThere(path: string): Promise<boolean> {
   try {
     await stat(path);
@@ -127,16 +127,13 @@ export async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Bytes that this process may still write on the file system of `path`. */
+/** Returns the bytes that this process may still write on the file system of `path`. */
 export async function freeBytes(path: string): Promise<number> {
   const { bavail, bsize } = await statfs(path);
   return bavail * bsize;
 }
 
-/**
- * Not by the system library's own recursion, which never ends where a folder exists and refuses new ones with ENOENT,
- * as /proc does.
- */
+/** Node's own recursion never ends when a folder exists but refuses new entries with ENOENT, as /proc does. */
 async function makeDirectories(path: string): Promise<void> {
   try {
     await makeOneDirectory(path);
@@ -147,7 +144,7 @@ async function makeDirectories(path: string): Promise<void> {
   }
 }
 
-/** One that is there already was made by somebody else, maybe just now. */
+/** Another process may just have made the folder. */
 async function makeOneDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: DIRECTORY_MODE });
@@ -186,7 +183,7 @@ export function observeDurableEffects(observer: DurableObserver): void {
   observe = observer;
 }
 
-/** Runs `effect`. `name` is constant text of the form `folder.effect`; one name may be used for one effect only. */
+/** Runs `effect`. `name` is constant text of the form `folder.effect`, and each effect has its own. */
 export function durable<T>(name: string, effect: () => T): T {
   observe(name, 'before');
   const result = effect();
@@ -200,7 +197,7 @@ export function durable<T>(name: string, effect: () => T): T {
   }) as T;
 }
 
-/** Where the system's own words are of no help to whoever gave a path. */
+/** Codes for which the system's own words do not help an operator who gave a path. */
 const PLAIN_WORDS: Readonly<Record<string, string>> = {
   EISDIR: 'it is a folder',
   ENOTDIR: 'its path leads through a file',
@@ -215,7 +212,7 @@ export function systemCode(error: unknown): string | null {
   return typeof code === 'string' && /^[A-Z]/.test(code) ? code : null;
 }
 
-/** `no such file or directory (ENOENT)`: why the system refused, without the path. */
+/** Returns why the system refused, without the path: `no such file or directory (ENOENT)`. */
 export function systemReason(error: unknown): string {
   const code = systemCode(error);
   if (!(error instanceof Error) || code === null) return String(error);
@@ -225,11 +222,11 @@ export function systemReason(error: unknown): string {
   return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : code;
 }
 
-/** Far above every file that is read so. */
+/** Far above every file that is read this way. */
 export const MAX_TEXT_BYTES = 8_000_000;
 const CHUNK_BYTES = 65_536;
 
-/** The text as UTF-8. @throws the system's errors, and EFBIG where it is larger than `MAX_TEXT_BYTES`. */
+/** Reads UTF-8 text. @throws the system's errors, and EFBIG when the file exceeds `MAX_TEXT_BYTES`. */
 export function readText(path: string): string {
   const file = openSync(path, 'r');
   try {

@@ -24,7 +24,7 @@ export async function spaceShortage(
 const CHECK_SPACE_EVERY_MS = 250;
 
 export interface FreeSpaceGuard {
-  /** The reserve is kept free on the disk of each folder. A disk that cannot be asked is not watched. */
+  /** The reserve is kept free on the disk of each folder. A disk that cannot be measured is not watched. */
   readonly folders: readonly string[];
   readonly reserveBytes: number;
   readonly clock: Clock;
@@ -37,7 +37,7 @@ export class DiskFilledError extends Error {
 
 /**
  * Runs `work`, whose signal is aborted once less than the reserve is free on a disk. DuckDB needs this: one text in a file
- * may become that of a million rows, so nobody knows beforehand how much DuckDB writes. Work that ends before the first
+ * may become that of a million rows, so the size of DuckDB's writes is unknown beforehand. Work that ends before the first
  * check is not delayed.
  * @throws DiskFilledError in place of the error that `work` throws after the abort; the error of `work`.
  */

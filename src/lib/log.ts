@@ -1,4 +1,7 @@
-/** The log: JSON lines for machines, short lines and sentences on a terminal. Messages go to standard error; results to standard output. */
+/**
+ * The log: JSON lines for machines, short lines and sentences on a terminal. Messages go to standard error; results to standard
+ * output.
+ */
 
 import { pino } from 'pino';
 import pretty from 'pino-pretty';
@@ -9,7 +12,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export type LogFormat = 'text' | 'json';
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Fields first, then one sentence. Fields carry identifiers and numbers, never bodies and never secrets. */
+/** Takes the fields, then one sentence. Fields carry identifiers and numbers, never bodies or secrets. */
 export interface Log {
   trace(fields: LogFields, message: string): void;
   debug(fields: LogFields, message: string): void;
@@ -48,7 +51,7 @@ export function createLog(options: LogOptions): Log {
   return pino(settings, text);
 }
 
-/** The same log, in which nothing is louder than `debug`: for a part whose trouble is told by who uses it. */
+/** Returns a log that lowers every message to `debug`, for a part whose caller reports its failures. */
 export function turnedDown(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
   return {
@@ -68,21 +71,21 @@ export const silentLog: Log = {
   error() {},
 };
 
-/** Those that hold sentences, in the order in which they are read, and what stands before them. */
+/** The fields that contain sentences, in reading order, with their prefixes. */
 const SENTENCES: Readonly<Record<string, string>> = { why: '', hint: '→ ', stack: '' };
-/** What such a field holds says what it is: `dataset parcels`. */
+/** Fields whose values need no name: `dataset parcels`. */
 const NAMELESS = new Set(['of']);
 const INDENT = '\n    ';
 
 interface LoggedLine {
   readonly message: string;
-  /** What is short, in the line of the message; empty where there is nothing. */
+  /** The short fields, in the line of the message; may be empty. */
   readonly behind: string;
-  /** Further lines, each with the line break before it; empty where there are none. */
+  /** Further lines, each beginning with a line break; may be empty. */
   readonly below: string;
 }
 
-/** `fields`: as they are in the line for programs. */
+/** `fields` are the fields of the line for programs. */
 function formatLine(message: string, fields: Readonly<Record<string, unknown>>): LoggedLine {
   const short = Object.entries(fields).filter(([name, value]) => !isLong(name, value) && value !== null);
   const sentences = Object.entries(SENTENCES).flatMap(([name, before]) =>
@@ -107,7 +110,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The unit stands at the end of the name, and goes with it into the value. */
+/** The unit at the end of the name moves into the value. */
 function formatField(name: string, value: unknown): string {
   if (NAMELESS.has(name)) return formatValue(value);
   if (typeof value === 'number' && name.endsWith('Ms')) {
@@ -123,7 +126,7 @@ function formatValue(value: unknown): string {
   return Array.isArray(value) ? value.map(formatValue).join(' ') : String(value);
 }
 
-/** `dataDirectory` is `data directory`. */
+/** Returns `data directory` for `dataDirectory`. */
 function spaced(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

@@ -1,4 +1,4 @@
-/** Other programs, run to their end: the one place where this process starts another. */
+/** The one place that starts other programs and waits for their end. */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,16 +8,16 @@ import type { Clock } from './clock.ts';
 import { systemReason } from './files.ts';
 
 export interface ProgramRun {
-  /** Found by the PATH of `environment`. */
+  /** Looked up in the PATH of `environment`. */
   readonly file: string;
   readonly args: readonly string[];
-  /** All of its environment. Ours holds the API key, so it is never handed on whole. */
+  /** The complete environment. The process's own is never passed on, because it contains the API key. */
   readonly environment: Readonly<Record<string, string>>;
-  /** After this the program is killed. */
+  /** The program is killed after this time. */
   readonly timeoutMs: number;
 }
 
-/** Resolves when the program ended with 0. Rejects where it cannot be started, ends otherwise or takes too long. */
+/** Resolves when the program exits with 0. Rejects when it cannot be started, ends otherwise or takes too long. */
 export type RunProgram = (run: ProgramRun) => Promise<void>;
 
 const runFile = promisify(execFile);
@@ -27,15 +27,15 @@ export const runProgram: RunProgram = async ({ file, args, environment, timeoutM
 };
 
 interface FedRun extends ProgramRun {
-  /** What it gets on its standard input. It need not read it. */
+  /** The program's standard input, which it need not read. */
   readonly input: string;
   readonly clock: Clock;
-  /** Ends it when aborted. */
+  /** Ends the program when aborted. */
   readonly signal: AbortSignal;
 }
 
 export type FedEnd =
-  /** It ended with 0. */
+  /** The program exited with 0. */
   | { readonly kind: 'done' }
   /** `how`: `ended with 3`, `was ended by SIGSEGV`. */
   | { readonly kind: 'failed'; readonly how: string; readonly output: string }
@@ -43,19 +43,19 @@ export type FedEnd =
   | { readonly kind: 'interrupted' }
   | { readonly kind: 'not-started'; readonly reason: string };
 
-/** Never rejects. `output`: the end of what it wrote, to either stream. */
+/** Never rejects. `output` is the end of the program's standard output and standard error. */
 export type FeedProgram = (run: FedRun) => Promise<FedEnd>;
 
-/** What is kept of what it writes. */
+/** The most bytes that are kept of the output. */
 const MAX_OUTPUT_BYTES = 2_000;
-/** So long a program that is asked to end may take. */
+/** How long a program may take to end after SIGTERM. */
 const END_MS = 5_000;
-/** So long the last of its output may take after its end: what it has left running may keep the pipes for ever. */
+/** How long the output may continue after the program's end: processes that it started may keep the pipes open for ever. */
 const LAST_OUTPUT_MS = 1_000;
 
 type Ended = { readonly code: number | null; readonly signal: string | null } | { readonly error: Error };
 
-/** The program runs in a process group of its own, with which it is ended where it takes too long. */
+/** Runs the program in its own process group, which is ended as a whole when it takes too long. */
 export const feedProgram: FeedProgram = async (run) => {
   try {
     return await fedToItsEnd(run);
@@ -64,7 +64,7 @@ export const feedProgram: FeedProgram = async (run) => {
   }
 };
 
-/** @throws the system's error where the program cannot be started; for some reasons only. */
+/** @throws the system's error when the program cannot be started, though only for some reasons. */
 async function fedToItsEnd(run: FedRun): Promise<FedEnd> {
   const { file, args, environment, input, timeoutMs, clock, signal } = run;
   const child = spawn(file, args, { env: environment, detached: true });
@@ -95,7 +95,7 @@ function reported(ended: Ended, output: string): FedEnd {
   return { kind: 'failed', how, output };
 }
 
-/** What `work` gives; `late` where it takes longer, `aborted` as soon as the signal is. */
+/** Returns the result of `work`, `late` when it takes longer, or `aborted` as soon as the signal is. */
 async function within<T>(
   limitMs: number,
   work: Promise<T>,
@@ -115,7 +115,7 @@ async function within<T>(
   }
 }
 
-/** It may have ended by itself meanwhile. */
+/** The group may meanwhile have ended by itself. */
 function signalGroup({ pid }: ChildProcess, name: 'SIGTERM' | 'SIGKILL'): void {
   if (pid === undefined) return;
   try {

@@ -1,4 +1,4 @@
-/** A value that must not be shown. Every way of printing it gives a mask; only `reveal` gives the text. */
+/** A value that must not be shown. Every way of printing it yields a mask; only `reveal` returns the text. */
 
 import { inspect } from 'node:util';
 
@@ -11,7 +11,7 @@ export class Secret {
     this.#text = text;
   }
 
-  /** The text itself. Call it only where the secret is used, and keep the result out of every variable that lives on. */
+  /** Returns the text. Call it only where the secret is used, and do not keep the result. */
   reveal(): string {
     return this.#text;
   }
@@ -29,22 +29,22 @@ export class Secret {
   }
 }
 
-/** What is shorter occurs by chance; to strike it out would make a text unreadable and hide nothing. */
+/** A shorter text occurs by chance: masking it would make messages unreadable and hide nothing. */
 export const LEAST_SECRET_CHARACTERS = 6;
 const LEAST_BASE64_CHARACTERS = 8;
 
-/** Whether any of the secrets is in the text, in any form. */
+/** Tells whether the text contains any of the secrets, in any form. */
 export function containsSecret(text: string, secrets: readonly string[]): boolean {
   return allForms(secrets).some((form) => text.includes(form));
 }
 
-/** The text with a mask in the place of every secret. */
+/** Returns the text with every secret masked. */
 export function struckOut(text: string, secrets: readonly string[]): string {
   const mask = String(new Secret(''));
   return allForms(secrets).reduce((rest, form) => rest.replaceAll(form, mask), text);
 }
 
-/** The longest first, so that one that holds another is struck out whole. */
+/** The longest form comes first, so that a form which contains another is masked completely. */
 function allForms(secrets: readonly string[]): readonly string[] {
   const forms = secrets.filter(({ length }) => length >= LEAST_SECRET_CHARACTERS).flatMap(formsOf);
   return [...new Set(forms)].sort((left, right) => right.length - left.length);
@@ -70,12 +70,14 @@ function formsOf(secret: string): readonly string[] {
   ];
 }
 
-/** As encoders write it who think of HTML. */
+/** The escape that HTML-aware JSON encoders write. */
 function unicodeEscape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** As it stands in the base64 of a longer text, behind so many bytes; without the digits that its neighbours have a part in. */
+/**
+ * Returns the secret's base64 inside a longer text, after `bytesBefore` bytes, without the digits shared with its neighbours.
+ */
 function inBase64(secret: string, bytesBefore: number): readonly string[] {
   const bytes = Buffer.concat([Buffer.alloc(bytesBefore), Buffer.from(secret)]);
   const whole = bytes.subarray(0, bytes.length - (bytes.length % 3)).toString('base64');
@@ -84,7 +86,7 @@ function inBase64(secret: string, bytesBefore: number): readonly string[] {
   return [own, own.replaceAll('+', '-').replaceAll('/', '_')];
 }
 
-/** Of one file. All are tried with every delivery, so there are few. */
+/** The most secrets in one file. Every delivery is checked against all of them. */
 export const MAX_WEBHOOK_SECRETS = 16;
 export const MAX_WEBHOOK_SECRET_FILE_CHARACTERS = 64_000;
 const MAX_SECRET_CHARACTERS = 1_000;

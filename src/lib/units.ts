@@ -1,4 +1,4 @@
-/** Durations and sizes as people write them (`500ms`, `5m`, `512MB`) and read them. */
+/** Durations and sizes as people write and read them (`500ms`, `5m`, `512MB`). */
 
 const DURATION_UNITS_MS: Readonly<Record<string, number>> = {
   ms: 1,
@@ -14,13 +14,13 @@ export const DURATION = /^(\d{1,12})(ms|s|m|h|d)$/;
 /** Written without the flag i, so that it means the same in a JSON Schema. */
 export const SIZE = /^(\d{1,9})(?:\.(\d{1,3}))?([KMGTkmgt][Bb])$/;
 
-/** Milliseconds, or null where the text is no duration. */
+/** Returns milliseconds, or null when the text is not a duration. */
 export function parseDurationMs(text: string): number | null {
   const match = DURATION.exec(text.trim());
   return match === null ? null : Number(match[1]) * (DURATION_UNITS_MS[match[2] ?? ''] ?? Number.NaN);
 }
 
-/** Bytes (1 MB is 1,000,000), or null where the text is no size. */
+/** Returns bytes (1 MB is 1,000,000), or null when the text is not a size. */
 export function parseSizeBytes(text: string): number | null {
   const match = SIZE.exec(text.trim());
   if (match === null) return null;

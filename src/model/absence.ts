@@ -1,30 +1,30 @@
 /**
- * Confirmed absence: that something is gone, without an event that says so, is believed of two complete reads that are far
- * enough apart in service time, with no read in between that shows it. Pure.
+ * Confirmed absence: without an event, a missing thing counts as gone only after two complete reads without it, far enough
+ * apart in service time, and no read with it in between. Pure.
  */
 
-/** What is absent from where it was. */
+/** The missing thing and the place where it should be. */
 export type AbsenceSubject =
-  /** A dataset, from the manifest or the complete record of a subscription that contained it. */
+  /** A dataset, missing in the manifest or the complete record of a subscription that contained it. */
   | { readonly kind: 'member'; readonly subscriptionId: string; readonly datasetId: string }
-  /** A subscription, from the list of subscriptions. */
+  /** A subscription, missing in the list of subscriptions. */
   | { readonly kind: 'subscription'; readonly subscriptionId: string }
-  /** The log as it was: the newest event that the service names is older than one that was read, or is not named any more. */
+  /** The known event log: the service's newest event is older than an event that was read, or is no longer named. */
   | { readonly kind: 'log'; readonly subscriptionId: string }
-  /** A version, from the list of versions. */
+  /** A version, missing in the list of versions. */
   | { readonly kind: 'version'; readonly datasetId: string; readonly version: number }
-  /** The dataset of a table, from every subscription. */
+  /** The dataset of a table, missing in every subscription. */
   | { readonly kind: 'table'; readonly datasetId: string };
 
 export interface Absence {
   readonly subject: AbsenceSubject;
-  /** When it was first seen to be absent, in service time. */
+  /** The service time of the first read without it. */
   readonly since: Date;
 }
 
 const MINUTE_MS = 60_000;
 
-/** How long each kind has to be absent before it is believed. */
+/** How long each kind must be absent before the absence is confirmed. */
 const CONFIRMED_AFTER_MS: Readonly<Record<AbsenceSubject['kind'], number>> = {
   member: 10 * MINUTE_MS,
   subscription: 10 * MINUTE_MS,
@@ -34,8 +34,8 @@ const CONFIRMED_AFTER_MS: Readonly<Record<AbsenceSubject['kind'], number>> = {
 };
 
 /**
- * Since when it is absent, after a complete read at `readAt` that did not show it. A moment in the future was stored by
- * another time of the service: the measurement starts again.
+ * Returns the beginning of the absence, after a complete read at `readAt`. A stored time in the future means that the service's
+ * clock was set back, so the measurement starts again.
  */
 export function absentSince(before: Date | null, readAt: Date): Date {
   return before === null || before > readAt ? readAt : before;
@@ -45,12 +45,12 @@ export function confirmedAt({ subject, since }: Absence): Date {
   return new Date(since.getTime() + CONFIRMED_AFTER_MS[subject.kind]);
 }
 
-/** Whether a complete read at `readAt` that does not show it confirms the absence. */
+/** Tells whether a complete read at `readAt` without the subject confirms the absence. */
 export function isConfirmed(absence: Absence, readAt: Date): boolean {
   return absence.since <= readAt && confirmedAt(absence) <= readAt;
 }
 
-/** A text by which subjects are told apart. */
+/** Returns a text that identifies the subject. */
 export function absenceKey(subject: AbsenceSubject): string {
   switch (subject.kind) {
     case 'member':

@@ -7,12 +7,12 @@ import type { ObservedTable } from './write-jobs.ts';
 export interface CommitResult {
   readonly kind: 'snapshot' | 'changes';
   readonly tableName: string;
-  /** Null: there was no table. */
+  /** Null when there was no table before. */
   readonly fromVersion: number | null;
   readonly toVersion: number;
   /** Rows of the table afterwards. */
   readonly rowCount: number;
-  /** Rows added, changed and removed; null where the table was replaced as a whole. */
+  /** Rows added, changed and removed; null if the whole table was replaced. */
   readonly net: Counts | null;
   /** Versions whose changes it coalesces; 1 for a snapshot. */
   readonly versions: number;
@@ -24,30 +24,30 @@ export interface CommitResult {
   readonly observed: ObservedTable;
 }
 
-/** What a commit did to its table: its first load, changes, another load, the end of the table, its load after that. */
+/** The effect of a commit on its table: the first load, changes, another load, the table's end, a load after its end. */
 export type CommitKind = 'load' | 'changes' | 'reload' | 'retire' | 'return';
 
 export interface CommitRecord {
-  /** From 1, without gaps. A mirror that is built again begins again at 1. */
+  /** From 1, without gaps. A mirror that is rebuilt starts again at 1. */
   readonly commitNumber: number;
   readonly datasetId: string;
-  /** The table's name, even if the table has gone. */
+  /** The table's name, even if the table is gone. */
   readonly tableName: string;
   readonly kind: CommitKind;
-  /** Null: there was no table. */
+  /** Null when there was no table before. */
   readonly fromVersion: number | null;
   readonly toVersion: number;
-  /** Rows that were added, changed and removed; null if the table was replaced as a whole. */
+  /** Rows that were added, changed and removed; null if the whole table was replaced. */
   readonly net: Counts | null;
-  /** Rows of the live table now, which may be after further commits; null: there is no live table. */
+  /** The current row count of the live table, possibly after further commits; null without a live table. */
   readonly rowCount: number | null;
   readonly appliedAt: Date;
 }
 
-/** A bookmark: the last commit that was read. */
+/** The position of a reader: the last commit that was read. */
 export interface CommitPosition {
-  /** 0: none was read. */
+  /** 0 when no commit was read. */
   readonly commitNumber: number;
-  /** A digest of that commit. It differs in a mirror that was built again or restored. Empty for no commit. */
+  /** A digest of that commit, which differs in a mirror that was rebuilt or restored. Empty without a commit. */
   readonly mark: string;
 }

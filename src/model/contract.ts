@@ -1,4 +1,4 @@
-/** The names that the service's interface leaves open, and where each was learned. */
+/** The names that the service's interface leaves open, and the source of each. */
 
 export type ContractSource = 'config' | 'openapi' | 'remembered' | 'default';
 

@@ -1,7 +1,7 @@
 /**
- * What is wanted of a dataset. Wants are never cleared when met: whether a dataset is behind is computed from what is
- * wanted and what the destination has, so a destination restored from a backup is seen to be behind. What a subscription
- * announced is void once that subscription drops the dataset; a reload it asked for stays owed by the table.
+ * The desired state of a dataset. It is never cleared when it is reached: whether a dataset is behind is computed from the
+ * desired and the observed state, so a destination restored from a backup counts as behind. A subscription's announcements are
+ * void once it drops the dataset; a reload that it asked for stays owed by the table.
  */
 
 import { unreachable } from '../lib/assert.ts';
@@ -9,127 +9,133 @@ import type { EventId } from './event.ts';
 
 export interface DesiredState {
   readonly datasetId: string;
-  /** By subscription id: the subscriptions that contain the dataset. */
+  /** The subscriptions that contain the dataset, by id. */
   readonly members: ReadonlyMap<string, Member>;
-  /** By subscription id: those that contained it and dropped it. */
+  /** The subscriptions that contained the dataset and dropped it, by id. */
   readonly formerMembers: ReadonlyMap<string, FormerMember>;
-  /** Every reload that was asked for and may be owed still, oldest first within each subscription. */
+  /** Every requested reload that may still be owed, oldest first within each subscription. */
   readonly reloads: readonly Reload[];
-  /** Grows with every resync that an operator asks for; 0: none was. The destination says which one the table satisfies. */
+  /** Grows with every resync that an operator requests, from 0. The destination records which one the table satisfies. */
   readonly resyncNumber: number;
-  /** Metadata refreshes asked for and done are counted; one is owed while more were asked for. */
+  /** A metadata refresh is owed while more refreshes were requested than done. */
   readonly refreshesRequested: number;
   readonly refreshesDone: number;
-  /** An operator has agreed that the table is retired, however many others are with it. Over once a subscription contains it again. */
+  /**
+   * True when an operator has approved retiring the table, however many others retire with it. Ends once a subscription
+   * contains the dataset again.
+   */
   readonly retirementApproved: boolean;
 }
 
 /** A subscription that contains the dataset. */
 export interface Member {
-  /** The event that said so, or the one that the manifest which says so reflects; null: neither is known. */
+  /** The event that added the dataset, or the watermark of the manifest that listed it; null when neither is known. */
   readonly eventNumber: bigint | null;
-  /** Since when, in service time. */
+  /** The service time of joining. */
   readonly since: Date;
-  /** At least this version was announced by this subscription; null: none is known. */
+  /** The lowest version that satisfies the subscription's announcements; null when none is known. */
   readonly announced: number | null;
 }
 
 /** A subscription that dropped the dataset. */
 export interface FormerMember {
-  /** As of a member. */
+  /** As for a member. */
   readonly eventNumber: bigint | null;
-  /** When it dropped the dataset, in service time. */
+  /** The service time of dropping the dataset. */
   readonly at: Date;
-  /** Why, in the service's word; null where it did not say. */
+  /** The service's word for the reason; null when it gave none. */
   readonly reason: string | null;
 }
 
-/** A reload that an event asked for, or that was asked for at a moment, as if by the newest event of then. */
+/** A reload that an event requested, or a request made at a time, which counts as the newest event of that time. */
 export interface Reload {
   readonly subscriptionId: string;
-  /** Counts the logs that the service has begun for the subscription: numbers of another log are void. */
+  /** The number of the subscription's log: event numbers of another log are void. */
   readonly logNumber: number;
   readonly eventNumber: bigint;
-  /** When the event was created, else the moment, in service time. */
+  /** The service time of the event's creation, or of the request. */
   readonly createdAt: Date;
-  /** When it was read, in service time. */
+  /** The service time at which the request was read. */
   readonly readAt: Date;
-  /** The highest version that was known when it was read: of the table, or announced. Null: not known. */
+  /** The highest version, of the table or announced, that was known when the request was read; null when unknown. */
   readonly knownVersion: number | null;
-  /** The newest version of the first list of versions that was read after it. Null: none was. */
+  /** The newest version in the first list of versions that was read afterwards; null when none was read. */
   readonly listedVersion: number | null;
-  /** The table holds what was withdrawn or restarted: until this is answered it takes no changes. */
+  /** True when the table contains withdrawn or restarted versions: it takes no changes until this reload is satisfied. */
   readonly isWithdrawal: boolean;
 }
 
-/** What was told, when, and by which event; null: by none. */
+/** The source of a change: its time, and its event if there is one. */
 interface Announcement {
   readonly datasetId: string;
   readonly eventNumber: bigint | null;
-  /** When the event was created; without an event, the time up to which the manifest reflects events. Service time. */
+  /** The service time of the event's creation; without an event, the time up to which the manifest reflects events. */
   readonly at: Date;
 }
 
-/** One change of what is wanted, made by one subscription. Made again, or after a later one, it changes nothing. */
+/** One change of the desired state by one subscription. Repeating it, or making it after a later one, has no effect. */
 export type DesiredStateChange =
-  /** The subscription contains the dataset. `version`: at least this one is wanted; null: nothing is announced by it. */
+  /** The subscription contains the dataset, and desires at least `version`; null when nothing is announced. */
   | ({ readonly kind: 'member'; readonly version: number | null } & Announcement)
-  /** The subscription contains it no more. */
+  /** The subscription no longer contains the dataset. */
   | ({ readonly kind: 'no-member'; readonly reason: string | null } & Announcement)
-  /** At least this version, of a member. */
+  /** A member desires at least this version. */
   | {
       readonly kind: 'at-least';
       readonly datasetId: string;
       readonly version: number;
       readonly eventNumber: bigint;
     }
-  /** What was announced is not known any more: the position in the log was lost. */
+  /** The announced version became unknown, because the position in the log was lost. */
   | { readonly kind: 'nothing-announced'; readonly datasetId: string }
-  /** Loaded from a snapshot that answers it. `version` replaces what the subscription announced; null: it says nothing of it. */
+  /**
+   * The table must be loaded from a snapshot that satisfies this reload. `version` replaces the subscription's announcement;
+   * null leaves the announcement out.
+   */
   | ({
       readonly kind: 'reload';
       readonly datasetId: string;
       readonly version: number | null;
     } & Omit<Reload, 'subscriptionId' | 'listedVersion'>)
-  /** Versions and schemas are to be read. */
+  /** The dataset's versions and schemas must be read. */
   | { readonly kind: 'refresh'; readonly datasetId: string };
 
-/** What one step of reading a subscription changes, committed as one. */
+/** The changes of one step of reading a subscription, committed together. */
 export interface FollowStep {
   readonly subscriptionId: string;
   readonly subscriptionName: string | null;
   readonly position: LogPosition;
   /**
-   * What is void before the changes are made:
-   * - `numbers`: whatever the numbers of the log decided or asked for, because the service has begun it again.
-   * - `everything`: all that the subscription has said, because somebody knows it better.
+   * Earlier statements that become void before the changes:
+   * - `numbers`: everything that event numbers of the log have decided or requested, because of a log restart.
+   * - `everything`: all statements of the subscription, because a better source replaces them.
    */
   readonly voids?: 'numbers' | 'everything';
-  /** The record has named the newest event of this log before. Without it, what is stored of that stays. */
+  /** True when the record has named the newest event of this log. Otherwise the stored value stays. */
   readonly statesLastEvent?: boolean;
   readonly changes: readonly DesiredStateChange[];
 }
 
-/** Where the log of a subscription is read on. */
+/** The position from which the log of a subscription is read. */
 export interface LogPosition {
-  /** Counts the logs that the service has begun for the subscription, from 1. */
+  /** The number of the subscription's log, from 1; each log restart adds one. */
   readonly logNumber: number;
-  /** The newest event that was read; null: none was. */
+  /** The newest event that was read; null when none was. */
   readonly cursor: EventId | null;
-  /** When that event was created; null: not known. */
+  /** The service time of that event's creation; null when unknown. */
   readonly cursorCreatedAt: Date | null;
   /**
-   * The log is read from its start, and what is not newer than the cursor is skipped: the service keeps nothing at the
-   * cursor any more, and nothing newer has come.
+   * Expired-cursor replay: the log is read from its start, and events up to the cursor are skipped, because the service no
+   * longer keeps the cursor's position and no newer event has come.
    */
   readonly isExpiredCursorReplay: boolean;
-  /** Events created up to then are reflected by the manifest that the tables were taken from: they only change who is a member. */
+  /** The manifest behind the tables reflects all events created up to this time, so these events only change memberships. */
   readonly coveredUntil: Date | null;
-  /** When this was read, in service time. */
+  /** The service time at which the position was read. */
   readonly readAt: Date;
 }
 
-/** Of a dataset that nobody has said anything of. */
+/** The desired state of a dataset without any statement about it. */
 export function emptyDesiredState(datasetId: string): DesiredState {
   return {
     datasetId,
@@ -143,7 +149,7 @@ export function emptyDesiredState(datasetId: string): DesiredState {
   };
 }
 
-/** The highest version that a subscription which contains the dataset has announced; null: none is known. */
+/** Returns the highest version announced by a subscription that contains the dataset; null when none is known. */
 export function announcedVersion(desired: DesiredState): number | null {
   return announcedVersions(desired).reduce<number | null>(
     (highest, announced) => Math.max(highest ?? announced, announced),
@@ -151,15 +157,15 @@ export function announcedVersion(desired: DesiredState): number | null {
   );
 }
 
-/** Of each subscription that contains the dataset, as far as it has announced one. */
+/** Returns the announced version of each subscription that contains the dataset and has announced one. */
 export function announcedVersions({ members }: DesiredState): readonly number[] {
   return [...members.values()].flatMap(({ announced }) => announced ?? []);
 }
 
-/** Reloads of one subscription that are kept apart: the oldest and the newest always, those between as far as this allows. */
+/** The most separate reloads of one subscription. The oldest and the newest are always kept. */
 export const MAX_RELOADS_KEPT = 64;
 
-/** The want after `change`, made by the subscription. */
+/** Returns the desired state after a change by the subscription. */
 export function changedDesiredState(
   desired: DesiredState,
   subscriptionId: string,
@@ -185,7 +191,7 @@ export function changedDesiredState(
   }
 }
 
-/** The numbers of the subscription's log are void: the service has begun it again. */
+/** A log restart makes the event numbers of the subscription's log void. */
 export function withoutLog(desired: DesiredState, subscriptionId: string): DesiredState {
   const member = desired.members.get(subscriptionId);
   const former = desired.formerMembers.get(subscriptionId);
@@ -203,7 +209,7 @@ export function withoutLog(desired: DesiredState, subscriptionId: string): Desir
   };
 }
 
-/** An operator gave the subscription up: nothing that it said counts any more. */
+/** Removes everything that a forgotten subscription has stated. */
 export function withoutSubscription(desired: DesiredState, subscriptionId: string): DesiredState {
   return {
     ...desired,
@@ -213,7 +219,7 @@ export function withoutSubscription(desired: DesiredState, subscriptionId: strin
   };
 }
 
-/** What was announced above `version` was withdrawn: that one is the newest. */
+/** Lowers announcements above `version`, because those versions were withdrawn. */
 export function withoutAnnouncedAbove(desired: DesiredState, version: number): DesiredState {
   if ((announcedVersion(desired) ?? version) <= version) return desired;
   const members = [...desired.members].map(([id, member]): [string, Member] =>
@@ -222,7 +228,7 @@ export function withoutAnnouncedAbove(desired: DesiredState, version: number): D
   return { ...desired, members: new Map(members) };
 }
 
-/** The first list of versions after the reloads was read: `newest` is what it ends with. */
+/** Records the first list of versions that was read after the reloads; `newest` is the newest version in it. */
 export function withListed(desired: DesiredState, newest: number): DesiredState {
   if (desired.reloads.every(({ listedVersion }) => listedVersion !== null)) return desired;
   const reloads = desired.reloads.map((reload) =>
@@ -231,7 +237,7 @@ export function withListed(desired: DesiredState, newest: number): DesiredState 
   return { ...desired, reloads };
 }
 
-/** The table satisfies these: of each subscription only the newest of them is remembered. */
+/** Records that the table satisfies these reloads, of which only the newest per subscription is remembered. */
 export function withoutAnswered(
   desired: DesiredState,
   isSatisfied: (reload: Reload) => boolean,
@@ -266,7 +272,7 @@ function withDecided(desired: DesiredState, subscriptionId: string, member: Memb
   };
 }
 
-/** Dropped twice, a dataset keeps the reason that was given. */
+/** A dataset that is dropped twice keeps the stated reason. */
 function withoutMember(desired: DesiredState, subscriptionId: string, change: Of<'no-member'>): DesiredState {
   const member = desired.members.get(subscriptionId);
   const former = desired.formerMembers.get(subscriptionId);
@@ -284,7 +290,7 @@ function withoutMember(desired: DesiredState, subscriptionId: string, change: Of
   };
 }
 
-/** An event from before the subscription's newest reload, or from before the dataset joined it, announces nothing. */
+/** An event announces nothing when it is older than the subscription's newest reload, or than the dataset's joining. */
 function withVersion(
   desired: DesiredState,
   subscriptionId: string,
@@ -310,14 +316,14 @@ function withAnnounced(
 }
 
 /**
- * A record names members as of its newest event, while what was read of their content reflects only the events up to
- * `since`: a reload that was created later is owed, though its number is lower.
+ * A record lists members as of its newest event, but its content was read only up to `since`: a reload that was created later
+ * is owed, although its number is lower.
  */
 function isBeforeJoining({ eventNumber, createdAt }: Of<'reload'>, member: Member): boolean {
   return member.eventNumber !== null && eventNumber < member.eventNumber && createdAt <= member.since;
 }
 
-/** A reload may bring a lower version, so what its event says replaces what the subscription announced before. */
+/** A reload may bring a lower version, so its event replaces the subscription's earlier announcement. */
 function withReload(desired: DesiredState, subscriptionId: string, change: Of<'reload'>): DesiredState {
   const member = desired.members.get(subscriptionId);
   if (member === undefined) return desired;
@@ -338,18 +344,18 @@ function withReload(desired: DesiredState, subscriptionId: string, change: Of<'r
   return isNewest && version !== null ? withAnnounced(reloading, subscriptionId, version) : reloading;
 }
 
-/** In the order of the log: of two at one number, the one of the later moment is the later one. */
+/** Sorts by event number; of two equal numbers the later time comes last. */
 export function byNumber(left: Reload, right: Reload): number {
   if (left.eventNumber !== right.eventNumber) return left.eventNumber < right.eventNumber ? -1 : 1;
   return left.createdAt.getTime() - right.createdAt.getTime();
 }
 
-/** The newest but one gives way: the oldest are answered as their time comes, and the newest answers for what is left out. */
+/** Drops the second newest reload: the oldest ones are satisfied in order, and the newest one covers the dropped one. */
 function thinned(reloads: readonly Reload[]): readonly Reload[] {
   return reloads.length <= MAX_RELOADS_KEPT ? reloads : reloads.toSpliced(-2, 1);
 }
 
-/** What made a subscription a member, or a former one. */
+/** The event or time that made a subscription a member or a former member. */
 interface Decision {
   readonly eventNumber: bigint | null;
   readonly at: Date;
@@ -359,7 +365,7 @@ function decisionOf({ eventNumber, since }: Member): Decision {
   return { eventNumber, at: since };
 }
 
-/** Numbers of one log decide; where one of the two has none, the time does. */
+/** Compares event numbers of one log; when one is missing, compares times. */
 function isLater(change: Decision, decided: Decision): boolean {
   if (change.eventNumber !== null && decided.eventNumber !== null) {
     return change.eventNumber > decided.eventNumber;
@@ -368,9 +374,9 @@ function isLater(change: Decision, decided: Decision): boolean {
 }
 
 /**
- * Whether the change undoes the opposite decision. An event says one thing only: where both stand at one number, a manifest or
- * a record told one of them as of the newest event then, and the later moment decides. Moments have whole seconds: without
- * numbers, of two at one moment the one that is told last is the later one.
+ * Tells whether the change undoes the opposite decision. An event decides only one of them: when both have the same number, a
+ * manifest or a record stated one of them as of its newest event, and the later time wins. Times have whole seconds: without
+ * numbers, the decision that was reported last wins a tie.
  */
 function undoes({ eventNumber, at }: Decision, decided: Decision): boolean {
   if (eventNumber === null || decided.eventNumber === null) return at >= decided.at;
@@ -385,19 +391,16 @@ function withoutEntry<V>(map: ReadonlyMap<string, V>, key: string): ReadonlyMap<
   return map.has(key) ? new Map([...map].filter(([each]) => each !== key)) : map;
 }
 
-/** A reload event of a subscription's log, or a moment that stands for one. Marks of another log are void. */
+/** A reload event of a subscription's log, or the time of a request without one. Marks of another log are void. */
 export interface ReloadMark {
-  /** Counts the logs of the subscription: from 1, and one more with each log restart. */
+  /** The number of the subscription's log, from 1; each log restart adds one. */
   readonly logNumber: number;
   readonly eventNumber: bigint;
-  /** When the event was created, in service time; null where it is not known. */
+  /** The service time of the event's creation; null when unknown. */
   readonly createdAt: Date | null;
 }
 
-/**
- * Whether `mark` is later than another one of its subscription. Numbers of events are compared within one log. Of two at one
- * number the one of the later moment is later.
- */
+/** Tells whether `mark` is later than another mark of its subscription. Of two marks with equal numbers the later time wins. */
 export function isLaterMark(mark: ReloadMark, than: ReloadMark): boolean {
   if (mark.logNumber !== than.logNumber) return mark.logNumber > than.logNumber;
   if (mark.eventNumber !== than.eventNumber) return mark.eventNumber > than.eventNumber;

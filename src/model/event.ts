@@ -1,20 +1,20 @@
-/** Events of a subscription's log (the service's interface, Events), and how their ids are ordered. */
+/** Events of a subscription's log (the service's interface, Events), and the order of their ids. */
 
 import type { Counts } from './records.ts';
 
 /**
- * The id of an event: the text as the service wrote it, and its sequence number. Numbers are compared as numbers
- * (`evt_10` comes after `evt_9`) and only within one subscription.
+ * An event id: the service's text, and its sequence number. Numbers are compared as numbers (`evt_10` comes after `evt_9`) and
+ * only within one subscription.
  */
 export interface EventId {
   readonly text: string;
   readonly number: bigint;
 }
 
-/** The largest sequence number: what a 64-bit integer column holds. */
+/** The largest sequence number: the maximum of a 64-bit integer column. */
 const MAX_EVENT_NUMBER = 2n ** 63n - 1n;
 
-/** The id, or null where the text is not `evt_` and a number of at most 64 bits. */
+/** Returns null when the text is not `evt_` and a number of at most 64 bits. */
 export function parseEventId(text: string): EventId | null {
   const digits = /^evt_(\d{1,24})$/.exec(text)?.[1];
   if (digits === undefined) return null;
@@ -55,13 +55,13 @@ export interface FeedEvent {
 }
 
 /**
- * An event whose type is unknown or whose content does not decode. It never stops the log; where it names a
- * dataset, that dataset is looked at.
+ * An event of unknown type or with invalid content. It never stops the log. The metadata of a dataset that it names is
+ * refreshed.
  */
 export interface UnreadableEvent {
   readonly kind: 'unreadable';
   readonly id: EventId | null;
   readonly datasetId: string | null;
-  /** What does not fit, with the path of the field; never the content itself. */
+  /** The violation with the path of the field, never with its content. */
   readonly problem: string;
 }

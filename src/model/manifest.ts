@@ -1,10 +1,13 @@
-/** The manifest: what snapshots are loaded from. The interface leaves its shape open; `src/feed/README.md` states what is assumed. */
+/** The manifest names the snapshots. The interface leaves its shape open; `src/feed/README.md` states the assumptions. */
 
 import { createHash } from 'node:crypto';
 import type { EventId } from './event.ts';
 
 export interface ManifestFile {
-  /** Absolute, or relative to the base URL; may be presigned and expire. Holds a signature, so it is never logged with its query. */
+  /**
+   * Absolute, or relative to the base URL; may be presigned and expire. Never logged with its query, which contains a
+   * signature.
+   */
   readonly url: string;
   readonly bytes: number | null;
   readonly rowCount: number | null;
@@ -17,22 +20,22 @@ export interface ManifestEntry {
   readonly version: number;
   readonly schemaVersion: string | null;
   readonly rowCount: number | null;
-  /** Together the whole snapshot; none is a dataset of zero rows. */
+  /** All files together are the snapshot; without files the dataset has no rows. */
   readonly files: readonly ManifestFile[];
 }
 
 export interface Manifest {
   readonly subscriptionId: string;
-  /** Every event up to this one is reflected in the manifest. */
+  /** The manifest watermark: the manifest reflects every event up to this one. */
   readonly lastEventId: EventId | null;
   readonly datasets: readonly ManifestEntry[];
-  /** Service time of its first page. */
+  /** The service time of the first page. */
   readonly readAt: Date;
 }
 
 /**
- * The identity of a snapshot's content: the digest of its files' digests, whatever their order. Null where the
- * service leaves one of them out; the content is then known only after it was downloaded.
+ * Returns the identity of a snapshot's content: the digest of its files' digests, in any order. Null when the service leaves
+ * out a file's digest; the content is then known only after the download.
  */
 export function snapshotDigest(files: readonly { readonly sha256: string | null }[]): string | null {
   const digests: string[] = [];
@@ -49,9 +52,9 @@ export type Watermark =
 
 interface WatermarkOf {
   readonly lastEventId: EventId | null;
-  /** When the manifest was read, in service time. */
+  /** The service time at which the manifest was read. */
   readonly readAt: Date;
-  /** How long a manifest that does not say how far it goes may lag. */
+  /** The assumed lag of a manifest without a watermark. */
   readonly manifestLagMs: number;
 }
 
@@ -61,7 +64,7 @@ export function watermarkOf({ lastEventId, readAt, manifestLagMs }: WatermarkOf)
     : { kind: 'number', through: lastEventId.number };
 }
 
-/** An event of the log, by its number and by its time: where one is not known, it is taken for long ago. */
+/** The number and the time of an event in the log. An unknown time counts as long ago. */
 interface Marked {
   readonly eventNumber: bigint | null;
   readonly createdAt: Date | null;
@@ -74,12 +77,12 @@ export function covers(watermark: Watermark, { eventNumber, createdAt }: Marked)
 }
 
 /**
- * Service time has whole seconds. What happened at a moment that an answer tells may have happened at its end, so it is
- * taken for this much later.
+ * Service time has whole seconds. An event within the second of an answer may have happened at its end, so it counts as this
+ * much later.
  */
 const SERVICE_TIME_STEP_MS = 1_000;
 
-/** The moment of an answer as the time of something that happened then. */
+/** Returns the latest time of an event in the second of the answer. */
 export function timeOf(readAt: Date): Date {
   return new Date(readAt.getTime() + SERVICE_TIME_STEP_MS);
 }

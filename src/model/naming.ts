@@ -1,23 +1,23 @@
 /**
- * The names of tables and columns in the mirror. A table's name is given once, in the order of arrival, and never
- * changes; every name is safe to be written unquoted in SQL as long as it is no reserved word.
+ * The names of tables and columns in the mirror. A table gets its name once, in order of arrival, and keeps it. Every name can
+ * be written unquoted in SQL unless it is a reserved word.
  */
 
 import { createHash } from 'node:crypto';
 
-/** The longest name of a table, in bytes; as in PostgreSQL, so that names stay the same there. */
+/** The longest name of a table, in bytes. PostgreSQL has the same limit, so names can be used there unchanged. */
 export const MAX_TABLE_NAME_BYTES = 63;
 
 const DIGEST_DIGITS = 8;
 
-/** What stands for a name without any character. */
+/** Replaces a name without any character. */
 const NAMELESS = '_';
 
 /**
- * The name of a dataset's table: lower case, everything but `[a-z0-9_]` becomes `_`, a leading digit gets `_`, cut to
- * 63 bytes. Where that name is taken, `_` and 8 hex digits of the id's sha256 are put at its end, within 63 bytes.
+ * Returns the name of a dataset's table: lower case, with `_` for everything but `[a-z0-9_]`, with `_` before a leading digit,
+ * cut to 63 bytes. A taken name gets `_` and 8 hex digits of the id's sha256 at its end, within 63 bytes.
  *
- * `taken` holds lower-case names. More digits are used in the case that even the longer name is taken.
+ * `taken` contains lower-case names. When the longer name is taken as well, more digits are used.
  */
 export function tableNameFor(datasetId: string, taken: ReadonlySet<string>): string {
   const plain = plainTableName(datasetId);
@@ -38,10 +38,10 @@ function plainTableName(datasetId: string): string {
 }
 
 /**
- * The names of a table's columns, in the order given: each as the service names it, except that a name equal to an
- * earlier one but for case gets `_2`, `_3`, … The numbered names never take one that the service uses itself.
+ * Returns the names of a table's columns, in the given order. Each column keeps the service's name, except that a name which
+ * differs from an earlier one only in case gets `_2`, `_3`, … Numbered names avoid the service's own names.
  *
- * `kept` are the names that a table has already, by those of the service. They stay, and the others go around them.
+ * `kept` maps the service's names to existing column names, which stay; the others avoid them.
  */
 export function columnNames(
   names: readonly string[],
@@ -68,8 +68,8 @@ function numbered(name: string, reserved: ReadonlySet<string>, given: ReadonlySe
 }
 
 /**
- * What makes two names equal to the database. It coalesces the letters A to Z; folding more than it does costs only an
- * unneeded number, folding less would collide.
+ * Maps names that are equal to the database to the same text. The database folds the letters A to Z. Folding more only costs an
+ * unneeded number; folding less would cause collisions.
  */
 function caseFolded(name: string): string {
   return name.toLowerCase();

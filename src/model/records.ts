@@ -21,10 +21,10 @@ export interface Counts {
 export interface Version {
   readonly datasetId: string;
   readonly version: number;
-  /** Null where the service did not say; such a version cannot be walked to, only loaded. */
+  /** Null when the service did not state it. Such a version can only be loaded, not reached by changes. */
   readonly previousVersion: number | null;
   readonly schemaVersion: string | null;
-  /** Rows of the whole dataset at this version. Null where the service did not say; it is then not checked. */
+  /** Rows of the whole dataset at this version; null, and not checked, when the service did not state it. */
   readonly rowCount: number | null;
   readonly counts: Counts | null;
   readonly resyncRequired: boolean;
@@ -34,18 +34,18 @@ export interface Version {
 export interface Schema {
   readonly datasetId: string;
   readonly schemaVersion: string;
-  /** The first dataset version that uses this schema, where the service says. */
+  /** The first dataset version with this schema, if the service states it. */
   readonly firstVersion: number | null;
   readonly columns: readonly Column[];
-  /** Empty for a dataset without keys: it cannot take changes. */
+  /** Empty for a dataset without keys, which cannot take changes. */
   readonly keyColumns: readonly string[];
-  /** The service's own fields of a row. Columns of the table like the others, placed after `columns`. */
+  /** The service's own fields of a row. The table has columns for them, placed after `columns`. */
   readonly envelopeColumns: readonly Column[];
   readonly changeFromPrevious: SchemaChange | null;
 }
 
 export interface SchemaChange {
-  /** A kind that this program does not know is breaking. */
+  /** A kind that this program does not know counts as breaking. */
   readonly kind: 'additive' | 'breaking';
   readonly previousSchemaVersion: string | null;
   readonly keyColumnsChanged: boolean;
@@ -64,7 +64,7 @@ export const COLUMN_TYPES = [
 
 export type ColumnType = (typeof COLUMN_TYPES)[number];
 
-/** A type that this program does not know. It fails the dataset that uses it, when it is used, and no other. */
+/** A type that this program does not know. Only a dataset that uses the type fails, and only when it is written. */
 interface UnknownColumnType {
   readonly unknown: string;
 }
@@ -72,9 +72,9 @@ interface UnknownColumnType {
 export interface Column {
   readonly name: string;
   readonly type: ColumnType | UnknownColumnType;
-  /** What the service says of the column. Only key columns are held to it. */
+  /** The service's statement about the column, enforced only for key columns. */
   readonly nullable: boolean;
   readonly description: string | null;
-  /** The column's name at the source, where the service renamed it. */
+  /** The column's name at the source, if the service renamed it. */
   readonly sourceName: string | null;
 }

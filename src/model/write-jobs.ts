@@ -1,11 +1,11 @@
-/** What a destination is asked to write, and the tables that it has. */
+/** The jobs that a destination executes, and its tables. */
 
 import type { ReloadMark } from './desired-state.ts';
 import type { ColumnType, Counts, Schema } from './records.ts';
 
 /**
- * - `stated`: made of the digests that the manifest states.
- * - `computed`: made of the files that were downloaded, because the manifest does not state every digest.
+ * - `stated`: computed from the digests in the manifest.
+ * - `computed`: computed from the downloaded files, because the manifest lacks a digest.
  */
 export type DigestKind = 'stated' | 'computed';
 
@@ -17,39 +17,39 @@ export interface ObservedTable {
   readonly schemaVersion: string | null;
   readonly rowCount: number;
   readonly keyColumns: readonly string[];
-  /** The version and the digest of the snapshot the table was last loaded from. */
+  /** The version of the snapshot that the table was last loaded from; its digest follows. */
   readonly snapshotVersion: number;
   readonly snapshotDigest: string;
-  /** Null where it is not known: in a mirror that an earlier format recorded. */
+  /** Null when unknown: an earlier format of the mirror did not record it. */
   readonly digestKind: DigestKind | null;
-  /** The subscription whose manifest named that snapshot; null: the dataset's own manifest, or not known. */
+  /** The subscription whose manifest named that snapshot; null for the dataset's own manifest, or when unknown. */
   readonly loadedThrough: string | null;
-  /** The service time of that manifest; null where it is not known. */
+  /** The service time of that manifest; null when unknown. */
   readonly loadedAt: Date | null;
   readonly publishedAt: Date | null;
   readonly appliedAt: Date;
   /** In the order of the table. */
   readonly columns: readonly ObservedColumn[];
-  /** By subscription id: the newest reload event that the table satisfies. */
+  /** The newest reload event that the table satisfies, by subscription id. */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
 }
 
 /** A column of a live table: a row of `feed_sync.columns`. */
 export interface ObservedColumn {
-  /** As the service names it. */
+  /** The service's name of the column. */
   readonly name: string;
-  /** Its name in the table. */
+  /** The column's name in the table. */
   readonly columnName: string;
   readonly type: ColumnType;
   readonly role: 'key' | 'data' | 'envelope';
-  /** The coordinate system of a geometry; null where it is not known, and for other columns. */
+  /** The coordinate system of a geometry; null when unknown, and for other columns. */
   readonly crs: string | null;
 }
 
-/** A job of work: what is committed as one for one dataset. */
+/** The unit of commit: one step of one dataset. */
 export type WriteJob = SnapshotJob | ChangesJob | RetirementJob;
 
-/** The whole table is replaced by the content of the files. */
+/** Replaces the whole table by the content of the files. */
 export interface SnapshotJob {
   readonly kind: 'snapshot';
   readonly datasetId: string;
@@ -59,15 +59,14 @@ export interface SnapshotJob {
   readonly files: readonly SnapshotFile[];
   readonly digest: string;
   readonly digestKind: DigestKind;
-  /** The subscription whose manifest names the files; null: the dataset's own manifest. */
+  /** The subscription whose manifest names the files; null for the dataset's own manifest. */
   readonly loadedThrough: string | null;
-  /** The service time of that manifest; null where it is not known. */
+  /** The service time of that manifest; null when unknown. */
   readonly loadedAt: Date | null;
-  /** Every number the service gave for the rows of this version (version record, manifest); each is checked. */
+  /** Every row count that the service stated for this version (version record, manifest). Each is checked. */
   readonly expectedRowCounts: readonly ExpectedRowCount[];
   /**
-   * By subscription id, the newest reload event that this snapshot satisfies. One that is older than what the
-   * table satisfies already changes nothing.
+   * The newest reload event that this snapshot satisfies, by subscription id. An event older than the table's changes nothing.
    */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
   readonly fetched: Fetched;
@@ -87,31 +86,31 @@ export interface Fetched {
 export interface ChangesJob {
   readonly kind: 'changes';
   readonly datasetId: string;
-  /** The version the table has afterwards: that of the last of `versions`. */
+  /** The table's version afterwards: the last of `versions`. */
   readonly version: number;
   readonly publishedAt: Date | null;
-  /** That of `version`. Columns of it that the table lacks are added, where the job `addsColumns`. */
+  /** The schema of `version`. Its new columns are added to the table if the job `addsColumns`. */
   readonly schema: Schema;
-  /** Without it the table's columns stay as they are. */
+  /** False keeps the table's columns as they are. */
   readonly addsColumns: boolean;
-  /** From the version after the table's on, oldest first, never empty. */
+  /** All versions after the table's, oldest first; never empty. */
   readonly versions: readonly VersionChanges[];
-  /** What was read of `versions` before they were all there: from the first one on, without a gap. */
+  /** The leading part of `versions` that was read ahead, from the first version on, without a gap. */
   readonly ahead?: readonly ReadAhead[];
   readonly fetched: Fetched;
   readonly plannedFrom: ObservedTable;
 }
 
-/** What `readAhead` read. Opaque to all but the destination that made it. */
+/** The result of `readAhead`. Opaque to all but the destination that made it. */
 export interface ReadAhead {
-  /** How many versions it holds. */
+  /** The number of versions in it. */
   readonly versions: number;
 }
 
-/** The recorded changes of one version, and what the service says of them; null is not checked. */
+/** The recorded changes of one version, and the service's statements about it; null is not checked. */
 export interface VersionChanges {
   readonly version: number;
-  /** Paths of the response bodies as the service sent them, in order. */
+  /** The paths of the response bodies as sent, in order. */
   readonly pages: readonly string[];
   readonly counts: Counts | null;
   /** Rows of the whole dataset at this version. */
@@ -119,33 +118,32 @@ export interface VersionChanges {
 }
 
 /**
- * The table leaves the mirrored data; its name stays the dataset's, should it come back. The reloads that the
- * table satisfies or owes go with it, and so do the rows of stored progress that say which subscriptions
- * contained the dataset.
+ * Retires the table from the mirrored data. The dataset keeps the table's name in case it returns. The table's reloads,
+ * satisfied or owed, are removed, and so is the stored progress about the subscriptions that contained the dataset.
  */
 export interface RetirementJob {
   readonly kind: 'retirement';
   readonly datasetId: string;
   readonly how: Retirement;
-  /** For people: why. */
+  /** The reason, for people. */
   readonly reason: string;
-  /** When it was judged, in service time. */
+  /** The service time of the decision. */
   readonly retiredAt: Date;
-  /** An operator has agreed to it. */
+  /** True when an operator approved the retirement. */
   readonly isApproved: boolean;
   readonly plannedFrom: ObservedTable;
 }
 
 /**
- * - `archive`: a copy under another name, out of the mirrored data.
- * - `drop`: gone.
- * - `keep`: it stays where it is, and is followed no more.
+ * - `archive`: a copy under another name, outside the mirrored data.
+ * - `drop`: the table is deleted.
+ * - `keep`: the table stays where it is, and is no longer updated.
  */
 export type Retirement = 'archive' | 'drop' | 'keep';
 
 export interface SnapshotFile {
   readonly path: string;
-  /** What an operator knows the file by. */
+  /** The name by which an operator recognises the file. */
   readonly name: string;
   readonly bytes: number;
   readonly rowCount: number | null;
@@ -153,7 +151,7 @@ export interface SnapshotFile {
 
 interface ExpectedRowCount {
   readonly rowCount: number;
-  /** Who says so, for the message: `the version record`, `the manifest`. */
+  /** The source of the number, for the message: `the version record`, `the manifest`. */
   readonly statedBy: string;
 }
 

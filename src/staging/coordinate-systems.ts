@@ -1,11 +1,11 @@
 /**
- * The coordinate system that WKB may carry with it (EWKB): the number of one, behind a mark in the type. DuckDB reads over
- * it, so it is compared with that of the column before. Pure.
+ * WKB may carry the number of a coordinate system (EWKB), behind a flag in its type. DuckDB ignores the number, so it is first
+ * compared with the column's system. Pure.
  */
 
 import { text } from './engine/sql.ts';
 
-/** Names of WGS 84 as writers spell them. GeoParquet has longitude first whatever the authority says. */
+/** Names of WGS 84 in the spellings of various writers. GeoParquet has longitude first, whatever the authority says. */
 const WGS_84 = new Set([
   'OGC:CRS84',
   'OGC:CRS84H',
@@ -25,18 +25,18 @@ const WGS_84 = new Set([
 ]);
 const SRID_OF_WGS_84 = 4_326;
 
-/** The number at the end of a name, alone or as one of EPSG: `EPSG:2277`, `urn:ogc:def:crs:EPSG::2277`. */
+/** The number at the end of a name, alone or of EPSG: `EPSG:2277`, `urn:ogc:def:crs:EPSG::2277`. */
 const SRID_AT_END = /^(?:(?:.*[:/])?(?:EPSG|SRID)[:/](?:[\d.]*[:/])?)?(\d{1,9})$/i;
 
-/** The mark in the type: in its highest byte, which comes last or first. */
+/** The flag is in the highest byte of the type, which comes last or first. */
 const HAS_SRID = '^(?:01.{6}|00)[2367ABEF]';
 
-/** Whether GeoJSON can stand in a column of that coordinate system. An unknown one may be any. */
+/** True when GeoJSON can be stored in a column of that coordinate system. An unknown system may be any. */
 export function isWgs84(crs: string | null): boolean {
   return crs !== null && WGS_84.has(crs.toUpperCase());
 }
 
-/** True where `digits`, WKB in hexadecimal digits, says that it is in a coordinate system which is not `crs`. */
+/** True when `digits`, WKB in hexadecimal digits, names a coordinate system other than `crs`. */
 export function isInOtherSystem(digits: string, crs: string | null): string {
   const has = `regexp_matches(upper(${digits}), ${text(HAS_SRID)})`;
   const srid = sridOf(crs);
@@ -48,7 +48,7 @@ export function isInOtherSystem(digits: string, crs: string | null): string {
   return `(${has} AND NOT regexp_matches(upper(${digits}), ${text(same)}))`;
 }
 
-/** How many bytes of the WKB are the number of a coordinate system. */
+/** The number of bytes that the WKB uses for a coordinate system. */
 export function sridBytes(digits: string): string {
   return `CASE WHEN regexp_matches(upper(${digits}), ${text(HAS_SRID)}) THEN 4 ELSE 0 END`;
 }

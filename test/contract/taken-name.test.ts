@@ -26,7 +26,7 @@ it.each([
   expect(kinds(result)).toEqual({ parcels: 'applied', permits: 'failed', roads: 'current' });
   expect(exitCodeOfResult(result)).toBe(74);
   expect(messageOf(result, 'permits')).toBe(
-    `The mirror has a ${kind} main.permits that feed-sync did not make, in the place of the table of permits.`,
+    `The mirror has a ${kind} main.permits that feed-sync did not make, under the name of the table of permits.`,
   );
   feed.requests.clear();
   expect(kinds(await world.catchUp())).toMatchObject({ permits: 'failed' });

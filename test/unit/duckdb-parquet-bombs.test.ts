@@ -50,7 +50,7 @@ it.each<[string, Forgery, string]>([
   [
     'F18 more rows than the file says itself',
     { rows: TWO_BILLION, statedRows: { file: 1_000 } },
-    'The file bomb.parquet of bomb says different things of its rows.',
+    'The file bomb.parquet of bomb has contradicting metadata about its rows.',
   ],
 ])('%s: refused by the footer', async (_, forgery, message) => {
   const sound = join(folder.path, 'sound.parquet');

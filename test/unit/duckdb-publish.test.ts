@@ -179,7 +179,7 @@ describe('when something goes wrong', () => {
     const controller = new AbortController();
     const { world, copy } = await publishing({ signal: controller.signal });
     const refusals: readonly (readonly [string, () => void, string])[] = [
-      ['before destination.publish-settle', () => spoil(`${copy}.publishing`), 'is not what the mirror is'],
+      ['before destination.publish-settle', () => spoil(`${copy}.publishing`), 'differs from the mirror'],
       ['after destination.publish-clone', () => touch(world.path), 'Another process wrote the mirror'],
       ['after destination.publish-clear', () => controller.abort(new InterruptedError('enough')), 'enough'],
     ];

@@ -10,7 +10,7 @@ const TABLES = [
   'Catching up',
   'The daemon',
   'The checkpoint',
-  'The window of the mirror',
+  'The write session of the mirror',
   'The published copy',
   'The command after commits',
 ];

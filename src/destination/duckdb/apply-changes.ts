@@ -1,4 +1,7 @@
-/** Validates changes off the lock: every value is decoded, checked and coalesced to the net change of the backlog. */
+/**
+ * Validates changes off the lock: decodes and checks every value, and coalesces the backlog into its net change. Then applies
+ * the net change in a transaction.
+ */
 
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -37,7 +40,7 @@ export async function validateChanges(engine: Engine, job: ChangesJob): Promise<
   return await validatedChanges(job, await coalesceChanges(engine, job));
 }
 
-/** Of jobs that are `foldedAlike`, in their order. Null: each has to be validated alone. */
+/** Validates jobs that `coalescedAlike` found alike, in their order. Returns null when each has to be validated alone. */
 export async function validateChangesTogether(
   engine: Engine,
   jobs: readonly ChangesJob[],
@@ -64,14 +67,14 @@ async function validatedChanges(job: ChangesJob, net: NetChange): Promise<Valida
   };
 }
 
-/** Writes out what is said in SQL, for its errors: they are known before the lock is taken. */
+/** Renders the SQL texts before the lock is taken, so that a name which SQL cannot hold fails early. */
 function refuseUnspeakable(job: ChangesJob, columns: readonly PlannedColumn[]): void {
   for (const value of [job.datasetId, job.schema.schemaVersion]) text(value);
   for (const { column } of columns) text(column.sourceName);
   comments('table', job.datasetId, columns);
 }
 
-/** What a statement cannot do to a table that was changed by hand, a load can. */
+/** A table that was changed by hand can refuse these statements. Loading the snapshot replaces such a table. */
 const FALLS_BACK: ReadonlySet<Fault> = new Set<Fault>(['statement', 'gave-up']);
 
 async function explainChanges(job: ChangesJob, error: unknown, place: MirrorPlace): Promise<Error> {
@@ -90,7 +93,7 @@ interface Applying {
   readonly appliedAt: Date;
 }
 
-/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. @throws InapplicableChangesError */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
   { job, net, current, appliedAt }: Applying,
@@ -109,14 +112,14 @@ async function applyChanges(
   return entryOfChanges(job, { live, columns, ...written, appliedAt });
 }
 
-/** A table whose columns somebody changed by hand is not what the changes are for. */
+/** Changes must not go into a table whose columns were changed by hand. */
 function proveColumns(job: ChangesJob, observed: ObservedTable, { columns }: FoundTable): void {
   const expected = observed.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
   if (isDeepStrictEqual(columns, expected)) return;
   throw inapplicable(job, `the columns of the table ${observed.tableName} are not those it was left with`);
 }
 
-/** A coordinate system is that of the first value, so there must be none before. */
+/** The first value defines the coordinate system, so the column must hold no value before. */
 async function proveFirstValues(
   engine: Engine,
   tableName: string,
@@ -158,8 +161,8 @@ function proveCount(job: ChangesJob, rowCount: number): void {
 }
 
 /**
- * The rows of the table after the last version, by what the service says: its own number, else the newest one before
- * it (of a version, or of the table) with what the counts since add and take. Null where that cannot be known.
+ * Returns the row count that the service states for the last version. Without one, starts from the newest stated count (of a
+ * version or of the table) and adds the later counts of changes. Returns null when no count is known.
  */
 export function statedRowCount({
   versions,
@@ -176,21 +179,21 @@ function inapplicable(job: ChangesJob, why: string): InapplicableChangesError {
 }
 
 /**
- * The version that is to blame where a net change does not prove: which of several is at fault is not known, and a
- * snapshot at or past the first one leads on in any case.
+ * The version that an error names when the net change fails its proof. The faulty version is unknown, and a snapshot at or past
+ * the first one helps in any case.
  */
 export function firstVersion({ versions }: ChangesJob): number {
   return present(versions[0], 'changes are those of at least one version').version;
 }
 
 interface Description {
-  /** Those that say what no comment says yet. */
+  /** Statements for comments that are missing or have changed. */
   readonly statements: readonly string[];
-  /** In the place of what is written of the columns; null: that stays. */
+  /** Replaces the recorded columns; null keeps them. */
   readonly columns: readonly PlannedColumn[] | null;
 }
 
-/** `recorded` is what is written of the columns before. A table that is written again has no comments. */
+/** `recorded` are the columns in the catalog so far. A rewritten table has lost its comments. */
 function describeColumns(
   { datasetId, tableName }: Pick<ObservedTable, 'datasetId' | 'tableName'>,
   recorded: readonly RecordedColumn[],
@@ -216,7 +219,7 @@ function renewedComments(
 }
 
 export interface TableAfter {
-  /** In the order of the net change; each with the name that it has, or is given now. */
+  /** In the order of the net change; each column has its existing or its new name. */
   readonly columns: readonly PlannedColumn[];
   readonly alteration: Alteration;
 }
@@ -231,10 +234,10 @@ type Alteration =
   | { readonly kind: 'append'; readonly added: readonly PlannedColumn[] }
   | { readonly kind: 'rewrite'; readonly added: ReadonlySet<PlannedColumn> };
 
-/** The name by which DuckDB addresses a row, unless a column has it. */
+/** DuckDB addresses a row by this name, unless a column hides it. */
 const ROW_ADDRESS = 'rowid';
 
-/** `columns` are those of the net change. */
+/** `columns` are the columns of the net change. */
 export function tableAfter(
   observed: readonly ObservedColumn[],
   columns: readonly PlannedColumn[],
@@ -267,16 +270,13 @@ function alterationOf(
 
 export interface FoundTable {
   readonly rowCount: number;
-  /**
-   * The highest address of a row, as text, because an operator may have made a column of any type that hides the addresses; null
-   * where there is no row.
-   */
+  /** The highest row address, as text because a column of any type may hide the addresses; null for an empty table. */
   readonly highestAddress: string | null;
-  /** The name and the type of each column, in their order. */
+  /** The name and the type of each column, in order. */
   readonly columns: readonly (readonly [string, string])[];
 }
 
-/** By name, of all of them. @throws DuckDbError where one is not there. */
+/** Reads the tables, by name. @throws DuckDbError when a table is missing. */
 export async function readFoundTables(
   engine: Engine,
   tableNames: readonly string[],

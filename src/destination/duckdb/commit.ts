@@ -82,7 +82,7 @@ async function commitTogether(
   { session, appliedAt, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<readonly JobResult[]> {
-  // Asked each time: a batch that was interrupted is not to be repeated one by one.
+  // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   return await session.transaction(async (engine) => {
     const current = await readCurrent(
@@ -103,7 +103,7 @@ async function commitTogether(
   });
 }
 
-/** `entry` is null where the plan is stale. */
+/** `entry` is null when the plan is stale. */
 function resultOf({ job }: ValidatedWrite, entry: CatalogEntry | null, { live }: Current): JobResult {
   const { datasetId } = job;
   if (entry === null) return { kind: 'stale-plan', datasetId };
@@ -172,11 +172,11 @@ function causeOf(error: unknown): unknown {
   return error instanceof OutcomeUnknownError ? error.cause : error;
 }
 
-/** The most jobs of one transaction. */
+/** The most jobs in one transaction. */
 export const MAX_BATCH_JOBS = 100;
-/** The most rows of one transaction that holds more than one job. */
+/** The most rows in a transaction of several jobs. */
 const MAX_BATCH_ROWS = 500_000;
-/** The most bytes of files of one transaction that holds more than one job. */
+/** The most file bytes in a transaction of several jobs. */
 const MAX_BATCH_BYTES = 64_000_000;
 
 interface Sized {
@@ -184,7 +184,7 @@ interface Sized {
   readonly bytes: number;
 }
 
-/** The jobs in their order, cut into runs that keep the limits. A job above them is alone. */
+/** Cuts the jobs, in their order, into batches within the limits. A job above the limits becomes a batch of its own. */
 export function batches<T extends Sized>(
   jobs: readonly T[],
   datasetIdOf: (job: T) => string,
@@ -237,7 +237,7 @@ async function findRows(
   return found;
 }
 
-/** Selects the commits of this time, each with the name of the archived table where the dataset was retired. */
+/** Selects the commits of this time, each with the name of the archived table of a retired dataset. */
 function selectCommits(batch: readonly ValidatedWrite[], appliedAt: Date): string {
   const ids = batch.map(({ job }) => text(job.datasetId)).join(', ');
   return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed, a.table_name

@@ -1,10 +1,9 @@
 /**
- * The content of the mirror copied into a new file, which takes the place of the old one: DuckDB never makes a file
- * smaller by more than its end.
+ * Copies the mirror into a new file, which then replaces the old one: DuckDB itself only cuts free space off the end of a file.
  *
- * Invariants: what is at the path is always a whole mirror, the old one or the new one; the new one gets the name only
- * once it was read from the disk and found to have every object and every row of the old one; from the first row that
- * is copied until then nobody can write the old one, and everybody may read it.
+ * Invariants: the path always holds a whole mirror, the old one or the new one. The new file is renamed only after it was read
+ * from the disk and found to have every object and row of the old one. From the first copied row until then nobody can write
+ * the old file, and everybody can read it.
  */
 
 import { stat } from 'node:fs/promises';
@@ -41,15 +40,15 @@ import { mirrorFileState, mirrorPath, WAL_SUFFIX, waitForFile } from './mirror-f
 
 export interface CompactOptions {
   readonly path: string;
-  /** DuckDB puts into it what does not fit into memory. */
+  /** DuckDB spills into it what exceeds the memory. */
   readonly dataDirectory: string;
   readonly memoryLimitBytes: number;
   readonly threads: number;
-  /** How long to wait for readers, before anything is copied. */
+  /** How long to wait for readers before anything is copied. */
   readonly lockWaitMs: number;
-  /** Bytes kept free on the disk. */
+  /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
-  /** The numeric id of the user; null where the system has none. */
+  /** The numeric id of the user; null when the system has none. */
   readonly uid: number | null;
   readonly clock: Clock;
   readonly random: Random;
@@ -58,20 +57,20 @@ export interface CompactOptions {
 }
 
 export type Compaction =
-  /** There is no mirror yet. */
+  /** The mirror does not exist yet. */
   | { readonly kind: 'absent' }
   | {
       readonly kind: 'compacted';
       readonly bytesBefore: number;
       readonly bytesAfter: number;
-      /** All that were copied, those of the bookkeeping too. */
+      /** All copied tables, including the catalog's. */
       readonly tables: number;
     };
 
 const PERMISSIONS = 0o7777;
 
 /**
- * The caller holds the instance lock. Where anything is thrown the mirror is as it was, and nothing lies beside it.
+ * The caller holds the instance lock. After an error the mirror is unchanged, and no file is left beside it.
  * @throws BusyError, StorageError, ConfigurationError, InterruptedError.
  */
 export async function compactMirror(options: CompactOptions): Promise<Compaction> {
@@ -83,7 +82,7 @@ export async function compactMirror(options: CompactOptions): Promise<Compaction
     return await compacting.compact();
   } catch (error) {
     compacting.letGo();
-    // What is told is what went wrong first.
+    // The first error is reported, not a failure to clean up after it.
     await clearUnfinished(path).catch(() => {});
     throw await translated(error, path, options);
   } finally {
@@ -114,7 +113,7 @@ class Compacting {
     });
     this.#engine = engine;
     await this.#validate(engine);
-    // Before anything is copied: whoever may not give it away is refused at once.
+    // Fails before anything is copied when the process may not change the owner.
     await giveFile('destination.compact-give', this.#unfinished, { uid, gid });
     await this.#attachMirror(engine, ' (READ_ONLY)');
     const tables = await this.#copy(engine);
@@ -124,19 +123,19 @@ class Compacting {
     return { kind: 'compacted', bytesBefore, bytesAfter: (await stat(path)).size, tables: tables.length };
   }
 
-  /** Between two tables nothing runs that a signal could interrupt. */
+  /** No statement that a signal could interrupt runs between two tables. */
   readonly #gotOn = (progress: CopyProgress): void => {
     this.#options.signal.throwIfAborted();
     this.#options.onProgress(progress);
   };
 
-  /** Lets go of both files. */
+  /** Detaches both files. */
   letGo(): void {
     this.#engine?.close();
     this.#engine = null;
   }
 
-  /** What was left in the log is put into the mirror, and what is no table's row into the new file: both while no reader is there. */
+  /** Puts the write-ahead log into the mirror and copies all objects without rows, both while no reader has the file open. */
   async #validate(engine: Engine): Promise<void> {
     const { path } = this.#options;
     await durable('destination.compact-attach', () => this.#attachMirror(engine, ''));
@@ -163,14 +162,14 @@ class Compacting {
     return tables;
   }
 
-  /** Of what is on the disk, and not of what DuckDB had in its memory. */
+  /** Compares the file on the disk, not what DuckDB holds in memory. */
   async #prove(engine: Engine, tables: readonly CopiedTable[]): Promise<void> {
     await engine.run(`ATTACH ${text(this.#unfinished)} AS ${identifier(COMPACTED)} (READ_ONLY)`);
     await proveSame(engine, this.#options.path, tables, this.#gotOn);
     await engine.finish(`DETACH ${identifier(COMPACTED)}`);
   }
 
-  /** A log belongs to a path: one that is found there now would be put into the new file. */
+  /** A log belongs to a path: DuckDB would apply a log at this path to the new file. */
   async #putInPlace(): Promise<void> {
     const { path, signal } = this.#options;
     signal.throwIfAborted();
@@ -187,7 +186,7 @@ class Compacting {
     const { path, reserveBytes } = this.#options;
     const shortage = await spaceShortage(dirname(path), bytes, reserveBytes, 'a new mirror needs');
     if (shortage !== null)
-      throw new StorageError(shortage, { hint: 'Free some space. The mirror is as it was.' });
+      throw new StorageError(shortage, { hint: 'Free some space. The mirror is unchanged.' });
   }
 }
 
@@ -202,20 +201,20 @@ async function translated(error: unknown, path: string, { uid, signal }: Compact
   if (error instanceof DuckDbError) return await mirrorFailure(error, { path, uid });
   if (error instanceof FeedSyncError || systemCode(error) === null) return error;
   return new StorageError(`The mirror ${path} cannot be compacted: ${systemReason(error)}.`, {
-    hint: 'Run it as the user that owns the mirror, and check its folder. The mirror is as it was.',
+    hint: 'Run it as the user that owns the mirror, and check its folder. The mirror is unchanged.',
     cause: error,
   });
 }
 
 const UNFINISHED_SUFFIX = '.compacting';
-/** The file, and what DuckDB puts beside one. */
+/** The suffixes of the file itself and of the files that DuckDB puts beside it. */
 const LEFT_SUFFIXES = ['', '.wal', '.wal.checkpoint', '.wal.recovery'];
 
 function unfinishedPath(mirrorPath: string): string {
   return `${mirrorPath}${UNFINISHED_SUFFIX}`;
 }
 
-/** Removes what a process that was ended has left. @throws StorageError */
+/** Removes the files that a killed process left. @throws StorageError */
 export async function clearUnfinished(mirrorPath: string): Promise<void> {
   for (const suffix of LEFT_SUFFIXES) {
     const path = unfinishedPath(mirrorPath) + suffix;

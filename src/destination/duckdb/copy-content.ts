@@ -1,7 +1,7 @@
 /**
- * Everything that the mirror has into the new file, also what an operator has added to it; and the proof that it is there.
+ * Copies everything in the mirror into the new file, including objects that an operator added, and proves the copy.
  *
- * Invariant: what cannot be carried over is refused by name before a row is copied, or where it shows; nothing is left out.
+ * Invariant: nothing is left out. An object that cannot be copied is refused by name, if possible before any row is copied.
  */
 
 import { durable } from '../../lib/files.ts';
@@ -15,31 +15,31 @@ import { MIRROR } from './catalog/schema.ts';
 /** The name under which the new file is attached. */
 export const COMPACTED = 'compacted';
 
-/** Rows that are committed at once, at least: to commit 3,000 small tables one by one would take longer than to copy them. */
+/** The least number of rows in one commit: committing 3,000 small tables one by one would take longer than copying them. */
 const ROWS_OF_A_COMMIT = 1_000_000;
-/** Of objects that cannot be carried over an error names so many. */
+/** The most objects that an error names. */
 const MAX_NAMED_OBJECTS = 10;
 
 export interface CopyProgress {
   readonly phase: 'copying' | 'proving';
-  /** The table that is worked on, with its schema. */
+  /** The current table, with its schema. */
   readonly table: string;
-  /** How many are done. */
+  /** The number of finished tables. */
   readonly done: number;
   readonly tables: number;
-  /** How far the phase has got by now, from 0 to 1, as far as DuckDB can tell. */
+  /** The progress of the phase, from 0 to 1, as far as DuckDB knows it. */
   readonly share: () => number;
 }
 
 type OnProgress = (progress: CopyProgress) => void;
 
-/** @throws StorageError that names what cannot be carried over; DuckDbError */
+/** @throws StorageError naming the object that cannot be copied; DuckDbError */
 export async function copyAllObjects(engine: Engine, path: string): Promise<void> {
   await carried(path, 'What was added to it', engine.run(copyObjects(MIRROR, COMPACTED)));
   await proveObjects(engine, path);
 }
 
-/** The tables that were copied. @throws StorageError, DuckDbError */
+/** Returns the copied tables. @throws StorageError, DuckDbError */
 export async function copyAllRows(
   engine: Engine,
   path: string,
@@ -66,7 +66,7 @@ function commit(engine: Engine): Promise<void> {
   return durable('destination.compact-commit', () => engine.finish('COMMIT'));
 }
 
-/** @throws StorageError where the new file has anything else than the mirror; DuckDbError */
+/** @throws StorageError when the new file differs from the mirror; DuckDbError */
 export async function proveSame(
   engine: Engine,
   path: string,
@@ -83,13 +83,13 @@ export async function proveSame(
     if (original.rowCount === copied.rowCount && original.digest === copied.digest) continue;
     const [had, has] = [original.rowCount, copied.rowCount].map(formatCount);
     throw new StorageError(
-      `The copy of the table ${shown(table)} of ${path} is not what the table is (${has} rows of ${had}).`,
-      { hint: 'Check the disk. The mirror is as it was.' },
+      `The copy of the table ${shown(table)} of ${path} differs from the table (${has} rows of ${had}).`,
+      { hint: 'Check the disk. The mirror is unchanged.' },
     );
   }
 }
 
-/** To be called before each time that a table is read, which each is `reads` times in this phase. */
+/** Returns a function to be called before each read of a table. This phase reads each table `reads` times. */
 function teller(
   engine: Engine,
   phase: CopyProgress['phase'],
@@ -102,7 +102,7 @@ function teller(
   return (table) => {
     const before = rowsBefore;
     const share = (): number => {
-      // What comes after the rows have been read begins to count again.
+      // The counter starts again after the rows have been read.
       reached = Math.max(reached, Math.min(1, (before + Math.min(engine.rowsRead, table.rows)) / all));
       return reached;
     };
@@ -122,7 +122,7 @@ async function proveObjects(engine: Engine, path: string): Promise<void> {
   throw notCarried(path, 'What was added to it', `${named}${rest} would be lost or changed`, null);
 }
 
-/** DuckDB refuses the statement itself where something that an operator has made needs more than what is in the file. */
+/** DuckDB refuses the statement when an operator's object needs something outside the file. */
 async function carried(path: string, what: string, copying: Promise<void>): Promise<void> {
   try {
     await copying;
@@ -134,7 +134,7 @@ async function carried(path: string, what: string, copying: Promise<void>): Prom
 
 function notCarried(path: string, what: string, why: string, cause: DuckDbError | null): StorageError {
   return new StorageError(`The mirror ${path} cannot be compacted. ${what} cannot be carried over: ${why}.`, {
-    hint: 'Take out by hand what is none of feed-sync’s own, compact, and put it in again. The mirror is as it was.',
+    hint: 'Remove by hand the objects that feed-sync did not make, compact, and add them again. The mirror is unchanged.',
     ...(cause === null ? {} : { cause }),
   });
 }
@@ -143,14 +143,14 @@ function shown({ schema, name }: CopiedTable): string {
   return `${schema}.${name}`;
 }
 
-/** By the kind and the name of each object, everything that is known of it; of several of one name all of it, sorted. */
+/** Everything known of each object, by its kind and name. Objects of the same name share a sorted list. */
 type Objects = ReadonlyMap<string, readonly string[]>;
 
-/** The schema whose tables are read by the places of their rows. */
+/** The schema in whose tables the order of the rows has a meaning. */
 const ORDERED_SCHEMA = 'feed_sync';
 
 interface Space {
-  /** Of whole blocks that hold something; rows that were taken out of them count, too. */
+  /** The bytes of used blocks, including deleted rows in them. */
   readonly usedBytes: number;
   readonly freeBytes: number;
 }
@@ -173,14 +173,14 @@ async function objectsOf(engine: Engine, database: string): Promise<Objects> {
   return objects;
 }
 
-/** The kinds and names of the objects that one of the two has, and the other lacks or has otherwise. */
+/** Returns the kinds and names of the objects that are missing or different on one side. */
 function differentObjects(left: Objects, right: Objects): readonly string[] {
   const isSame = (name: string): boolean =>
     JSON.stringify(left.get(name)) === JSON.stringify(right.get(name));
   return [...new Set([...left.keys(), ...right.keys()])].filter((name) => !isSame(name)).sort();
 }
 
-/** How many rows the table has, and what tells them from any others. */
+/** Returns the row count of the table and a digest of its rows. */
 async function digestOf(
   engine: Engine,
   database: string,
@@ -200,21 +200,21 @@ export interface CopiedTable {
   readonly schema: string;
   readonly name: string;
   readonly columns: readonly string[];
-  /** As DuckDB estimates them. */
+  /** The row count as DuckDB estimates it. */
   readonly rows: number;
 }
 
-/** Schemas, tables, views, sequences, macros, types and indexes, with comments, and none of the rows. */
+/** Copies schemas, tables, views, sequences, macros, types and indexes, with comments and without rows. */
 function copyObjects(from: string, to: string): string {
   return `COPY FROM DATABASE ${identifier(from)} TO ${identifier(to)} (SCHEMA)`;
 }
 
-/** In the order in which they lie there. */
+/** Copies the rows in their physical order. */
 function copyRows(from: string, to: string, table: CopiedTable): string {
   return `INSERT INTO ${placeOf(to, table)} SELECT * FROM ${placeOf(from, table)}`;
 }
 
-/** A row for each table, in the order in which they were made: schema, name, columns, about how many rows. */
+/** Selects a row for each table, in order of creation: schema, name, columns, estimated row count. */
 function selectTables(database: string): string {
   return `SELECT tables.schema_name, tables.table_name, list(columns.column_name ORDER BY columns.column_index),
       any_value(tables.estimated_size)
@@ -223,7 +223,7 @@ function selectTables(database: string): string {
     GROUP BY tables.schema_name, tables.table_name, table_oid ORDER BY table_oid`;
 }
 
-/** A row for each object of the database: what it is, its name, and everything that is known of it but its rows. */
+/** Selects a row for each object of the database: its kind, its name, and everything known of it except its rows. */
 function selectObjects(database: string): string {
   const own = (kind: string, name: string, known: string, from: string, where = 'NOT internal') =>
     `SELECT ${text(kind)}, schema_name || '.' || ${name}, to_json([${known}])::VARCHAR
@@ -252,8 +252,8 @@ function selectObjects(database: string): string {
 }
 
 /**
- * One row, by one scan: how many rows there are, and a number that is another one where a row is another, lacks or is
- * there twice. Where the order of the rows has a meaning it is another one for another order, too.
+ * Returns one row by one scan: the row count, and a number that changes when a row changes, is missing or is repeated. For
+ * ordered tables the number also depends on the order.
  */
 function digestTable(database: string, table: CopiedTable, isOrdered: boolean): string {
   const row = `hash(${table.columns.map(identifier).join(', ')})`;
@@ -264,7 +264,7 @@ function digestTable(database: string, table: CopiedTable, isOrdered: boolean): 
   return `SELECT count(*), coalesce(sum(digest), 0)::VARCHAR FROM ${hashes}`;
 }
 
-/** One row: the bytes of the file that hold something, and those that do not. */
+/** Returns one row: the used and the free bytes of the file. */
 function selectSpace(database: string): string {
   return `SELECT used_blocks * block_size, free_blocks * block_size FROM pragma_database_size()
     WHERE database_name = ${text(database)}`;

@@ -1,6 +1,6 @@
 /**
- * Counts the tables of the mirror themselves, and compares their columns with what is written of them: what was
- * changed by hand is found. The bookkeeping and the tables are read in one transaction, so they are of one moment.
+ * Counts the rows of the mirror's tables and compares their columns with the catalog, which reveals changes made by hand. One
+ * transaction reads the catalog and the tables, so both are from one point in time.
  */
 
 import type { ObservedTable } from '../../model/write-jobs.ts';
@@ -10,33 +10,33 @@ import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import { readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 
-/** A dataset as it is written down, and its table as it is. */
+/** A dataset as recorded in the catalog, and its actual table. */
 export interface CountedDataset {
   readonly observed: ObservedTable;
-  /** Null where there is no such table. */
+  /** Null when the table is missing. */
   readonly table: CountedTable | null;
 }
 
 export interface CountedTable {
   readonly rowCount: number;
-  /** Null for a table without key columns, and for one that lacks one of them. */
+  /** Null for a table without key columns, or with a key column missing. */
   readonly keys: CountedKeys | null;
-  /** The columns that are not as they are written down. */
+  /** The columns that differ from the catalog. */
   readonly strayColumns: readonly StrayColumn[];
 }
 
 export interface CountedKeys {
-  /** Rows that lack a part of their key. */
+  /** Rows with a null in their key. */
   readonly nullRows: number;
-  /** Rows whose key another row has already. */
+  /** Rows whose key an earlier row already has. */
   readonly repeatedRows: number;
-  /** One key that is there more than once, by the names of its columns; null where there is none. */
+  /** One repeated key, by column name; null when no key repeats. */
   readonly example: ReadonlyMap<string, string | null> | null;
 }
 
 export interface StrayColumn {
   readonly columnName: string;
-  /** The types that it should have and has, as DuckDB names them; null where it should not be there, or is not. */
+  /** The expected and the found type, as DuckDB names them; null when the column should not exist, or is missing. */
   readonly expected: string | null;
   readonly found: string | null;
 }
@@ -44,8 +44,8 @@ export interface StrayColumn {
 type ColumnsByTable = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 /**
- * Counts those of the datasets that the attached mirror holds, in their order, until `isEnough` says so between two of
- * them; at least one is counted.
+ * Counts those of the given datasets that the attached mirror contains, in order. Asks `isEnough` after each; counts at least
+ * one.
  * @throws DuckDbError
  */
 export async function countDatasets(
@@ -64,7 +64,7 @@ export async function countDatasets(
     counted.push({ observed, table: found === undefined ? null : await countOne(engine, observed, found) });
     if (isEnough()) break;
   }
-  // It was opened for reading, so nothing is undone.
+  // The file was opened for reading, so the rollback undoes nothing.
   await engine.run('ROLLBACK');
   return counted;
 }
@@ -125,10 +125,10 @@ function strayColumns(
     .filter((column) => column.expected !== column.found);
 }
 
-/** The longest part of a value of a key that is shown, in characters. */
+/** The longest part of a key value that is shown, in characters. */
 const MAX_SHOWN_VALUE = 200;
 
-/** A row for each column of those of the tables that are there: table, column, type as DuckDB names it. */
+/** Selects a row for each column of the existing tables: table, column, type as DuckDB names it. */
 function selectColumns(tableNames: readonly string[]): string {
   return `SELECT tables.table_name, columns.column_name, columns.data_type
     FROM duckdb_tables() AS tables JOIN duckdb_columns() AS columns USING (database_oid, table_oid)
@@ -138,8 +138,8 @@ function selectColumns(tableNames: readonly string[]): string {
 }
 
 /**
- * One row, by one scan: the rows, those of which a key column is null, and the different hashes of the keys. As many
- * hashes as rows prove the keys unique, without keeping the keys; fewer prove nothing, because hashes may collide.
+ * Returns one row by one scan: the row count, the rows with a null in the key, and the number of distinct key hashes. As many
+ * hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because hashes may collide.
  */
 function countTable(tableName: string, keyColumns: readonly string[]): string {
   const keys = keyColumns.map(identifier);
@@ -154,7 +154,7 @@ function countTable(tableName: string, keyColumns: readonly string[]): string {
   return `SELECT ${counts.join(', ')} FROM ${mirrored(tableName)}`;
 }
 
-/** One row: how many rows have a key that an earlier row has, and the values of one such key as text. */
+/** Returns one row: the number of rows that repeat a key, and the values of one such key as text. */
 function countRepeatedKeys(tableName: string, keyColumns: readonly string[]): string {
   const keys = keyColumns.map(identifier);
   const aliases = keys.map((_, index) => `k${index}`);

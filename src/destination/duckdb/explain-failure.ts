@@ -1,6 +1,6 @@
 /**
- * Finds out which file, column and value made a load fail. Runs after the mirror is let go, on the engine that
- * validates files: the load itself stays one plain statement that costs nothing more while all is well.
+ * Finds the file, column and value that made a load fail. Runs on the validating engine after the mirror is detached: the load
+ * itself stays one plain statement at no extra cost.
  */
 
 import { DataError, type FeedSyncError } from '../../model/errors.ts';
@@ -17,7 +17,7 @@ interface Load {
   readonly plan: TablePlan;
 }
 
-/** The error for the person: a DataError where the content was the cause, else what is wrong with the mirror. */
+/** Returns the error for the operator: a DataError when the content was the cause, else the failure of the mirror. */
 export async function explainFailure(
   engine: Engine,
   load: Load,
@@ -25,7 +25,7 @@ export async function explainFailure(
   place: MirrorPlace,
 ): Promise<Error> {
   if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
-  // A load can need more memory than there is; a file that alone needs more must not stop the other datasets.
+  // A load can need more memory than there is. A single file that needs more must not stop the other datasets.
   const isMemory = error instanceof DuckDbError && error.fault === 'out-of-memory';
   if (!isMemory && !isContent(error)) return await mirrorError(error, place);
   try {
@@ -35,7 +35,7 @@ export async function explainFailure(
       if (found !== null) return found;
     }
   } catch (searchError) {
-    // The search is for the message only: what it stumbled over must not hide what happened.
+    // The search serves the message only. Its own failure must not hide the original error.
     if (engine.invalidated) await engine.reopen();
     return unexplained(load, error, searchError);
   }
@@ -72,7 +72,7 @@ function article(word: string): string {
   return /^[aeiou]/.test(word) ? 'an' : 'a';
 }
 
-/** No rows where the file itself cannot be read: which one it is, is found out by `findFile`. */
+/** Returns no rows for an unreadable file; `findFile` then names it. */
 async function tolerant(engine: Engine, sql: string): ReturnType<Engine['rows']> {
   try {
     return await engine.rows(sql);
@@ -115,14 +115,14 @@ interface KeyCell {
   readonly value: string | null;
 }
 
-/** Thrown where the keys of a loaded table do not prove; stays inside this folder. */
+/** Thrown when the keys of a loaded table fail the proof; never leaves this folder. */
 export class BadKeysError extends Error {
   override readonly name = 'BadKeysError';
   readonly key: readonly KeyCell[];
-  /** What follows in the sentence. */
+  /** The rest of the sentence. */
   readonly rest: string;
 
-  /** `what` is the begin of a sentence: `The key id = "a" of parcels is there 2 times`. */
+  /** `what` is the beginning of the sentence: `The key id = "a" of parcels is there 2 times`. */
   constructor(what: string, key: readonly KeyCell[], rest = '') {
     super(what);
     this.key = key;
@@ -130,7 +130,7 @@ export class BadKeysError extends Error {
   }
 }
 
-/** The error for the person. */
+/** Returns the error for the operator. */
 async function explainBadKeys(
   engine: Engine,
   { columns, groups }: TablePlan,
@@ -145,7 +145,7 @@ async function explainBadKeys(
   return new DataError(`${message}${rest}.`);
 }
 
-/** Null where there is none, and where a value cannot be said in SQL: the search is for the message only. */
+/** Returns null when no file matches, and when a value cannot stand in SQL: the search serves the message only. */
 async function firstPath(engine: Engine, select: () => string): Promise<string | null> {
   try {
     const [row] = await engine.rows(select());

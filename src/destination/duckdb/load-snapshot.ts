@@ -1,4 +1,4 @@
-/** Validates a snapshot off the lock: what its files say of themselves must fit the schema and what the service states. */
+/** Validates a snapshot off the lock: the footers must fit the schema and the manifest. Then loads it in a transaction. */
 
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
@@ -52,7 +52,7 @@ async function tablePlan(
   }
 }
 
-/** Writes the statements out once, for their errors: a name that cannot be written in SQL is known before the lock is taken. */
+/** Renders the statements once before the lock is taken, so that a name which SQL cannot hold fails early. */
 function refuseUnspeakable(job: SnapshotJob, plan: TablePlan): void {
   const texts = [job.datasetId, job.digest, job.schema.schemaVersion, ...job.reloads.keys()];
   for (const value of texts) text(value);
@@ -68,7 +68,7 @@ interface Loading {
   readonly appliedAt: Date;
 }
 
-/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. */
 async function loadSnapshot(
   engine: Engine,
   { job, plan, current, appliedAt }: Loading,
@@ -86,7 +86,7 @@ async function loadSnapshot(
   return entryOfSnapshot(job, { current, columns: plan.columns, rowCount, appliedAt });
 }
 
-/** The count of the rows, once it and the keys are what they have to be. @throws DataError, BadKeysError where they are not. */
+/** Proves the row count and the keys, and returns the row count. @throws DataError, BadKeysError */
 async function prove(engine: Engine, job: SnapshotJob, columns: readonly PlannedColumn[]): Promise<number> {
   const keyColumns = columns.filter((column) => job.schema.keyColumns.includes(column.column.name));
   const counts = present((await engine.rows(countRows(keyColumns, engine.threads)))[0], 'a count has a row');
@@ -125,8 +125,8 @@ async function proveKeys(
 }
 
 /**
- * A footer costs nothing, and few bytes can hold more rows than could be loaded in a day.
- * @throws DataError naming a file and both numbers.
+ * Reading a footer costs nothing, and a few bytes can state more rows than could be loaded in a day.
+ * @throws DataError naming the file and both numbers.
  */
 function refuseOtherFooters(job: SnapshotJob, files: readonly ParquetFile[]): void {
   for (const { file, rowCount } of files) {
@@ -146,7 +146,7 @@ function rowsByFooters(files: readonly ParquetFile[]): number {
   return files.reduce((sum, { rowCount }) => sum + rowCount, 0);
 }
 
-/** `where` is a sentence of the rows that ends the message. @throws DataError unless there are as many as each number that was given. */
+/** `where` is a sentence at the end of the message. @throws DataError when the count differs from any stated number. */
 function refuseOtherCount(job: SnapshotJob, rowCount: number, where = ''): void {
   for (const expected of job.expectedRowCounts) {
     if (expected.rowCount === rowCount) continue;

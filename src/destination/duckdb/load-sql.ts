@@ -7,10 +7,10 @@ import { aliases, MAX_SHOWN_VALUE, physical } from '../../staging/snapshot/scan-
 import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
 
-/** The table while it is loaded and proven. No table of a dataset can have this name: theirs are `[a-z0-9_]`. */
+/** The table while it is loaded and proven. No dataset's table can have this name: their names are `[a-z0-9_]`. */
 export const LOADING = mirrored('feed-sync: loading');
 
-/** Each of them reads all keys: with more of them that takes longer than the counting. */
+/** Each scan reads all keys, so more scans than this would take longer than the counting. */
 const MAX_SCANS_OF_KEYS = 8;
 
 export function createLoading({ columns, groups }: TablePlan): string {
@@ -32,10 +32,10 @@ function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): strin
 }
 
 /**
- * One row: the count of the rows, that of the different hashes of their keys, and for each key column the count of
- * the rows where it is not null. As many hashes as rows prove the keys unique, without keeping the keys; fewer prove nothing,
- * because hashes may collide. DuckDB scans what is not committed yet by one thread: for `threads` to take part, each has a
- * scan of its own, and counts a part of the hashes.
+ * Returns one row: the row count, the number of distinct key hashes, and for each key column the number of non-null rows. As
+ * many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because hashes may collide.
+ * DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one scan for each, and each scan counts a part
+ * of the hashes.
  */
 export function countRows(keyColumns: readonly PlannedColumn[], threads: number): string {
   if (keyColumns.length === 0) return `SELECT count(*), count(*) FROM ${LOADING}`;
@@ -57,7 +57,7 @@ export function countKeys(keyColumns: readonly PlannedColumn[]): string {
   return `SELECT count(*) FROM (SELECT DISTINCT ${keyList(keyColumns)} FROM ${LOADING})`;
 }
 
-/** One key that is there more than once: its values as text, and how often. */
+/** Returns one repeated key: its values as text, and how often it occurs. */
 export function findRepeatedKey(keyColumns: readonly PlannedColumn[]): string {
   const shown = keyColumns.map(
     ({ columnName }) => `left(${identifier(columnName)}::VARCHAR, ${MAX_SHOWN_VALUE})`,
@@ -70,7 +70,7 @@ function keyList(keyColumns: readonly PlannedColumn[]): string {
   return keyColumns.map(({ columnName }) => identifier(columnName)).join(', ');
 }
 
-/** Puts the loaded table in the place of the live one. Whoever dropped that by hand has it back by this. */
+/** Replaces the live table by the loaded one. This also restores a table that was dropped by hand. */
 export function swap(tableName: string, replaces: boolean): readonly string[] {
   const rename = `ALTER TABLE ${LOADING} RENAME TO ${identifier(tableName)}`;
   return replaces ? [`DROP TABLE IF EXISTS ${mirrored(tableName)}`, rename] : [rename];

@@ -1,6 +1,6 @@
 /**
- * Where the mirror really lies. DuckDB compares the folders it may use with real paths, and keeps the log beside the
- * path it was given: every process has to name the file in the same way.
+ * The real location of the mirror. DuckDB checks real paths against its allowed folders, and keeps the log beside the given
+ * path. So every process must name the file the same way.
  */
 
 import { open, readdir, readlink, realpath } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { ConfigurationError, InterruptedError, StorageError } from '../../model/
 import { busy, DuckDbError } from '../../staging/engine/errors.ts';
 
 /**
- * The path without links, also of a file that is still to be made; its folder is made where it is missing.
+ * Resolves the links in the path, also of a file that does not exist yet, and creates its folder.
  * @throws StorageError, ConfigurationError
  */
 export async function mirrorPath(path: string): Promise<string> {
@@ -27,13 +27,13 @@ export async function mirrorPath(path: string): Promise<string> {
       cause,
     });
   }
-  // DuckDB takes what follows for the query of an address, and puts the name of its log before it.
+  // DuckDB reads the rest as the query of an address, and would put the name of its log before it.
   throw new ConfigurationError(`The path of the mirror has a question mark in it: ${path}.`, {
     hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) or dataDir to a path without one.',
   });
 }
 
-/** The path as the system resolves it. A link may lead to a file that is still to be made. @throws the system's error */
+/** Returns the path as the system resolves it. A link may lead to a file that does not exist yet. @throws the system's error */
 export async function withoutLinks(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -45,7 +45,7 @@ export async function withoutLinks(path: string): Promise<string> {
   return target === null ? place : withoutLinks(resolve(dirname(place), target));
 }
 
-/** Null where the path is no link. */
+/** Returns null when the path is no link. */
 async function targetOf(path: string): Promise<string | null> {
   try {
     return await readlink(path);
@@ -55,10 +55,10 @@ async function targetOf(path: string): Promise<string | null> {
   }
 }
 
-/** The most files set aside beside one mirror. More of them point at the disk, not at the mirror. */
+/** The most quarantined files beside one mirror. More of them point at a faulty disk, not at the mirror. */
 export const MAX_QUARANTINED = 3;
 
-/** The header of a database: a checksum of 8 bytes, then these. */
+/** A DuckDB file starts with a checksum of 8 bytes, followed by these. */
 const MAGIC = Buffer.from('DUCK');
 const MAGIC_OFFSET = 8;
 
@@ -67,7 +67,7 @@ const QUARANTINE_INFIX = '.corrupt-';
 
 type FileState = 'absent' | 'empty' | 'database' | 'other';
 
-/** What lies at the path, by its first bytes. A damaged database is still a `database` while these are whole. */
+/** Classifies the file by its first bytes. A damaged database still counts as a `database` while these bytes are whole. */
 export async function fileState(path: string): Promise<FileState> {
   let file: Awaited<ReturnType<typeof open>>;
   try {
@@ -91,9 +91,9 @@ export async function fileState(path: string): Promise<FileState> {
 }
 
 /**
- * `fileState` of a file that DuckDB is to open as the mirror. DuckDB itself must not see any other file: it recognises files of
- * other databases and would load an extension for them.
- * @throws ConfigurationError where the file never was a DuckDB database, StorageError where it cannot be looked at.
+ * `fileState` of a file that DuckDB is to open as the mirror. DuckDB must not open any other file: it recognises other
+ * databases and would load an extension for them.
+ * @throws ConfigurationError when the file never was a DuckDB database, StorageError when it cannot be read.
  */
 export async function mirrorFileState(path: string): Promise<Exclude<FileState, 'other'>> {
   const state = await fileState(path);
@@ -102,13 +102,13 @@ export async function mirrorFileState(path: string): Promise<Exclude<FileState, 
 }
 
 /**
- * Makes way for a new mirror at `path`, which DuckDB could not read because of `reason`.
- * @throws ConfigurationError where the file is none of ours, StorageError after `MAX_QUARANTINED` files.
+ * Moves an unreadable file away, so that a new mirror can be created at `path`. `reason` is DuckDB's error.
+ * @throws ConfigurationError when the file is not a mirror, StorageError after `MAX_QUARANTINED` files.
  */
 export async function quarantine(path: string, reason: string, now: Date, log: Log): Promise<void> {
   const state = await mirrorFileState(path);
   if (state === 'empty') {
-    // Left by a process or a disk that gave up while the file was made: there is nothing to keep.
+    // A process or a disk that failed during creation left the empty file: there is nothing to keep.
     await remove('destination.remove-empty', path);
     return;
   }
@@ -122,7 +122,7 @@ export async function quarantine(path: string, reason: string, now: Date, log: L
     );
   }
   const target = `${path}${QUARANTINE_INFIX}${timestamp(now)}`;
-  // The log first: a crash between the two leaves an older mirror that can be read, never a log without its file.
+  // The log moves first: a crash between the two renames leaves an older readable mirror, never a log without its file.
   if (await isThere(path + WAL_SUFFIX)) {
     await renameFile('destination.quarantine-log', path + WAL_SUFFIX, target + WAL_SUFFIX);
   }
@@ -147,7 +147,7 @@ function notADatabase(path: string): ConfigurationError {
   });
 }
 
-/** `20261120T110312345Z`: sorts by time and needs no quoting in a shell. */
+/** Returns `20261120T110312345Z`: sorts by time and needs no quoting in a shell. */
 function timestamp(now: Date): string {
   return now.toISOString().replaceAll(/[-:.]/g, '');
 }
@@ -163,8 +163,8 @@ export interface WaitOptions {
 }
 
 /**
- * Repeats `attempt` while it is refused because another process has the file open.
- * @throws BusyError once `lockWaitMs` have passed; InterruptedError; whatever else `attempt` throws, at once.
+ * Repeats `attempt` while another process has the file open.
+ * @throws BusyError once `lockWaitMs` have passed; InterruptedError; any other error of `attempt`, at once.
  */
 export async function waitForFile<T>(options: WaitOptions, attempt: () => Promise<T>): Promise<T> {
   const { clock, lockWaitMs, path, random, signal } = options;
@@ -177,7 +177,7 @@ export async function waitForFile<T>(options: WaitOptions, attempt: () => Promis
       if (!(error instanceof DuckDbError) || error.fault !== 'locked') throw error;
       const remainingMs = deadlineMs - clock.monotonicMs();
       if (remainingMs <= 0) throw busy(path, error.holderProcessId, error);
-      // At least a millisecond: without the jitter of chance this would be a busy loop.
+      // At least a millisecond: a jitter of zero would make this a busy loop.
       const delayMs = Math.min(remainingMs, Math.max(1, backoffDelayMs(LOCK_BACKOFF, retry, random)));
       await clock.sleep(delayMs, signal).catch((cause: unknown) => {
         throw interrupted(path, cause);

@@ -1,7 +1,7 @@
 /**
- * The mirror: a DuckDB file as a destination. The file is attached only inside write sessions; between them it is free for
- * readers. Operations on it go one after another; files are validated beside them, in an instance of their own, so
- * that a hostile one can hurt no commit.
+ * The mirror: a DuckDB file as a destination. The file is attached only inside write sessions; between them readers can open
+ * it. The mirror runs its operations one after another. A separate instance validates downloaded files, so a hostile file
+ * cannot harm a commit.
  */
 
 import { dirname, resolve } from 'node:path';
@@ -53,38 +53,38 @@ import {
   WriteSessions,
 } from './write-session.ts';
 
-/** The most memory for the examination of files, which reads footers and finds single values. */
+/** Memory for validation, which reads Parquet footers and searches for single values. */
 const MAX_EXAMINING_BYTES = 512_000_000;
 
 /**
- * Every write session ends with a checkpoint. One at a COMMIT within it, which DuckDB does by itself from 16 MiB of log on, writes what is
- * known of every table once more: it is left for a log that is as long as this.
+ * DuckDB does a checkpoint at a COMMIT when the log exceeds 16 MiB, and rewrites the metadata of every table each time. The
+ * limit is higher here because every write session ends with a checkpoint anyway.
  */
 const MAX_LOG_BYTES = 256_000_000;
 
 export interface MirrorOptions {
   readonly path: string;
-  /** Snapshots lie somewhere below it, and DuckDB puts into it what does not fit into memory. */
+  /** Contains the downloaded snapshots and DuckDB's spill files. */
   readonly dataDirectory: string;
   readonly memoryLimitBytes: number;
   readonly threads: number;
-  /** What is kept free on the disks while a snapshot is loaded; nothing by default. */
+  /** Disk space that loading a snapshot must leave free; none by default. */
   readonly reserveBytes?: number;
-  /** How long a write session waits for whoever else has the file open. */
+  /** How long a write session waits for a process that has the file open. */
   readonly lockWaitMs: number;
-  /** How long the file is left to readers between two write sessions that write; no time by default. */
+  /** How long the file is left to readers between two write sessions; no time by default. */
   readonly readerGraceMs?: number;
-  /** For messages: the numeric id of the user. */
+  /** The numeric id of the user, for messages. */
   readonly uid?: number | null;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly signal?: AbortSignal;
-  /** The copy for readers that stay open; none without it. */
+  /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;
 }
 
-/** Opens no file yet: the mirror is created by what is first written. @throws StorageError, ConfigurationError */
+/** Opens no file yet: the first write creates the mirror. @throws StorageError, ConfigurationError */
 export async function openMirror(options: MirrorOptions): Promise<Destination & PostCommitSource> {
   const dataDirectory = resolve(options.dataDirectory);
   const path = await mirrorPath(options.path);
@@ -92,7 +92,7 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
   const engineOptions = {
     threads: options.threads,
     memoryLimitBytes: options.memoryLimitBytes,
-    // A reader of files is given patterns, and DuckDB compares those, too, with the folders.
+    // The reader of files takes glob patterns, and DuckDB checks patterns against the allowed directories, too.
     directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
     clock: options.clock,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -138,17 +138,17 @@ interface Failed {
 
 interface Opened {
   readonly session: WriteSession;
-  /** Of the tables that are written in it. */
+  /** The size of the tables that this session writes. */
   readonly size: TableSize;
   readonly queue: JobQueue;
-  /** Whether jobs that were taken are left for a write session after this one. */
+  /** True when collected jobs remain for a later write session. */
   readonly isNotLast: boolean;
 }
 
 interface Ended {
-  /** Why is looked for once the mirror is let go. */
+  /** Jobs that failed. Their errors are explained after the mirror is detached. */
   readonly failed: readonly Failed[];
-  /** What was taken for the other write session. */
+  /** Jobs that were collected for the other write session. */
   readonly quarantine: readonly ValidatedWrite[];
 }
 
@@ -158,9 +158,12 @@ class Mirror implements Destination, PostCommitSource {
   readonly #validation: Validation;
   readonly #inTurn = pLimit(1);
   readonly #publisher: Publisher | null;
-  /** What was enrolled last: a mirror that has to be built again in the middle of a run gets the same names. */
+  /** The last enrolment: a mirror that is rebuilt in the middle of a run gets the same table names. */
   #enrolment: Enrolment | null = null;
-  /** The mirror was made again since `has` was called: progress that was known until then describes lost tables. */
+  /**
+   * True when the mirror was created again after `has` was called. Progress that was computed before then describes lost
+   * tables.
+   */
   #isCreatedAgain = false;
 
   constructor(
@@ -192,7 +195,7 @@ class Mirror implements Destination, PostCommitSource {
     const { path } = this.#options;
     return this.#inTurn(async () => {
       this.#enrolment = enrolment;
-      // A reader may have the file open for long: nothing is written where nothing is new.
+      // A reader may keep the file open for long, so the file is opened for writing only when something is new.
       if (await this.#sessions.of('small').read((engine) => isEnrolled(engine, path, enrolment))) return;
       await this.#sessions.of('small').write((session) =>
         session.transaction(async (engine) => {
@@ -269,7 +272,7 @@ class Mirror implements Destination, PostCommitSource {
     return await storeProgress(this.#sessions.of('small'), this.#options.path, progress, wait);
   }
 
-  /** None where the write session is to end. */
+  /** Returns null when the write session should end. */
   async #next(session: WriteSession, queue: JobQueue): Promise<readonly ValidatedWrite[]> {
     const waitMs = session.waitForNext();
     if (waitMs === null) return [];
@@ -302,7 +305,7 @@ class Mirror implements Destination, PostCommitSource {
     await this.#validation.close();
   }
 
-  /** Whatever became of the mirror since it was enrolled. Resolves to whether it is a new one. */
+  /** Enrols the mirror again, whatever happened to the file meanwhile. Resolves to whether the mirror is new. */
   async #enrollAgain(engine: Engine): Promise<boolean> {
     const { path } = this.#options;
     const isNew = await ensureSchema(engine, path);
@@ -316,12 +319,12 @@ function ownValidated(validated: ValidatedJob): ValidatedWrite {
   return validated as ValidatedWrite;
 }
 
-/** The most rows that a table has in one row group. */
+/** The number of rows in a full DuckDB row group. */
 const ROW_GROUP_ROWS = 122_880;
 
 type TableSize = 'small' | 'large';
 
-/** By which write session a table of so many rows is written. */
+/** Chooses the write session for a table by its row count. */
 export function sizeOf(tableRows: number): TableSize {
   return tableRows <= ROW_GROUP_ROWS ? 'small' : 'large';
 }
@@ -370,7 +373,7 @@ class WriteSessionsBySize {
     return this.#sessions[size];
   }
 
-  /** Another number whenever a statement of any of them has ended, or reads on. */
+  /** A number that changes whenever a statement of any engine ends or makes progress. */
   get progress(): number {
     return this.#engines.reduce((sum, engine) => sum + engine.progress, 0);
   }

@@ -1,9 +1,8 @@
 /**
- * The published copy: everything that is committed, in a file of its own that readers may keep open for as long as they
- * like.
+ * The published copy contains everything that is committed, in a separate file that readers may keep open.
  *
- * Invariants: what is at the path is always a whole copy, verified before it got its name, or what was there before; the
- * mirror is copied while nobody writes it and nothing is left in its log.
+ * Invariants: the path holds either a whole copy, verified before the rename, or the previous file. The mirror is copied only
+ * while nobody writes it and its write-ahead log is empty.
  */
 
 import { access, constants, type FileHandle, open, stat } from 'node:fs/promises';
@@ -35,23 +34,23 @@ import { MIRROR, selectTableNames } from './catalog/schema.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
 import type { WriteSessions } from './write-session.ts';
 
-/** The copy while it is made. What a process that was killed has left is removed before the next one. */
+/** The name of an unfinished copy. The next publication removes what a killed process left. */
 const UNFINISHED_SUFFIX = '.publishing';
 const PERMISSIONS = 0o777;
 
 export interface CopyPlace extends LookingOptions {
-  /** Without links. */
+  /** The path of the copy, with links resolved. */
   readonly target: string;
-  /** Bytes kept free on the disk. */
+  /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
   readonly signal?: AbortSignal;
 }
 
 interface PublisherOptions extends CopyPlace {
-  /** Of the mirror, without links. */
+  /** The path of the mirror, with links resolved. */
   readonly path: string;
   readonly session: WriteSessions;
-  /** Runs what works on the mirror while nothing else does. */
+  /** Runs work on the mirror while no other work on it runs. */
   readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
@@ -71,12 +70,12 @@ export class Publisher {
     this.#unfinished = `${options.target}${UNFINISHED_SUFFIX}`;
   }
 
-  /** Another number as long as a copy gets on. */
+  /** A number that changes as long as a copy advances. */
   get progress(): number {
     return this.#copied;
   }
 
-  /** One at a time. @throws as `Outlet.publish` does. */
+  /** Publishes one copy at a time. @throws the errors of `PostCommitSource.publish`. */
   async publish(): Promise<Publication> {
     try {
       const copied = await this.#options.inTurn(() => this.#copyInTurn());
@@ -94,7 +93,7 @@ export class Publisher {
   async #copyInTurn(): Promise<Copied | Publication> {
     const { path, target, session } = this.#options;
     if (['absent', 'empty'].includes(await fileState(path))) return { kind: 'absent' };
-    // Left by a process that was killed, or by a checkpoint that failed: what is in it is committed, too.
+    // A killed process or a failed checkpoint can leave a log. Its commits belong into the copy, too.
     if (await isThere(path + WAL_SUFFIX)) await session.write((write) => write.transaction(async () => {}));
     const catalog = await session.read((engine) => catalogOf(engine, path));
     if (catalog === null) return { kind: 'absent' };
@@ -127,13 +126,15 @@ export class Publisher {
     });
   }
 
-  /** DuckDB opens it, its catalog are those of the mirror, and so are the names of its tables. Rows are not read. */
+  /**
+   * Verifies that DuckDB opens the copy, and that its catalog and table names equal those of the mirror. Does not read rows.
+   */
   async #verify(catalog: Catalog): Promise<void> {
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
     const copied = await catalogAt(this.#unfinished, this.#options);
     if (isDeepStrictEqual(copied, catalog)) return;
     throw new StorageError(
-      `The copy of the mirror in ${dirname(this.#unfinished)} is not what the mirror is: it is not published.`,
+      `The copy of the mirror in ${dirname(this.#unfinished)} differs from the mirror, so it is not published.`,
       {
         code: 'copy_failed',
         hint: 'Check the disk of destination.publish. The previous copy stays in place.',
@@ -141,7 +142,7 @@ export class Publisher {
     );
   }
 
-  /** What somebody has allowed for the copy of before, so that it need not be allowed again. */
+  /** The mode of the previous copy, so that its permissions need not be granted again. */
   async #mode(): Promise<number | undefined> {
     const before = await stat(this.#options.target).catch(() => null);
     return before === null ? undefined : before.mode & PERMISSIONS;
@@ -149,7 +150,7 @@ export class Publisher {
 
   async #putInPlace(): Promise<void> {
     const { target } = this.#options;
-    // Of somebody who wrote into the copy of before: DuckDB would put it into this one.
+    // Only a writer of the previous copy can have left this log, and DuckDB would apply it to the new copy.
     await remove('destination.publish-clear-log', target + WAL_SUFFIX);
     await renameFile('destination.publish', this.#unfinished, target);
   }
@@ -165,8 +166,8 @@ export class Publisher {
 }
 
 /**
- * Whether readers find the same in both. Newer progress alone is worth no copy: a copy with older progress only
- * starts further back in the logs, should it ever become the mirror.
+ * Tells whether readers find the same in both. Newer progress alone is not worth a copy: a copy with older progress only starts
+ * further back in the event logs if it ever becomes the mirror.
  */
 function hasSameContent(published: Awaited<ReturnType<typeof catalogAt>>, catalog: Catalog): boolean {
   if (typeof published === 'string') return false;
@@ -177,32 +178,32 @@ function hasSameContent(published: Awaited<ReturnType<typeof catalogAt>>, catalo
   return isDeepStrictEqual(withoutProgress(published), withoutProgress(catalog));
 }
 
-/** Another one once somebody has written the file, or put another in its place. */
+/** Changes when the file is written or replaced. */
 async function fingerprint(path: string) {
   const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true });
   return { dev, ino, mtimeNs, bytes: Number(size) };
 }
 
-/** Read and written at once. */
+/** Bytes that are read and written at once. */
 const CHUNK_BYTES = 4_000_000;
-/** Written to the disk at once, so that the end, which cannot be interrupted, is not long. */
+/** Bytes between two syncs, so that the final sync, which cannot be interrupted, stays short. */
 const MAX_UNSYNCED_BYTES = 256_000_000;
 
 interface CopyOptions {
   readonly from: string;
-  /** Must not be there yet. */
+  /** Must not exist yet. */
   readonly to: string;
   readonly bytes: number;
-  /** Bytes kept free on the disk. */
+  /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
-  /** Called after every part. */
+  /** Called after every chunk. */
   readonly onCopied: () => void;
   readonly signal: AbortSignal | undefined;
 }
 
 /**
- * Whether it is a clone. The copy may still be lost when the power goes.
- * @throws StorageError before anything is written, where the disk has no room; the system's error; the signal's reason.
+ * Returns whether the copy is a clone. The copy may still be lost when power fails.
+ * @throws StorageError when the disk lacks room, before anything is written; the system's error; the signal's reason.
  */
 async function copyFile(options: CopyOptions): Promise<boolean> {
   const { from, to, signal } = options;
@@ -251,15 +252,15 @@ const SETTING = 'destination.publish (FEED_SYNC_DESTINATION_PUBLISH)';
 
 export interface PublishOptions {
   readonly path: string;
-  /** Files and folders of ours: the copy can be neither one of them nor lie in one. */
+  /** Files and folders of this program. The copy must neither be one of them nor lie in one. */
   readonly keptPaths: readonly string[];
-  /** Bytes kept free on the disk. */
+  /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
 }
 
 /**
- * The path of the copy without links, as that of the mirror is; its folder is made where it is missing.
- * @throws ConfigurationError where something else is there, StorageError where nothing can be written there.
+ * Resolves the links in the path of the copy, and creates its folder.
+ * @throws ConfigurationError when another kind of file is there, StorageError when the folder cannot be written.
  */
 export async function publishTarget(
   { path, keptPaths }: PublishOptions,
@@ -268,7 +269,7 @@ export async function publishTarget(
 ): Promise<string> {
   const usable = <T>(effect: () => Promise<T>): Promise<T> =>
     effect().catch((cause: unknown) => refuse(path, uid, cause));
-  // DuckDB takes what follows for the query of an address, and opens another file.
+  // DuckDB reads the rest of the path as the query of an address, and would open another file.
   if (path.includes('?')) throw wrong(path, 'has a question mark in it', 'a path without one');
   const target = await usable(async () => {
     await makeDirectory('destination.make-publish-directory', dirname(resolve(path)));
@@ -288,7 +289,7 @@ export async function publishTarget(
   return target;
 }
 
-/** A copy that is damaged, or that somebody writes, is replaced like any other. */
+/** A damaged copy, or one that somebody has written to, is replaced like any other. */
 async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
   const isOther = (await fileState(target)) === 'other' || (await catalogAt(target, looking)) === 'foreign';
   if (isOther)
@@ -303,7 +304,7 @@ async function isFolder(path: string): Promise<boolean> {
   return (await statOrNull(path))?.isDirectory() === true;
 }
 
-/** By another name: a hard link, or the same folder mounted twice. */
+/** The same file under another name: a hard link, or the same folder mounted twice. */
 async function isSameFile(left: string, right: string): Promise<boolean> {
   const [one, other] = [await statOrNull(left), await statOrNull(right)];
   return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
@@ -332,7 +333,7 @@ function wrong(path: string, fault: string, instead: string): ConfigurationError
   });
 }
 
-/** The memory for looking at them. */
+/** The memory for reading the catalogs of the copies. */
 const MAX_LOOKING_BYTES = 256_000_000;
 
 interface Catalog {
@@ -347,7 +348,7 @@ interface LookingOptions {
   readonly temporaryDirectory: string;
 }
 
-/** Null where the attached database is no mirror, or one in which nothing was ever written. */
+/** Returns null when the attached database is not a mirror, or nothing was ever committed to it. */
 async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> {
   const format = await readFormat(engine, path);
   if (format === null) return null;
@@ -359,7 +360,7 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
   };
 }
 
-/** Of the file at the path, opened for reading. `foreign`: it can be read, and has no catalog. */
+/** Reads the catalog of the file at the path, opened for reading. `foreign`: the file is readable and has no catalog. */
 async function catalogAt(
   path: string,
   { memoryLimitBytes, temporaryDirectory }: LookingOptions,

@@ -1,6 +1,6 @@
 /**
- * Reading the mirror beside the daemon: for `query`, `status` and `verify`. The file is opened read-only in an instance that can
- * reach no other file, so that a query can change nothing and read nothing else.
+ * Reads the mirror beside the daemon, for `query`, `status` and `verify`. The instance opens the file read-only and can reach
+ * no other file, so a query can change nothing and read nothing else.
  */
 
 import { realpath } from 'node:fs/promises';
@@ -49,40 +49,39 @@ export interface ReaderOptions {
 
 export interface QueryResult {
   readonly columnNames: readonly string[];
-  /** As DuckDB names them. */
+  /** The types as DuckDB names them. */
   readonly columnTypes: readonly string[];
-  /** The rows as they are computed; each value as `renderValue` gives it. Can be read once. @throws UsageError */
+  /** The rows, streamed; `renderValue` renders each value. Iterable once. @throws UsageError */
   readonly rows: AsyncIterable<readonly Rendered[]>;
 }
 
 export interface MirrorReader {
-  /** What the mirror holds. */
+  /** Returns the contents of the mirror. */
   observed(): Promise<ObservedState>;
-  /** The format of its catalog; null where it has none yet. */
+  /** Returns the format of the catalog; null when the mirror has none yet. */
   format(): Promise<number | null>;
-  /** How many bytes of its file hold nothing: they are used again by what is written, and given back by nobody but `compactMirror`. */
+  /** Returns the number of free bytes in the file. New data reuses them; only `compactMirror` returns them to the disk. */
   freeBytes(): Promise<number>;
   /**
-   * What is written of those of the datasets that the mirror holds, and what their tables hold, of one moment. Goes
-   * through them in their order until `isEnough` says so between two of them; at least one is counted. After an error
-   * the reader can only be closed.
+   * Counts those of the given datasets that the mirror contains, in one transaction, and returns the recorded and the actual
+   * numbers. Asks `isEnough` after each; counts at least one. After an error the reader can only be closed.
    */
   count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]>;
-  /** Runs one statement that reads. @throws UsageError with DuckDB's message where it does not run. */
+  /** Runs one statement that reads. @throws UsageError with DuckDB's message when the statement fails. */
   query(sql: string): Promise<QueryResult>;
   close(): Promise<void>;
 }
 
 /**
- * Null where there is no mirror; none is made.
- * @throws BusyError where a writer keeps the file, StorageError where it cannot be read, ConfigurationError where the file is no
- * DuckDB database, or one for another version of it.
+ * Returns null when there is no mirror; reading never creates it.
+ * @throws BusyError when a writer keeps the file, StorageError when it cannot be read, ConfigurationError when the file is not
+ * a DuckDB database, or belongs to another version of DuckDB.
  */
 export async function openReader(options: ReaderOptions): Promise<MirrorReader | null> {
-  // The log of a writer that was ended lies beside the real file. Where there is no file, there is nothing to read.
+  // A killed writer leaves its log beside the real file. A missing file means that there is nothing to read.
   const path = await realpath(options.path).catch(() => resolve(options.path));
   if ((await mirrorFileState(path)) !== 'database') return null;
-  // Beside the mirror, made and removed by DuckDB itself. Two readers that share it would write over each other's files.
+  // DuckDB creates and removes this folder beside the mirror. Two readers that shared it would overwrite each other's files.
   const spilled = `${path}.reading-${options.random.next().toString(36).slice(2)}`;
   const open = () =>
     Engine.open({
@@ -168,7 +167,7 @@ class Reader implements MirrorReader {
   }
 }
 
-/** Runs the statement; geometries become text inside DuckDB, which knows how to write them. */
+/** Runs the statement. DuckDB itself renders geometries as text. */
 async function streamText(
   connection: DuckDBConnection,
   sql: string,
@@ -194,7 +193,7 @@ function hasGeometry(type: DuckDBType): boolean {
   return String(type).includes('GEOMETRY');
 }
 
-/** DuckDB's own words say what is wrong with a statement, and seldom what there is instead. */
+/** DuckDB's message says what is wrong with a statement, but seldom which tables exist. */
 function notRun(error: Error): UsageError {
   return new UsageError(`The SQL does not run: ${error.message}`, {
     hint: 'It is read-only. The tables: feed-sync query "SELECT table_name FROM feed_sync.datasets"',
@@ -202,13 +201,13 @@ function notRun(error: Error): UsageError {
   });
 }
 
-/** What a rendered value can be. Numbers are doubles and small integers; larger integers are text. */
+/** A rendered value. Numbers are doubles and small integers; larger integers are text. */
 export type Rendered = string | number | boolean | null;
 
 const MICROS_PER_SECOND = 1_000_000n;
 const POSITIVE_INFINITY = 2n ** 63n - 1n;
 
-/** A value as it is shown, written to CSV, or put into JSON. GEOMETRY has been made text by the query. */
+/** Renders a value for display, CSV or JSON. The query has already turned GEOMETRY into text. */
 function renderValue(value: DuckDBValue): Rendered {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
@@ -222,7 +221,7 @@ function renderValue(value: DuckDBValue): Rendered {
   return nested === undefined ? String(value) : JSON.stringify(nested);
 }
 
-/** Lists and structures as JSON values; undefined for what is neither. */
+/** Renders lists and structures as JSON values; returns undefined for any other value. */
 function renderNested(value: DuckDBValue): unknown {
   if (value instanceof DuckDBListValue || value instanceof DuckDBArrayValue)
     return value.items.map(renderInside);
@@ -244,13 +243,13 @@ function renderInside(value: DuckDBValue): unknown {
   return nested === undefined ? renderValue(value) : nested;
 }
 
-/** `2026-01-31T23:59:59.123456`; years outside 0000 to 9999 have a sign and six digits, as ISO 8601 has it. */
+/** Returns `2026-01-31T23:59:59.123456`; years outside 0000 to 9999 have a sign and six digits, as in ISO 8601. */
 function isoTime(micros: bigint): string {
   if (micros === POSITIVE_INFINITY) return 'infinity';
   if (micros === -POSITIVE_INFINITY) return '-infinity';
   const fraction = ((micros % MICROS_PER_SECOND) + MICROS_PER_SECOND) % MICROS_PER_SECOND;
   const date = new Date(Number((micros - fraction) / 1_000n));
-  // DuckDB's years reach farther than those of Date, which then has no text.
+  // DuckDB's range of years exceeds that of Date.
   if (Number.isNaN(date.getTime())) return `${micros} microseconds since 1970`;
   return `${date.toISOString().slice(0, -'.000Z'.length)}.${String(fraction).padStart(6, '0')}`;
 }

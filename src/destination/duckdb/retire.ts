@@ -1,6 +1,6 @@
 /**
- * Retires the table of a dataset inside the transaction it is given: guard, copy or drop or leave. A copy
- * is what the table holds, also where somebody changed it by hand.
+ * Retires the table of a dataset inside the given transaction: archives, drops or keeps it. An archived copy contains the table
+ * as it is, including changes made by hand.
  */
 
 import type { Retirement, RetirementJob } from '../../model/write-jobs.ts';
@@ -19,10 +19,10 @@ type Retire = (
   appliedAt: Date,
 ) => Promise<RetiredTable>;
 
-/** Complete by its type. */
+/** The type makes the compiler refuse a missing kind. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 
-/** Returns the catalog entry; null where the mirror is no longer what the job was planned from. */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. */
 async function retireTable(
   engine: Engine,
   job: RetirementJob,
@@ -31,7 +31,7 @@ async function retireTable(
 ): Promise<CatalogEntry | null> {
   const { how, plannedFrom } = job;
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
-  // A table that somebody dropped by hand is gone, however it was to be retired.
+  // A table that was dropped by hand is gone, whatever retirement was planned.
   const retired =
     existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
@@ -39,12 +39,12 @@ async function retireTable(
   return entryOfRetirement(job, retired, appliedAt);
 }
 
-/** A retired table with its schema, as people write it. */
+/** Returns a retired table with its schema, for people. */
 export function placeOf(tableName: string | null, isKept: boolean): string | null {
   return tableName === null ? null : `${isKept ? 'main' : 'archived'}.${tableName}`;
 }
 
-/** DuckDB moves no table to another schema: it is copied, with its comments, and dropped. */
+/** DuckDB cannot move a table to another schema. The table is copied with its comments, then dropped. */
 async function archive(
   engine: Engine,
   { datasetId, plannedFrom }: RetirementJob,
@@ -75,7 +75,7 @@ async function keep(_engine: Engine, _job: RetirementJob, tableName: string): Pr
   return { tableName, removedRows: 0 };
 }
 
-/** `<table>__<version>_<time in UTC>`, by which the copies of a table sort; a name that is taken gets `_2`, `_3`, … */
+/** Returns `<table>__<version>_<time in UTC>`, by which the copies of a table sort; a name that is taken gets `_2`, `_3`, … */
 export function archivedNameFor(
   tableName: string,
   version: number,
@@ -98,7 +98,7 @@ async function countRows(engine: Engine, table: string): Promise<number> {
   return numberAt((await engine.rows(countRowsOf(table)))[0] ?? [], 0);
 }
 
-/** @throws DataError where the id or the reason cannot be a part of SQL. */
+/** @throws DataError when the id or the reason cannot stand in SQL. */
 export async function validateRetirement(_engine: Engine, job: RetirementJob): Promise<ValidatedWrite> {
   for (const value of [job.datasetId, job.reason]) text(value);
   return {
@@ -111,7 +111,7 @@ export async function validateRetirement(_engine: Engine, job: RetirementJob): P
   };
 }
 
-/** `copy` is SQL: the table that becomes the copy. */
+/** `copy` is the SQL of the new table. */
 function copyOf(tableName: string, copy: string): string {
   return `CREATE TABLE ${copy} AS SELECT * FROM ${mirrored(tableName)}`;
 }
@@ -125,7 +125,7 @@ function countRowsOf(table: string): string {
   return `SELECT count(*) FROM ${table}`;
 }
 
-/** The columns of a table that have a comment, each with it. */
+/** Selects the columns that have a comment, each with its comment. */
 function selectComments(tableName: string): string {
   return `SELECT column_name, comment FROM duckdb_columns()
     WHERE database_name = ${text(MIRROR)} AND schema_name = 'main' AND table_name = ${text(tableName)}

@@ -1,9 +1,10 @@
 /**
- * Jobs are validated one after another, beside the work on the mirror; those that wait and are validated by the same statements, together.
+ * Validates jobs one after another, beside the work on the mirror. Waiting jobs that need the same statements are validated
+ * together.
  *
- * Invariant: each ends as it would alone. What is not in order among several is validated again, one by one.
+ * Invariant: each job ends as it would alone. When a joint validation fails, every job is validated again, one by one.
  *
- * Changes are read ahead of their jobs where those are validated, and, while something is there, in a second instance beside it.
+ * Changes are read ahead on the same instance while it is idle, and on a second instance while it is busy.
  */
 
 import pLimit from 'p-limit';
@@ -22,7 +23,7 @@ import { validateRetirement } from './retire.ts';
 
 interface Waiting {
   readonly job: WriteJob;
-  /** Those with the same are validated together; null: it is validated alone. */
+  /** Waiting jobs with the same value are validated together; null means alone. */
   readonly alike: string | null;
   readonly settle: PromiseWithResolvers<ValidatedWrite>;
 }
@@ -39,7 +40,7 @@ export class Validation {
   readonly #inTurnBeside = pLimit(1);
   #waiting: readonly Waiting[] = [];
 
-  /** `openSecond`: opens the second instance when it is needed first; null where there is not memory enough for one. */
+  /** `openSecond` opens the second instance at its first use; null when memory is too small for a second one. */
   constructor(engine: Engine, openSecond: (() => Promise<Engine>) | null) {
     this.#engine = engine;
     this.#openSecond = openSecond;
@@ -49,18 +50,18 @@ export class Validation {
     return this.#engine.progress + (this.#second?.progress ?? 0);
   }
 
-  /** @throws what `prepareUnit` throws. */
+  /** @throws the errors of `validateJob`. */
   async validate(job: WriteJob): Promise<ValidatedWrite> {
-    // What is wrong with one of which this cannot be said comes out when it is validated alone.
+    // A job for which this question fails is validated alone, and reports its error there.
     const alike = job.kind === 'changes' ? await coalescedAlike(job).catch(() => null) : null;
     const settle = Promise.withResolvers<ValidatedWrite>();
     this.#waiting = [...this.#waiting, { job, alike, settle }];
-    // One turn for each: those that went along with another find nothing left to do in theirs.
+    // Each job takes one turn. The turn of a job that was validated together with another does nothing.
     void this.#inTurn(() => this.#validateNext());
     return await settle.promise;
   }
 
-  /** Null where it cannot be done. @throws DuckDbError where there is no second instance to be had. */
+  /** Returns null when the changes cannot be read ahead. @throws DuckDbError when the second instance cannot be opened. */
   async readAhead(job: ChangesJob): Promise<ReadAhead | null> {
     const isFree = this.#inTurn.activeCount + this.#inTurn.pendingCount === 0;
     const openSecond = this.#openSecond;
@@ -71,12 +72,12 @@ export class Validation {
     });
   }
 
-  /** Runs `work` with the engine while nothing is validated. */
+  /** Runs `work` with the engine while no job is validated. */
   use<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
     return this.#inTurn(() => work(this.#engine));
   }
 
-  /** When nothing is validated any more. */
+  /** Waits until no job is validated, then closes the second instance. */
   async close(): Promise<void> {
     await this.#inTurnBeside(async () => this.#second?.close());
     await this.use(async (engine) => engine.close());
@@ -124,14 +125,14 @@ type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kind }>;
 
 type Validate<Kind extends WriteJob['kind']> = (engine: Engine, job: JobOf<Kind>) => Promise<ValidatedWrite>;
 
-/** Complete by its type: a kind that is missing here does not compile. */
+/** The type makes the compiler refuse a missing kind. */
 const VALIDATE: { readonly [Kind in WriteJob['kind']]: Validate<Kind> } = {
   snapshot: validateSnapshot,
   changes: validateChanges,
   retirement: validateRetirement,
 };
 
-/** @throws what the kinds throw: DataError, UnknownColumnsError, InapplicableChangesError, StorageError. */
+/** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
 function validateJob<Kind extends WriteJob['kind']>(
   engine: Engine,
   kind: Kind,
@@ -141,23 +142,23 @@ function validateJob<Kind extends WriteJob['kind']>(
 }
 
 export interface ValidatedWrite extends ValidatedJob {
-  /** Rows that the write session writes, as far as they are known: which jobs go into one transaction is measured by them. */
+  /** The rows that this job writes, as far as known. Batches are limited by this number. */
   readonly rowCount: number;
-  /** The most rows of a table that it has to do with. */
+  /** The row count of the largest table that this job touches. */
   readonly tableRows: number;
-  /** Bytes that the write session reads from files. */
+  /** The bytes that the write session reads from files. */
   readonly bytes: number;
 
   /**
-   * Does the work on the rows inside the transaction it is given. Until that commits nothing of it is seen; whatever is thrown
-   * here must undo the whole transaction. Null: the mirror is no longer what the job was planned from, and nothing
-   * was done. `current` is what it has of the dataset at the begin of the transaction.
+   * Works on the rows inside the given transaction. Any error must roll back the whole transaction. Returns null, without any
+   * change, when the mirror differs from the state that the job was planned from. `current` is the state of the dataset at the
+   * beginning of the transaction.
    */
   execute(engine: Engine, current: Current, appliedAt: Date): Promise<CatalogEntry | null>;
 
   /**
-   * The error for the person and the planner, from what `carryOut` threw. Runs after the mirror is let go, on the
-   * engine that validates files. Never throws.
+   * Turns an error of `execute` into the error for the operator and the planner. Runs on the validating engine after the mirror
+   * is detached. Never throws.
    */
   explain(engine: Engine, error: unknown, place: MirrorPlace): Promise<Error>;
 }

@@ -1,12 +1,11 @@
 /**
- * Writes a net change into a table and proves what it did. A table whose columns stay in their order is changed row by
- * row: the rows with a key of the net change are found by one scan of the key columns, and taken out by their
- * addresses; the new ones are put in. Any other table is written again. On 2 million rows with polygons that costs less
- * than MERGE at 100, 10,000 and 500,000 keys, and about as much at 100,000: the README has the numbers.
+ * Writes a net change into a table and proves the result. Where the columns keep their order, one scan of the key columns finds
+ * the addresses of the touched rows; these rows are deleted by address, and the new rows are inserted. Any other table is
+ * rewritten. On 2 million rows with polygons this costs less than MERGE at 100, 10,000 and 500,000 keys, and about as much at
+ * 100,000; the README has the numbers.
  *
- * Uniqueness of the keys is proven by induction: no key is repeated before (the load proved all of them, every
- * commit those that it touched), the keys of the net change are unique, every row that had one is gone, and every one
- * that is to be there is there once.
+ * Induction proves that the keys are unique: no key was repeated before (the load proved all keys, each commit those that it
+ * touched), the keys of the net change are unique, every touched row is gone, and every row of the net change exists once.
  */
 
 import { formatCount } from '../../lib/units.ts';
@@ -21,27 +20,27 @@ import { mirrored } from './catalog/schema.ts';
 import { LOADING, swap } from './load-sql.ts';
 
 export interface Written {
-  /** Rows of the table afterwards. */
+  /** The row count of the table afterwards. */
   readonly rowCount: number;
-  /** Rows that were added, replaced and removed. A row that is replaced by one that equals it counts as changed. */
+  /** Rows added, replaced and removed. Replacing a row by an equal one counts as a change. */
   readonly net: Counts;
 }
 
-/** The table is not what it was left as, or did not become what it has to be; the message says how, and no more. */
+/** The table differs from its recorded state, or from the expected result. The message names only the difference. */
 export class UnprovenError extends Error {
   override readonly name = 'UnprovenError';
 }
 
 interface Before {
   readonly found: FoundTable;
-  /** The rows that the table was left with. */
+  /** The recorded row count of the table. */
   readonly expectedBefore: number;
 }
 
-/** What the table had of the keys of the net change. */
+/** The rows of the table whose keys occur in the net change. */
 interface Touched {
   readonly rows: number;
-  /** Those of them whose key has a row afterwards, too. */
+  /** The touched rows whose key has a row afterwards, too. */
   readonly replaced: number;
 }
 
@@ -62,14 +61,14 @@ export async function writeNet(
     changed: touched.replaced,
     removed: touched.rows - touched.replaced,
   };
-  // As many were taken out as were touched, then: how many came in is proven.
+  // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
   expect('rows afterwards', rowCount, found.rowCount + net.added - net.removed);
   return { rowCount, net };
 }
 
 interface Edited {
   readonly touched: Touched;
-  /** Of the table afterwards. */
+  /** The row count of the table afterwards. */
   readonly rowCount: number;
 }
 
@@ -111,7 +110,7 @@ function touchedFrom(row: Row): Touched {
   return { rows, replaced: numberAt(row, 2) };
 }
 
-/** Each key that is to have a row has one, and no part of it is null. */
+/** Proves that each key with a row has exactly one, and that no part of a key is null. */
 function proveWritten(net: NetChange, row: Row): void {
   expect('new rows', numberAt(row, 0), net.rows);
   expect('keys in the new rows', numberAt(row, 1), net.rows);
@@ -126,14 +125,14 @@ function expect(what: string, found: number, expected: number): void {
 const TABLE = identifier('feed-sync: table');
 const NET = identifier('feed-sync: net');
 
-/** For each row of the table that has a key of the net change: its address, its key, and whether it stays. */
+/** Lists each touched row: its address, its key, and whether a row with this key exists afterwards. */
 const TOUCHED = `temp.${identifier('feed-sync: touched')}`;
 
-/** A table and the net change for it. */
+/** A table and its net change. */
 interface Target {
   readonly tableName: string;
   readonly net: NetChange;
-  /** Of the table afterwards, in the order of the net change. */
+  /** The columns of the table afterwards, in the order of the net change. */
   readonly columns: readonly PlannedColumn[];
 }
 
@@ -145,12 +144,12 @@ function countRowsOf(tableName: string): string {
   return `SELECT count(*) FROM ${mirrored(tableName)}`;
 }
 
-/** Selects one row if the column of the table holds a value, else none. */
+/** Selects one row if the column holds a value, else none. */
 export function findFilled(tableName: string, columnName: string): string {
   return `SELECT 1 FROM ${mirrored(tableName)} AS ${TABLE} WHERE ${TABLE}.${identifier(columnName)} IS NOT NULL LIMIT 1`;
 }
 
-/** By a single scan of the key columns; what comes after it goes to the rows by their addresses. */
+/** A single scan of the key columns; the later statements address the rows directly. */
 function createTouched(target: Target): string {
   const keys = keyPositions(target).map((position) => `${NET}.${netColumn(position)}`);
   return `CREATE TEMP TABLE ${TOUCHED} AS SELECT ${TABLE}.rowid AS row_id, ${NET}.${PRESENT}, ${keys.join(', ')}
@@ -162,15 +161,16 @@ function dropTouched(): string {
 }
 
 /**
- * One row, of a table that was edited: the touched rows, their different keys, and those of the rows that stay; the rows that were
- * put in after the address given, their different keys, and those without a null in it; all rows of the table.
+ * Returns one row after an edit: the number of touched rows, of their distinct keys, and of those whose row stays; the number
+ * of rows inserted after the given address, of their distinct keys, and of those without a null in the key; the row count of
+ * the table.
  */
 function countEdited(target: Target, afterAddress: string | null): string {
   return `SELECT * FROM (${countsOfTouched(target, TOUCHED, '')}), (${countInserted(target, afterAddress)}),
     (${countRowsOf(target.tableName)})`;
 }
 
-/** One row: the same of the touched rows from the table itself, where rows cannot be addressed. */
+/** Returns the same counts of touched rows from the table itself, for a table whose rows have no address. */
 function countTouchedByKey(target: Target): string {
   const joined = `${mirrored(target.tableName)} AS ${TABLE} JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
   return countsOfTouched(target, joined, `${NET}.`);
@@ -195,7 +195,7 @@ function selectPresent({ net, columns }: Pick<Target, 'net' | 'columns'>): strin
   return `SELECT ${values.join(', ')} FROM ${netRows(net)} AS ${NET} WHERE ${NET}.${PRESENT}`;
 }
 
-/** The whole table as it is afterwards, in the order of its columns, under the name of a table that is being loaded. */
+/** Creates the complete new table, in the order of its columns, under the name of a table that is being loaded. */
 function createRewritten(target: Target, added: ReadonlySet<PlannedColumn>): string {
   const values = target.columns.map((column) => {
     const name = identifier(column.columnName);
@@ -210,7 +210,10 @@ function countInserted(target: Target, afterAddress: string | null): string {
   return `${selectWritten(target)}${where}`;
 }
 
-/** One row: all rows that have a key of the net change, their different keys, and those without a null in it. */
+/**
+ * Returns one row: the number of rows with a key of the net change, of their distinct keys, and of those without a null in the
+ * key.
+ */
 function countWritten(target: Target): string {
   return `${selectWritten(target)} SEMI JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
 }
@@ -234,7 +237,7 @@ function sameKey(target: Target): string {
     .join(' AND ');
 }
 
-/** DuckDB finds no two geometries equal in a join, without a word. */
+/** In a join, DuckDB silently treats equal geometries as different. */
 function joinable(geometry: string): string {
   return `ST_AsWKB(${geometry})`;
 }

@@ -1,9 +1,9 @@
 /**
- * The write session in which the mirror's file is attached. Outside it the file is free for readers.
+ * The write session in which the mirror's file is attached. Outside a session readers can open the file.
  *
- * Invariants: the file is detached whatever happened inside; a failed statement is always followed by ROLLBACK,
- * because DuckDB would commit what came before it; a write session that committed anything ends with a CHECKPOINT, also where
- * it is asked to stop: only the work on rows is interrupted.
+ * Invariants: the file is detached whatever happened inside. A failed statement is always followed by ROLLBACK, because DuckDB
+ * would commit the statements before it. A session that committed anything ends with a CHECKPOINT, even when the process is
+ * asked to stop: only the work on rows is interrupted.
  */
 
 import type { Clock } from '../../lib/clock.ts';
@@ -15,19 +15,22 @@ import { identifier, text } from '../../staging/engine/sql.ts';
 import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
 import { interrupted, mirrorFileState, quarantine, type WaitOptions, waitForFile } from './mirror-file.ts';
 
-/** From so much work on, its checkpoint has enough to do for all threads: to send them away and bring them back takes some milliseconds. */
+/**
+ * A checkpoint after this much work can occupy all threads. For less work, parking the threads and restarting them costs more
+ * than it saves.
+ */
 export const MUCH_WORK_MS = 500;
 
 export interface WriteSessionOptions extends WaitOptions {
   readonly engine: Engine;
   /** Shared by all write sessions of the file. */
   readonly readerGracePeriod: ReaderGracePeriod;
-  /** For messages: the numeric id of the user. */
+  /** The numeric id of the user, for messages. */
   readonly uid?: number | null;
   readonly log: Log;
 }
 
-/** COMMIT was refused: only the destination itself knows whether the transaction is in it. */
+/** DuckDB refused the COMMIT. Only the catalog in the file tells whether the transaction took effect. */
 export class OutcomeUnknownError extends Error {
   override readonly name = 'OutcomeUnknownError';
   override readonly cause: DuckDbError;
@@ -38,7 +41,7 @@ export class OutcomeUnknownError extends Error {
   }
 }
 
-/** After a failure the mirror could not be attached again: nothing more can be done in this write session. */
+/** The mirror could not be attached again after a failure, so the write session cannot continue. */
 export class WriteSessionLostError extends Error {
   override readonly name = 'WriteSessionLostError';
   override readonly cause: Error;
@@ -50,24 +53,23 @@ export class WriteSessionLostError extends Error {
 }
 
 export interface WaitForReaders {
-  /** How long to wait for whoever else has the file open, instead of what the options of the write session say. */
+  /** Overrides `lockWaitMs` of the session's options. */
   readonly lockWaitMs?: number;
 }
 
-/** What a transaction writes beside the catalog: its COMMIT is an effect of its own. */
+/** The COMMIT of progress without jobs is a separate crash point. */
 type Purpose = 'jobs' | 'progress';
 
 export interface WriteSession {
   /**
-   * How long further work may be waited for, in milliseconds: as long as it is better done in this write session than in one of its
-   * own. Null: it is not.
+   * Returns how many milliseconds the session may wait for further jobs, or null when the session should end. Waiting pays
+   * while reopening the file would cost more.
    */
   waitForNext(): number | null;
 
   /**
-   * Runs `work` in a transaction of its own and commits what it did. Afterwards the write session can be used again, unless
-   * it was lost.
-   * @throws what `work` throws, after ROLLBACK; OutcomeUnknownError where COMMIT failed; WriteSessionLostError.
+   * Runs `work` in a transaction and commits its changes. The session stays usable afterwards, unless it was lost.
+   * @throws any error of `work`, after ROLLBACK; OutcomeUnknownError when COMMIT fails; WriteSessionLostError.
    */
   transaction<T>(work: (engine: Engine) => Promise<T>, purpose?: Purpose): Promise<T>;
 }
@@ -75,7 +77,7 @@ export interface WriteSession {
 export class WriteSessions {
   readonly #options: WriteSessionOptions;
   readonly #engine: Engine;
-  /** What DuckDB took to open the file the last time, without the wait for others. */
+  /** How long DuckDB took to open the file the last time, without waiting for other processes. */
   #openingMs = 0;
 
   constructor(options: WriteSessionOptions) {
@@ -84,8 +86,8 @@ export class WriteSessions {
   }
 
   /**
-   * Runs `work` with the mirror attached for reading, in one transaction. Null where there is no mirror; none is made.
-   * A mirror that turns out to be unreadable is set aside.
+   * Runs `work` in one transaction with the mirror attached for reading. Returns null when the mirror does not exist; reading
+   * never creates it. An unreadable mirror is quarantined.
    */
   async read<T>(work: (engine: Engine) => Promise<T>, wait: WaitForReaders = {}): Promise<T | null> {
     if ((await mirrorFileState(this.#options.path)) === 'absent') return null;
@@ -106,7 +108,7 @@ export class WriteSessions {
     return null;
   }
 
-  /** Runs `work` with the mirror attached for writing; it is created where it is missing. */
+  /** Runs `work` with the mirror attached for writing, and creates the mirror when it is missing. */
   async write<T>(work: (session: WriteSession) => Promise<T>, wait: WaitForReaders = {}): Promise<T> {
     try {
       return await this.#attachedForWriting(work, wait);
@@ -161,7 +163,7 @@ export class WriteSessions {
     try {
       await this.#commit(purpose);
     } catch (error) {
-      // A checkpoint that DuckDB does within COMMIT may have failed: the file then has to be attached again.
+      // A checkpoint that DuckDB does within COMMIT may have failed. The file then has to be attached again.
       await this.#detach();
       await this.#attachAgain(error);
       throw error instanceof DuckDbError ? new OutcomeUnknownError(error) : error;
@@ -199,7 +201,7 @@ export class WriteSessions {
     try {
       await this.#engine.finish('ROLLBACK');
     } catch {
-      // No transaction is left after a refused COMMIT or BEGIN; and an instance that gives up here is opened again.
+      // A refused COMMIT or BEGIN leaves no transaction to roll back. An instance that gives up here is reopened.
     }
   }
 
@@ -212,11 +214,9 @@ export class WriteSessions {
       await checkpoint();
     } catch (error) {
       const { log, path } = this.#options;
-      log.warn(
-        { path, why: String(error) },
-        'A checkpoint failed; the mirror is opened again for another one.',
-      );
-      // Opened again it has the space back that undone transactions took. What was committed is safe in the log.
+      log.warn({ path, why: String(error) }, 'A checkpoint failed; the mirror is reopened for another one.');
+      // DuckDB returns the space of undone transactions only when the file is reopened. The write-ahead log keeps the commits
+      // safe.
       await this.#detach();
       await this.#attach('write');
       await checkpoint();
@@ -238,12 +238,14 @@ export class WriteSessions {
     await this.#engine.reopen();
   }
 
-  /** False: what was there could not be read and is set aside (for reading only; for writing a new one is made). */
+  /**
+   * Returns false when an unreadable file was quarantined and the mode is `read`. In the mode `write` a new mirror is created.
+   */
   async #attach(mode: 'read' | 'write', wait: WaitForReaders = {}): Promise<boolean> {
     for (let attempt = 1; ; attempt += 1) {
       const error = await this.#tryAttach(mode, wait);
       if (error === null) return true;
-      // An instance may give up for another reason once; when it does so again, the file is the reason.
+      // An instance may give up once for an unrelated reason. When the new instance gives up, too, the file is the cause.
       if (error.fault === 'gave-up' && attempt === 1) continue;
       if (error.fault !== 'unreadable' && error.fault !== 'gave-up') throw await this.#failure(error);
       await this.#quarantine(error);
@@ -278,12 +280,12 @@ export class WriteSessions {
       await this.#engine.finish(`ATTACH ${target} ${IN_OUR_FORMAT}`);
     } catch (error) {
       if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
-      // A file that somebody has written again in a later format stays in that.
+      // A file that another program rewrote in a later format keeps that format.
       await this.#engine.finish(`ATTACH ${target}`);
     }
   }
 
-  /** What left a write session in an error of its own, as an error of the model. */
+  /** Translates an error that leaves the write session into an error of the model. */
   async #translated(error: unknown): Promise<unknown> {
     if (error instanceof WriteSessionLostError) return error.cause;
     const cause = error instanceof OutcomeUnknownError ? error.cause : error;
@@ -299,16 +301,16 @@ export class WriteSessions {
   }
 }
 
-/** Below it another write session costs so little that the file is rather left to readers. */
+/** When opening takes less than this, reopening is cheap, and the file is rather left to readers. */
 const LITTLE_MS = 100;
-/** Work in a write session may take so many times what opening it took. */
+/** The work in a session may take this many times the time that opening took. */
 const WORK_FOR_OPENING = 20;
-/** The next job is waited for so much of what opening took. */
+/** The session waits for the next job for this fraction of the time that opening took. */
 const WAIT_FOR_OPENING = 1 / 5;
-/** Whatever it took: so long nobody else can look at the mirror, and what was taken last comes on top. */
+/** Bounds the time during which readers are kept out. The last batch and the checkpoint come on top. */
 const MAX_KEPT_OPEN_MS = 10_000;
 
-/** How long the next job may be waited for; null where the write session is to end. `openForMs`: how long ago it was opened. */
+/** Returns how long to wait for the next job, or null when the session should end. `openForMs`: time since it was opened. */
 function waitForNext(openingMs: number, openForMs: number): number | null {
   const restMs = Math.min(WORK_FOR_OPENING * openingMs, MAX_KEPT_OPEN_MS) - openForMs;
   return openingMs >= LITTLE_MS && restMs > 0 ? Math.min(WAIT_FOR_OPENING * openingMs, restMs) : null;
@@ -322,22 +324,22 @@ export interface ReaderGraceOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Of all write sessions of one file. */
+/** The pause between write sessions, shared by all sessions of one file. */
 export class ReaderGracePeriod {
   readonly #options: ReaderGraceOptions;
-  /** On the monotonic clock. */
+  /** The end of the last write session, on the monotonic clock. */
   #sinceMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ReaderGraceOptions) {
     this.#options = options;
   }
 
-  /** A write session that writes has ended. */
+  /** Called when a write session ends. */
   begin(): void {
     this.#sinceMs = this.#options.clock.monotonicMs();
   }
 
-  /** Windows that follow each other without a pause would keep a reader out who tries again at times. */
+  /** Without this pause, consecutive write sessions would keep out a reader that retries only now and then. */
   async over(): Promise<void> {
     const { clock, readerGraceMs = 0, path, signal } = this.#options;
     const restMs = this.#sinceMs + readerGraceMs - clock.monotonicMs();

@@ -1,11 +1,10 @@
 /**
  * Keeps links out of networks that only this machine can see.
  *
- * Invariant: outside the origins that the configuration names, no connection is made to an address that is not
- * public, unless the service itself is at an address of that same kind. Addresses in links are checked before
- * connecting; names are checked by the lookup of the connection itself, every address of them, so that a name cannot
- * mean one address when it is checked and another when it is used. Behind a proxy the proxy looks names up, and only
- * addresses in links can be checked.
+ * Invariant: outside the configured origins, no connection is made to a non-public address, unless the service itself is at an
+ * address of the same kind. Addresses in links are checked before connecting. Names are checked by the connection's own lookup,
+ * with all their addresses, so that a name cannot change its address between check and use. Behind a proxy, the proxy looks up
+ * names, and only addresses in links can be checked.
  */
 
 import { lookup } from 'node:dns/promises';
@@ -19,19 +18,19 @@ export interface ResolvedAddress {
   readonly family: number;
 }
 
-/** All addresses of a name. */
+/** Returns all addresses of a name. */
 export type ResolveName = (hostname: string) => Promise<readonly ResolvedAddress[]>;
 
 export const resolveBySystem: ResolveName = (hostname) => lookup(hostname, { all: true });
 
 export interface AddressGuard {
-  /** For the host of a link, where it is an address. @throws RefusedLinkError */
+  /** Checks the host of a link if it is an address. @throws RefusedLinkError */
   checkLiteral(hostname: string): Promise<void>;
-  /** For connections. It fails with a RefusedLinkError where a name has an address that is not allowed. */
+  /** The lookup for connections. Fails with a RefusedLinkError when a name has an address that is not allowed. */
   readonly lookup: LookupFunction;
 }
 
-/** `serviceHost` is the host of the base URL: an address, or a name. */
+/** `serviceHost` is the host of the base URL: an address or a name. */
 export function createAddressGuard(serviceHost: string, resolveName: ResolveName): AddressGuard {
   const check = async (hostname: string, addresses: readonly string[]): Promise<void> => {
     const kinds = addresses.map((address) => kindOfAddress(address) ?? 'special');
@@ -91,10 +90,10 @@ function refusedAddress(hostname: string, kind: AddressKind): RefusedLinkError {
   );
 }
 
-/** `special`: reserved, shared or otherwise no address of the open internet. */
+/** `special`: reserved, shared, or otherwise not an address of the open internet. */
 type AddressKind = 'public' | 'loopback' | 'private' | 'link-local' | 'unspecified' | 'multicast' | 'special';
 
-/** The kind of an address in text; null where the text is no address. Takes IPv6 with or without brackets. */
+/** Returns the kind of an address in text; null for any other text. Accepts IPv6 with or without brackets. */
 export function kindOfAddress(text: string): AddressKind | null {
   const address = text.replace(/^\[|\]$/g, '').replace(/%.*$/, '');
   if (!ipaddr.isValid(address)) return null;
@@ -125,7 +124,7 @@ function kindOf(address: ipaddr.IPv4 | ipaddr.IPv6): AddressKind {
   }
 }
 
-/** Where 32 bits of IPv4 stand in an IPv6 address: its byte, or null. */
+/** The ranges of IPv6 that contain an IPv4 address, and the byte at which it starts. */
 const EMBEDDINGS: readonly { readonly range: [ipaddr.IPv6, number]; readonly atByte: number }[] = [
   { range: cidr('::ffff:0:0/96'), atByte: 12 }, // mapped
   { range: cidr('::ffff:0:0:0/96'), atByte: 12 }, // translated (SIIT)
@@ -136,7 +135,7 @@ const EMBEDDINGS: readonly { readonly range: [ipaddr.IPv6, number]; readonly atB
 
 function embeddedAddress(address: ipaddr.IPv6): ipaddr.IPv4 | null {
   const range = address.range();
-  // Both lie in the range of the compatible addresses, and are no such.
+  // Both lie in the range of the compatible addresses without being such.
   if (range === 'loopback' || range === 'unspecified') return null;
   const embedding = EMBEDDINGS.find((candidate) => address.match(candidate.range));
   if (embedding === undefined) return null;
@@ -149,7 +148,7 @@ function cidr(text: string): [ipaddr.IPv6, number] {
 
 export interface LinkRules {
   readonly baseUrl: URL;
-  /** The origin of the base URL, and those the configuration allows. */
+  /** The origin of the base URL and the configured origins. */
   readonly trustedOrigins: ReadonlySet<string>;
 }
 
@@ -181,7 +180,7 @@ export function checkLink(link: URL, from: URL | null, rules: LinkRules): void {
 const INFORM_THE_SERVICE = 'No setting allows this. Tell the service.';
 
 export class RefusedLinkError extends DataError {
-  /** `place` names where the link leads, without path and query; `reason` is the rest of the sentence. */
+  /** `place` names the link's target without path and query; `reason` is the rest of the sentence. */
   static because(place: string, reason: string, hint: string): RefusedLinkError {
     return new RefusedLinkError(`A link to a file leads to ${place}, ${reason}.`, { hint });
   }

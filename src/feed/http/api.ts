@@ -1,9 +1,9 @@
 /**
- * One call of the feed's API: asked, repeated where that helps, and either decoded or recognised as a refusal.
+ * One call of the feed's API: sent, repeated when that helps, and decoded or recognised as a refusal.
  *
- * Invariants: no body, and nothing of a body but a refusal's message and links, gets into an error or the log. Where a
- * refusal repeats the key or another secret, it is struck out; of any other answer that repeats the key nothing is taken.
- * What must not be done twice is repeated only while it surely was not done.
+ * Invariants: of a body, only a refusal's message and links reach an error or the log. A key or another secret in a refusal is
+ * masked; any other response that contains the key is discarded. A command that must not run twice is repeated only when it
+ * surely was not done.
  */
 
 import { type Secret, struckOut } from '../../lib/secret.ts';
@@ -20,59 +20,56 @@ import { TransientError } from './transient-errors.ts';
 
 const NOT_FOUND = 404;
 
-/** A refusal says a code, a sentence and some links. */
+/** A refusal has a code, a sentence and some links. */
 const ERROR_LIMITS: JsonLimits = { maxBytes: 64_000, maxDepth: 16 };
 
 export type Query = Readonly<Record<string, string | number | null>>;
 
 interface AnyCall {
   readonly operation: Operation;
-  /** Parameters that are null are left out. */
+  /** Null parameters are left out. */
   readonly query?: Query;
-  /** Sent as JSON; without it there is no body. */
+  /** Sent as JSON; no body without it. */
   readonly body?: unknown;
-  /** Beside the key, struck out of refusals. */
+  /** Masked in refusals, like the key. */
   readonly secrets?: readonly Secret[];
   /**
-   * Given where it must not be done twice: what a person is told to do where it is not known whether it was done.
-   * Then it is tried again only while the request surely never arrived.
+   * Tells an operator what to do when it is unknown whether the command was done. Set for commands that must not run twice;
+   * these are repeated only while the request surely never arrived.
    */
   readonly ifInDoubt?: string;
-  /** What to do about a 404 that has not the Error shape, and so may come from something else than the service. */
+  /** The hint for a 404 without the Error shape, which may come from another server than the service. */
   readonly ifMissing?: string;
-  /** Statuses that are refusals here though their body has not the Error shape. */
+  /** Statuses that are refusals here even without the Error shape. */
   readonly finalStatuses?: readonly number[];
   readonly maxAttempts?: number;
-  /** The error of a refusal; `refusalError` by default. */
+  /** Makes the error of a refusal; `refusalError` by default. */
   refuse?(operation: Operation, answer: RefusedAnswer): Error;
 }
 
 interface ApiCall<T> extends AnyCall {
   readonly maxDepth: number;
-  /** Called for an answer of status 200, or 201 where something was made. @throws ContractViolationError */
+  /** Called for status 200, or 201 after a creation. @throws ContractViolationError */
   decode(body: JsonBody): T;
 }
 
-/** A call whose answer says no more than that it was done. */
+/** A call whose answer has no content. */
 interface ApiCommand extends AnyCall {
-  /** Whether a refusal of a repetition says that an earlier attempt, whose answer never came, had done it. */
+  /** True when the refusal of a repetition shows that an earlier attempt without an answer succeeded. */
   isDoneBy?(answer: RefusedAnswer): boolean;
 }
 
 export interface Api {
-  /**
-   * @throws ServiceUnavailableError, ContractViolationError, RefusalError (or what `refuse` makes of a refusal) and
-   * InterruptedError.
-   */
+  /** @throws ServiceUnavailableError, ContractViolationError, RefusalError (or the error of `refuse`) and InterruptedError. */
   call<T>(call: ApiCall<T>, signal: AbortSignal): Promise<T>;
-  /** @throws ServiceUnavailableError, RefusalError (or what `refuse` makes of a refusal) and InterruptedError. */
+  /** @throws ServiceUnavailableError, RefusalError (or the error of `refuse`) and InterruptedError. */
   command(command: ApiCommand, signal: AbortSignal): Promise<void>;
 }
 
 interface ApiParts {
   readonly http: Http;
   readonly origin: string;
-  /** The path of the base URL, put before every path; empty for most. */
+  /** The path of the base URL, which precedes every path; usually empty. */
   readonly basePath: string;
   readonly apiKey: Secret;
   readonly maxJsonBytes: number;
@@ -119,7 +116,7 @@ interface Success<T> {
   read(answer: HttpAnswer): Promise<T>;
 }
 
-/** What a command may be answered with; the body is not looked at. */
+/** The successful answers to a command; the body is ignored. */
 const COMMAND_DONE: readonly number[] = [200, 201, 202, 204];
 
 function refusalOf({ operation, refuse = refusalError }: AnyCall, answer: RefusedAnswer): Error {
@@ -183,7 +180,7 @@ function requestOf({ operation, query = {}, body }: AnyCall, parts: ApiParts): H
   return { ...common, headers: { accept, 'content-type': 'application/json' }, body: JSON.stringify(body) };
 }
 
-/** Null where the body has not the Error shape, or cannot be read at all. */
+/** Returns null when the body lacks the Error shape or cannot be read. */
 async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promise<ErrorBody | null> {
   const revealed = secrets.map((secret) => secret.reveal());
   const strike = (text: string): string => struckOut(text, revealed);
@@ -219,8 +216,8 @@ function queryText(query: Query): string {
 }
 
 /**
- * Runs `repeat` with attempts that end for good once one may have been carried out. `hint` says what to do then.
- * @throws ServiceUnavailableError, or an InterruptedError, with that hint; else what `repeat` throws.
+ * Runs `repeat` with attempts that stop for good once one may have been carried out. `hint` tells what to do then.
+ * @throws ServiceUnavailableError, or an InterruptedError, with that hint; any other error of `repeat`.
  */
 async function unlessDone<T>(
   title: string,
@@ -240,12 +237,12 @@ async function unlessDone<T>(
   try {
     return await repeat(attempt);
   } catch (error) {
-    // Where the work was stopped meanwhile, `repeat` throws the reason for that, which knows of no doubt.
+    // After an interruption `repeat` throws the signal's reason, which does not mention the doubt.
     throw doubt ?? error;
   }
 }
 
-/** Null where the request surely never arrived. */
+/** Returns null when the request surely never arrived. */
 function doubtOf(error: unknown, title: string, hint: string): Error | null {
   if (error instanceof TransientError) {
     if (!error.mayBeDone) return null;

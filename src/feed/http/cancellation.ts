@@ -1,11 +1,11 @@
-/** How work of the client ends when its signal is aborted: always with an `InterruptedError`, or the error it was aborted with. */
+/** Ends work when its signal is aborted, always with an `InterruptedError` or the error of the abort. */
 
 import type { Clock } from '../../lib/clock.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError, InterruptedError } from '../../model/errors.ts';
 import { TransientError } from './transient-errors.ts';
 
-/** @throws the reason of `signal` where it is aborted. */
+/** @throws the reason of `signal` when it is aborted. */
 export function throwIfStopped(signal: AbortSignal): void {
   if (!signal.aborted) return;
   if (signal.reason instanceof FeedSyncError) throw signal.reason;
@@ -25,7 +25,7 @@ export async function sleepUnlessStopped(
   }
 }
 
-/** What `work` gives, unless `signal` is aborted before; then nobody waits for it any more, nor is told how it ended. */
+/** Returns the result of `work`, unless `signal` is aborted first. Then the work's own result or error is ignored. */
 export async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const stopped = Promise.withResolvers<never>();
   const stop = (): void => stopped.reject(signal.reason);
@@ -43,13 +43,13 @@ export async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): P
 
 export interface LeastThroughput {
   readonly bytesPerSecond: number;
-  /** The time it is averaged over. */
+  /** The time over which the throughput is averaged. */
   readonly overMs: number;
 }
 
 /**
- * Passes `body` on. Only the time spent waiting for bytes counts, so a slow disk is not taken for a slow service.
- * @throws TransientError when fewer bytes arrive than the least.
+ * Passes `body` on. Counts only the time spent waiting for bytes, so a slow disk does not look like a slow service.
+ * @throws TransientError when fewer bytes arrive than the minimum.
  */
 export async function* watchThroughput(
   body: AsyncIterable<Buffer>,

@@ -1,4 +1,4 @@
-/** What can be seen of the way to the service without asking it for anything: for `doctor`. */
+/** Checks the connection to the service without calling its API, for `doctor`. */
 
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
@@ -13,24 +13,24 @@ import { httpDate } from './service-time.ts';
 import { networkError } from './transient-errors.ts';
 
 export interface ConnectionCheck extends Probed {
-  /** Of the base URL, with its port where that is not the usual one. */
+  /** The host of the base URL, with its port unless it is the default. */
   readonly host: string;
-  /** Null where there is nothing to look up, because the host is an address. */
+  /** Null when the host is an address, which needs no lookup. */
   readonly resolveHost: ResolveHost | null;
 }
 
 interface ResolveHost {
-  /** The proxy's where one is used: it looks up the service's itself. */
+  /** The proxy's host name when one is used, because the proxy looks up the service's name itself. */
   readonly hostname: string;
-  /** None where the look-up failed. */
+  /** Empty when the lookup failed. */
   readonly addresses: readonly string[];
   readonly tookMs: number;
-  /** The code of the failure (`ENOTFOUND`); null where it succeeded. */
+  /** The code of the failure (`ENOTFOUND`); null on success. */
   readonly failure: string | null;
 }
 
 interface ConnectionCheckOptions extends ProbeOptions {
-  /** How names become addresses; the system's way by default. */
+  /** Resolves names; the system's resolver by default. */
   readonly resolveName?: ResolveName;
 }
 
@@ -40,7 +40,7 @@ export async function checkConnection(
   signal: AbortSignal,
 ): Promise<ConnectionCheck> {
   const { host, hostname } = new URL(options.baseUrl);
-  // First: only the connection itself shows whether it goes through a proxy, whose name is then the one to look up.
+  // The connection comes first: only it shows whether a proxy is used, whose name is then looked up.
   const probed = await probeConnection(options, signal);
   const name = probed.proxyHost === null ? hostname : new URL(`http://${probed.proxyHost}`).hostname;
   return {
@@ -79,32 +79,32 @@ interface ProbeOptions {
 }
 
 interface Probed {
-  /** Host and port of the proxy that was used; null where none was. */
+  /** The host and port of the proxy; null when none was used. */
   readonly proxyHost: string | null;
-  /** Null where no connection came about, and without TLS. */
+  /** Null without a connection, and without TLS. */
   readonly tls: TlsSeen | null;
-  /** Null where there was none. */
+  /** Null when no answer came. */
   readonly answer: AnswerSeen | null;
-  /** Why there was no answer, as a clause without its full stop; null where there was one. */
+  /** Why no answer came, as a clause without a full stop; null when one came. */
   readonly fault: { readonly message: string; readonly hint: string | null } | null;
 }
 
 export interface TlsSeen {
-  /** `TLSv1.3`. */
+  /** For example `TLSv1.3`. */
   readonly protocol: string | null;
   readonly subject: string;
   readonly issuer: string;
   readonly validFrom: Date;
   readonly validUntil: Date;
-  /** Why it is not trusted, as OpenSSL and Node call it: `CERT_HAS_EXPIRED`; null where it is. */
+  /** Why the certificate is not trusted, in the terms of OpenSSL and Node: `CERT_HAS_EXPIRED`; null when it is trusted. */
   readonly distrust: string | null;
 }
 
 export interface AnswerSeen {
   readonly status: number;
-  /** What the answer's Date header says; null where it says nothing that can be read. */
+  /** The time in the answer's Date header; null when it is missing or unreadable. */
   readonly serviceTime: Date | null;
-  /** Our clock half-way between question and answer. */
+  /** The local time half-way between question and answer. */
   readonly ourTime: Date;
   readonly tookMs: number;
 }
@@ -158,7 +158,7 @@ interface Attempt {
   readonly socket?: Socket;
 }
 
-/** undici shows the connections of the whole process here; only those that can be the probe's are looked at. */
+/** undici publishes the connections of the whole process here. The probe ignores connections to other hosts. */
 const CONNECTED = 'undici:client:connected';
 const NOT_CONNECTED = 'undici:client:connectError';
 
@@ -194,7 +194,7 @@ function tlsOf(socket: TLSSocket): TlsSeen {
   };
 }
 
-/** `CN=feed.example.com, O=Example`: what of a name helps to recognise it. */
+/** Returns the recognisable parts of a name: `CN=feed.example.com, O=Example`. */
 function nameOf(name: PeerCertificate['subject'] | undefined): string {
   const parts = [
     ['CN', name?.CN],

@@ -1,18 +1,18 @@
 /**
- * Has requests wait for their turn here, where no deadline runs yet, and not in the connections, where it would.
+ * Queues requests before their deadline starts; a queue inside the connections would use up the deadline.
  *
- * Invariants: a request has its place until the body of its answer has ended, in whatever way, and no longer. There are two
- * lines, which take turns: neither waits for the end of the other, however long that is.
+ * Invariants: a request occupies a slot exactly until the body of its answer has ended. Two lanes take turns, so neither waits
+ * for the other to become empty.
  */
 
 import { unlessStopped } from './cancellation.ts';
 
-/** `leading`: what tells what there is to do; `following`: all that is asked for because of it. */
+/** `leading`: requests that find out whether there is work; `following`: the requests of that work. */
 export type Line = 'leading' | 'following';
 
 export interface Exchange<Answer> {
   readonly answer: Answer;
-  /** Resolves once its connection is free for another. Never rejects. */
+  /** Resolves once the connection is free again. Never rejects. */
   readonly ended: Promise<void>;
 }
 
@@ -25,7 +25,7 @@ export class ConnectionSlots {
     this.#free = slots;
   }
 
-  /** Resolves once there is one, which then has to be given back. */
+  /** Resolves with a free slot, which the caller must give back. */
   async take(line: Line): Promise<void> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => void this.#lines[line].push(resolve));
@@ -42,8 +42,8 @@ export class ConnectionSlots {
 }
 
 /**
- * What `send` gives, once there is a place. @throws what `send` throws
- * @throws InterruptedError at once when `signal` is aborted, also while others have all places
+ * Calls `send` once a slot is free, and returns its result. @throws the error of `send`
+ * @throws InterruptedError at once when `signal` is aborted, even while waiting for a slot
  */
 export function fairQueue<Answer>(
   slots: ConnectionSlots,

@@ -1,6 +1,6 @@
 /**
- * Connections. Two pools: one for the origins that the configuration names, one for all others, whose names are
- * looked up under guard. Both go through the proxies they were given, and never to this machine through one.
+ * Two connection pools: one for the configured origins, one for all others, with guarded name lookup. Both use the given
+ * proxies, except for addresses of this machine.
  */
 
 import type { LookupFunction } from 'node:net';
@@ -8,15 +8,15 @@ import { type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import type { HttpOptions, ProxyOptions } from './options.ts';
 
 export interface Dispatchers {
-  /** For origins that are trusted to be wherever they are. */
+  /** For trusted origins, whatever their address. */
   readonly trusted: Dispatcher;
-  /** For all others: `lookup` sees every address of a name before a connection is made. Not called behind a proxy. */
+  /** For all other origins: `lookup` checks every address of a name before connecting. A proxy does the lookup itself. */
   readonly guarded: Dispatcher;
-  /** Ends idle and busy connections. */
+  /** Closes idle and busy connections. */
   close(): Promise<void>;
 }
 
-/** A proxy cannot reach what listens on this machine only. */
+/** A proxy cannot reach the servers on this machine. */
 const NEVER_PROXIED = ['localhost', '127.0.0.1', '::1'];
 
 export function createDispatchers(
@@ -36,30 +36,30 @@ export function createDispatchers(
 }
 
 interface ConnectRules {
-  /** Sees every address of a name before a connection is made. */
+  /** Checks every address of a name before a connection is made. */
   readonly lookup?: LookupFunction;
-  /** Whether a certificate that is not trusted ends the connection, as it does unless told. */
+  /** False accepts an untrusted certificate; true by default. */
   readonly rejectUnauthorized?: boolean;
 }
 
-/** What sends requests: directly, or through the proxy that is named for their origin. */
+/** Sends requests directly, or through the proxy of their origin. */
 export function agent(
   http: Pick<HttpOptions, 'connections' | 'timeoutMs'>,
   proxy: ProxyOptions,
   connect: ConnectRules,
 ): Dispatcher {
   return new EnvHttpProxyAgent({
-    // Left out, each of these three would be read from the environment.
+    // undici reads each of these from the environment when it is missing.
     httpProxy: proxy.httpProxy ?? '',
     httpsProxy: proxy.httpsProxy ?? '',
     noProxy: [proxy.noProxy ?? '', ...NEVER_PROXIED].join(','),
-    // Lengths, cuts and time-outs are those of HTTP/1.1 everywhere.
+    // Body lengths, aborted bodies and time-outs are handled as HTTP/1.1 has them.
     allowH2: false,
     connections: http.connections,
     headersTimeout: http.timeoutMs,
     bodyTimeout: http.timeoutMs,
     connect: { ...connect, timeout: http.timeoutMs },
-    // To the service through a tunnel; TLS to the proxy itself is always checked.
+    // Applies to the service behind a tunnel. TLS to the proxy itself is always verified.
     requestTls: { rejectUnauthorized: connect.rejectUnauthorized ?? true },
   });
 }

@@ -1,9 +1,9 @@
 /**
- * One request and its answer. Nothing is followed, inflated, repeated or decided here.
+ * Sends one request and receives its answer. Redirects, compression, retries and decisions belong to the callers.
  *
- * Invariants: the key goes to the origin of the base URL and nowhere else, and this is the one place that attaches
- * it. Every exchange has a deadline, an idle time-out, and a line in the log without query, headers and body. With the
- * service no more of them are under way than there are connections, so that the deadline of none runs while it waits.
+ * Invariants: the key goes only to the origin of the base URL, and only this file attaches it. Every exchange has a deadline,
+ * an idle time-out, and a log line without query, headers and body. No more exchanges with the service run than it has
+ * connections, so a waiting request does not use up its deadline.
  */
 
 import type { Readable } from 'node:stream';
@@ -26,19 +26,19 @@ const USER_AGENT = 'feed-sync';
 export interface HttpRequest {
   /** For the log: `list subscriptions`. */
   readonly operation: string;
-  /** GET where it is left out. */
+  /** GET by default. */
   readonly method?: 'POST' | 'DELETE';
   readonly origin: string;
-  /** Path and query, already encoded; sent as it is. */
+  /** The encoded path and query, sent unchanged. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** From when it is sent to the last byte of the body. */
+  /** From sending the request to the last byte of the body. */
   readonly deadlineMs: number;
   readonly leastThroughput?: LeastThroughput;
-  /** Where it waits for its turn; with those that follow where it is left out. */
+  /** The lane of the request; `following` by default. */
   readonly line?: Line;
-  /** Told how long it has waited for others before it was sent. */
+  /** Called with the time that the request has waited for others. */
   readonly onStart?: (waitedMs: number) => void;
 }
 
@@ -48,17 +48,17 @@ export interface HttpAnswer {
   readonly readAt: Date;
   header(name: string): string | null;
   /**
-   * The body as it comes, once.
-   * @throws TransientError when it breaks off, stands still or takes too long.
-   * @throws ContractViolationError when it repeats the key and is no refusal.
+   * The body as it arrives; iterable once.
+   * @throws TransientError when the body breaks off, stalls or takes too long.
+   * @throws ContractViolationError when a successful response contains the key.
    */
   chunks(): AsyncGenerator<Buffer>;
-  /** Lets go of a body that nobody reads. */
+  /** Releases a body that nobody reads. */
   discard(): void;
 }
 
 export interface Http {
-  /** @throws TransientError when there is no answer. */
+  /** @throws TransientError when no answer arrives. */
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
@@ -68,7 +68,7 @@ interface HttpParts {
   readonly apiKey: Secret;
   readonly trustedOrigins: ReadonlySet<string>;
   readonly dispatchers: Dispatchers;
-  /** To one origin, of each of the dispatchers. */
+  /** The limit of each dispatcher, for one origin. */
   readonly connections: number;
   readonly timeoutMs: number;
   readonly clock: Clock;
@@ -85,7 +85,7 @@ export function createHttp(parts: HttpParts): Http {
         request.onStart?.(parts.clock.monotonicMs() - askedMs);
         return send(request, signal, parts);
       };
-      // From other places only files come, of which fewer are asked for at once.
+      // Other origins only serve files, whose number is limited elsewhere.
       if (request.origin !== parts.origin) return (await sendNow()).answer;
       return fairQueue(slots, request.line ?? 'following', sendNow, signal);
     },
@@ -170,7 +170,7 @@ function answerOf(
         const { leastThroughput, operation } = request;
         const watched =
           leastThroughput === undefined ? arrived : watchThroughput(arrived, leastThroughput, clock);
-        // Of a refusal the words are relayed, without the key.
+        // A refusal's words are relayed with the key masked.
         const isTaken = status < 300 && request.origin === origin;
         yield* isTaken ? withoutKey(watched, apiKey, operation) : watched;
       } catch (error) {
@@ -188,10 +188,10 @@ function hostOf(origin: string): string {
   return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
 }
 
-/** Bytes held for a reader that is slower than the service; then the service waits. */
+/** The most bytes that are buffered for a reader slower than the service; then the service has to wait. */
 const MAX_BUFFERED_BYTES = 1_000_000;
 
-/** Begins to listen at once; read the answer once, or destroy the body. */
+/** Starts listening at once. The caller must read the result once, or destroy the body. */
 export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
   return new Arrivals(body).read();
 }
@@ -200,7 +200,7 @@ class Arrivals {
   readonly #body: Readable;
   #buffered: Buffer[] = [];
   #bufferedBytes = 0;
-  /** How the body ended; null while it goes on. */
+  /** How the body ended; null while it is arriving. */
   #end: { readonly error: unknown } | null = null;
   #wake = (): void => {};
 
@@ -233,7 +233,7 @@ class Arrivals {
     this.#wake();
   }
 
-  /** All that is held at once: the slower the reader, the larger the pieces it gets, and the fewer. */
+  /** Returns all buffered bytes: a slower reader gets fewer and larger chunks. */
   #release(): Buffer | null {
     if (this.#bufferedBytes === 0) return null;
     const [first = Buffer.alloc(0)] = this.#buffered;
@@ -244,7 +244,7 @@ class Arrivals {
     return chunk;
   }
 
-  /** The first end counts: a body that ended or failed is closed afterwards. */
+  /** The first end counts, because a body is also closed after it has ended or failed. */
   #endWith(error: unknown): void {
     this.#end ??= { error };
     this.#wake();
@@ -257,11 +257,11 @@ class Arrivals {
   }
 }
 
-/** Told of every exchange once its answer has begun, or failed to come. */
+/** Called for every exchange when its answer has begun or failed. */
 export type OnAsked = (asked: {
   /** For the log: `list subscriptions`. */
   readonly operation: string;
-  /** Null: there was no answer. */
+  /** Null when no answer came. */
   readonly status: number | null;
   readonly durationMs: number;
 }) => void;

@@ -1,6 +1,6 @@
 /**
- * Reads a JSON body under limits of bytes, depth and parts, all checked on the stream and after inflating: memory stays
- * flat whatever is sent, and `JSON.parse` never sees a document that could hurt it.
+ * Reads a JSON body within limits of bytes, depth and parts. The stream is checked after inflating, so memory stays bounded and
+ * `JSON.parse` never gets a harmful document.
  */
 
 import { Readable, type Transform } from 'node:stream';
@@ -18,15 +18,15 @@ export interface JsonLimits {
 }
 
 export interface JsonBody {
-  /** As sent, but inflated. */
+  /** The inflated bytes as sent. */
   readonly bytes: Buffer;
   readonly text: string;
   readonly json: unknown;
-  /** Service time of the answer. */
+  /** The service time of the answer. */
   readonly readAt: Date;
 }
 
-/** Lists, objects and members of objects in a body; more in one that may be larger than so many parts of so many bytes. */
+/** The most lists, objects and members of objects in a body. The limit grows with the allowed size of the body. */
 const MAX_JSON_PARTS = 4_000_000;
 const BYTES_OF_A_PART = 16;
 
@@ -86,14 +86,14 @@ function parsed(bytes: Buffer): Pick<JsonBody, 'text' | 'json'> {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     return { text, json: JSON.parse(text) };
   } catch {
-    // The parser's own message quotes the body, so it goes nowhere.
+    // The parser's message quotes the body, so it is dropped.
     throw new TransientError('the answer is not JSON', {
       hint: 'Something between here and the service may be answering in its place: check the base URL and the proxy.',
     });
   }
 }
 
-/** We ask for no encoding; a body that comes in one all the same is inflated, and counted as what it inflates to. */
+/** The client asks for no encoding. An encoded body is inflated anyway, and its inflated size counts. */
 async function* inflated(answer: HttpAnswer): AsyncGenerator<Buffer> {
   const encoding = (answer.header('content-encoding') ?? 'identity').trim().toLowerCase();
   if (encoding === 'identity' || encoding === '') {
@@ -133,7 +133,7 @@ function inflaterFor(encoding: string): Transform | null {
   }
 }
 
-/** What a byte may be. Most are nothing, and those of characters beyond ASCII never look like syntax. */
+/** The classes of bytes. Most bytes are `NOTHING`, and the bytes of non-ASCII characters never look like syntax. */
 const NOTHING = 0;
 const QUOTE = 1;
 const BACKSLASH = 2;
@@ -143,12 +143,12 @@ KINDS[0x22] = QUOTE;
 KINDS[0x5c] = BACKSLASH;
 for (const byte of '[{]}:') KINDS[byte.charCodeAt(0)] = SYNTAX;
 
-/** What each byte outside of texts does to the depth. */
+/** The change of depth by each byte outside of texts. */
 const STEPS = new Int8Array(256);
 for (const open of '[{') STEPS[open.charCodeAt(0)] = 1;
 for (const close of ']}') STEPS[close.charCodeAt(0)] = -1;
 
-/** Each list, object and member of one takes memory of its own. */
+/** Each list, object and member takes memory of its own. */
 const PARTS = new Int8Array(256);
 for (const begin of '[{:') PARTS[begin.charCodeAt(0)] = 1;
 
@@ -163,14 +163,14 @@ export class JsonDepth {
     this.#maxDepth = maxDepth;
   }
 
-  /** Lists, objects and members so far. */
+  /** The number of lists, objects and members so far. */
   get parts(): number {
     return this.#parts;
   }
 
-  /** Answers false once the nesting is deeper than allowed. */
+  /** Returns false once the nesting is too deep. */
   accepts(chunk: Uint8Array): boolean {
-    // Fields cost several times as much as variables, and this runs for every byte.
+    // Access to fields costs several times as much as to variables, and this loop runs for every byte.
     let depth = this.#depth;
     let parts = this.#parts;
     let inText = this.#inText;
@@ -182,7 +182,7 @@ export class JsonDepth {
       const kind = KINDS[byte];
       if (kind === NOTHING) continue;
       if (kind === QUOTE) inText = !inText;
-      // One outside of a text is no JSON, and a parser stops there.
+      // A backslash outside of a text is not JSON, and the parser stops there.
       else if (kind === BACKSLASH) index += 1;
       else if (!inText) {
         depth += STEPS[byte] ?? 0;
@@ -193,7 +193,7 @@ export class JsonDepth {
     this.#depth = depth;
     this.#parts = parts;
     this.#inText = inText;
-    // What is escaped may be the first byte of the next chunk.
+    // The escaped character may be the first byte of the next chunk.
     this.#escaped = index > length;
     return true;
   }

@@ -1,13 +1,13 @@
 /**
- * Answers that repeat the API key, as what stands before a service may do with the request that it got. Nothing of one is
- * taken: it would be in files, databases and messages from then on.
+ * Discards responses that contain the API key, which a proxy in front of the service may echo. The key would otherwise end up
+ * in files, databases and messages.
  */
 
 import { containsSecret, LEAST_SECRET_CHARACTERS, type Secret } from '../../lib/secret.ts';
 import { ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
 
-/** The chunks as they come. @throws ContractViolationError before a byte of the key is handed out. */
+/** Yields the chunks as they arrive. @throws ContractViolationError before any byte of the key is yielded. */
 export async function* withoutKey(
   chunks: AsyncIterable<Buffer>,
   apiKey: Secret,
@@ -22,7 +22,7 @@ export async function* withoutKey(
   for await (const chunk of chunks) {
     const bytes = heldBack.length === 0 ? chunk : Buffer.concat([heldBack, chunk]);
     if (bytes.includes(key)) throw repeatsKey(title);
-    // What may be the beginning of the key waits for the rest of it.
+    // Bytes that may be the beginning of the key wait for the following bytes.
     const sure = bytes.length - beginningAtEnd(bytes, key);
     heldBack = bytes.subarray(sure);
     if (sure > 0) yield bytes.subarray(0, sure);
@@ -30,7 +30,7 @@ export async function* withoutKey(
   if (heldBack.length > 0) yield heldBack;
 }
 
-/** Bytes at the end that are a beginning of the key. */
+/** Returns how many bytes at the end are a beginning of the key. */
 function beginningAtEnd(bytes: Buffer, key: Buffer): number {
   const first = key.subarray(0, 1);
   const from = Math.max(0, bytes.length - key.length + 1);
@@ -41,15 +41,15 @@ function beginningAtEnd(bytes: Buffer, key: Buffer): number {
   return 0;
 }
 
-/** @throws ContractViolationError where the text holds the key in any of the forms in which JSON may carry it. */
+/** @throws ContractViolationError when the text contains the key in any form that JSON allows. */
 export function refuseKeyIn(text: string, apiKey: Secret, title: string): void {
   if (containsSecret(text, [apiKey.reveal()])) throw repeatsKey(title);
 }
 
 function repeatsKey(title: string): ContractViolationError {
   return new ContractViolationError(
-    `Could not ${title}: the answer repeats the API key, so nothing of it is taken.`,
+    `Could not ${title}: the answer repeats the API key, so it was discarded.`,
     WHOLE_BODY,
-    { hint: 'Tell the service. Who else may have seen the answer has seen the key: get a new one.' },
+    { hint: 'Tell the service, and get a new key: others may have seen this one.' },
   );
 }

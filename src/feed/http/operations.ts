@@ -1,4 +1,4 @@
-/** The operations of the service: what each is called, whom a refusal of it concerns, and the paths of the interface. */
+/** The operations of the service: their names, the scopes of their refusals, and their paths. */
 
 import type { RefusalScope } from '../../model/errors.ts';
 import { shown } from '../wire/sanitize.ts';
@@ -6,19 +6,19 @@ import { shown } from '../wire/sanitize.ts';
 export interface Operation {
   /** For the log, the same for every subject. */
   readonly name: string;
-  /** With its subject, as the end of "Could not …". */
+  /** Includes the subject, as the end of "Could not …". */
   readonly title: string;
-  /** Whom a refusal concerns, unless it is the key's. Null: it is a command of a person, which holds nothing. */
+  /** The scope of a refusal that does not concern the key. Null for an operator's command, whose refusal suspends nothing. */
   readonly scope: RefusalScope | null;
-  /** One of the operations that the scope `feeds` of a key is for: a key without it can do nothing here. */
+  /** True when the operation needs the key's scope `feeds`, without which the key is useless here. */
   readonly needsFeedsScope: boolean;
-  /** It tells what there is to do: such requests do not wait for all that others ask for because of it. */
+  /** Requests that find out whether there is work. They do not queue behind the requests of that work. */
   readonly line?: 'leading';
-  /** What of a person's command line the request carries, and a refusal may be about: an id in the path, or a body. */
+  /** The part of an operator's command line in the request, which a refusal may concern: an id in the path, or a body. */
   readonly input?: 'id' | 'body';
-  /** GET where it is left out. */
+  /** GET by default. */
   readonly method?: 'POST' | 'DELETE';
-  /** The path below the base URL, encoded. */
+  /** The encoded path below the base URL. */
   readonly path: string;
 }
 
@@ -65,7 +65,7 @@ export function listChanges(datasetId: string): Operation {
   return ofDataset('list changes', 'changes', datasetId);
 }
 
-/** `template` holds `{subscriptionId}`. */
+/** `template` contains `{subscriptionId}`. */
 export function readManifest(template: string, subscriptionId: string): Operation {
   return {
     name: 'read the manifest',
@@ -77,7 +77,7 @@ export function readManifest(template: string, subscriptionId: string): Operatio
   };
 }
 
-/** `template` holds `{datasetId}`. */
+/** `template` contains `{datasetId}`. */
 export function readManifestEntry(template: string, datasetId: string): Operation {
   return {
     name: 'read the manifest',
@@ -137,7 +137,7 @@ function ofDataset(name: string, list: string, datasetId: string): Operation {
   };
 }
 
-/** An id as one segment of a path, whatever it holds. A segment of dots alone would mean another place. */
+/** Encodes an id as one segment of a path. A segment of dots alone would change the path. */
 function segment(id: string): string {
   return id === '.' || id === '..' ? id.replaceAll('.', '%2E') : encodeURIComponent(id);
 }

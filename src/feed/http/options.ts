@@ -1,4 +1,4 @@
-/** What the clients of the service are made from. Everything ambient is passed in. */
+/** The options of the service's clients. Everything ambient is passed in. */
 
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -18,42 +18,42 @@ export interface ConnectionOptions {
   readonly http: HttpOptions;
   readonly retry: RetryOptions;
   readonly proxy: ProxyOptions;
-  /** Told of every exchange with the service; nobody by default. */
+  /** Called for every exchange with the service; optional. */
   readonly onAsked?: OnAsked;
   readonly limits?: Partial<FeedLimits>;
   /**
-   * Whether a call at the origin of the base URL succeeded in an earlier process; it is not known to have by default.
-   * Asked only where the list of subscriptions is not there.
+   * Tells whether a call at the origin of the base URL succeeded in an earlier process; false by default. Called only when the
+   * list of subscriptions is missing.
    */
   readonly isKnownOrigin?: () => Promise<boolean>;
-  /** How names become addresses; the system's way by default. */
+  /** Resolves names; the system's resolver by default. */
   readonly resolveName?: ResolveName;
 }
 
 export interface FeedOptions extends ConnectionOptions {
-  /** What the configuration says of the names that the interface leaves open; null: discovered. */
+  /** The configured names that the interface leaves open; null means discovered. */
   readonly contract: { readonly manifestPath: string | null; readonly newerThanParameter: string | null };
   readonly remembered: RememberedContract;
-  /** Called when the service's description gave names: keep them for when it cannot be had. */
+  /** Called with the names from the service's description. Remember them for times when the description is unavailable. */
   readonly onContractDiscovered: (remembered: RememberedContract) => void;
   readonly downloads: {
-    /** Origins, as `new URL(…).origin` writes them, that may be at any address and may speak http. */
+    /** Origins, as `new URL(…).origin` writes them, that may have any address and may use http. */
     readonly allowedOrigins: readonly string[];
     /** Files downloaded at once, over all datasets. */
     readonly concurrency?: number;
   };
-  /** Bytes kept free on the disk. */
+  /** Bytes that must stay free on the disk. */
   readonly diskReserveBytes: number;
 }
 
 export interface HttpOptions {
-  /** Longest silence of a connection. */
+  /** The longest silence of a connection. */
   readonly timeoutMs: number;
-  /** Connections to one origin, at least 2: files from there leave one to all else. */
+  /** Connections to one origin, at least 2: file downloads leave one to all other requests. */
   readonly connections: number;
-  /** Largest JSON answer, counted after inflating. */
+  /** The largest JSON answer, measured after inflating. */
   readonly maxJsonBytes: number;
-  /** Longest wait, in all, that the service may ask for during one request. */
+  /** The longest total wait that the service may ask for during one request. */
   readonly maxRetryAfterMs: number;
 }
 
@@ -63,7 +63,7 @@ interface RetryOptions {
   readonly maxDelayMs: number;
 }
 
-/** The values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; null where one is not set. */
+/** The values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; null when unset. */
 export interface ProxyOptions {
   readonly httpProxy: string | null;
   readonly httpsProxy: string | null;
@@ -71,16 +71,16 @@ export interface ProxyOptions {
 }
 
 export interface FeedLimits {
-  /** One request with a JSON answer, from the first byte sent to the last one read. */
+  /** One request with a JSON answer, from the first byte sent to the last byte read. */
   readonly jsonDeadlineMs: number;
-  /** One request with all its repetitions. Waiting that the service asked for is not counted; it has a cap of its own. */
+  /** One request with all its repetitions, without the waits that the service asked for, which have a limit of their own. */
   readonly operationDeadlineMs: number;
   /** One file with all repetitions of its requests. */
   readonly fileDeadlineMs: number;
-  /** A file that arrives more slowly than this, averaged over `slowestOverMs`, is given up and resumed. */
+  /** A file that arrives more slowly, averaged over `slowestOverMs`, is interrupted and resumed. */
   readonly slowestBytesPerSecond: number;
   readonly slowestOverMs: number;
-  /** Bytes of a file after which earlier failures are forgiven: a large file may outlive many cuts. */
+  /** After this many bytes of a file, earlier failures are forgiven: a large file may survive many interruptions. */
   readonly forgivingProgressBytes: number;
   /** A file of this size, or of unknown length, has a thread that computes its digest. */
   readonly digestThreadFromBytes: number;
@@ -96,7 +96,7 @@ export const DEFAULT_LIMITS: FeedLimits = {
   digestThreadFromBytes: 16_000_000,
 };
 
-/** Nesting of a JSON answer. */
+/** The nesting limit of a JSON answer. */
 export const MAX_JSON_DEPTH = 64;
-/** Nesting of a page of changes, whose rows hold values of type json. */
+/** The nesting limit of a page of changes, whose rows contain values of type json. */
 export const MAX_CHANGES_DEPTH = 1_000;

@@ -1,6 +1,6 @@
 /**
- * What an answer other than 200 means (the service's interface, Errors, and what we assume beyond it). Decided by
- * status and code, never by the text of a message. Pure.
+ * Interprets every answer other than 200 (the service's interface, Errors, and documented assumptions). Decides by status and
+ * code, never by the text of a message. Pure.
  */
 
 import {
@@ -15,20 +15,20 @@ import type { Operation } from './operations.ts';
 
 export interface RefusedAnswer {
   readonly status: number;
-  /** Null where the body has not the Error shape. */
+  /** Null when the body lacks the Error shape. */
   readonly error: ErrorBody | null;
   /** Service time. */
   readonly readAt: Date;
 }
 
-/** Statuses that pass by themselves, whatever the body says. */
+/** Statuses of temporary failures, whatever the body contains. */
 export function isTransientStatus(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || status >= 500;
 }
 
 /**
- * A refusal is a 401, or a 4xx in the Error shape. `finalStatuses` are those that mean something to the operation
- * without that shape too; every other 4xx may come from anything between here and the service, and passes.
+ * A refusal is a 401, or a 4xx in the Error shape. `finalStatuses` are refusals even without that shape. Every other 4xx may
+ * come from an intermediate server, and counts as temporary.
  */
 export function isRefusal(
   { status, error }: Omit<RefusedAnswer, 'readAt'>,
@@ -38,7 +38,7 @@ export function isRefusal(
   return status === 401 || error !== null || finalStatuses.includes(status);
 }
 
-/** Of a person's command it is a `CommandRefusedError`, which cannot be held. */
+/** For an operator's command this is a `CommandRefusedError`, which suspends nothing. */
 export function refusalError(
   operation: Operation,
   answer: RefusedAnswer,
@@ -60,7 +60,7 @@ export function refusalError(
   return new RefusalError({ ...words, scope: scopeOf(operation, operation.scope, answer) });
 }
 
-/** A refusal to read on in a log: its position is lost, or a person must act. */
+/** The error of a refused read of the event log: the cursor has expired, or an operator has to act. */
 export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error {
   const isExpired =
     answer.error !== null && (answer.status === 410 || answer.error.code === 'cursor_expired');
@@ -71,17 +71,17 @@ export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error
   );
 }
 
-/** Whether a refusal is about the key itself, which no other page or path would change. */
+/** True when the refusal concerns the key itself. No other page or path would change that. */
 export function isAboutKey({ refusal }: { readonly refusal: RefusalWords }): boolean {
   return refusal.status === 401 || refusal.code === 'insufficient_scope';
 }
 
-/** The statuses of a request that is refused for the values it carries. */
+/** The statuses of a request with invalid values. */
 const INVALID_STATUSES: readonly (number | null)[] = [400, 422];
 
 /**
- * An id that the service does not know, or a value that it does not accept: the request carries no others than those of the
- * command line.
+ * True when the service does not know the id or does not accept the value. The request contains only values of the command
+ * line.
  */
 function isAboutInput({ input }: Operation, refusal: RefusalWords): boolean {
   if (input === undefined || isAboutKey({ refusal })) return false;

@@ -1,8 +1,8 @@
 /**
- * The one retry policy of the client. What passes by itself is tried again with backoff and full jitter, or when the
- * service said; a body that does not fit the interface is asked for once more; all else is thrown at once.
+ * The client's only retry policy. A temporary failure is retried with backoff and full jitter, or when the service asked for
+ * it; a body that violates the interface is requested once more; any other error is thrown at once.
  *
- * Invariant: it ends. Attempts, time and the waiting that the service may ask for are each limited.
+ * Invariant: retrying ends, because attempts, time and the waits that the service asks for are each limited.
  */
 
 import { type Backoff, backoffDelayMs, type Random } from '../../lib/backoff.ts';
@@ -16,16 +16,16 @@ import { TransientError } from './transient-errors.ts';
 /** A service that answers wrongly twice in a row will not have changed a second later. */
 const MAX_VIOLATIONS = 2;
 
-/** A wait that a person who watches would wonder about. */
+/** An operator who watches would wonder about a longer wait, so it is logged. */
 const LONG_WAIT_MS = 10_000;
 
 export interface RetryPolicy extends Backoff {
   readonly maxAttempts: number;
-  /** All attempts together, without the waiting that the service asked for, and that for other requests. */
+  /** All attempts together, without the waits that the service asked for and without waiting for other requests. */
   readonly deadlineMs: number;
-  /** All waiting that the service asked for, together. */
+  /** All waits together that the service asked for. */
   readonly maxRetryAfterMs: number;
-  /** What is known of the other side from the requests before; shared by all that go there. */
+  /** Recent failures of the other side, shared by all requests to it. */
   readonly outage: Outage;
 }
 
@@ -36,18 +36,18 @@ export interface RetryTools {
 }
 
 interface RetriedTask<T> {
-  /** What is tried, as the end of "Could not …". */
+  /** The action, as the end of "Could not …". */
   readonly title: string;
   attempt(): Promise<T>;
-  /** Of the time so far, what no attempt could be made in, because others were; nobody's trouble. */
+  /** The part of the elapsed time that the request spent waiting for other requests. */
   waitedMs?(): number;
-  /** Whether the attempt that failed got so far that earlier failures are forgiven. */
+  /** True when the failed attempt made enough progress to forgive earlier failures. */
   hasProgressed?(): boolean;
 }
 
 /**
- * @throws ServiceUnavailableError when the trouble outlasts the policy.
- * @throws ContractViolationError when the answer does not fit the interface, twice.
+ * @throws ServiceUnavailableError when the failure outlasts the policy.
+ * @throws ContractViolationError when the answer violates the interface twice.
  */
 export async function withRetries<T>(
   task: RetriedTask<T>,
@@ -72,14 +72,14 @@ export async function withRetries<T>(
       if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
       const fields = { operation: task.title, why: error.message, waitMs: wait.ms };
       if (wait.ms < LONG_WAIT_MS) tools.log.debug(fields, 'Trying again.');
-      else tools.log.warn(fields, 'Waiting before it is tried again.');
+      else tools.log.warn(fields, 'Waiting before the next attempt.');
       if (wait.asked) spent.askedMs += wait.ms;
       await sleepUnlessStopped(tools.clock, wait.ms, signal);
     }
   }
 }
 
-/** All other errors are answers, and final. */
+/** All other errors are final answers. */
 function isWorthAnotherTry(error: unknown, outage: Outage): error is TransientError | ContractViolationError {
   if (error instanceof TransientError) return true;
   outage.noteAnswered();
@@ -106,7 +106,7 @@ function noteFailure<T>(
   if (error instanceof ContractViolationError) spent.violations += 1;
 }
 
-/** Null: give up. */
+/** Returns null to give up. */
 function nextWait(
   error: TransientError | ContractViolationError,
   spent: Spent,
@@ -143,19 +143,18 @@ function givenUp(
 }
 
 /**
- * Remembers that the last requests were all given up in vain. Then each further one gets a single attempt, until one is
- * answered again: with thousands of datasets, all their repetitions together would wait out an outage for hours, while
- * none of them is held up by this for good.
+ * Remembers that the last requests all failed. Each further request then gets a single attempt, until one is answered. With
+ * thousands of datasets, all their retries together would last hours, and yet no dataset is delayed for good.
  */
 interface Outage {
   readonly isLasting: boolean;
-  /** A request was given up, though nothing asked us to wait. */
+  /** A request was given up without being asked to wait. */
   noteGivenUp(): void;
-  /** Somebody is there, whatever the answer. */
+  /** The other side answered, whatever the answer was. */
   noteAnswered(): void;
 }
 
-/** Requests given up in a row that make an outage a lasting one. */
+/** The number of failed requests in a row that makes a lasting outage. */
 export const REQUESTS_GIVEN_UP = 3;
 
 export function noOutage(): Outage {

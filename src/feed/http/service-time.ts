@@ -1,11 +1,11 @@
-/** Moments in headers of an answer (RFC 9110, HTTP-date). Pure. */
+/** Times in the headers of an answer (RFC 9110, HTTP-date). Pure. */
 
-/** Every form begins with the name of a day; `Date.parse` alone would also take "5 apples". */
+/** Every form begins with the name of a day; `Date.parse` alone would also accept "5 apples". */
 const BEGINS_WITH_DAY = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
-/** The oldest form names no zone, and means UTC. */
+/** The oldest form names no zone and means UTC. */
 const NAMES_ZONE = /(?:GMT|UTC|Z|[+-]\d{2}:?\d{2})$/i;
 
-/** Null where the text is missing or no date. */
+/** Returns null for a missing or invalid text. */
 export function httpDate(text: string | null): Date | null {
   const trimmed = text?.trim() ?? '';
   if (!BEGINS_WITH_DAY.test(trimmed)) return null;
@@ -14,14 +14,14 @@ export function httpDate(text: string | null): Date | null {
 }
 
 /**
- * Service time: the header `Date` of an answer, or the local clock at its receipt where the answer has none that can be
- * read.
+ * Returns the service time: the header `Date` of an answer, or the local clock at its receipt when the header is missing or
+ * invalid.
  */
 export function serviceTime(dateHeader: string | null, receivedAt: Date): Date {
   return httpDate(dateHeader) ?? receivedAt;
 }
 
-/** Milliseconds from `now`, never negative; null where the header is missing or says nothing. */
+/** Returns milliseconds from `now`, never negative; null when the header is missing or invalid. */
 export function retryAfterMs(header: string | null, now: Date): number | null {
   if (header === null) return null;
   const text = header.trim();

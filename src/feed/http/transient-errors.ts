@@ -1,6 +1,6 @@
 /**
- * Trouble that passes by itself: what it is called, and what a person may look at. It is thrown inside this folder
- * only; the retry policy turns what is left of it into a `ServiceUnavailableError`.
+ * Temporary failures: their descriptions and hints. Thrown only inside this folder; after the last retry the policy throws a
+ * `ServiceUnavailableError` instead.
  */
 
 import { systemCode } from '../../lib/files.ts';
@@ -9,12 +9,12 @@ import { kindOfAddress } from './addresses.ts';
 export class TransientError extends Error {
   override readonly name = 'TransientError';
   readonly hint: string | null;
-  /** How long the service asked us to wait, in milliseconds; null where it did not. */
+  /** How long the service asked to wait, in milliseconds; null when it did not ask. */
   readonly retryAfterMs: number | null;
-  /** Whether the service may have done what was asked all the same: false where the request surely never reached it. */
+  /** False when the request surely never reached the service, so the command cannot have been done. */
   readonly mayBeDone: boolean;
 
-  /** `message` is a clause without its full stop: `connection refused at feed.example.com:443`. */
+  /** `message` is a clause without a full stop: `connection refused at feed.example.com:443`. */
   constructor(
     message: string,
     details: {
@@ -36,7 +36,7 @@ const CHECK_NETWORK =
 const CHECK_CERTIFICATES =
   'Where the service has a certificate of a private authority, name its file in NODE_EXTRA_CA_CERTS.';
 
-/** What a failed connection or a broken body is called. `host` is that of the address, with its port. */
+/** Describes a failed connection or a broken body. `host` is the host of the address, with its port. */
 export function networkError(error: unknown, host: string, timeoutMs: number): TransientError {
   const code = codeOf(error);
   const seconds = `${timeoutMs / 1_000} s`;
@@ -67,7 +67,7 @@ export function networkError(error: unknown, host: string, timeoutMs: number): T
       return say(`${host} ended the connection early (${code})`);
     default:
       if (isCertificateError(code)) {
-        // One of the record layer may come in the middle of an exchange.
+        // An error of the record layer may come in the middle of an exchange.
         const reported = code?.startsWith('ERR_SSL_') === true ? say : unconnected;
         return reported(`TLS to ${host} failed (${code})`, CHECK_CERTIFICATES);
       }
@@ -75,7 +75,7 @@ export function networkError(error: unknown, host: string, timeoutMs: number): T
   }
 }
 
-/** Without TLS a service is spoken to on this machine only. */
+/** Only services on this machine may be used without TLS. */
 function checkPlainText(host: string): string {
   const hostname = host.replace(/:\d+$/, '');
   const isOfThisMachine = hostname === 'localhost' || kindOfAddress(hostname) === 'loopback';
@@ -88,7 +88,7 @@ function isCertificateError(code: string | null): boolean {
   return code !== null && /CERT|^ERR_(?:TLS|SSL)_|^UNABLE_TO_|^EPROTO$|SIGNATURE|ISSUER/.test(code);
 }
 
-/** The code of an error, or of the first that it gathers (all addresses of a name) or was caused by. */
+/** Returns the code of the error, else of the first error that it aggregates (all addresses of a name), else of its cause. */
 function codeOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   const code = systemCode(error);

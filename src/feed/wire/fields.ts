@@ -1,8 +1,8 @@
 /**
- * Kinds of fields, and the one way from JSON to a record.
+ * The kinds of fields, and the one way from JSON to a record.
  *
- * What is needed must be there and fit. What may be missing may also be null; where it decides or proves something it
- * must fit, where it is only shown it becomes null instead. Unknown fields pass unseen.
+ * A required field must be present and valid. An optional field may also be null; an invalid value is refused when the field
+ * decides or proves something, and becomes null when the field is only shown. Unknown fields are ignored.
  */
 
 import { z } from 'zod';
@@ -29,23 +29,23 @@ export const count = z.int().nonnegative();
 /** RFC 3339 with an offset. */
 export const timestamp = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
 
-/** May be missing or null; must fit where it is there. */
+/** Optional, but must be valid when present. */
 export function optional<Schema extends z.ZodType>(schema: Schema) {
   return schema.nullish().transform((value) => value ?? null);
 }
 
-/** May be missing, null or wrong: it is only shown. */
+/** May be missing, null or invalid, because it is only shown. */
 export function shownOnly<Schema extends z.ZodType>(schema: Schema) {
   return optional(schema).catch(null);
 }
 
-/** Words of the service's own that are stored with what they explain; null where no database would keep them as they are. */
+/** The service's own words, stored with the fact that they explain; null when no database could store them unchanged. */
 export const words = shownOnly(z.string().refine(isUsable));
 
-/** Far above any page; of each item that does not fit a trouble is noted, which takes more memory than the item. */
+/** Far above any page. The errors for invalid items take more memory than the items. */
 const MAX_LIST_ITEMS = 100_000;
 
-/** Of so many items that no trouble with them can fill the memory. */
+/** Limits the items, so that their errors cannot fill the memory. */
 export function list<Schema extends z.ZodType>(item: Schema) {
   return z.array(z.unknown()).max(MAX_LIST_ITEMS).pipe(z.array(item));
 }
@@ -57,7 +57,7 @@ export function optionalList<Schema extends z.ZodType>(item: Schema) {
     .transform((items) => items ?? []);
 }
 
-/** Null on the last page; services that write an empty text mean the same. It is sent back in a URL. */
+/** Null on the last page; some services write an empty text instead. The cursor is sent back in a URL. */
 export const nextCursor = z
   .string()
   .max(MAX_CURSOR_CHARACTERS)
@@ -66,8 +66,8 @@ export const nextCursor = z
   .transform((cursor) => (cursor ? cursor : null));
 
 /**
- * `title` is what is being done, as the end of "Could not …".
- * @throws ContractViolationError with the path of the first field that does not fit, and never with its content.
+ * `title` is the action, as the end of "Could not …".
+ * @throws ContractViolationError with the path of the first invalid field, never with its content.
  */
 export function decode<Schema extends z.ZodType>(
   schema: Schema,
@@ -80,19 +80,19 @@ export function decode<Schema extends z.ZodType>(
   throw violation(title, pathText(issue?.path ?? []), issue?.message ?? 'does not fit');
 }
 
-/** `trouble` is what is wrong with the field: `is missing`. */
+/** `fault` describes the field: `is missing`. */
 export function violation(title: string, path: string, fault: string): ContractViolationError {
   return new ContractViolationError(
     `Could not ${title}: the answer does not fit the interface at ${path}: ${fault}.`,
     path,
-    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
+    { hint: 'The next catch-up asks again. If the answer stays the same, tell the service.' },
   );
 }
 
-/** Where a violation concerns the whole answer and no field of it. */
+/** The path of a violation that concerns the whole answer. */
 export const WHOLE_BODY = '(the whole body)';
 
-/** `versions[3].version`. */
+/** Returns a path such as `versions[3].version`. */
 export function pathText(path: readonly PropertyKey[]): string {
   if (path.length === 0) return WHOLE_BODY;
   return path

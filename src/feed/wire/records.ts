@@ -1,4 +1,4 @@
-/** Subscriptions, versions and schemas as the service writes them (the interface, Resources), a page at a time. */
+/** Decodes the records of the service (the interface, Resources), a page at a time. */
 
 import { z } from 'zod';
 import { isWebhookSecret, Secret } from '../../lib/secret.ts';
@@ -41,7 +41,7 @@ export interface ListPage<Item> {
   readonly nextCursor: string | null;
 }
 
-/** An event id that cannot be read is as good as none: readers then take the longer, safe way. */
+/** An unreadable event id becomes null, and readers then take the longer, safe way. */
 const eventId = shownOnly(z.string()).transform((text) => (text === null ? null : parseEventId(text)));
 
 const subscription = z.object({
@@ -103,7 +103,7 @@ export function decodeSubscriptions(json: unknown, title: string): ListPage<Subs
   return { items: page.subscriptions, nextCursor: page.nextCursor };
 }
 
-/** @throws ContractViolationError, also where a version is of another dataset than was asked for. */
+/** @throws ContractViolationError, also for a version of another dataset. */
 export function decodeVersions(json: unknown, datasetId: string, title: string): ListPage<Version> {
   const page = decode(versionsPage, json, title);
   const stranger = page.versions.findIndex((item) => item.datasetId !== datasetId);
@@ -111,7 +111,7 @@ export function decodeVersions(json: unknown, datasetId: string, title: string):
   return { items: page.versions, nextCursor: page.nextCursor };
 }
 
-/** @throws ContractViolationError, also where a schema is of another dataset than was asked for. */
+/** @throws ContractViolationError, also for a schema of another dataset. */
 export function decodeSchemas(json: unknown, datasetId: string, title: string): ListPage<Schema> {
   const page = decode(schemasPage, json, title);
   const stranger = page.schemas.findIndex((item) => item.datasetId !== null && item.datasetId !== datasetId);
@@ -151,7 +151,7 @@ export interface ManifestPage {
   readonly nextCursor: string | null;
 }
 
-/** @throws ContractViolationError, also where it is the manifest of another subscription. */
+/** @throws ContractViolationError, also for the manifest of another subscription. */
 export function decodeManifestPage(json: unknown, subscriptionId: string, title: string): ManifestPage {
   const page = decode(manifestPage, json, title);
   if (page.subscriptionId !== null && page.subscriptionId !== subscriptionId) {
@@ -160,7 +160,7 @@ export function decodeManifestPage(json: unknown, subscriptionId: string, title:
   return page;
 }
 
-/** @throws ContractViolationError, also where it is the entry of another dataset. */
+/** @throws ContractViolationError, also for the entry of another dataset. */
 export function decodeManifestEntry(json: unknown, datasetId: string, title: string): ManifestEntry {
   const decoded = decode(entry, json, title);
   if (decoded.datasetId !== datasetId) throw violation(title, 'datasetId', 'names another dataset');
@@ -169,7 +169,7 @@ export function decodeManifestEntry(json: unknown, datasetId: string, title: str
 
 const eventsPage = z.object({ events: list(z.unknown()), hasMore: z.boolean() });
 
-/** Beyond id, type and dataset an event is a hint: what does not fit is as if it had been left out. */
+/** Beyond id, type and dataset an event is only a hint, so invalid fields are dropped. */
 const event = z.object({
   id: z.string().transform((text, context) => {
     const eventId = parseEventId(text);
@@ -189,13 +189,13 @@ const event = z.object({
   }),
 });
 
-/** What can be told of an event that does not fit. */
+/** The readable fields of an invalid event. */
 const remnant = z.object({
   id: shownOnly(z.string()),
   data: z.object({ datasetId: shownOnly(id) }).catch({ datasetId: null }),
 });
 
-/** @throws ContractViolationError where the page itself does not fit. */
+/** @throws ContractViolationError when the page itself is invalid. */
 export function decodeEventPage(json: unknown, title: string): Omit<EventPage, 'readAt'> {
   const page = decode(eventsPage, json, title);
   return { events: page.events.map(decodeEvent), hasMore: page.hasMore };
@@ -236,14 +236,14 @@ const changesPage = z.object({
 });
 
 export interface ChangesPage {
-  /** False: the service says that it did not record the changes of this version. */
+  /** False when the service says that it did not record the changes of this version. */
   readonly recorded: boolean;
   readonly previousVersion: number | null;
   readonly schemaVersion: string | null;
   readonly nextCursor: string | null;
 }
 
-/** @throws ContractViolationError, also where it is a page of other changes than were asked for. */
+/** @throws ContractViolationError, also for a page of other changes than requested. */
 export function decodeChangesPage(
   json: unknown,
   asked: { readonly datasetId: string; readonly version: number },
@@ -298,7 +298,7 @@ export function decodeWatches(json: unknown, title: string): ListPage<Watch> {
   return { items: page.watches, nextCursor: page.nextCursor };
 }
 
-/** `asked` is the address that was sent. @throws ContractViolationError that holds nothing of the secret. */
+/** `asked` is the address that was sent. @throws ContractViolationError without any part of the secret. */
 export function decodeAddedWebhook(json: unknown, asked: string, title: string): AddedWebhook {
   const { url, ...added } = decode(addedWebhook, json, title);
   return { ...added, url: url ?? asked };
@@ -306,7 +306,7 @@ export function decodeAddedWebhook(json: unknown, asked: string, title: string):
 
 export interface ErrorBody {
   readonly code: string;
-  /** Fit to be shown: one line, no control characters. */
+  /** Safe to show: one line, no control characters. */
   readonly message: string;
   readonly links: ReadonlyMap<string, string>;
 }
@@ -321,7 +321,7 @@ const errorBody = z.object({
   }),
 });
 
-/** Null where the body has not the shape. `strike` takes secrets out of a text. */
+/** Returns null when the body lacks the Error shape. `strike` masks secrets in a text. */
 export function decodeErrorBody(json: unknown, strike: (text: string) => string): ErrorBody | null {
   const result = errorBody.safeParse(json);
   if (!result.success) return null;
@@ -333,7 +333,7 @@ export function decodeErrorBody(json: unknown, strike: (text: string) => string)
   return { code: clean(code), message: clean(message), links: new Map(usable.slice(0, MAX_LINKS)) };
 }
 
-/** A person may follow it as it is shown, so it leads to the web and nowhere else. */
+/** An operator may open the shown address, so only web addresses pass. */
 function isWebAddress(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }

@@ -1,6 +1,6 @@
 /**
- * What the schema and the table make of change rows: which columns are read, which may occur, which must. Pure.
- * The columns are those of the table as it has to be afterwards.
+ * Decides from the schema and the table which columns of change rows are read, which may occur, and which must. The columns are
+ * those of the table afterwards. Pure.
  */
 
 import { present } from '../../lib/assert.ts';
@@ -20,21 +20,21 @@ import { bad, placeOf } from './refusals.ts';
 
 export interface ChangesColumns {
   readonly columns: readonly PlannedColumn[];
-  /** Positions of the key columns in `columns`, in the order of the schema's key columns. */
+  /** The positions of the key columns in `columns`, in the order of the schema's key columns. */
   readonly keys: readonly number[];
-  /** Every name that the schema knows. */
+  /** Every column name of the schema. */
   readonly known: readonly string[];
-  /** Columns that the schema knows and the table lacks: rows that carry one need the snapshot. */
+  /** Columns that the schema has and the table lacks. Rows with such a column need the snapshot. */
   readonly lacking: readonly string[];
-  /** Envelope columns of the table: rows that do not carry them need the snapshot. */
+  /** The table's envelope columns. Rows without them need the snapshot. */
   readonly required: readonly string[];
-  /** Positions of geometry columns that are not known to be in longitude and latitude of WGS 84, as GeoJSON is. */
+  /** The positions of geometry columns that are not known to be in longitude and latitude of WGS 84, as GeoJSON is. */
   readonly elsewhere: readonly number[];
 }
 
 /**
- * @throws DataError where the schema makes no table.
- * @throws InapplicableChangesError where the schema is not one of the table, or of it with columns added.
+ * @throws DataError when the schema cannot become a table.
+ * @throws InapplicableChangesError when the schema is neither the table's nor the table's with added columns.
  */
 export function changesColumns(job: ChangesJob): ChangesColumns {
   const { schema } = job;
@@ -110,12 +110,12 @@ function quoted(name: string): string {
   return JSON.stringify(name);
 }
 
-/** Different lists of names that are looked at for an error. */
+/** The number of different name lists that an error examines. */
 const MAX_NAME_LISTS = 20;
 
 /**
- * Lists of names that are not what they must be, each with the page and the line where it is first: a name is there
- * twice, or in a row that is there afterwards one is unknown, lacking in the table, or missing. `decoded` is what comes after FROM.
+ * Returns invalid lists of names, each with the page and line of its first occurrence: a name is repeated, or a row that exists
+ * afterwards has an unknown name, one that the table lacks, or lacks a required one. `decoded` stands after FROM.
  */
 export function findNames(decoded: string, { known, lacking, required }: ChangesColumns): string {
   const lists = `SELECT from_json(names, '["VARCHAR"]') AS names, ${PRESENT}, place FROM (
@@ -126,7 +126,7 @@ export function findNames(decoded: string, { known, lacking, required }: Changes
     ORDER BY place LIMIT ${MAX_NAME_LISTS}`;
 }
 
-/** `rows` are those of `findNames`. @throws UnknownColumnsError, BadChangesError, InapplicableChangesError */
+/** `rows` are the results of `findNames`. @throws UnknownColumnsError, BadChangesError, InapplicableChangesError */
 export function refuseNames(job: ChangesJob, { pages, columns }: Decoding, rows: readonly Row[]): void {
   const known = new Set(columns.known);
   for (const row of rows) {

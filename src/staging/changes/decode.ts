@@ -1,6 +1,6 @@
 /**
- * Changes taken apart, in Parquet files: those of a job at once, or in parts, as its versions came. A part counts its pages and
- * its steps from its own beginning, so that nothing has to be known of what comes before it.
+ * Decodes changes into Parquet files: all versions of a job at once, or in parts as the versions arrive. A part numbers its
+ * pages and steps from its own beginning, so it does not depend on earlier parts.
  */
 
 import { assert } from '../../lib/assert.ts';
@@ -22,19 +22,19 @@ import { besidePages, type Pages, spooledPages } from './pages.ts';
 
 interface DecodedPart extends ReadAhead {
   readonly path: string;
-  /** How many pages, and parts of pages, were read. */
+  /** The number of pages and parts of pages that were read. */
   readonly pages: number;
   readonly forms: Forms;
-  /** What decides how it was decoded, as text. */
+  /** The settings that decide how the part was decoded, as text. */
   readonly decodedAs: string;
 }
 
-/** Null where it cannot be done. */
+/** Returns null when the changes cannot be decoded ahead. */
 export async function readAhead(engine: Engine, job: ChangesJob): Promise<DecodedPart | null> {
   try {
     return await decodeVersions(engine, job.versions, changesColumns(job));
   } catch {
-    // Whatever it is, it comes again as the job is validated, and is told there.
+    // The error is ignored here: validating the job meets and reports it again.
     if (engine.invalidated) await engine.reopen();
     return null;
   }
@@ -53,14 +53,17 @@ export async function decodeVersions(
   return { path, versions: versions.length, pages: pages.all.length, forms, decodedAs };
 }
 
-/** What was read ahead of a job, as far as it was decoded as the job is: not where its path was cut before its schema changed. */
+/**
+ * Returns the parts that were read ahead and decoded with the same settings as the job. The settings differ when the version
+ * chain was cut before the schema changed.
+ */
 export function readBefore({ ahead = [] }: ChangesJob, columns: ChangesColumns): readonly DecodedPart[] {
   const decodedAs = JSON.stringify(columns);
   const parts = ahead.map(ownPart);
   return parts.every((part) => part.decodedAs === decodedAs) ? parts : [];
 }
 
-/** All changes of the parts, with their pages and steps counted through, for use after FROM. */
+/** Returns all changes of the parts for use after FROM, with their pages and steps renumbered. */
 export function decodedRows(parts: readonly DecodedPart[]): string {
   let pages = 0;
   let steps = 0;
@@ -73,12 +76,12 @@ export function decodedRows(parts: readonly DecodedPart[]): string {
   return `(${selects.join(' UNION ALL ')})`;
 }
 
-/** Writes decoded changes into a file of their job. */
+/** Runs `write`, which writes decoded changes into a file of their job. */
 export function asFile<T>(write: () => Promise<T>): Promise<T> {
   return durable('staging.decode-changes', write);
 }
 
-/** Most geometries are written in one way, so that is tried first. */
+/** Tries the usual form of geometries first, because most services write it. */
 async function decode(engine: Engine, decoding: Decoding, path: string): Promise<Forms> {
   try {
     await engine.run(writeDecoded(decoding, 'usual', path));
@@ -103,17 +106,17 @@ export interface Decoding {
 
 const REMOVED = '\'"removed"\'';
 
-/** Of a file that is read once, soon, and then removed: to compress it would take longer than to write it. */
+/** The file is soon read once and then removed. Compressing it would take longer than writing it. */
 export const AS_IT_IS = '(FORMAT parquet, COMPRESSION uncompressed)';
 
-/** Writes every change into a file as `selectDecoded` gives it. */
+/** Writes every change into a file, as selected by `selectDecoded`. */
 function writeDecoded(decoding: Decoding, forms: Forms, path: string): string {
   return `COPY (${selectDecoded(decoding, forms)}) TO ${text(path)} ${AS_IT_IS}`;
 }
 
 /**
- * Every change decoded: its place (the page among all and the line in it, from 1), the step that it belongs to, its operation,
- * the names it carries, and a column for each of the table. Raises an error where anything is not what it must be.
+ * Decodes every change: its place (the page among all pages and the line in it, from 1), its step, its operation, the column
+ * names it carries, and a column for each column of the table. Raises an error for any invalid value.
  */
 export function selectDecoded(decoding: Decoding, forms: Forms): string {
   const { columns, keys, elsewhere } = decoding.columns;
@@ -137,15 +140,15 @@ export function selectDecoded(decoding: Decoding, forms: Forms): string {
 
 const IS_CHANGE = `op IN ('"added"', '"changed"', ${REMOVED}) AND NOT bare`;
 
-/** Whether the row has numbers that were read as doubles and must not be rounded. */
+/** True when the row has numbers that were read as doubles and must not be rounded. */
 export const DOUBLES = 'doubles';
 
-/** Whether a geometry was GeoJSON. */
+/** True when a geometry was GeoJSON. */
 export function geoJsonFlag(position: number): string {
   return `geojson_${position}`;
 }
 
-/** Whether there was a geometry that was not. */
+/** True when a geometry had another form than GeoJSON. */
 export function otherFlag(position: number): string {
   return `not_geojson_${position}`;
 }
@@ -162,7 +165,7 @@ function decoded({ type, crs }: PlannedColumn, cell: string, forms: Forms, refus
   return type === 'geometry' ? decodeGeometry(cell, { forms, crs, refused }) : DECODE[type](cell, refused);
 }
 
-/** One row for the first change that is refused: its place, why (a word), the position of the column, and its cell. */
+/** Returns one row for the first refused change: its place, the reason (a word), the position of the column, and its cell. */
 export function findRefused(decoding: Decoding): string {
   const { columns, keys } = decoding.columns;
   const found = (why: string, position: number | null, shown: string) =>
@@ -186,7 +189,9 @@ export function findRefused(decoding: Decoding): string {
     WHERE found IS NOT NULL ORDER BY page, line LIMIT 1`;
 }
 
-/** One row for each change as it is written, with a cell for each column. `bare`: it has neither row nor key. */
+/**
+ * Returns one row for each change with its undecoded cells, one for each column. `bare`: the change has neither row nor key.
+ */
 function selectCells({ pages, columns }: Decoding, forms: Forms): string {
   const [cells, names] = structures(columns).map(text);
   const reads = pages.batches.map((batch) => {
@@ -209,7 +214,7 @@ function selectCells({ pages, columns }: Decoding, forms: Forms): string {
   return withGeometrySteps(select, geometries, forms);
 }
 
-/** The structures by which DuckDB takes a page apart: the cells of rows and keys, and the names in them. */
+/** The structures by which DuckDB parses a page: the cells of rows and keys, and the names in them. */
 function structures({ columns, keys }: ChangesColumns): readonly string[] {
   const cellsOf = (some: readonly (PlannedColumn | undefined)[]) =>
     some.map((column) => `${JSON.stringify(column?.column.name)}:"JSON"`).join(',');
@@ -227,30 +232,30 @@ function cellAt({ keys }: ChangesColumns, position: number): string {
   return `CASE WHEN taken.op::VARCHAR <> ${REMOVED} THEN ${inRow} END`;
 }
 
-/** Of a removal, what its key says; where it has none, its row does. */
+/** A removal is identified by its key, or by its row when it has no key. */
 function keyOrRow(key: string, row: string): string {
   return `CASE WHEN taken.op::VARCHAR = ${REMOVED} AND taken."key" IS NOT NULL THEN ${key} ELSE ${row} END`;
 }
 
-/** SQL for the value, from SQL for its JSON text that is not null, and what it is to be where that is refused. */
+/** Builds SQL for the value from SQL for its non-null JSON text. `refused` is the SQL for a value that is refused. */
 type Decode = (cell: string, refused: string) => string;
 
-/** What is refused ends the statement. `TRY` takes no such thing: where it asks, a null is the answer. */
+/** This error ends the statement. `TRY` cannot catch it, so the search for the refused value uses null instead. */
 const REFUSED = "error('not of its type')";
 
-/** A decimal text, or what DuckDB had to read as a fraction (`1.0`, `1e3`); rounded.ts sees to it that it is none. */
+/** A decimal text, or a number that DuckDB reads as a fraction (`1.0`, `1e3`). numbers.ts finds the rounded ones. */
 const OTHER_INTEGER = '"-?[0-9]+"|-?[0-9]+\\.0';
 const DATE = '"[0-9]{4}-[0-9]{2}-[0-9]{2}"';
 const HOUR_AND_MINUTE = '(?:[01][0-9]|2[0-3]):[0-5][0-9]';
-/** RFC 3339 with an offset. Digits below the microsecond are zeros. */
+/** RFC 3339 with an offset. Digits below the microsecond must be zeros. */
 const TIMESTAMP =
   `"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt]${HOUR_AND_MINUTE}:[0-5][0-9]` +
   `(?:\\.[0-9]{1,6}0*)?(?:[Zz]|[-+]${HOUR_AND_MINUTE})"`;
 
-/** Geometries take more than one step, and are decoded by geometry.ts. */
+/** Geometries take more than one step; geometry.ts decodes them. */
 const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> = {
   string: (cell, refused) => `CASE WHEN starts_with(${cell}, '"') THEN ${unquoted(cell)} ELSE ${refused} END`,
-  // What DuckDB takes for an integer, a blank before it or a fraction that it rounds, is seen by writing it again.
+  // DuckDB also accepts a leading blank and a fraction that it rounds. Writing the integer again reveals both.
   integer: (cell, refused) => `CASE WHEN TRY_CAST(${cell} AS BIGINT)::VARCHAR = ${cell} THEN ${cell}::BIGINT
     WHEN regexp_full_match(${cell}, '${OTHER_INTEGER}') THEN ${unquoted(cell)}::BIGINT ELSE ${refused} END`,
   number: (cell, refused) =>
@@ -267,7 +272,7 @@ const DECODE: Readonly<Record<Exclude<ColumnType, 'geometry'>, Decode>> = {
   json: (cell, refused) => `CASE WHEN ${isJson(cell)} THEN ${cell}::JSON ELSE ${refused} END`,
 };
 
-/** What a value of the type is called in `which is no …`. */
+/** Names a value of the type in the message `which is no …`. */
 export const TYPE_WORDS: Readonly<Record<ColumnType, string>> = {
   string: 'string',
   integer: 'integer of 64 bits',

@@ -1,9 +1,9 @@
 /**
- * Geometries of change rows as SQL that makes them well-known binary: a GeoJSON geometry object, WKT, or WKB in
- * hexadecimal digits. DuckDB reads WKT and WKB itself; GeoJSON becomes WKT by rewriting its text.
+ * Decodes the geometries of change rows to well-known binary in SQL, from a GeoJSON geometry object, from WKT, or from WKB in
+ * hexadecimal digits. DuckDB reads WKT and WKB itself; GeoJSON is rewritten to WKT.
  *
- * Invariant: what is not wholly understood is refused. DuckDB's reader of WKT stops where the first geometry ends, and
- * takes numbers that are too large for infinite ones, so the shape of every text is compared before or after it is read.
+ * Invariant: a geometry that is not understood completely is refused. DuckDB's WKT reader stops at the end of the first
+ * geometry and reads numbers that are too large as infinite, so the shape of every text is compared before or after reading.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -12,21 +12,21 @@ import { text } from '../engine/sql.ts';
 import type { ChangesColumns } from './columns.ts';
 import { type Page, pageCells } from './pages.ts';
 
-/** Collections may hold collections, to this depth: each is one more passage over the text. */
+/** Collections may nest to this depth. Each level costs one more pass over the text. */
 const MAX_COLLECTION_DEPTH = 8;
 
 /**
- * - `usual`: single geometries of GeoJSON with their type, their coordinates and nothing else, in this order.
- * - `every`: all forms. It takes DuckDB longer to prepare than to read a small version.
+ * - `usual`: single GeoJSON geometries with type and coordinates and nothing else, in this order.
+ * - `every`: all forms. Preparing this statement takes DuckDB longer than reading a small version.
  */
 export type Forms = 'usual' | 'every';
 
-/** As DuckDB writes the numbers of JSON, and none that a double cannot hold. */
+/** As DuckDB writes JSON numbers, without numbers that a double cannot hold. */
 const EXPONENT = '[eE](?:-[0-9]{1,3}|[+]?(?:[0-9]{1,2}|[12][0-9]{2}|30[0-7]))';
 const NUMBER = `-?(?:[0-9]{1,30}(?:\\.[0-9]+)?|[0-9](?:\\.[0-9]+)?${EXPONENT})`;
 const POSITION = `\\[${NUMBER},${NUMBER}(?:,${NUMBER})?\\]`;
 
-/** A list of these, of which each may be empty. Commas are where they must be, for it is JSON. */
+/** A list of members, which may be empty. The text is valid JSON, so the commas are where they must be. */
 function listOf(member: string): string {
   return `\\[(?:(?:${member}|\\[\\]),?)*\\]`;
 }
@@ -35,8 +35,8 @@ const LINE = listOf(POSITION);
 const LINES = listOf(LINE);
 const COORDINATES = '","coordinates":';
 /**
- * A usual geometry. It makes sure that the lists are of even depth and hold nothing but finite numbers; the rest, as
- * which list may be empty, is seen by the reader of WKT.
+ * A geometry of the usual form. The pattern checks that lists have even depth and hold only finite numbers. The WKT reader
+ * checks the rest, such as which list may be empty.
  */
 const USUAL = `\\{"type":"(?:${[
   `Point${COORDINATES}(?:${POSITION}|\\[\\])`,
@@ -45,26 +45,26 @@ const USUAL = `\\{"type":"(?:${[
   `MultiPolygon${COORDINATES}${listOf(LINES)}`,
 ].join('|')})\\}`;
 
-/** The first position that is there has three numbers. The reader of WKT counts those of the others. */
+/** The first position has three numbers. The WKT reader counts the numbers of the others. */
 const HAS_HEIGHT = '^[^\\[]*[\\[\\],]+[^\\[\\],]+,[^\\[\\],]+,[^\\[\\],]';
-/** Any position in the text of a collection has. */
+/** Any position in the text of a collection has three numbers. */
 const HAS_HEIGHT_INSIDE = '\\[[^\\[\\],]+,[^\\[\\],]+,[^\\[\\],]+\\]';
 
-/** What is taken out of a GeoJSON object. `crs` was a member of it before there was a standard. */
+/** The members read from a GeoJSON object. Drafts before the standard had the member `crs`. */
 const MEMBERS = '{"type":"VARCHAR","crs":"JSON"}';
 const USUAL_MEMBERS = '{"type":"VARCHAR","coordinates":"JSON"}';
 const WGS_84 = 'CRS84|4326';
 
 const HEXADECIMAL = '(?:[0-9A-Fa-f]{2})+';
 
-/** True where the cell, as JSON text, is GeoJSON, whose coordinates are longitude and latitude in WGS 84. */
+/** True when the cell, as JSON text, is GeoJSON. GeoJSON coordinates are longitude and latitude in WGS 84. */
 export function isGeoJson(cell: string): string {
   return `starts_with(${cell}, '{')`;
 }
 
 /**
- * The rows of `select` with more columns, from which `decodeGeometry` makes the geometries of the cells named. Each
- * step is a select of its own: DuckDB computes what stands in a column once, and an expression as often as it occurs.
+ * Adds columns to the rows of `select`, from which `decodeGeometry` computes the geometries of the given cells. Each step is a
+ * separate select: DuckDB computes a column once, but an expression as often as it occurs.
  */
 export function withGeometrySteps(select: string, cells: readonly string[], forms: Forms): string {
   const forEvery = [
@@ -84,14 +84,17 @@ export function withGeometrySteps(select: string, cells: readonly string[], form
   return steps.reduce((from, step) => `SELECT *, ${cells.map(step).join(', ')} FROM (${from})`, select);
 }
 
-/** Of the cell that is decoded: its forms, the coordinate system of its column, and what it is to be where it is refused. */
+/** How to decode a cell: its forms, the coordinate system of its column, and the SQL for a refused value. */
 interface GeometryCell {
   readonly forms: Forms;
   readonly crs: string | null;
   readonly refused: string;
 }
 
-/** The WKB of a cell that is not null, in a select from `withGeometrySteps`. Raises an error where it is no geometry. */
+/**
+ * Returns the WKB of a non-null cell, in a select from `withGeometrySteps`. Raises an error for a cell without a valid
+ * geometry.
+ */
 export function decodeGeometry(cell: string, { forms, crs, refused }: GeometryCell): string {
   const given = usual(cell, forms);
   const type = `substring(${given}, 10, instr(${given}, '${COORDINATES}') - 10)`;
@@ -104,7 +107,7 @@ export function decodeGeometry(cell: string, { forms, crs, refused }: GeometryCe
     ${forms === 'every' ? others : ''} ELSE ${refused} END)`;
 }
 
-/** True where the cell says of itself that it is in a coordinate system which is not that of its column. */
+/** True when the cell names a coordinate system other than its column's. */
 export function isForeign(cell: string, crs: string | null): string {
   return `(${isWkb(cell)} AND ${isInOtherSystem(other(cell), crs)})`;
 }
@@ -117,24 +120,24 @@ function geometryOfWkb(digits: string): string {
   return `ST_GeomFromWKB(unhex(${digits}))`;
 }
 
-/** Parts that carry a coordinate system of their own would lose it without a word. */
+/** Parts with a coordinate system of their own would silently lose it. */
 function isWkbWhollyRead(digits: string): string {
   return `strlen(${digits}) // 2 = octet_length(ST_AsWKB(${geometryOfWkb(digits)})) + ${sridBytes(digits)}`;
 }
 
-/** In the form that is usual; null where it has none. */
+/** The cell in the usual form; null when it has another form. */
 function usual(cell: string, forms: Forms): string {
   return forms === 'usual' ? cell : `usual_${cell}`;
 }
 
 /** The members of a GeoJSON object beside its geometry. */
 const head = (cell: string) => `head_${cell}`;
-/** The coordinates as WKT has them. */
+/** The coordinates in WKT's notation. */
 const listed = (cell: string) => `listed_${cell}`;
-/** What is no single geometry of GeoJSON: a text, or a collection as WKT. */
+/** Any other form than a single GeoJSON geometry: a text, or a collection as WKT. */
 const other = (cell: string) => `other_${cell}`;
 
-/** The positions lose their brackets when they are rewritten, so the outermost ones go and those inside stand for them. */
+/** Rewriting removes the brackets of positions. The outermost brackets go as well, so that the inner ones take their place. */
 function withoutOutermost(given: string): string {
   const marked = `CASE WHEN contains(${given}, '[]') THEN ${replaced(given, '[]', '[EMPTY]')} ELSE ${given} END`;
   return `CASE WHEN ends_with(${given}, ':[]}') THEN 'EMPTY'
@@ -142,26 +145,26 @@ function withoutOutermost(given: string): string {
     ELSE substring(${marked}, instr(${given}, '[') + 1, strlen(${marked}) - instr(${given}, '[') - 2) END`;
 }
 
-/** Between numbers of a position comes a blank, between positions a comma, and parentheses are round. */
+/** Separates the numbers of a position by blanks, positions by commas, and turns brackets into parentheses. */
 function rewritten(coordinates: string): string {
   const separated = replaced(replaced(coordinates, ',', ' '), '] [', ',');
   return replaced(replaced(separated, '[', '('), ']', ')');
 }
 
-/** The same as `replace`, and three times as fast. */
+/** Equals `replace`, and is three times as fast. */
 function replaced(value: string, search: string, replacement: string): string {
   return `list_aggregate(string_split(${value}, ${text(search)}), 'string_agg', ${text(replacement)})`;
 }
 
-/** What is taken out of a collection: what else stands in it, and collections that are nested deeper, are left out. */
+/** Extracts the members of a collection. Other members and collections nested more deeply are left out. */
 function membersOf(depth: number): string {
   const inside = depth === 0 ? '' : `,"geometries":[${membersOf(depth - 1)}]`;
   return `{"type":"VARCHAR","coordinates":"JSON"${inside}}`;
 }
 
 /**
- * What becomes of the parts of the text of a collection, one after another. A `~` holds the place of the height, a `;`
- * that of a comma between geometries. An end of a collection is seen once those inside it are.
+ * The replacements for the parts of a collection's text, in order. A `~` stands for the height, a `;` for a comma between
+ * geometries. The end of a collection is found only after the collections inside it.
  */
 const COLLECTION_STEPS: readonly (readonly [search: string, replacement: string])[] = [
   [',"geometries":null', ''],
@@ -190,13 +193,16 @@ function collection(cell: string): string {
   return `replace(${replaced(rewritten(steps), ';', ',')}, '~', ${height})`;
 }
 
-/** Whether what DuckDB reads of the text has every word, parenthesis and comma of it, and as many numbers. */
+/** True when the geometry that DuckDB has read contains every word, parenthesis and comma of the text, and as many numbers. */
 function isWhollyRead(given: string): string {
   const read = outline(`ST_AsText(${given}::GEOMETRY)`);
   return `NOT regexp_matches(${given}, '(?i)nan|inf') AND ${outline(given)} = ${read}`;
 }
 
-/** Without white space, with `#` for each number, and without the parentheses around the points of a MULTIPOINT, of one too. */
+/**
+ * Returns the text without white space, with `#` for each number, and without the parentheses around single points of a
+ * MULTIPOINT.
+ */
 function outline(value: string): string {
   const numbers = `regexp_replace(upper(${value}), '[-+]?[0-9.]+(?:E[-+]?[0-9]+)?', '#', 'g')`;
   const bare = `regexp_replace(${numbers}, '\\s+', '', 'g')`;
@@ -204,7 +210,7 @@ function outline(value: string): string {
   return `regexp_replace(${ofOne}, '\\((#+)\\)', '\\1', 'g')`;
 }
 
-/** Parts in parts: DuckDB writes no geometry as text that is nested deeper. */
+/** The most levels of parts: DuckDB writes no geometry with deeper nesting as text. */
 const MAX_PART_DEPTH = 15;
 
 const HEXADECIMAL_WKB = /^(?:[\da-f]{2})+$/i;
@@ -213,11 +219,11 @@ export interface OddGeometry {
   /** From 1. */
   readonly line: number;
   readonly column: string;
-  /** As it is written, in JSON. */
+  /** The JSON text of the geometry. */
   readonly written: string;
 }
 
-/** The first geometry of the page in well-known binary that is not one; null where there is none. */
+/** Returns the first invalid WKB geometry of the page; null when all are valid. */
 export async function findOddGeometry(page: Page, { columns }: ChangesColumns): Promise<OddGeometry | null> {
   const names = new Set(columns.flatMap(({ column, type }) => (type === 'geometry' ? [column.name] : [])));
   for (const { line, column, cell } of pageCells(JSON.parse(await readFile(page.path, 'utf8')))) {
@@ -227,12 +233,12 @@ export async function findOddGeometry(page: Page, { columns }: ChangesColumns): 
   return null;
 }
 
-/** Of ISO or EWKB, in any order of bytes. A coordinate system may stand with the whole, and with no part. Pure. */
+/** Accepts ISO WKB and EWKB in any byte order. Only the whole geometry may carry a coordinate system, not its parts. Pure. */
 export function isOneGeometry(wkb: Buffer): boolean {
   try {
     return endOf(wkb, 0, null, MAX_PART_DEPTH) === wkb.length;
   } catch (error) {
-    // Node says so where there are fewer bytes than are asked for.
+    // Node throws RangeError when the buffer has too few bytes.
     if (error instanceof RangeError) return false;
     throw error;
   }
@@ -255,7 +261,7 @@ interface Head {
   readonly hasMeasure: boolean;
 }
 
-/** Where the geometry ends that begins at `start`. @throws RangeError where none ends. */
+/** Returns the end of the geometry that begins at `start`. @throws RangeError when no geometry ends. */
 function endOf(wkb: Buffer, start: number, whole: Head | null, depth: number): number {
   const order = wkb.readUInt8(start);
   const wordAt = (at: number): number => (order === 1 ? wkb.readUInt32LE(at) : wkb.readUInt32BE(at));
@@ -278,7 +284,7 @@ function endOf(wkb: Buffer, start: number, whole: Head | null, depth: number): n
   return end;
 }
 
-/** Null where the number means nothing. */
+/** Returns null for a number without a meaning. */
 function headOf(type: number): Head | null {
   const code = (type & ~(HEIGHT | MEASURE | SRID)) >>> 0;
   const dimensions = Math.trunc(code / 1_000);

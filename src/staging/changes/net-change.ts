@@ -1,8 +1,8 @@
 /**
- * The net change of a backlog: for each key that the versions touch, the row it has afterwards, or that it has none.
- * It is coalesced off the lock and kept in Parquet files beside the pages, from which the write session reads it in one statement.
+ * The net change of a backlog: for each key that the versions touch, its row afterwards, or its removal. It is computed off the
+ * lock and stored in Parquet files beside the pages; the write session reads these files in one statement.
  *
- * Invariant of the files: no key is there twice or holds a null, and every value is what the table is to hold, exactly.
+ * Invariant of the files: no key is repeated or contains a null, and every value is exactly the value of the table afterwards.
  */
 
 import { present } from '../../lib/assert.ts';
@@ -40,39 +40,39 @@ import {
 import { bad, oddGeometry, refusal, roundedNumber } from './refusals.ts';
 
 export interface NetChange {
-  /** The Parquet files. They lie in the folders of pages and are gone with those. */
+  /** The Parquet files. They lie in the folders of the pages and are removed with them. */
   readonly paths: readonly string[];
-  /** Keys that have a row afterwards. */
+  /** The number of keys with a row afterwards. */
   readonly rows: number;
-  /** Keys that have none afterwards, whether or not the table has one now. */
+  /** The number of keys without a row afterwards, whether or not the table has one now. */
   readonly removals: number;
   /**
-   * The columns of the table as it has to be afterwards, in their order: those a load of a snapshot with this schema
-   * would give it. They are the table's own unless the job adds columns.
+   * The columns of the table afterwards, in the order in which loading a snapshot with this schema would create them. They
+   * equal the table's columns unless the job adds some.
    */
   readonly columns: readonly PlannedColumn[];
-  /** Columns that take the coordinate system of the changes, where the table holds no value in them. */
+  /** Columns that take the coordinate system of the changes if the table holds no value in them. */
   readonly firstValues: readonly FirstValues[];
 }
 
-/** The first GeoJSON for a geometry column of the table whose coordinate system is not known. */
+/** The first GeoJSON for a geometry column of the table whose coordinate system is unknown. */
 export interface FirstValues {
   readonly columnName: string;
-  /** What is wrong where the table holds a value in the column already. */
+  /** The error if the table already holds a value in the column. */
   readonly refusal: InapplicableChangesError;
 }
 
-/** In the rows of the net change: true where the key has a row afterwards, false where only its key is given. */
+/** A column of the net change: true when the key has a row afterwards, false when the key is removed. */
 export const PRESENT = 'present';
 
-/** The name, in the rows of the net change, of the column at this position (from 0) of `NetChange.columns`. */
+/** Returns the name, in the net change, of the column at this position (from 0) of `NetChange.columns`. */
 export function netColumn(position: number): string {
   return `c${position}`;
 }
 
 /**
- * The rows of the net change, for use after FROM and under an alias: the columns `c0`, `c1`, … in the order of
- * `NetChange.columns` and with the types of the mirror, then `present`. Columns that are not asked for cost nothing.
+ * Returns the rows of the net change, for use after FROM with an alias: the columns `c0`, `c1`, … in the order of
+ * `NetChange.columns` with the types of the mirror, then `present`. Unselected columns cost nothing.
  */
 export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>): string {
   const values = columns.map(({ type }, position) => {
@@ -85,10 +85,10 @@ export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>
 /**
  * Coalesces the changes of all versions of the job to the net change per key, in a file beside the first page.
  *
- * @throws BadChangesError where a value, a key or an operation is not what it must be, naming version, page, row and column.
- * @throws UnknownColumnsError where rows hold columns that the schema does not know.
- * @throws InapplicableChangesError where the snapshot has to be loaded instead: counts that do not add up, GeoJSON for
- * a table in another coordinate system, columns that rows or table lack.
+ * @throws BadChangesError for an invalid value, key or operation, naming version, page, row and column.
+ * @throws UnknownColumnsError when rows have columns that the schema does not know.
+ * @throws InapplicableChangesError when the snapshot has to be loaded instead: counts that do not add up, GeoJSON for a table
+ * in another coordinate system, columns that rows or table lack.
  */
 export async function coalesceChanges(engine: Engine, job: ChangesJob): Promise<NetChange> {
   const columns = changesColumns(job);
@@ -129,7 +129,7 @@ async function coalesce(engine: Engine, job: ChangesJob, decoding: Decoding): Pr
   return { ...located, paths: [path], rows: numberAt(present, 0), removals: numberAt(present, 1) };
 }
 
-/** Of changes that have a key each: nothing is to be coalesced. */
+/** Returns the net change of changes with distinct keys, which need no coalescing. */
 function netOf(counts: readonly Counts[], paths: readonly string[], located: Located): NetChange {
   const rows = counts.reduce((sum, { added, changed }) => sum + added + changed, 0);
   const removals = counts.reduce((sum, { removed }) => sum + removed, 0);
@@ -153,7 +153,10 @@ async function refuseRounded(engine: Engine, job: ChangesJob, { pages, columns }
   }
 }
 
-/** The first key listed twice with a row in one version: its second place, its values as text. `decoded` is what comes after FROM. */
+/**
+ * Returns the first key that a version lists twice with a row: the second place, and the key's values as text. `decoded` stands
+ * after FROM.
+ */
 function findRepeatedKey(decoded: string, columns: ChangesColumns): string {
   const shown = columns.keys.map((position) => `left(${netColumn(position)}::VARCHAR, ${MAX_SHOWN_VALUE})`);
   return `SELECT place[1], place[2], ${shown.join(', ')} FROM (
@@ -162,7 +165,7 @@ function findRepeatedKey(decoded: string, columns: ChangesColumns): string {
     ORDER BY place LIMIT 1`;
 }
 
-/** `row` is that of `findRepeatedKey`. @throws BadChangesError where there is one. */
+/** `row` is the result of `findRepeatedKey`. @throws BadChangesError when there is one. */
 function refuseRepeatedKey(job: ChangesJob, { pages, columns }: Decoding, row: Row | undefined): void {
   if (row === undefined) return;
   const key = columns.keys.map(
@@ -173,8 +176,8 @@ function refuseRepeatedKey(job: ChangesJob, { pages, columns }: Decoding, row: R
 }
 
 /**
- * Writes the last change of each key into a file. In one version that with a row is the last: the key was removed and added.
- * `decoded` is what comes after FROM.
+ * Writes the last change of each key into a file. Within one version the change with a row is the last: the key was removed and
+ * added again. `decoded` stands after FROM.
  */
 function writeCoalesced(decoded: string, columns: ChangesColumns, path: string): string {
   const values = columns.columns.map((_, position) => netColumn(position));
@@ -184,7 +187,7 @@ function writeCoalesced(decoded: string, columns: ChangesColumns, path: string):
     SEMI JOIN (${last}) USING (page, line)) TO ${text(path)} ${AS_IT_IS}`;
 }
 
-/** One row: the keys that have a row, and those that have none. */
+/** Returns one row: the number of keys with a row, and of keys without one. */
 function countPresent(path: string): string {
   return `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}) FROM ${readParquet([path])}`;
 }
@@ -193,18 +196,21 @@ function keyList({ keys }: ChangesColumns): string {
   return keys.map(netColumn).join(', ');
 }
 
-/** The most jobs that are coalesced together: they are in order together, or each has to be looked at. */
+/** The most jobs that are coalesced together. When any of them fails, each is coalesced again alone. */
 export const MAX_JOBS_TOGETHER = 32;
 
 const DECODED = `temp.${identifier('feed-sync: decoded')}`;
 
-/** What the statements depend on, as text: jobs with the same can be coalesced together. Null: only alone. */
+/**
+ * Returns everything that the statements depend on, as text: jobs with the same text can be coalesced together. Null means only
+ * alone.
+ */
 export async function coalescedAlike(job: ChangesJob): Promise<string | null> {
   if ((await spooledBytes(job.versions)) * MAX_JOBS_TOGETHER > MAX_BYTES_AT_ONCE) return null;
   return JSON.stringify(changesColumns(job));
 }
 
-/** The net changes of the jobs, in their order. Null: each has to be coalesced alone. */
+/** Returns the net changes of the jobs, in order. Null means that each job has to be coalesced alone. */
 export async function coalesceTogether(
   engine: Engine,
   jobs: readonly ChangesJob[],
@@ -212,7 +218,7 @@ export async function coalesceTogether(
   try {
     return await coalesceOrdinary(engine, jobs);
   } catch {
-    // Whatever it is, it comes again where it is due, and is told there.
+    // The error is ignored here: coalescing each job alone meets and reports it again.
     if (engine.invalidated) await engine.reopen();
     return null;
   }
@@ -252,7 +258,7 @@ async function mayBeRounded(engine: Engine, { batches }: Pages): Promise<boolean
   return false;
 }
 
-/** Which of the steps are those of a job: from the first one to the one before the end. */
+/** The steps of a job: from the first one to the one before the end. */
 interface Share {
   readonly operations: readonly Row[];
   readonly firstStep: number;

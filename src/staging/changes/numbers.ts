@@ -1,6 +1,6 @@
 /**
- * Finds the numbers in the cells of a page as they are written. JSON.parse would hide some: where an object has a member twice, DuckDB
- * keeps both values and JSON.parse only the last. Pure.
+ * Finds the numbers in the cells of a page as they are written. JSON.parse would hide some: of a repeated member DuckDB keeps
+ * every value, JSON.parse only the last. Pure.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -11,22 +11,22 @@ import { netColumn } from './net-change.ts';
 import type { Page } from './pages.ts';
 
 interface WrittenNumber {
-  /** Of the change that it belongs to, from 1. */
+  /** The change with the number, from 1. */
   readonly line: number;
-  /** The name of the column, as the row or the key has it. */
+  /** The name of the column in the row or the key. */
   readonly column: string;
   readonly written: string;
 }
 
-/** A quote begins a text, which is skipped: what stands in it is none of these. */
+/** A quote begins a text, which is skipped with everything in it. */
 const MARK = /["{}[\],]|-?\d[-+.\deE]*/g;
 const COLON = /\s*:/y;
 
-/** How many lists and objects are around the members of a page, its changes, the members of a change, and the cells of its row or key. */
+/** The depth of the members of a page, of its changes, of a change's members, and of the cells of its row or key. */
 const [IN_PAGE, IN_CHANGES, IN_CHANGE, IN_ROW] = [1, 2, 3, 4] as const;
 const CELLS = ['row', 'key'];
 
-/** Yields the numbers for which `isSought` is true. The page is valid JSON. */
+/** Yields the numbers for which `isSought` is true. The page must be valid JSON. */
 function* writtenNumbers(page: string, isSought: (written: string) => boolean): Generator<WrittenNumber> {
   const mark = new RegExp(MARK);
   const place = new Place();
@@ -40,11 +40,11 @@ function* writtenNumbers(page: string, isSought: (written: string) => boolean): 
   }
 }
 
-/** Where in a page a mark is. */
+/** The place of a mark in a page. */
 class Place {
   #depth = 0;
   #line = 1;
-  /** By depth, the names that were last, as they are written. */
+  /** The last names at each depth, as written. */
   readonly #names: string[] = [];
 
   name(written: string): void {
@@ -73,7 +73,7 @@ class Place {
   }
 }
 
-/** Where the text ends that begins at `start`: behind its last quote. */
+/** Returns the position behind the last quote of the text that begins at `start`. */
 function endOfText(page: string, start: number): number {
   for (let end = page.indexOf('"', start + 1); end >= 0; end = page.indexOf('"', end + 1)) {
     let backslashes = 0;
@@ -88,10 +88,10 @@ function isName(page: string, end: number): boolean {
   return COLON.test(page);
 }
 
-/** With fewer digits and larger exponents, a decimal number comes out of a double as it went in. */
+/** A double holds a decimal number exactly if the number has fewer digits than this and no large exponent. */
 const MAY_BE_ROUNDED = '[0-9][0-9.]{15}|[eE]-[0-9]{3}';
 
-/** Whether any cell of a row was read as a double and must not be: for most rows, and then nothing more is asked. */
+/** True when a cell of the row was read as a double and must not be rounded. Most rows have none, and need no further check. */
 export function hasDoubles({ columns }: ChangesColumns): string {
   const tests = columns.flatMap(({ type }, position) => {
     const cell = netColumn(position);
@@ -101,7 +101,7 @@ export function hasDoubles({ columns }: ChangesColumns): string {
   return tests.length === 0 ? 'FALSE' : tests.join(' OR ');
 }
 
-/** The paths of those pages in which a number may have been rounded. */
+/** Returns the paths of the pages in which a number may have been rounded. */
 export function findRoundedPages(pages: readonly Page[]): string {
   const paths = pages.map(({ path }) => filePath(path));
   return `SELECT filename FROM read_text([${paths.join(', ')}]) WHERE regexp_matches(content, '${MAY_BE_ROUNDED}')`;
@@ -112,11 +112,11 @@ export interface RoundedNumber {
   readonly line: number;
   readonly column: string;
   readonly type: 'integer' | 'json';
-  /** As it is written. */
+  /** The number as written. */
   readonly number: string;
 }
 
-/** The first number in the page that is not what was written any more; null where there is none. */
+/** Returns the first number in the page that a double has changed; null when there is none. */
 export async function findRounded(page: Page, { columns }: ChangesColumns): Promise<RoundedNumber | null> {
   const types = new Map(columns.map(({ column, type }) => [column.name, type]));
   for (const { line, column, written } of writtenNumbers(await readFile(page.path, 'utf8'), isRounded)) {
@@ -127,8 +127,8 @@ export async function findRounded(page: Page, { columns }: ChangesColumns): Prom
 }
 
 /**
- * Whether a double does not hold the number to its last digit; json-text.ts asks the same of numbers in files. A number without
- * fraction and exponent, and one that is too large for a double, DuckDB keeps as text.
+ * True when a double does not hold the number to its last digit; json-text.ts has the same rule for numbers in files. DuckDB
+ * keeps a number as text when it has no fraction and no exponent, or is too large for a double.
  */
 export function isRounded(written: string): boolean {
   const number = Number(written);
@@ -139,13 +139,13 @@ export function isRounded(written: string): boolean {
   return digitsOf(number.toPrecision(digits.length)) !== digits || isHalfway(number, digits);
 }
 
-/** Of a double that lies halfway between two numbers of as many digits, other programs write the other one. */
+/** For a double halfway between two numbers of as many digits, other programs write the other number. */
 function isHalfway(number: number, { length }: string): boolean {
   const all = digitsOf(number.toPrecision(MAX_DIGITS));
   return all.length === length + 1 && all.endsWith('5');
 }
 
-/** The digits of a decimal number without the zeros before and after them. */
+/** Returns the digits of a decimal number without leading and trailing zeros. */
 function digitsOf(decimal: string): string {
   return decimal
     .replace(/[eE].*$/, '')

@@ -1,4 +1,4 @@
-/** The spooled pages of a backlog in their order, and how many of them are read at once. */
+/** Orders the spooled pages of a backlog, and limits how many of them are read at once. */
 
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -7,33 +7,33 @@ import { replaceFile } from '../../lib/files.ts';
 import type { VersionChanges } from '../../model/write-jobs.ts';
 
 /**
- * DuckDB holds the text of all pages of one read in memory, and up to thirty times as much of a single page while it
- * takes it apart: 150 MB of one of this size. A larger one is cut into parts.
+ * DuckDB holds the text of all pages of one read in memory, and up to thirty times a page's size while parsing that page: 150
+ * MB for a page of this size. Larger pages are cut into parts.
  */
 export const MAX_BYTES_AT_ONCE = 4_000_000;
 
-/** A page, or a part of one, as it is read. */
+/** A page, or a part of one. */
 export interface Page {
   readonly path: string;
   readonly version: number;
-  /** The position of its version among all whose pages are read, from 0. */
+  /** The position of the page's version among all versions, from 0. */
   readonly step: number;
-  /** From 1, among those of its version. */
+  /** The number of the page within its version, from 1. */
   readonly number: number;
-  /** Of a part: how many changes of the page come before its own. */
+  /** For a part of a page: the number of changes in earlier parts. */
   readonly changesBefore: number;
-  /** From 1, among all that are read. */
+  /** The number of the page among all pages, from 1. */
   readonly position: number;
 }
 
 export interface Pages {
-  /** Those of all versions, oldest first. */
+  /** The pages of all versions, oldest first. */
   readonly all: readonly Page[];
-  /** The same, cut into reads. */
+  /** The same pages, grouped into reads. */
   readonly batches: readonly (readonly Page[])[];
 }
 
-/** Of versions in their order. */
+/** Returns the pages of the versions, in order. */
 export async function spooledPages(versions: readonly VersionChanges[]): Promise<Pages> {
   const all: Page[] = [];
   const batches: Page[][] = [];
@@ -55,7 +55,7 @@ export async function spooledPages(versions: readonly VersionChanges[]): Promise
   return { all, batches };
 }
 
-/** How many bytes the pages of versions have. */
+/** Returns the size of all pages of the versions in bytes. */
 export async function spooledBytes(versions: readonly VersionChanges[]): Promise<number> {
   const sizes = versions.flatMap(({ pages }) => pages.map(async (path) => (await stat(path)).size));
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
@@ -78,21 +78,21 @@ async function partsOf(path: string): Promise<readonly Part[]> {
   return written;
 }
 
-/** The page at a position, from 1. */
+/** Returns the page at a position, from 1. */
 export function pageAt({ all }: Pages, position: number): Page {
   return present(all[position - 1], 'a change is on a page');
 }
 
-/** The path of a file of ours beside the first page. */
+/** Returns a path beside the first page, for a file of this program. */
 export function besidePages(versions: readonly Pick<VersionChanges, 'pages'>[], name: string): string {
   const [first] = versions.flatMap(({ pages }) => pages);
   return join(dirname(present(first, 'recorded changes have at least one page')), name);
 }
 
 interface PagePart {
-  /** A page of its own, with nothing but its changes. */
+  /** A complete page with only the changes of the part. */
   readonly content: Uint8Array;
-  /** How many changes of the page come before those of this part. */
+  /** The number of changes in earlier parts of the page. */
   readonly changesBefore: number;
 }
 
@@ -108,7 +108,10 @@ const KINDS: readonly (Kind | undefined)[] = Array.from({ length: 256 }, (_, byt
 const QUOTE = KINDS.indexOf('text');
 const CHANGES = '"changes"';
 
-/** Parts of at most `maxBytes`, but for a change that is larger; null where the text has not one list of changes. */
+/**
+ * Cuts a page into parts of at most `maxBytes`, except for a single larger change. Returns null when the text does not have
+ * exactly one list of changes.
+ */
 export function splitPage(page: Buffer, maxBytes: number): readonly PagePart[] | null {
   const edges = edgesOfChanges(page);
   if (edges === null) return null;
@@ -129,7 +132,7 @@ function bytesBetween(edges: readonly number[], from: number, to: number): numbe
   return (edges[to] ?? 0) - (edges[from] ?? 0);
 }
 
-/** Where the list of changes begins, the commas in it, and where it ends. */
+/** Returns the positions where the list of changes begins, of its commas, and where it ends. */
 function edgesOfChanges(page: Buffer): readonly number[] | null {
   let edges: number[] | null = null;
   for (const { at, kind, depth, name } of structureOf(page)) {
@@ -147,13 +150,13 @@ function edgesOfChanges(page: Buffer): readonly number[] | null {
 interface Mark {
   readonly at: number;
   readonly kind: Kind;
-  /** How many lists and objects are around it. */
+  /** The number of enclosing lists and objects. */
   readonly depth: number;
-  /** The member of the page that it belongs to, as it is written. */
+  /** The enclosing member of the page, as written. */
   readonly name: string;
 }
 
-/** The brackets and commas that are not nested deeper than the changes. */
+/** Yields the brackets and commas that are nested no deeper than the changes. */
 function* structureOf(page: Buffer): Generator<Mark> {
   let depth = 0;
   let name = '';
@@ -188,7 +191,7 @@ interface PageCell {
   readonly cell: unknown;
 }
 
-/** The cells of all rows and keys. What is no page, no row and no key has none. */
+/** Yields the cells of all rows and keys, and skips everything that is not a page, row or key. */
 export function* pageCells(page: unknown): Generator<PageCell> {
   for (const [index, change] of Object.entries(Object(Object(page).changes))) {
     const members: readonly unknown[] = Object.values(Object(change));
@@ -198,7 +201,7 @@ export function* pageCells(page: unknown): Generator<PageCell> {
   }
 }
 
-/** A value and all that is inside it, names included. Without recursion: a value may be nested deeply. */
+/** Yields a value and everything inside it, including names. Not recursive, because a value may be nested deeply. */
 export function* valuesIn(cell: unknown): Generator<unknown> {
   const pending = [cell];
   while (pending.length > 0) {

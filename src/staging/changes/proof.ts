@@ -1,4 +1,4 @@
-/** Whether the changes that were listed are those that the service counted, and lie where the table does. */
+/** Proves that the listed changes have the counts that the service states, and the coordinate systems of the table. */
 
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
@@ -12,14 +12,14 @@ import type { ChangesColumns } from './columns.ts';
 import { DOUBLES, geoJsonFlag, otherFlag } from './decode.ts';
 import { type FirstValues, type NetChange, netColumn } from './net-change.ts';
 
-/** The coordinate system of GeoJSON, as the mirror writes it down. */
+/** The coordinate system of GeoJSON, as recorded in the mirror. */
 const GEOJSON_CRS = 'OGC:CRS84';
 
 /**
- * For each step and operation: how many changes; the different hashes of the keys of all (as many as changes prove that
- * no key repeats); whether any has numbers that may be rounded; for each column of `elsewhere` whether any is GeoJSON, and whether any is
- * a geometry of another form.
- * `decoded` is what comes after FROM; `tables` says of each step which table it changes, because keys of two of them may be equal.
+ * Returns for each step and operation: the number of changes; the number of distinct key hashes (as many hashes as changes
+ * prove that no key repeats); whether any row has numbers that may be rounded; for each column of `elsewhere`, whether any
+ * value is GeoJSON, and whether any has another form. `decoded` stands after FROM; `tables` maps each step to its table,
+ * because keys of two tables may be equal.
  */
 export function countOperations(
   decoded: string,
@@ -35,18 +35,18 @@ export function countOperations(
   return `SELECT ${['step', 'op', 'count(*)', different, `bool_or(${DOUBLES})`, ...flags].join(', ')} ${from} GROUP BY step, op`;
 }
 
-/** Whether every key occurs once only. `rows` are those of `countOperations`. */
+/** True when every key occurs only once. `rows` are the results of `countOperations`. */
 export function areKeysDifferent(rows: readonly Row[]): boolean {
   const changes = rows.reduce((sum, row) => sum + numberAt(row, 2), 0);
   return rows.every((row) => numberAt(row, 3) === changes);
 }
 
-/** Whether any number may have been rounded. `rows` are those of `countOperations`. */
+/** True when any number may have been rounded. `rows` are the results of `countOperations`. */
 export function haveDoubles(rows: readonly Row[]): boolean {
   return rows.some((row) => row[4] === true);
 }
 
-/** The counts of the versions of the job, in their order. `rows` are those of `countOperations`. */
+/** Returns the counts of the job's versions, in order. `rows` are the results of `countOperations`. */
 export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): readonly Counts[] {
   const countOf = (step: number, op: keyof Counts): number => {
     const row = rows.find((candidate) => numberAt(candidate, 0) === step && candidate[1] === op);
@@ -60,9 +60,9 @@ export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): re
 }
 
 /**
- * `listed` are the counts of the versions of the job, in their order.
+ * `listed` are the counts of the job's versions, in order.
  *
- * @throws InapplicableChangesError naming the first version whose counts, or whose number of rows, are others.
+ * @throws InapplicableChangesError naming the first version whose counts or row count differ.
  */
 export function proveCounts(job: ChangesJob, listed: readonly Counts[]): void {
   job.versions.reduce((rowsBefore, { version, counts, rowCount }, step) => {
@@ -86,15 +86,15 @@ export function proveCounts(job: ChangesJob, listed: readonly Counts[]): void {
   }, job.plannedFrom.rowCount);
 }
 
-/** The columns of the net change, and what has to be true of the table for their coordinate systems. */
+/** The columns of the net change, and the conditions on the table for their coordinate systems. */
 export type Located = Pick<NetChange, 'columns' | 'firstValues'>;
 
 /**
- * The columns with their coordinate systems afterwards: one that holds no value takes that of the GeoJSON which comes into it.
- * An empty table holds none, nor does a column that is added; of any other whose system is not known the table itself tells.
- * `rows` are those of `countOperations`.
+ * Returns the columns with their coordinate systems afterwards. A column without values takes the system of the first GeoJSON
+ * in it: an added column, or any column of an empty table. For another column of unknown system the write session asks the
+ * table. `rows` are the results of `countOperations`.
  *
- * @throws InapplicableChangesError where GeoJSON comes into a column that is in another system.
+ * @throws InapplicableChangesError when GeoJSON comes into a column of another system.
  */
 export function locate(
   job: ChangesJob,
@@ -119,7 +119,7 @@ export function locate(
   return { columns: after, firstValues };
 }
 
-/** The first steps with GeoJSON, and with a geometry of another form, in the column at `index` of `elsewhere`. */
+/** Returns the first step with GeoJSON, and the first with another form, in the column at `index` of `elsewhere`. */
 function firstSteps(
   index: number,
   rows: readonly Row[],

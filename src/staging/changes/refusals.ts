@@ -1,6 +1,6 @@
 /**
- * Why changes are refused, in words: found out only once it is known that they are. A place is named by version, page
- * and row, from 1, as an operator can look it up at the service.
+ * Explains why changes are refused. Runs only after they were refused. A place is named by version, page and row, from 1, so
+ * that an operator can look it up at the service.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -22,10 +22,10 @@ import type { OddGeometry } from './geometry.ts';
 import type { RoundedNumber } from './numbers.ts';
 import { besidePages, type Page, pageAt, pageCells, valuesIn } from './pages.ts';
 
-/** What the content of pages can do to DuckDB. */
+/** The faults that the content of pages can cause in DuckDB. */
 const BY_CONTENT: ReadonlySet<Fault> = new Set<Fault>(['statement', 'unreadable', 'gave-up']);
 
-/** The error for the person, from what was thrown while the pages were taken apart. */
+/** Returns the error for the operator, from the error that was thrown while the pages were decoded. */
 export async function refusal(
   engine: Engine,
   job: ChangesJob,
@@ -43,7 +43,7 @@ export async function refusal(
   );
 }
 
-/** A snapshot is loaded with all the memory there is, and row by row. */
+/** Loading a snapshot can use the whole memory, and proceeds row by row. */
 function needsMemory({ datasetId, versions, version }: ChangesJob): InapplicableChangesError {
   const why = 'they take more memory than the examination of changes may use';
   return new InapplicableChangesError(datasetId, versions[0]?.version ?? version, why);
@@ -56,7 +56,7 @@ function unexplained({ datasetId, version }: ChangesJob, error: DuckDbError): Ba
 
 async function otherFault({ datasetId, versions }: ChangesJob, error: DuckDbError): Promise<FeedSyncError> {
   if (error.fault === 'interrupted') {
-    return new InterruptedError(`The reading of the changes of ${datasetId} was interrupted.`, {
+    return new InterruptedError(`The validation of the changes of ${datasetId} was interrupted.`, {
       cause: error,
     });
   }
@@ -77,7 +77,7 @@ async function refusedChange(
     const shown = textAt(row, 4);
     return bad(job, page, numberAt(row, 1), whyRefused(textAt(row, 2), shown, column));
   } catch (error) {
-    // The search is for the message only: what it stumbled over is what was to be explained.
+    // The search serves the message only. Its own failure must not hide the original error.
     if (engine.invalidated) await engine.reopen();
     if (error instanceof DuckDbError) return null;
     throw error;
@@ -121,7 +121,7 @@ async function refusedPage(job: ChangesJob, pages: readonly Page[]): Promise<Bad
   return null;
 }
 
-/** What is no integer stays none in a snapshot; a JSON value it holds with every number as it was written. */
+/** A rounded integer is invalid in a snapshot, too. A snapshot keeps the digits of a JSON value. */
 export function roundedNumber(
   job: ChangesJob,
   page: Page,
@@ -136,7 +136,7 @@ export function roundedNumber(
   return new InapplicableChangesError(job.datasetId, page.version, why);
 }
 
-/** `line` is null where the whole page is meant. */
+/** A null `line` means the whole page. */
 export function bad(job: ChangesJob, page: Page, line: number | null, why: string): BadChangesError {
   return new BadChangesError(job.datasetId, page.version, `${placeOf(job, page, line)}: ${why}.`);
 }
@@ -147,12 +147,12 @@ export function placeOf({ datasetId }: ChangesJob, page: Page, line: number | nu
 }
 
 interface Unreadable {
-  /** From 1; null where the whole page is meant. */
+  /** From 1; null means the whole page. */
   readonly line: number | null;
   readonly why: string;
 }
 
-/** Null where nothing is wrong with the page. */
+/** Returns null when the page is valid. */
 function whyUnreadable(bytes: Buffer): Unreadable | null {
   if (!isUtf8(bytes)) return { line: null, why: 'it is not in UTF-8' };
   const page = parse(bytes.toString('utf8'));

@@ -1,9 +1,9 @@
 /**
- * A DuckDB instance in memory, locked down, with one connection that works. Files are attached to it and detached again; the
- * instance itself holds none.
+ * A locked-down DuckDB instance in memory with one working connection. Files are attached to it and detached again; the
+ * instance itself stores nothing.
  *
- * Invariant: nothing that runs in it can read or write outside the folders it was given, change its settings, load an
- * extension or reach the network. A FATAL or INTERNAL error makes DuckDB refuse everything until `reopen`.
+ * Invariant: a statement in it cannot read or write outside the given folders, change settings, load an extension or reach the
+ * network. After a FATAL or INTERNAL error DuckDB refuses everything until `reopen`.
  */
 
 import { join } from 'node:path';
@@ -14,60 +14,67 @@ import { DiskFilledError, type FreeSpaceGuard, whileSpaceIsFree } from '../../li
 import { DuckDbError, diagnose } from './errors.ts';
 import { identifier, text, textList } from './sql.ts';
 
-/** DuckDB forgets an interruption of what it has not begun in earnest, so it is repeated until the call has ended. */
+/** DuckDB ignores an interruption that arrives before the statement has begun, so it is repeated until the call ends. */
 const INTERRUPT_AGAIN_MS = 50;
 const MAX_INTERRUPTIONS = 200;
 
-/** By so long after its call a statement has nearly always begun its first task. Without the wait another thread often took it. */
+/**
+ * This long after its call a statement has nearly always begun its first task. Without the wait another thread often took that
+ * task.
+ */
 export const BEGUN_AFTER_MS = 40;
 
 /**
- * Memory that was freed goes back to the system as soon as a task of DuckDB has used so much, or freed so much. By its own
- * defaults (128 MB and 512 MB) a process with a small limit stays far above it: loading 12 million polygons with 512 MB took
- * 917 MB instead of 711.
+ * DuckDB returns freed memory to the system after a task has used this much, or freed the next limit. By DuckDB's defaults (128
+ * MB and 512 MB) a process with a small limit stays far above it: loading 12 million polygons with a limit of 512 MB took 917
+ * MB instead of 711.
  */
 const GIVE_BACK_AFTER_USING = '8MB';
 const GIVE_BACK_AFTER_FREEING = '16MB';
 
 /**
- * So many row groups are gathered by a thread, and then written. By DuckDB's own five a load ends with one thread that writes those it has
- * left while the others wait: 2 million polygons took 3.0 s instead of 2.5, and 300 MB more.
+ * The full row groups that a thread gathers before it writes them. By DuckDB's default of five, a load ends with one thread
+ * that writes its remaining groups while the others wait: 2 million polygons took 3.0 s instead of 2.5, and 300 MB more.
  */
 const ROW_GROUPS_GATHERED = 1;
 
 /**
- * What tables are not compressed by. To find out whether FSST would help takes a third of the checkpoint of a small table, and to use
- * it a quarter of the load of 2 million polygons, which are then read more slowly, too: for 30 % less space.
+ * Tables are not compressed by FSST. Trying it takes a third of the checkpoint of a small table, and using it takes a quarter
+ * of the load of 2 million polygons, which are then slower to read, too. It saves 30 % of the space.
  */
 const SLOW_COMPRESSION = 'fsst';
 
 export interface EngineOptions {
   readonly memoryLimitBytes: number;
   readonly threads: number;
-  /** Where DuckDB puts what does not fit into memory. */
+  /** DuckDB spills into it what exceeds the memory. */
   readonly temporaryDirectory: string;
-  /** The folders whose files may be read and written; null: none after the attaching of `readOnlyDatabase`. */
+  /** The folders whose files may be read and written; null allows none after `readOnlyDatabase` is attached. */
   readonly directories: readonly string[] | null;
-  /** A database to be attached for reading before the doors close, under the name given, and to be the default one. */
+  /** A database that is attached read-only under this name before access is locked, and becomes the default database. */
   readonly readOnlyDatabase?: { readonly path: string; readonly name: string };
-  /** Interrupts the running statement when aborted, but for one that is to finish, and then each that takes long. */
+  /**
+   * When aborted, interrupts the running statement and every later one that takes long, except for a statement run by `finish`.
+   */
   readonly signal?: AbortSignal;
-  /** Without it an interruption is not repeated, and `finishWithAll` leaves it to chance who takes the first task. */
+  /**
+   * Without a clock an interruption is not repeated, and `finishWithAll` does not control which thread takes the first task.
+   */
   readonly clock?: Clock;
   /**
-   * Whether rows that are written by several threads may be in another order than they are read: to keep it DuckDB leaves a short
-   * row group for the end of each file, and writes all again to join them.
+   * True when rows written by several threads may change their order. To keep the order, DuckDB leaves a short row group at the
+   * end of each file, and writes everything again to join them.
    */
   readonly inAnyOrder?: boolean;
-  /** From so much in the log of a file on, DuckDB does a checkpoint at COMMIT; from 16 MiB on by default. */
+  /** The log size from which on DuckDB does a checkpoint at COMMIT; 16 MiB by default. */
   readonly maxLogBytes?: number;
-  /** What is kept free while much is written; nothing without it. */
+  /** Guards the free space of the disks during large writes; none by default. */
   readonly guard?: FreeSpaceGuard;
 }
 
 export type Row = readonly JS[];
 
-/** The version of the library: `1.5.5`. */
+/** Returns the version of the library: `1.5.5`. */
 export function duckDbVersion(): string {
   return version().replace(/^v/, '');
 }
@@ -90,33 +97,33 @@ export class Engine {
     return engine;
   }
 
-  /** So many work on one statement at the most. */
+  /** The most threads that work on one statement. */
   get threads(): number {
     return this.#options.threads;
   }
 
-  /** Whether only `reopen` helps. */
+  /** True when the instance needs `reopen`. */
   get invalidated(): boolean {
     return this.#invalidated;
   }
 
-  /** Another number whenever a statement has ended, or the one that runs has got on with the rows it reads. */
+  /** A number that changes whenever a statement ends, or the running one has read further rows. */
   get progress(): number {
     return this.#ended + this.rowsRead;
   }
 
-  /** By the statement that runs, else by the last one. */
+  /** The rows read by the running statement, else by the last one. */
   get rowsRead(): number {
     return Number(this.#connection?.progress.rows_processed ?? 0n);
   }
 
-  /** Closes what is left of the instance and makes a new one. Whatever was attached is attached no more. */
+  /** Closes the instance and opens a new one, without any attached database. */
   async reopen(): Promise<void> {
     this.close();
     await this.#open();
   }
 
-  /** Connections first, then the instance: a file stays locked as long as one connection lives. */
+  /** Closes connections first, then the instance: a file stays locked as long as one connection lives. */
   close(): void {
     this.#connection?.closeSync();
     this.#connection = null;
@@ -130,8 +137,8 @@ export class Engine {
   }
 
   /**
-   * Runs a statement that may write more than can be known, and no more than there is room for.
-   * @throws DuckDbError, with the failure `no-room` where it was stopped for that.
+   * Runs a statement that may write an unknown amount, and stops it when the disk runs out of space.
+   * @throws DuckDbError, with the fault `no-space` when it was stopped for that.
    */
   async runWhileSpaceIsFree(sql: string): Promise<void> {
     const { guard } = this.#options;
@@ -146,7 +153,7 @@ export class Engine {
   }
 
   /**
-   * Runs a statement that is not interrupted: what is short, and leaves a doubt behind where it is cut off.
+   * Runs a short statement without interruptions, because an interruption would leave its outcome unknown.
    * @throws DuckDbError
    */
   async finish(sql: string): Promise<void> {
@@ -154,9 +161,10 @@ export class Engine {
   }
 
   /**
-   * `finish` for a statement whose first task makes all others, as CHECKPOINT does. Where a thread of DuckDB's own takes that one,
-   * the calling thread only waits for it, at full speed, and nobody is left to take the others: it lasts up to twice as
-   * long, and costs up to three times as much. So they go, and come back when it had time to begin, to take the others.
+   * `finish` for a statement whose first task creates all others, such as CHECKPOINT. When one of DuckDB's own threads takes
+   * the first task, the calling thread only spins, and one thread less does the work: the statement takes up to twice as long,
+   * and up to three times the processor time. So DuckDB's threads are stopped, and started again after the first task had time
+   * to begin.
    * @throws DuckDbError
    */
   async finishWithAll(sql: string): Promise<void> {
@@ -172,7 +180,7 @@ export class Engine {
     if (back.status === 'rejected') throw back.reason;
   }
 
-  /** A setting of threads is followed when the next statement begins. */
+  /** DuckDB follows a change of the number of threads when the next statement begins. */
   async #bringBackThreads(): Promise<void> {
     assert(this.#instance !== null, 'the instance is open');
     let beside: DuckDBConnection | null = null;
@@ -187,13 +195,13 @@ export class Engine {
     }
   }
 
-  /** The rows of a small result: 64-bit integers as bigint, lists as arrays. @throws DuckDbError */
+  /** Returns the rows of a small result: 64-bit integers as bigint, lists as arrays. @throws DuckDbError */
   async rows(sql: string): Promise<readonly Row[]> {
     const reader = await this.use((connection) => connection.runAndReadAll(sql));
     return reader.getRowsJS();
   }
 
-  /** Calls DuckDB, and says of its errors what they mean. `stop` interrupts it as well. @throws DuckDbError */
+  /** Calls DuckDB and diagnoses its errors. `stop` interrupts the call as well. @throws DuckDbError */
   async use<T>(call: (connection: DuckDBConnection) => Promise<T>, stop?: AbortSignal): Promise<T> {
     const signals = [this.#options.signal, stop].filter((signal) => signal !== undefined);
     const signal = signals.length > 1 ? AbortSignal.any(signals) : signals[0];
@@ -217,7 +225,7 @@ export class Engine {
     }
   }
 
-  /** The end of the call ends the wait as well. */
+  /** The end of the call also ends the wait. */
   async #patience(ended: AbortSignal): Promise<void> {
     await this.#options.clock?.sleep(INTERRUPT_AGAIN_MS, ended).catch(() => {});
   }
@@ -268,7 +276,7 @@ function creationOptions(options: EngineOptions): Record<string, string> {
   };
 }
 
-/** In this order: settings that were locked cannot be changed, and external access cannot be given back. */
+/** The order matters: locked settings cannot be changed, and external access cannot be restored. */
 function lockDown(options: EngineOptions): readonly string[] {
   const database = options.readOnlyDatabase;
   const attach =
@@ -280,10 +288,10 @@ function lockDown(options: EngineOptions): readonly string[] {
         ];
   return [
     "SET GLOBAL TimeZone = 'UTC'",
-    // Without the bar nothing is counted of a statement that runs.
+    // Without the progress bar DuckDB does not count the rows of a running statement.
     'SET enable_progress_bar = true',
     'SET enable_progress_bar_print = false',
-    // Geometry arrives as the bytes in the file, whatever a writer said about coordinate systems.
+    // Returns geometries as the bytes in the file, without interpreting the writer's metadata.
     'SET GLOBAL enable_geoparquet_conversion = false',
     'SET GLOBAL ignore_unknown_crs = true',
     `SET GLOBAL disabled_compression_methods = ${text(SLOW_COMPRESSION)}`,
@@ -297,19 +305,19 @@ function lockDown(options: EngineOptions): readonly string[] {
 
 const PURPOSES = ['large', 'small', 'validating', 'reading-ahead', 'inspecting', 'compacting'] as const;
 
-/** What the instance is for. */
+/** The purpose of an instance. */
 type Purpose = (typeof PURPOSES)[number];
 
 export function temporaryDirectory(dataDirectory: string, purpose: Purpose): string {
   return join(dataDirectory, `duckdb-temporary-${purpose}`);
 }
 
-/** All that there may be. */
+/** Returns the folders of all purposes. */
 export function temporaryDirectories(dataDirectory: string): readonly string[] {
   return PURPOSES.map((purpose) => temporaryDirectory(dataDirectory, purpose));
 }
 
-/** Does nothing where there are none. @throws DuckDbError */
+/** Does nothing for an empty list. @throws DuckDbError */
 export async function runTogether(engine: Engine, statements: readonly string[]): Promise<void> {
   if (statements.length > 0) await engine.run(statements.join(';\n'));
 }

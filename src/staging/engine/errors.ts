@@ -1,7 +1,7 @@
 /**
- * What an error of DuckDB means to us. DuckDB gives errors to JavaScript as text only; with the option
- * `errors_as_json` that text carries the kind of the exception and the number of the system's error, and those decide.
- * Where it has one kind for several troubles, words of the message decide. That happens in this file and nowhere else.
+ * Diagnoses errors of DuckDB. DuckDB gives errors to JavaScript as text only. With the option `errors_as_json` the text carries
+ * the kind of the exception and the number of the system's error, which decide. Only this file compares words of a message, for
+ * kinds that cover several faults.
  */
 
 import { dirname } from 'node:path';
@@ -19,29 +19,29 @@ import {
 export type Fault =
   /** Another process has the file open. */
   | 'locked'
-  /** FATAL or INTERNAL for a reason of DuckDB's own. Data on disk is fine. */
+  /** A FATAL or INTERNAL error of DuckDB itself. The data on disk is intact. */
   | 'gave-up'
   | 'disk-full'
-  /** Stopped by ourselves: less than what is to stay free was left on the disk that the message names. */
+  /** This program stopped the statement, because the disk named in the message reached its reserve. */
   | 'no-space'
   | 'out-of-memory'
   | 'not-permitted'
   | 'folder-missing'
-  /** The database's file or its log cannot be read: cut, flipped, or no database at all. */
+  /** The database file or its log cannot be read: it is cut, damaged, or not a database. */
   | 'unreadable'
-  /** The file was written by a newer DuckDB, or is encrypted: fine, but not for us. */
+  /** A newer DuckDB wrote the file, or the file is encrypted. It is intact. */
   | 'foreign'
   | 'interrupted'
-  /** The statement itself or the data that it read. */
+  /** The statement itself or the data that it read is at fault. */
   | 'statement';
 
-/** An error of DuckDB, diagnosed. Stays inside this folder; what leaves it is an error of the model. */
+/** A diagnosed error of DuckDB. Callers outside staging and the destination receive errors of the model instead. */
 export class DuckDbError extends Error {
   override readonly name = 'DuckDbError';
   readonly fault: Fault;
-  /** Whether the instance answers nothing more until it is opened again. */
+  /** True when the instance needs to be reopened. */
   readonly endsInstance: boolean;
-  /** The process that holds the file, where DuckDB says. */
+  /** The process that holds the file, if DuckDB names it. */
   readonly holderProcessId: number | null;
 
   constructor(fault: Fault, endsInstance: boolean, message: string, cause: unknown) {
@@ -61,14 +61,14 @@ const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([
   ['EROFS', 'not-permitted'],
   ['ENOENT', 'folder-missing'],
   ['ENOTDIR', 'folder-missing'],
-  // A folder where the file should be. Other system errors say nothing of the file, which may be fine.
+  // A folder lies at the file's path. Other system errors do not prove that the file is damaged.
   ['EISDIR', 'unreadable'],
 ]);
 const LOCKED = /^Could not set lock on file/;
 const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
 const UNREADABLE =
   /not a valid DuckDB database file|^Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
-/** What the system said, where a COMMIT or CHECKPOINT failed: DuckDB repeats its text and leaves out its number. */
+/** After a failed COMMIT or CHECKPOINT, DuckDB repeats the system's text without its number. */
 const DISK_FULL =
   /(?:Failed to commit|Checkpoint failed|invalidated).*(?:No space left on device|File too large|Disk quota exceeded)/s;
 const TEMPORARY_SPACE = /max_temp_directory_size/;
@@ -82,7 +82,7 @@ const ERROR_BY_KIND: ReadonlyMap<string, Fault> = new Map([
 
 const ENDS_INSTANCE: ReadonlySet<string> = new Set(['FATAL', 'INTERNAL']);
 
-/** Whatever was thrown by a call of DuckDB, as an error that says what it means. */
+/** Diagnoses any value thrown by a call of DuckDB. */
 export function diagnose(thrown: unknown): DuckDbError {
   if (thrown instanceof DuckDbError) return thrown;
   const original = thrown instanceof Error ? thrown.message : String(thrown);
@@ -103,18 +103,18 @@ function troubleOf(kind: string, message: string, systemError: string | null): F
 interface Parsed {
   readonly kind: string;
   readonly message: string;
-  /** The name of the system's error, like `ENOSPC`. */
+  /** The name of the system's error, such as `ENOSPC`. */
   readonly systemError: string | null;
 }
 
-/** The JSON may follow a plain prefix (`Parser Error: {…}`). Text without JSON (`FATAL Error: …`) is taken apart as it is. */
+/** The JSON may follow a plain prefix (`Parser Error: {…}`). A text without JSON (`FATAL Error: …`) is parsed as plain text. */
 function parse(original: string): Parsed {
   const start = original.indexOf('{"exception_type"');
   if (start >= 0) {
     try {
       return fromJson(JSON.parse(original.slice(start)));
     } catch {
-      // Cut short or extended by DuckDB: then it is read like plain text.
+      // DuckDB has cut or extended the JSON: it is parsed like plain text.
     }
   }
   const [, kind, message] = /^([A-Za-z ]+?) Error: (.*)$/s.exec(original) ?? [];
@@ -136,22 +136,22 @@ function fromJson(json: ErrorJson): Parsed {
   };
 }
 
-/** Where the mirror lies, and the numeric id of the user who works on it, where the system has one. */
+/** The location of the mirror, and the numeric id of the process's user, if the system has one. */
 export interface MirrorPlace {
   readonly path: string;
   readonly uid?: number | null;
 }
 
-/** Whatever was thrown, as an error of the model: what is wrong with the mirror where DuckDB said it. */
+/** Turns any thrown value into an error of the model; an error of DuckDB becomes a failure of the mirror. */
 export async function mirrorError(error: unknown, place: MirrorPlace): Promise<Error> {
   if (error instanceof DuckDbError) return await mirrorFailure(error, place);
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/** What is wrong with the mirror at `path`, for everything that is not the fault of some dataset's data. */
+/** Describes the failure of the mirror at `path`, for every fault that no dataset's data has caused. */
 export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPlace): Promise<FeedSyncError> {
   const cause = error;
-  // DuckDB ends some of its sentences, and not others.
+  // Only some of DuckDB's messages end with a full stop.
   const said = error.message.replace(/[.!]$/, '');
   switch (error.fault) {
     case 'locked':
@@ -165,7 +165,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       });
     case 'no-space':
       return new StorageError(
-        `Not enough space in ${said}: a table of ${path} was to take more than is left beside what is kept free (disk.reserve).`,
+        `Not enough space in ${said}: a table of ${path} needs more than is free beyond disk.reserve.`,
         {
           code: 'disk_full',
           hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',
@@ -194,7 +194,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       });
     case 'unreadable':
       return new StorageError(`The mirror ${path} cannot be read: ${said}.`, {
-        hint: 'A damaged mirror is set aside and built anew by: feed-sync once. If it is another file, set destination.path.',
+        hint: 'A damaged mirror is quarantined and rebuilt by: feed-sync once. If it is another file, set destination.path.',
         cause,
       });
     default:
@@ -202,7 +202,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
   }
 }
 
-/** Somebody has the mirror open for longer than we may wait. */
+/** Another process has had the mirror open for longer than this one may wait. */
 export function busy(path: string, holderProcessId: number | null, cause: unknown): BusyError {
   const holder = holderProcessId === null ? 'another process' : `the process ${holderProcessId}`;
   return new BusyError(`The mirror ${path} is held by ${holder}.`, {
@@ -211,7 +211,7 @@ export function busy(path: string, holderProcessId: number | null, cause: unknow
   });
 }
 
-/** DuckDB appends paragraphs of advice for its own users to some messages. */
+/** DuckDB appends advice for its own users to some messages. */
 export function firstLine(error: Error): string {
   return error.message.split('\n', 1)[0] ?? '';
 }

@@ -1,46 +1,46 @@
 /**
- * The one place where values become SQL text. Every identifier and every literal in this folder goes through it, so
- * nothing that a service names can be executed.
+ * The one place where values become SQL text. Every identifier and literal goes through it, so no name from a service can be
+ * executed.
  */
 
 import { assert } from '../../lib/assert.ts';
 import { DataError } from '../../model/errors.ts';
 import type { Row } from './engine.ts';
 
-/** How much of a hostile name an error shows. */
+/** The number of characters of a hostile name that an error shows. */
 const SHOWN_CHARACTERS = 80;
 
-/** A quoted name of a table, column or schema. @throws DataError for one that no database can hold. */
+/** Returns a quoted name of a table, column or schema. @throws DataError for a name that no database can hold. */
 export function identifier(name: string): string {
   assert(name !== '', 'a name has at least one character');
   return `"${withoutNul(name).replaceAll('"', '""')}"`;
 }
 
-/** A text literal, or NULL. @throws DataError where the text holds a NUL character. */
+/** Returns a text literal, or NULL. @throws DataError when the text holds a NUL character. */
 export function text(value: string | null): string {
   return value === null ? 'NULL' : `'${withoutNul(value).replaceAll("'", "''")}'`;
 }
 
-/** An integer literal, or NULL. */
+/** Returns an integer literal, or NULL. */
 export function integer(value: number | bigint | null): string {
   if (value === null) return 'NULL';
   assert(typeof value === 'bigint' || Number.isSafeInteger(value), `${value} is a whole number`);
   return String(value);
 }
 
-/** A moment in UTC, or NULL. */
+/** Returns a timestamp literal in UTC, or NULL. */
 export function timestamp(value: Date | null): string {
   return value === null ? 'NULL' : `make_timestamptz(${integer(value.getTime())} * 1000)`;
 }
 
-/** A list of text literals, also where it is empty. */
+/** Returns a list of text literals, which may be empty. */
 export function textList(values: readonly string[]): string {
   return `[${values.map(text).join(', ')}]::VARCHAR[]`;
 }
 
 /**
- * A value as JSON, which is to become a part of a text literal. What is no Unicode in a text is replaced as it is in
- * `text`. @throws DataError where a text holds a NUL character: `text` would not see it any more.
+ * Returns a value as JSON for use in a text literal. Invalid Unicode is replaced as in `text`. @throws DataError when a text
+ * holds a NUL character, which `text` could not detect afterwards.
  */
 export function json(value: readonly unknown[]): string {
   return JSON.stringify(value, (_key, part: unknown) =>
@@ -48,25 +48,22 @@ export function json(value: readonly unknown[]): string {
   );
 }
 
-/** A row of values that are SQL text already. */
+/** Returns a row of values, which are SQL already. */
 export function tuple(values: readonly string[]): string {
   return `(${values.join(', ')})`;
 }
 
-/**
- * The literal for a file's path. The readers of DuckDB expand `*`, `?` and `[` in it; put in brackets each stands for
- * itself.
- */
+/** Returns the literal of a file's path. DuckDB's readers expand `*`, `?` and `[`; in brackets each stands for itself. */
 export function filePath(path: string): string {
   return text(literalPattern(path));
 }
 
-/** `path` as a pattern that matches nothing but itself. */
+/** Returns a pattern that matches only `path`. */
 export function literalPattern(path: string): string {
   return path.replaceAll(/[*?[]/g, '[$&]');
 }
 
-/** NUL ends a statement for DuckDB, so what comes after it would be cut off. */
+/** DuckDB ends a statement at a NUL and would ignore the rest. */
 function withoutNul(value: string): string {
   if (!value.includes('\0')) return value;
   const shown = JSON.stringify(value.slice(0, SHOWN_CHARACTERS));
@@ -108,7 +105,7 @@ export function numberOrNullAt(row: Row, index: number): number | null {
   return (row[index] ?? null) === null ? null : numberAt(row, index);
 }
 
-/** A moment that was selected as milliseconds. */
+/** Reads a timestamp that was selected as milliseconds. */
 export function dateAt(row: Row, index: number): Date {
   return new Date(numberAt(row, index));
 }

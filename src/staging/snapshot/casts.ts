@@ -1,6 +1,6 @@
 /**
- * What a cast is: how the values of a physical column become those of a column of the mirror. A cast keeps every value as
- * it is, or can tell which one it would change.
+ * A cast converts the values of a physical column to the type of a column in the mirror. A cast keeps every value exact, or
+ * tells which value it would change.
  */
 
 import { DataError } from '../../model/errors.ts';
@@ -11,24 +11,27 @@ import { canonicalJson, isJson, isJsonNull, isPlainJson } from '../json-text.ts'
 import type { ParquetColumn } from './parquet.ts';
 
 export interface Cast {
-  /** The value as SQL, from SQL for the physical value. Raises an error for a value that it cannot convert. */
+  /**
+   * Builds the SQL of the value from the SQL of the physical value. The SQL raises an error for a value that cannot be
+   * converted.
+   */
   readonly convert: (value: string) => string;
-  /** True for the values that `convert` keeps as they are; null where it changes none without raising. */
+  /** True for the values that `convert` keeps exact; null when `convert` raises an error instead of changing a value. */
   readonly keeps: ((value: string) => string) | null;
-  /** A cheaper test that most values pass, and the conversion of those. `keeps` and `convert` decide about the others. */
+  /** A cheaper test that most values pass, and their conversion. `keeps` and `convert` decide about the other values. */
   readonly usual?: { readonly is: (value: string) => string; readonly convert: (value: string) => string };
-  /** True for the values that `convert` turns into null; absent where it never does. */
+  /** True for the values that `convert` turns into null; absent when there are none. */
   readonly vanishes?: (value: string) => string;
-  /** Whether there can be values that are not converted. */
+  /** True when some values of the physical type may be refused. */
   readonly canFail: boolean;
-  /** What a value must do or be, for an error about one that does not show it. */
+  /** The condition on a value, for an error about a value that does not show the condition itself. */
   readonly must?: string;
 }
 
-/** What decides how a physical column is cast. */
+/** The properties of a physical column that decide about its cast. */
 type Physical = Pick<ParquetColumn, 'type' | 'leaves' | 'geometry'>;
 
-/** The cast from a physical form; null where it is another form. */
+/** Returns the cast of a physical form; null for any other form. */
 type Rule = (physical: Physical) => Cast | null;
 
 /** Physical types that several rules name, as DuckDB calls them. */
@@ -38,32 +41,32 @@ const DECIMAL = /^DECIMAL\(\d+,\d+\)$/;
 
 const identity: Cast = { convert: (value) => value, keeps: null, canFail: false };
 
-/** The conversion keeps every value. */
+/** A conversion that keeps every value. */
 function keeping(convert: Cast['convert']): Cast {
   return { convert, keeps: null, canFail: false };
 }
 
-/** So does DuckDB's own to the type. */
+/** DuckDB's own cast to the type, which keeps every value. */
 function exact(type: string): Cast {
   return keeping((value) => `${value}::${type}`);
 }
 
-/** The conversion raises for every value that it would change. */
+/** A conversion that raises an error for every value that it would change. */
 function raising(convert: Cast['convert'], must?: string): Cast {
   return { convert, keeps: null, canFail: true, ...(must === undefined ? {} : { must }) };
 }
 
-/** The conversion would change some values without a word. */
+/** A conversion that would silently change some values, guarded by a test. */
 function guarded(convert: Cast['convert'], keeps: (value: string) => string, must?: string): Cast {
   return { ...raising(convert, must), keeps };
 }
 
-/** From one of the types, as DuckDB names them. */
+/** A rule for physical types, as DuckDB names them. */
 function from(types: readonly string[], cast: Cast): Rule {
   return ({ type }) => (types.includes(type) ? cast : null);
 }
 
-/** The value as SQL that raises an error rather than to change it. Null stays null. */
+/** Returns SQL that raises an error instead of changing a value. Null stays null. */
 export function strict(cast: Cast, value: string): string {
   const { keeps, usual } = cast;
   if (keeps === null) return cast.convert(value);
@@ -72,7 +75,7 @@ export function strict(cast: Cast, value: string): string {
     ELSE error('a value would be changed') END`;
 }
 
-/** True for the values that `strict` raises on. */
+/** True for the values on which `strict` raises an error. */
 export function offends(cast: Cast, value: string): string {
   const kept = cast.keeps === null ? 'TRUE' : `coalesce(TRY(${cast.keeps(value)}), FALSE)`;
   const vanishes = cast.vanishes === undefined ? 'FALSE' : cast.vanishes(value);
@@ -81,7 +84,7 @@ export function offends(cast: Cast, value: string): string {
 
 const WELL_KNOWN_BINARY = 'wkb';
 
-/** `WKB`, `point` and, as earlier writers have it, `geoarrow.wkb` and `geoarrow.point`. */
+/** Returns `WKB`, `point` and so on, also for `geoarrow.wkb` and `geoarrow.point` of earlier writers. */
 function encodingName(stated: string | null): string {
   return (stated ?? WELL_KNOWN_BINARY).toLowerCase().replace(/^geoarrow\./, '');
 }
@@ -97,8 +100,8 @@ const fromWkb: Rule = ({ type, geometry }) => {
 };
 
 /**
- * DuckDB reads over the number of a coordinate system that WKB may carry (EWKB), here or in its parts. What it has read is
- * shorter then. Where the number is that of the column's own system, nothing is lost.
+ * DuckDB ignores the number of a coordinate system in WKB (EWKB) and in its parts. The geometry that it has read is then
+ * shorter. The number of the column's own system is allowed.
  */
 function isWhollyRead(value: string, crs: string | null): string {
   const digits = `hex(${value})`;
@@ -122,15 +125,15 @@ const fromGeoArrow: Rule = ({ type, geometry }) => {
 
 const GEOMETRY_RULES: readonly Rule[] = [fromWkb, fromNative, fromGeoArrow];
 
-/** How many lists are around the positions, and the number of the geometry in well-known binary. */
+/** The number of lists around the positions, and the geometry's number in well-known binary. */
 interface Encoding {
   readonly depth: number;
   readonly code: number;
-  /** What the list of the highest level holds where that is geometries of their own. */
+  /** The members of the outermost list when they are geometries themselves. */
   readonly member?: string;
 }
 
-/** LINESTRING and MULTIPOINT are alike in a file, and so are POLYGON and MULTILINESTRING. */
+/** LINESTRING and MULTIPOINT have the same layout in a file, and so do POLYGON and MULTILINESTRING. */
 const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
   ['point', { depth: 0, code: 1 }],
   ['linestring', { depth: 1, code: 2 }],
@@ -140,7 +143,7 @@ const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
   ['multipolygon', { depth: 3, code: 6, member: 'polygon' }],
 ]);
 
-/** The coordinates that a position can have, in their order, and what they add to the number of a geometry. */
+/** The possible coordinates of a position in order, and the offset that they add to the number of a geometry. */
 const DIMENSIONS: ReadonlyMap<string, number> = new Map([
   ['xy', 0],
   ['xyz', 1_000],
@@ -152,21 +155,21 @@ const DIMENSIONS: ReadonlyMap<string, number> = new Map([
 const TYPE = /^(?:STRUCT\(([^()]*)\)|DOUBLE\[\])((?:\[\])*)$/;
 
 interface Positions {
-  /** Of `DIMENSIONS`. */
+  /** A key of `DIMENSIONS`. */
   readonly dimensions: string;
   readonly areSeparated: boolean;
 }
 
-/** Stands for what is not there; as it is no digit, the bytes are refused. */
+/** Stands for a missing number. It is not a digit, so decoding the bytes fails. */
 const MISSING = text('?');
 
 /**
- * SQL for the well-known binary of a value, null for a null, and no bytes for a value that has a null inside or a position
- * of another length; or null where the column's type is not that of the encoding.
+ * Returns SQL for the well-known binary of a value: null for a null, and no bytes for a value with a null inside or a position
+ * of another length. Returns null when the encoding does not fit the column's type.
  *
  * @param encoding in lower case and without `geoarrow.`
  * @param type of the column, as DuckDB names it
- * @param stated the coordinates of each position as the file has them in its metadata, where its type does not tell
+ * @param stated the coordinates of each position by the file's metadata, when the type does not tell
  */
 function geoArrowWkb(
   encoding: string,
@@ -185,7 +188,7 @@ function geoArrowWkb(
     `CASE WHEN ${value} IS NOT NULL THEN unhex(coalesce(${geometry(value, known, positions)}, ${MISSING})) END`;
 }
 
-/** From `x DOUBLE, y DOUBLE`, in any order, for fields are taken by their names. */
+/** Accepts `x DOUBLE, y DOUBLE` in any order, because fields are read by name. */
 function dimensionsOfFields(fields: string): string | null {
   const names = fields.split(', ').map((field) => /^([xyzm]) DOUBLE$/.exec(field)?.[1] ?? '?');
   const name = [...DIMENSIONS.keys()].find(
@@ -209,7 +212,7 @@ function nested(value: string, depth: number, positions: Positions): string {
   return list(value, depth, (item) => nested(item, depth - 1, positions));
 }
 
-/** The number of the items, and the items. A null among them would be left out without a word, so it is filled. */
+/** Writes the number of items and the items. A null item is filled in, because it would silently be left out. */
 function list(value: string, depth: number, write: (item: string) => string): string {
   const item = `item${depth}`;
   const written = `list_transform(${value}, lambda ${item} : coalesce(${write(item)}, ${MISSING}))`;
@@ -230,7 +233,7 @@ function digits(code: number): string {
 
 const MUST = 'be JSON, which has no NaN, no Infinity and no comma behind the last item';
 
-/** `written` is SQL for the JSON text of a value. */
+/** `written` builds SQL for the JSON text of a value. */
 function fromWritten(written: (value: string) => string): Cast {
   const of = (sql: (text: string) => string) => (value: string) => sql(written(value));
   return {
@@ -240,13 +243,13 @@ function fromWritten(written: (value: string) => string): Cast {
   };
 }
 
-/** A file's word that its text is JSON is not proof. */
+/** A file's claim that its text is JSON is not a proof. */
 const fromText = from(
   ['VARCHAR', 'JSON'],
   fromWritten((value) => `${value}::VARCHAR`),
 );
 
-/** What stands inside structs, lists and maps, and is in JSON as it is. */
+/** The types inside structs, lists and maps that JSON represents exactly. */
 const LEAVES: ReadonlySet<string> = new Set([
   ...['VARCHAR', 'UUID', 'BOOLEAN', 'DATE', 'FLOAT', 'DOUBLE', 'BIGINT'],
   ...SMALL_INTEGERS,
@@ -274,7 +277,7 @@ export const DUCKDB_TYPES: Readonly<Record<ColumnType, string>> = {
   json: 'JSON',
 };
 
-/** The same as DuckDB names them: it takes short names that it does not give. */
+/** The same types under DuckDB's own names: DuckDB accepts short names that it does not return. */
 export const TYPE_NAMES: Readonly<Record<ColumnType, string>> = {
   ...DUCKDB_TYPES,
   timestamp: 'TIMESTAMP WITH TIME ZONE',
@@ -296,7 +299,7 @@ const midnightToDate = guarded(
   (value) => `${value}::DATE`,
   (value) => `isfinite(${value}) AND ${value} = date_trunc('day', ${value})`,
 );
-/** By way of a calendar, as DuckDB casts it, takes twenty times as long; what is infinite has no other way. */
+/** DuckDB's own cast goes through a calendar and takes twenty times as long. Infinite values need it. */
 const fromUtc = keeping((value) => `coalesce(make_timestamptz(epoch_us(${value})), ${value}::TIMESTAMPTZ)`);
 const nanosecondsToTimestamp = guarded(
   (value) => `${value}::TIMESTAMP::TIMESTAMPTZ`,
@@ -330,7 +333,7 @@ const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
   date: [from(['DATE'], identity), from(['TIMESTAMP'], midnightToDate)],
   timestamp: [
     from(['TIMESTAMP WITH TIME ZONE'], identity),
-    // A timestamp without zone is one in UTC; every connection has that zone.
+    // A timestamp without a zone is in UTC, and so is every connection.
     from(['TIMESTAMP', 'TIMESTAMP_S', 'TIMESTAMP_MS'], fromUtc),
     from(['TIMESTAMP_NS'], nanosecondsToTimestamp),
   ],
@@ -338,7 +341,7 @@ const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
   json: JSON_RULES,
 };
 
-/** The cast of a column that holds no value, whatever its physical type. */
+/** The cast of a column without values, whatever its physical type. */
 export function castOfNothing(type: ColumnType): Cast {
   return guarded(
     () => `NULL::${DUCKDB_TYPES[type]}`,
@@ -347,7 +350,7 @@ export function castOfNothing(type: ColumnType): Cast {
   );
 }
 
-/** The cast from a physical column to a type of the service; null where there is none. */
+/** Returns the cast from a physical column to a type of the service; null when there is none. */
 export function castFor(physical: Physical, type: ColumnType): Cast | null {
   for (const rule of RULES[type]) {
     const cast = rule(physical);
@@ -356,7 +359,7 @@ export function castFor(physical: Physical, type: ColumnType): Cast | null {
   return null;
 }
 
-/** @throws DataError that names the column and its type. */
+/** @throws DataError naming the column and its type. */
 export function knownType(datasetId: string, column: Column): ColumnType {
   const type = COLUMN_TYPES.find((known) => known === column.type);
   if (type !== undefined) return type;

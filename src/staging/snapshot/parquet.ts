@@ -1,4 +1,4 @@
-/** What a Parquet file says of itself: read from its footer, so the rows are not touched. */
+/** Reads the footer of a Parquet file, without touching the rows. */
 
 import { z } from 'zod';
 import { DataError, InterruptedError, StorageError } from '../../model/errors.ts';
@@ -12,34 +12,34 @@ const MORE_MEMORY = 'If the file is sound, raise duckdb.memoryLimit (FEED_SYNC_D
 export interface ParquetFile {
   readonly datasetId: string;
   readonly file: SnapshotFile;
-  /** By the file's own footer. */
+  /** The row count in the file's footer. */
   readonly rowCount: number;
-  /** The columns of the highest level, in the file's order. */
+  /** The top-level columns, in the file's order. */
   readonly columns: readonly ParquetColumn[];
-  /** Names of columns that hold only the bounds of geometries. */
+  /** The names of columns that only hold the bounds of geometries. */
   readonly coverings: ReadonlySet<string>;
 }
 
 export interface ParquetColumn {
   readonly name: string;
-  /** The type that DuckDB reads it as. */
+  /** DuckDB's type of the column. */
   readonly type: string;
-  /** Why DuckDB would cut the values without a word; null where it does not. */
+  /** Why DuckDB would silently cut the values; null when it reads them exactly. */
   readonly inexact: string | null;
-  /** The types of what is stored: those inside of structs, lists and maps, in the file's order, or the column's own. */
+  /** The stored types: those inside structs, lists and maps in the file's order, or the column's own type. */
   readonly leaves: readonly string[];
-  /** What the file says of the geometry in it; null where it says that there is none. */
+  /** The file's description of the geometry; null when the column is not a geometry. */
   readonly geometry: GeoColumn | null;
-  /** False where the column is known to be without a value in the file, and means nothing there (valueless.ts). */
+  /** False when the file is known to hold no value in the column. Its type then means nothing (table-plan.ts). */
   readonly hasValue: boolean;
 }
 
-/** How every file is read: what its path looks like must not add columns. */
+/** Reads every file without deriving columns from its path. */
 export function readParquet(paths: readonly string[], options: readonly string[] = []): string {
   return `read_parquet(${[`[${paths.map(filePath).join(', ')}]`, 'hive_partitioning = false', ...options].join(', ')})`;
 }
 
-/** @throws DataError naming the file where it is no whole Parquet file. */
+/** @throws DataError naming the file when it is not a complete Parquet file. */
 export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
   try {
     const path = filePath(file.path);
@@ -48,7 +48,9 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
     const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
     if (rowCount === null || fields.length !== types.length) {
       const what = rowCount === null ? 'rows' : 'columns';
-      throw new DataError(`The file ${file.name} of ${datasetId} says different things of its ${what}.`);
+      throw new DataError(
+        `The file ${file.name} of ${datasetId} has contradicting metadata about its ${what}.`,
+      );
     }
     const properties = await readProperties(engine, path);
     const geo = parseGeoMetadata(properties.get('geo'));
@@ -71,7 +73,7 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
   }
 }
 
-/** Says of which file an error was, and makes the engine usable again where it was the end of it. */
+/** Names the file in an error, and reopens the engine when the error ended it. */
 export async function unreadableFile(
   engine: Engine,
   { datasetId, file }: Pick<ParquetFile, 'datasetId' | 'file'>,
@@ -79,7 +81,7 @@ export async function unreadableFile(
 ): Promise<unknown> {
   if (!(error instanceof DuckDbError)) return error;
   if (error.fault === 'interrupted') {
-    return new InterruptedError(`The examination of the file ${file.name} of ${datasetId} was interrupted.`, {
+    return new InterruptedError(`The validation of the file ${file.name} of ${datasetId} was interrupted.`, {
       cause: error,
     });
   }
@@ -90,7 +92,7 @@ export async function unreadableFile(
   return isContent ? new DataError(message, options) : new StorageError(message, options);
 }
 
-/** Null where the file says another number than its row groups do, by which DuckDB reads. */
+/** Returns null when the file's row count differs from the sum of its row groups, by which DuckDB reads. */
 async function readRowCount(engine: Engine, path: string): Promise<number | null> {
   const [row = []] = await engine.rows(
     `SELECT num_rows, num_rows = (SELECT coalesce(sum(abs(row_group_num_rows)), 0) FROM parquet_metadata(${path})
@@ -99,7 +101,7 @@ async function readRowCount(engine: Engine, path: string): Promise<number | null
   return row[1] === true ? numberAt(row, 0) : null;
 }
 
-/** A column of the highest level, as the tree of the schema has it. */
+/** A top-level column in the tree of the schema. */
 interface Field {
   readonly name: string;
   readonly logicalType: string | null;
@@ -107,7 +109,7 @@ interface Field {
   readonly leaves: string[];
 }
 
-/** Walks the tree of the schema, which is written down depth first, for the children of its root and their leaves. */
+/** Walks the schema tree, which is stored depth first, and returns the root's children with their leaves. */
 async function readFields(engine: Engine, path: string): Promise<readonly Field[]> {
   const rows = await engine.rows(
     `SELECT name, coalesce(num_children, 0), logical_type, type, duckdb_type FROM parquet_schema(${path})`,
@@ -130,14 +132,14 @@ async function readFields(engine: Engine, path: string): Promise<readonly Field[
   return fields;
 }
 
-/** DuckDB has no type for these and cuts them to microseconds as it reads. */
+/** DuckDB has no type for these values and cuts them to microseconds while reading. */
 function inexactness(logicalType: string | null, storedAs: string | null): string | null {
   if (storedAs === 'INT96') return 'timestamps as INT96';
   const nanosecondsInUtc = /isAdjustedToUTC=1.*NANOS=NanoSeconds/.test(logicalType ?? '');
   return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
 }
 
-/** What the writer says of the file in words of its own. What is no text is empty. */
+/** Reads the writer's own key-value metadata. A value that is not text becomes empty. */
 async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap<string, string>> {
   const rows = await engine.rows(
     `SELECT coalesce(TRY(decode(key)), ''), coalesce(TRY(decode(value)), '') FROM parquet_kv_metadata(${path})`,
@@ -145,18 +147,18 @@ async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
-/** What the format assumes where a file names no coordinate system. */
+/** The coordinate system that GeoParquet assumes when a file names none. */
 const DEFAULT_CRS = 'OGC:CRS84';
 
 const MAX_CRS_CHARACTERS = 200;
 
-/** The geometry and the geography of Parquet, as DuckDB writes them. They differ in what is between two positions. */
+/** Parquet's geometry and geography types, as DuckDB writes them. They differ in the line between two positions. */
 const NATIVE_TYPE = /^Geo(?:metry|graphy)Type\(crs=(.*?)(?:, algorithm=[^,)]*)?\)$/s;
 
 const columnSchema = z.object({
   encoding: z.string().optional(),
   crs: z.unknown().optional(),
-  // A hint to readers, which no file is refused for. Before 1.0 it was one name, or a list of them.
+  // A hint to readers, never a reason to refuse a file. Before 1.0 it was one name or a list.
   geometry_types: z.array(z.string()).optional().catch(undefined),
   geometry_type: z
     .union([z.string(), z.array(z.string())])
@@ -164,37 +166,37 @@ const columnSchema = z.object({
     .catch(undefined),
   covering: z.record(z.string(), z.record(z.string(), z.array(z.string()))).optional(),
 });
-/** By name, as pairs: a record of the library would drop a column called `__proto__`. */
+/** Pairs by name, because zod's records drop a column called `__proto__`. */
 const columnsSchema = z.preprocess(
   (columns) => (isObject(columns) ? Object.entries(columns) : columns),
   z.array(z.tuple([z.string(), columnSchema])),
 );
 const geoSchema = z.object({ columns: columnsSchema });
 
-/** What a file says of the geometry in one of its columns. */
+/** A file's description of the geometry in one of its columns. */
 interface GeoColumn {
-  /** `WKB`, or the name of a GeoArrow encoding; null where the file does not say. */
+  /** `WKB`, or the name of a GeoArrow encoding; null when the file does not name one. */
   readonly encoding: string | null;
-  /** `authority:code`, or a name; null where it is not known. */
+  /** `authority:code`, or a name; null when unknown. */
   readonly crs: string | null;
-  /** The coordinates of each position, in their order: `xyz`; null where the types of geometry differ in it. */
+  /** The coordinates of each position, in order: `xyz`; null when the geometry types differ in them. */
   readonly dimensions: string | null;
 }
 
 interface StatedColumn extends Omit<GeoColumn, 'crs'> {
-  /** Undefined where the file leaves it open. */
+  /** Undefined when the file does not say. */
   readonly crs: string | null | undefined;
 }
 
 interface GeoMetadata {
   readonly columns: ReadonlyMap<string, StatedColumn>;
-  /** Columns that hold only the bounds of geometries, for readers that skip rows by them. */
+  /** Columns that only hold the bounds of geometries, by which readers skip rows. */
   readonly coverings: ReadonlySet<string>;
 }
 
 const NO_GEO_METADATA: GeoMetadata = { columns: new Map(), coverings: new Set() };
 
-/** The metadata from the properties of a file; null where it cannot be understood. */
+/** Parses the metadata in the properties of a file; returns null when it is invalid. */
 export function parseGeoMetadata(text: string | undefined): GeoMetadata | null {
   if (text === undefined) return NO_GEO_METADATA;
   const parsed = geoSchema.safeParse(parseJson(text));
@@ -219,7 +221,7 @@ function statedOf(column: z.infer<typeof columnSchema>): StatedColumn {
   };
 }
 
-/** From names like `Polygon` and `Point Z`. */
+/** Derives the dimensions from names such as `Polygon` and `Point Z`. */
 function commonDimensions(geometryTypes: readonly string[]): string | null {
   const stated = new Set(
     geometryTypes.map((name) => `xy${/ (Z|M|ZM)$/.exec(name)?.[1] ?? ''}`.toLowerCase()),
@@ -228,8 +230,8 @@ function commonDimensions(geometryTypes: readonly string[]): string | null {
 }
 
 /**
- * The geometry of a column, from the metadata and from its logical type in Parquet; null where neither says that it is one.
- * The metadata goes before the type, what is stated before what is assumed.
+ * Returns the geometry of a column from the metadata and from its logical type in Parquet; null when neither names a geometry.
+ * The metadata has precedence over the type, a statement over an assumption.
  */
 export function geometryOf(
   stated: StatedColumn | undefined,
@@ -245,7 +247,7 @@ export function geometryOf(
   };
 }
 
-/** The type holds it whole, or the name of the file's property that does (`projjson:…`). */
+/** The type contains the coordinate system, or the name of the file's property with it (`projjson:…`). */
 function nativeCrs(native: string | undefined, properties: ReadonlyMap<string, string>): string | null {
   if (native === undefined || native === '<null>' || native === '') return DEFAULT_CRS;
   const property = /^projjson:(.*)$/s.exec(native)?.[1];
@@ -271,7 +273,7 @@ function projJsonName(crs: unknown): string {
   return id === undefined ? (name ?? JSON.stringify(crs)) : `${id.authority}:${id.code}`;
 }
 
-/** Well-known text ends with the id of the whole; those inside are ids of its parts. */
+/** Well-known text ends with the id of the whole system; the ids inside belong to its parts. */
 function wktName(wkt: string): string {
   const id = /(?:ID|AUTHORITY)\["([^"]+)",\s*"?([^"\]]+)"?\]\s*\]$/.exec(wkt.trim());
   if (id !== null) return `${id[1]}:${id[2]}`;

@@ -8,26 +8,26 @@ import type { FileGroup, Source } from './table-plan.ts';
 
 const FILE_COLUMN = 'feed-sync: file';
 
-/** The longest part of an offending value that an error shows, in characters. */
+/** The longest part of an offending value in an error, in characters. */
 export const MAX_SHOWN_VALUE = 200;
 
-/** One value of the column that its cast would change: the path of its file and the value as text. */
+/** Returns one value of the column that its cast would change: the path of its file and the value as text. */
 export function findOffender(group: FileGroup, { cast, position }: Source): string {
   return findValue(group, position, offends(cast, physical(position)));
 }
 
-/** One value of a column of the files that is no null: the path of its file and the value as text. */
+/** Returns one non-null value of a column of the files: the path of its file and the value as text. */
 export function findAnyValue(group: Pick<FileGroup, 'files' | 'width'>, position: number): string {
   return findValue(group, position, `${physical(position)} IS NOT NULL`);
 }
 
-/** Selects one row if the column holds a value in the file, else none. */
+/** Selects one row if the file holds a value in the column, else none. */
 export function findFilled({ file, columns }: ParquetFile, position: number): string {
   return `SELECT 1 FROM ${readParquet([file.path])} AS ${aliases({ width: columns.length })}
     WHERE ${physical(position)} IS NOT NULL LIMIT 1`;
 }
 
-/** One row with that key: the path of its file. A cell is the text of a value in the column of that index in the plan. */
+/** Returns one row with the key: the path of its file. A cell is the text of a value in the plan's column of that index. */
 export function findKey(
   group: FileGroup,
   key: readonly { readonly index: number; readonly value: string | null }[],
@@ -40,13 +40,13 @@ export function findKey(
   return findValue(group, 0, cells.join(' AND '));
 }
 
-/** Reads and casts every value of one file and keeps nothing. */
+/** Reads and casts every value of one file and stores nothing. */
 export function scan(group: FileGroup, { file }: ParquetFile): string {
   const values = group.sources.map(({ cast, position }) => strict(cast, physical(position)));
   return `SELECT bit_xor(hash(${values.join(', ')})) FROM ${readParquet([file.path])} AS ${aliases(group)}`;
 }
 
-/** Columns are addressed by position: names in files may be equal but for case, or what DuckDB uses for its own. */
+/** Columns are addressed by position: names in files may differ only in case, or be names that DuckDB uses itself. */
 export function aliases(group: Pick<FileGroup, 'width'>, ...more: readonly string[]): string {
   const names = Array.from({ length: group.width }, (_, position) => physical(position));
   return `file${tuple([...names, ...more])}`;

@@ -1,7 +1,7 @@
 /**
- * Which table a snapshot becomes: its columns in the service's order, and for each file where they come from. Pure.
+ * Plans the table of a snapshot: its columns in the service's order, and their source in each file. Pure.
  *
- * Files are read in groups of the same layout, because DuckDB would bend all files to the types of the first one.
+ * Files are read in groups of the same layout, because DuckDB would convert all files to the types of the first one.
  */
 
 import { present } from '../../lib/assert.ts';
@@ -17,7 +17,7 @@ import { type Cast, castFor, castOfNothing, knownType } from './casts.ts';
 import { type ParquetColumn, type ParquetFile, unreadableFile } from './parquet.ts';
 import { findAnyValue, findFilled } from './scan-sql.ts';
 
-/** The longest part of the name of a type or an encoding that an error shows, in characters. */
+/** The longest part of the name of a type or an encoding in an error, in characters. */
 const MAX_SHOWN_FORM = 200;
 
 export interface TablePlan {
@@ -28,18 +28,18 @@ export interface TablePlan {
 export interface PlannedColumn {
   readonly column: Column;
   readonly type: ColumnType;
-  /** Its name in the mirror. */
+  /** The column's name in the mirror. */
   readonly columnName: string;
   readonly role: 'key' | 'data' | 'envelope';
-  /** The coordinate system of a geometry; null where it is not known, and for other columns. */
+  /** The coordinate system of a geometry; null when unknown, and for other columns. */
   readonly crs: string | null;
 }
 
 export interface FileGroup {
   readonly files: readonly ParquetFile[];
-  /** How many columns the files have. */
+  /** The number of columns in the files. */
   readonly width: number;
-  /** For each column of the plan: the position in the files and the cast. */
+  /** For each column of the plan: its position in the files and its cast. */
   readonly sources: readonly Source[];
 }
 
@@ -49,11 +49,11 @@ export interface Source {
 }
 
 interface Place extends Pick<FileGroup, 'files' | 'width'> {
-  /** Of the column in the files. */
+  /** The position of the column in the files. */
   readonly position: number;
 }
 
-/** A column that no cast converts. Stays inside this folder: other-family.ts makes an error for people of it. */
+/** No cast converts the column. Never leaves this folder: `refuseOtherFamily` makes the error for the operator. */
 export class OtherFamilyError extends Error {
   override readonly name = 'OtherFamilyError';
   readonly planned: PlannedColumn;
@@ -69,7 +69,7 @@ export class OtherFamilyError extends Error {
 }
 
 /**
- * @throws DataError where the files do not fit the schema, or the schema itself makes no table.
+ * @throws DataError when the files do not fit the schema, or the schema cannot become a table.
  * @throws OtherFamilyError
  */
 export function planTable(job: SnapshotJob, files: readonly ParquetFile[]): TablePlan {
@@ -102,7 +102,7 @@ function groupFiles(
   columns: readonly PlannedColumn[],
   files: readonly ParquetFile[],
 ): readonly FileGroup[] {
-  // A file without rows may lack columns, and gives none.
+  // A file without rows may lack columns, and supplies none.
   const filled = files.filter(({ rowCount }) => rowCount > 0);
   const byLayout = Map.groupBy(filled, (file) =>
     JSON.stringify(
@@ -146,7 +146,7 @@ function refuseInexact(file: ParquetFile, { name }: ParquetColumn): void {
   );
 }
 
-/** What a column is in a file, for an error. */
+/** Describes a column of a file, for an error. */
 function formOf({ type, geometry }: ParquetColumn): string {
   const encoding = geometry?.encoding ?? null;
   const shownType = type.slice(0, MAX_SHOWN_FORM);
@@ -156,8 +156,8 @@ function formOf({ type, geometry }: ParquetColumn): string {
 }
 
 /**
- * Where no file holds a value, WGS 84 is believed: GeoJSON, the first value that names a system, is in that, too. Any other would
- * keep GeoJSON out.
+ * When no file holds a value, WGS 84 is assumed if one names it: the first value with a coordinate system may be GeoJSON, which
+ * is in WGS 84. Any other system would keep GeoJSON out.
  */
 function commonCrs(datasetId: string, column: Column, files: readonly ParquetFile[]): string | null {
   const places = files.flatMap(({ columns }) => columns.filter(({ name }) => name === column.name));
@@ -193,7 +193,7 @@ function refuseUnfitSchema(job: SnapshotJob, columns: readonly Column[]): void {
   const missing = schema.keyColumns.find((key) => !names.includes(key));
   if (missing !== undefined) {
     throw new DataError(
-      `The key column ${quoted(missing)} of ${datasetId} is no column of its schema and files.`,
+      `The key column ${quoted(missing)} of ${datasetId} is missing in its schema or files.`,
     );
   }
 }
@@ -228,7 +228,7 @@ function quoted(name: string): string {
   return JSON.stringify(name);
 }
 
-/** Returns the files with `holdsValue` false for the columns that were found to hold no value. @throws InterruptedError */
+/** Returns the files with `hasValue` false for the columns that hold no value. @throws InterruptedError */
 export async function markValueless(
   engine: Engine,
   { schema }: SnapshotJob,
@@ -245,7 +245,7 @@ export async function markValueless(
   }));
 }
 
-/** A column as one file has it. */
+/** A column of one file. */
 interface ColumnPlace {
   readonly file: ParquetFile;
   readonly column: ParquetColumn;
@@ -262,13 +262,13 @@ async function* findValueless(
   );
   const systems = [...new Set(places.map(({ column }) => column.geometry?.crs ?? null))];
   const isOne = systems.length === 1;
-  // What is not known, and WGS 84, is the same with and without a value: table-plan.ts.
+  // An unknown system and WGS 84 mean the same with and without a value (`commonCrs`).
   let isKnown = type !== 'geometry' || (isOne && systems.every((crs) => crs === null || isWgs84(crs)));
   for (const place of places) {
     if (isKnown && isReadable(place.column, type)) continue;
     const isFilled = await hasValue(engine, place);
     if (!isFilled) yield place.column;
-    // Where all say the same, one that holds a value is enough to know that it counts.
+    // When all files name the same system, one value is enough to prove that it counts.
     else if (isOne) isKnown = true;
   }
 }
@@ -277,7 +277,7 @@ function isReadable(column: ParquetColumn, type: ColumnType): boolean {
   return column.inexact === null && castFor(column, type) !== null;
 }
 
-/** Returns true as well where the file cannot be read: the load reports what is wrong with it. */
+/** Returns true as well for an unreadable file: the load reports its fault. */
 async function hasValue(engine: Engine, { file, column }: ColumnPlace): Promise<boolean> {
   try {
     return (await engine.rows(findFilled(file, file.columns.indexOf(column)))).length > 0;
@@ -289,7 +289,7 @@ async function hasValue(engine: Engine, { file, column }: ColumnPlace): Promise<
   }
 }
 
-/** The error for the person. */
+/** Throws the error for the operator. */
 export async function refuseOtherFamily(
   engine: Engine,
   datasetId: string,

@@ -157,7 +157,7 @@ export function absentSchema(
   return new ContractViolationError(
     `The schema ${which} version ${version} of dataset ${datasetId} is not in the service's list of schemas.`,
     'schemas',
-    { hint: 'It is asked for again at the next catch-up. If it stays so, tell the service.' },
+    { hint: 'The next catch-up asks again. If the answer stays the same, tell the service.' },
   );
 }
 

@@ -1,7 +1,4 @@
-/**
- * The rows that jobs write into the catalog. The entries of a whole batch are collected as data before any of them becomes
- * SQL. Pure.
- */
+/** The rows that jobs write into the catalog. All entries of a batch are collected as data before any becomes SQL. Pure. */
 
 import type { CommitKind } from '../../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
@@ -24,20 +21,22 @@ export type CatalogEntry = LiveEntry | RetiredEntry;
 interface LiveEntry {
   readonly kind: 'live';
   readonly datasetId: string;
-  /** In the place of what is written of the table. */
+  /** Replaces the record of the table. */
   readonly table: Omit<ObservedTable, 'datasetId' | 'columns' | 'reloads'>;
-  /** In the place of what is written of its columns; null: that stays. */
+  /** Replaces the recorded columns; null keeps them. */
   readonly columns: readonly PlannedColumn[] | null;
-  /** In the place of what is written of these subscriptions. */
+  /** Replaces the recorded reloads of these subscriptions. */
   readonly newerReloads: ReadonlyMap<string, ReloadMark>;
-  /** Whether the table is listed among the retired, because it was kept: it no longer is. */
+  /**
+   * True when the list of retired tables contains this table, because retirement kept it. The entry removes it from that list.
+   */
   readonly wasKept: boolean;
   readonly commit: CommitEntry;
 }
 
 /**
- * What `has` tells of the table once the entry is written; `live` is what it was before. A service may send halves of characters,
- * which no database keeps.
+ * Returns the observed state of the table after the entry is written; `live` is the state before. Lone surrogates are replaced,
+ * because no database stores them.
  */
 export function observedAfter(
   { datasetId, table, columns, newerReloads: newer }: LiveEntry,
@@ -59,28 +58,28 @@ function observedColumn({ column, columnName, type, role, crs }: PlannedColumn):
   return { name: column.name.toWellFormed(), columnName, type, role, crs };
 }
 
-/** The dataset has no live table any more. Its name stays its own. */
+/** The dataset loses its live table and keeps its name. */
 interface RetiredEntry {
   readonly kind: 'retired';
   readonly datasetId: string;
   readonly reason: string;
-  /** Where the rows are now: a table of the schema `archived`, or the dataset's own; null where they are gone. */
+  /** The table that has the rows now: one in schema `archived`, or the dataset's own; null when the rows are gone. */
   readonly tableName: string | null;
   readonly commit: CommitEntry;
 }
 
-/** The row of `feed_sync.commits`, but for its number. */
+/** The row of `feed_sync.commits`, without its number. */
 interface CommitEntry {
   readonly fromVersion: number | null;
   readonly toVersion: number;
   readonly kind: CommitKind;
   readonly net: Counts | null;
   readonly appliedAt: Date;
-  /** Of a retirement; null: it is none. */
+  /** Null when the commit is not a retirement. */
   readonly retirement?: { readonly judgedAt: Date; readonly isApproved: boolean };
 }
 
-/** The kinds of commit that each kind of job ends in. The type checker proves the table complete. */
+/** The kinds of commit that each kind of job can produce. The type makes the compiler refuse a missing kind. */
 export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind[]>> = {
   snapshot: ['load', 'reload', 'return'],
   changes: ['changes'],
@@ -115,7 +114,7 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
     columns,
     newerReloads: newerReloads(job.reloads, live?.reloads ?? new Map()),
     wasKept: isKept,
-    // What a snapshot added, changed and removed is not known: the table was replaced as a whole.
+    // A load replaces the whole table, so the numbers of added, changed and removed rows are unknown.
     commit: {
       fromVersion: live?.version ?? null,
       toVersion: job.version,
@@ -128,14 +127,14 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
 
 interface ChangedTable {
   readonly live: ObservedTable;
-  /** Null: what is written of them is so already. */
+  /** Null when the recorded columns stay as they are. */
   readonly columns: readonly PlannedColumn[] | null;
   readonly rowCount: number;
   readonly net: Counts;
   readonly appliedAt: Date;
 }
 
-/** The snapshot that the table was last loaded from stays what it was. */
+/** Changes do not alter the record of the snapshot that the table was last loaded from. */
 export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntry {
   const { live, columns, rowCount, net, appliedAt } = changed;
   const { tableName, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } = live;
@@ -158,9 +157,9 @@ export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntr
 }
 
 export interface RetiredTable {
-  /** Where the rows are; null where they are gone. */
+  /** The table that has the rows; null when the rows are gone. */
   readonly tableName: string | null;
-  /** Rows that left the table: none where it is kept. */
+  /** Rows that left the table: none when retirement keeps the table. */
   readonly removedRows: number;
 }
 
@@ -193,7 +192,7 @@ function tableOf(
   return { version, schemaVersion, rowCount, keyColumns, publishedAt, appliedAt };
 }
 
-/** What a table satisfies only grows: a snapshot that was asked for earlier does not undo a later one. */
+/** The set of satisfied reloads only grows: an earlier snapshot does not undo a later reload. */
 function newerReloads(
   reloads: ReadonlyMap<string, ReloadMark>,
   written: ReadonlyMap<string, ReloadMark>,
@@ -206,17 +205,17 @@ function newerReloads(
   );
 }
 
-/** The most characters of the rows that one statement puts in; a row that alone has more is alone. */
+/** The most characters of rows in one statement. A longer row gets a statement of its own. */
 export const MAX_ROWS_CHARACTERS = 1_000_000;
 
 type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
-/** In the order of the columns of its table. */
+/** In the order of the table's columns. */
 export type CatalogRow = readonly Cell[];
 
-/** What is known of a live table, or why it is one: it goes with the table. */
+/** The tables with rows about a live table, which retirement deletes. */
 const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
-/** The entries are of different datasets. Their commits take the numbers after `newestNumber`, in their order. */
+/** The entries belong to different datasets. Their commits take the numbers after `newestNumber`, in order. */
 export function writeEntries(given: readonly CatalogEntry[], newestNumber: number): readonly string[] {
   const entries = given.map((entry, index) => ({ ...entry, commitNumber: newestNumber + index + 1 }));
   const live = entries.filter((entry) => entry.kind === 'live');
@@ -276,7 +275,7 @@ function replaceReloads(live: readonly LiveEntry[]): readonly string[] {
   return [...deleteWhere('reloads', '(dataset_id, subscription_id)', same), ...insertRows('reloads', rows)];
 }
 
-/** A table that was kept is the live one again. */
+/** A kept table that is loaded again becomes the live one and leaves the list of retired tables. */
 function deleteReturned(returned: readonly LiveEntry[]): readonly string[] {
   const same = returned.map(({ datasetId, table }) => tuple([text(datasetId), text(table.tableName)]));
   return deleteWhere('archived', '(dataset_id, table_name)', same);
@@ -301,17 +300,17 @@ function deleteOf(table: CatalogTable, entries: readonly CatalogEntry[]): readon
   );
 }
 
-/** `values` are SQL: of `what` in the rows that go. */
+/** `values` are SQL values of the column `what`; their rows are deleted. */
 function deleteWhere(table: CatalogTable, what: string, values: readonly string[]): readonly string[] {
   return together(values).map((some) => `DELETE FROM ${catalogTable(table)} WHERE ${what} IN (${some})`);
 }
 
-/** Puts rows into a table of the catalog, in their order. */
+/** Inserts rows into a table of the catalog, in order. */
 export function insertRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
   return selectRows(table, rows).map((select) => `INSERT INTO ${catalogTable(table)} ${select}`);
 }
 
-/** Deletes the rows of a table whose first columns have these values, none of which is null. */
+/** Deletes the rows whose first columns have these values. No value is null. */
 export function deleteRows(table: CatalogTable, keys: readonly CatalogRow[]): readonly string[] {
   const columns = catalogColumns(table).slice(0, keys[0]?.length);
   const same = columns.map(([name]) => identifier(name)).join(', ');
@@ -320,7 +319,7 @@ export function deleteRows(table: CatalogTable, keys: readonly CatalogRow[]): re
   );
 }
 
-/** Queries that give the rows, which have a value for each of the first columns of the table. */
+/** Returns queries for the rows, each of which has a value for each of the first columns of the table. */
 function selectRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
   const columns = catalogColumns(table)
     .slice(0, rows[0]?.length)
@@ -331,12 +330,12 @@ function selectRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly 
   );
 }
 
-/** The same text for what the database keeps as the same row. @throws DataError where a text holds a NUL character. */
+/** Rows that the database stores as equal have the same text. @throws DataError when a text holds a NUL character. */
 export function jsonRow(row: CatalogRow): string {
   return json(row.map(jsonCell));
 }
 
-/** How a cell is made of its JSON, which is given as it is and as its text. Complete by its type. */
+/** Builds a cell from its JSON, which is given as a value and as text. The type makes the compiler refuse a missing type. */
 const FROM_JSON: Readonly<Record<CatalogType, (value: string, shown: string) => string>> = {
   VARCHAR: (_value, shown) => shown,
   BIGINT: (_value, shown) => `(${shown})::BIGINT`,
@@ -345,13 +344,13 @@ const FROM_JSON: Readonly<Record<CatalogType, (value: string, shown: string) => 
   'VARCHAR[]': (value) => `from_json(${value}, '["VARCHAR"]')`,
 };
 
-/** Whole numbers go as text, because those of JSON have 53 bits. A moment is its milliseconds. */
+/** Whole numbers become text, because JSON numbers have 53 bits. Times become milliseconds. */
 function jsonCell(cell: Cell): string | boolean | readonly string[] | null {
   if (cell instanceof Date) return integer(cell.getTime());
   return typeof cell === 'number' || typeof cell === 'bigint' ? integer(cell) : cell;
 }
 
-/** Joined by commas, as many at once as `MAX_ROWS_CHARACTERS` allows. */
+/** Joins the parts by commas, within `MAX_ROWS_CHARACTERS`. */
 function together(parts: readonly string[]): readonly string[] {
   const runs: string[][] = [];
   let characters = 0;

@@ -1,4 +1,4 @@
-/** What the mirror holds, read from its bookkeeping, and the names it has given. */
+/** Reads the observed state of the mirror from its catalog, and assigns table names. */
 
 import { assert } from '../../../lib/assert.ts';
 import type { ReloadMark } from '../../../model/desired-state.ts';
@@ -44,7 +44,7 @@ import type { RecordedColumn } from './tables.ts';
 
 export const EMPTY: ObservedState = { service: null, datasets: new Map(), progress: null, retired: [] };
 
-/** What is held by the attached mirror. @throws ConfigurationError where a newer program made it. */
+/** Reads the state of the attached mirror. @throws ConfigurationError when a newer program wrote the mirror. */
 export async function readObservedState(engine: Engine, path: string): Promise<ObservedState> {
   if (!(await hasSchema(engine))) return EMPTY;
   const { service, format } = await readMeta(engine, path);
@@ -57,9 +57,9 @@ export async function readObservedState(engine: Engine, path: string): Promise<O
 }
 
 /**
- * Makes the catalog in a new mirror, and migrates that of an earlier format: called before anything else is
- * written to the catalog. Resolves to whether the mirror is new.
- * @throws ConfigurationError where a newer program made it.
+ * Creates the catalog in a new mirror, and migrates an earlier format. Must run before any other write to the catalog. Resolves
+ * to whether the mirror is new.
+ * @throws ConfigurationError when a newer program wrote the mirror.
  */
 export async function ensureSchema(engine: Engine, path: string): Promise<boolean> {
   if (await hasSchema(engine)) {
@@ -71,7 +71,7 @@ export async function ensureSchema(engine: Engine, path: string): Promise<boolea
   return true;
 }
 
-/** Whether everything in the enrolment is in the mirror already. */
+/** Tells whether the mirror already contains the whole enrolment. */
 export async function isEnrolled(engine: Engine, path: string, enrolment: Enrolment): Promise<boolean> {
   if (!(await hasSchema(engine))) return false;
   const { service } = await readMeta(engine, path);
@@ -84,7 +84,7 @@ export async function isEnrolled(engine: Engine, path: string, enrolment: Enrolm
   );
 }
 
-/** Records the service, forgets what was given up, and gives names to the datasets that have none. */
+/** Records the service, removes forgotten subscriptions, and names the datasets that have no name. */
 export async function writeEnrolment(engine: Engine, path: string, enrolment: Enrolment): Promise<void> {
   const { service } = await readMeta(engine, path);
   if (service?.origin !== enrolment.origin) {
@@ -101,12 +101,12 @@ export async function writeEnrolment(engine: Engine, path: string, enrolment: En
   await giveNames(engine, enrolment.datasetIds);
 }
 
-/** What was given up and is followed nevertheless has come back. */
+/** A forgotten subscription that is followed again stays. */
 function givenUp({ forgottenSubscriptionIds, subscriptionIds }: Enrolment): readonly string[] {
   return forgottenSubscriptionIds.filter((id) => !subscriptionIds.includes(id));
 }
 
-/** The table names of the datasets, given now to those that have none, in the order of the list. */
+/** Returns the table names of the datasets. Datasets without a name get one, in the order of the list. */
 export async function giveNames(
   engine: Engine,
   datasetIds: readonly string[],
@@ -133,12 +133,15 @@ async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
-/** Whether the attached database is a mirror, or is to become one. */
+/** Tells whether the attached database is a mirror. */
 export async function hasSchema(engine: Engine): Promise<boolean> {
   return (await engine.rows(selectSchema())).length > 0;
 }
 
-/** Null where the attached database is no mirror yet. @throws ConfigurationError where a newer program made it. */
+/**
+ * Returns null when the attached database is not a mirror yet. @throws ConfigurationError when a newer program wrote the
+ * mirror.
+ */
 export async function readFormat(engine: Engine, path: string): Promise<number | null> {
   return (await hasSchema(engine)) ? (await readMeta(engine, path)).format : null;
 }
@@ -154,7 +157,7 @@ async function readMeta(engine: Engine, path: string): Promise<Meta> {
   const format = Number(all(META_FORMAT_VERSION)[0] ?? Number.NaN);
   if (!isKnownFormat(format)) {
     throw new ConfigurationError(
-      `The mirror ${path} has the format ${format}; this program knows the format ${FORMAT_VERSION} and none that is newer.`,
+      `The mirror ${path} has the format ${format}; this program knows no format above ${FORMAT_VERSION}.`,
       { hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.' },
     );
   }
@@ -163,19 +166,19 @@ async function readMeta(engine: Engine, path: string): Promise<Meta> {
   return { format, service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) } };
 }
 
-/** A NUL ends a name for DuckDB: such a dataset gets no name, and fails when it is validated. */
+/** DuckDB ends a name at a NUL. Such a dataset gets no name, and its validation fails. */
 function nameable(datasetIds: readonly string[]): readonly string[] {
   return datasetIds.filter((id) => !id.includes('\0'));
 }
 
-/** In a mirror of a known format. */
+/** A query of a mirror of a known format. */
 interface Asked {
-  /** Null: all of them. */
+  /** Null means all datasets. */
   readonly datasetIds: readonly string[] | null;
   readonly format: number;
 }
 
-/** By dataset id, in order of id: of those datasets that have a live table, or of all where `datasetIds` is null. */
+/** Returns the live tables by dataset id, sorted by id. */
 export async function readObservedTables(
   engine: Engine,
   datasetIds: readonly string[] | null,
@@ -192,7 +195,7 @@ interface LiveTable {
   readonly recordedColumns: readonly RecordedColumn[];
 }
 
-/** The same of some datasets, with all that is written of their columns. Of a mirror that is being written. */
+/** Returns the live tables of some datasets with their recorded columns, from a mirror that is attached for writing. */
 export async function readLiveTables(
   engine: Engine,
   datasetIds: readonly string[],
@@ -274,7 +277,7 @@ async function readReloads(
   return reloads;
 }
 
-/** In three columns: number of the log, number of the event, when it was created. */
+/** Reads three cells: number of the event log, number of the event, time of creation. */
 export function reloadMarkAt(row: Row, index: number): ReloadMark {
   return {
     logNumber: numberAt(row, index),
@@ -284,8 +287,8 @@ export function reloadMarkAt(row: Row, index: number): ReloadMark {
 }
 
 /**
- * The columns of a table come as one JSON text, and are put in order here: of 3,000 datasets with 20 columns each that
- * takes a fifth of the time that a row for each column takes.
+ * A query returns the columns of a table as one JSON text, and the code sorts them. For 3,000 datasets with 20 columns each
+ * this takes a fifth of the time of a row for each column.
  */
 async function readColumns(
   engine: Engine,
@@ -297,7 +300,7 @@ async function readColumns(
   return new Map(rows.map((row) => [textAt(row, 0), columnsFrom(textAt(row, 1))]));
 }
 
-/** By dataset id: what is written of the columns of each table, in their order. As JSON for the same reason. */
+/** Returns the recorded columns of each table in order, by dataset id; as JSON for the same reason. */
 async function readRecordedColumns(
   engine: Engine,
   asked: Asked,
@@ -313,7 +316,7 @@ async function readRecordedColumns(
 const RECORDED_COLUMN = `{'name': name, 'columnName': column_name, 'type': type, 'isNullable': nullable,
     'description': description, 'sourceName': source_name, 'role': role, 'crs': crs}`;
 
-/** As the query of `readColumns` writes them: position, name, name in the table, type, role, coordinate system. */
+/** The cells of the query in `readColumns`: position, name, name in the table, type, role, coordinate system. */
 type ColumnCells = readonly [string, string, string, string, ObservedColumn['role'], string | null];
 
 function columnsFrom(json: string): readonly ObservedColumn[] {
@@ -339,10 +342,10 @@ function knownColumnType(stated: string): ColumnType {
   return type;
 }
 
-/** More than any rule looks back; counted from the newest retirement, because the clock of the machine may be wrong. */
+/** Longer than any rule looks back. Counted from the newest retirement, because the machine's clock may be wrong. */
 const DAYS = 3;
 
-/** Newest first. None in a mirror of a format that does not tell when they were judged. */
+/** Newest first; none in a mirror whose format does not record the time of the decision. */
 async function readRetired(engine: Engine, format: number): Promise<readonly RetiredTable[]> {
   if (!storesProgress(format)) return [];
   const retired = "kind = 'retire' AND service_time IS NOT NULL";

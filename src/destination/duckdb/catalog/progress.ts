@@ -1,4 +1,4 @@
-/** Stores how far the mirror has followed the service: in a write session of its own, or in one in which jobs are committed. */
+/** Stores how far the mirror has followed the service, either in a write session of its own or in one that commits jobs. */
 
 import type { Log } from '../../../lib/log.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
@@ -23,21 +23,21 @@ import { type CatalogRow, deleteRows, insertRows, jsonRow } from './entries.ts';
 import { ensureSchema, readFormat, reloadMarkAt } from './observed-state.ts';
 import { type CatalogTable, catalogTable, storesProgress } from './schema.ts';
 
-/** Resolves to whether the mirror holds `progress` now: not where there is no mirror. */
+/** Resolves to whether the mirror contains `progress` now: false when there is no mirror. */
 export async function storeProgress(
   session: WriteSessions,
   path: string,
   progress: StoredProgress,
   wait: WaitForReaders,
 ): Promise<boolean> {
-  // Readers do not hinder reading: the file is opened for writing only where something is to be written.
+  // Reading does not conflict with readers, so the file is opened for writing only when something differs.
   const isStored = await session.read((engine) => isProgressStored(engine, path, progress), wait);
   if (isStored === null) return false;
   if (isStored) return true;
   return await session.write((opened) => writeProgress(opened, path, progress), wait);
 }
 
-/** What the queue gives is stored before the write session ends. A failure is logged: the jobs are committed. */
+/** Stores the queue's progress before the write session ends. A failure is only logged, because the jobs are committed. */
 export async function storeBesideCommits(
   session: WriteSession,
   queue: JobQueue,
@@ -55,7 +55,7 @@ export async function storeBesideCommits(
   }
 }
 
-/** Null where there is no mirror yet. */
+/** Returns null when there is no mirror yet. */
 async function isProgressStored(
   engine: Engine,
   path: string,
@@ -76,7 +76,7 @@ function writeProgress(session: WriteSession, path: string, progress: StoredProg
   }, 'progress');
 }
 
-/** Of a mirror whose format has the tables for it; null where nothing was ever stored. */
+/** Reads a mirror whose format has the tables of progress. Returns null when nothing was ever stored. */
 export async function readProgress(engine: Engine): Promise<StoredProgress | null> {
   const subscriptions = await readSubscriptions(engine);
   const members = await readMembers(engine);
@@ -100,7 +100,7 @@ async function readSubscriptions(engine: Engine): Promise<readonly StoredSubscri
   }));
 }
 
-/** As the query of `readMembers` writes them: dataset, number of the event that added it, of the one that dropped it. */
+/** The cells of the query in `readMembers`: dataset, number of the adding event, number of the dropping event. */
 type MemberCells = readonly [string, string | null, string | null];
 
 /** The members of a subscription come as one JSON text, for the same reason as the columns of a table do. */
@@ -132,9 +132,9 @@ async function readOwed(engine: Engine): Promise<readonly OwedReload[]> {
 
 interface ProgressTable {
   readonly table: CatalogTable;
-  /** So many of its first columns say what a row is about. The rows about one thing are replaced together. */
+  /** The number of leading columns that identify the subject of a row. Rows of the same subject are replaced together. */
   readonly keyColumns: number;
-  /** In the order of its columns. */
+  /** In the order of the table's columns. */
   readonly rows: (progress: StoredProgress) => readonly CatalogRow[];
 }
 
@@ -171,7 +171,7 @@ const PROGRESS_TABLES: readonly ProgressTable[] = [
   },
 ];
 
-/** Statements for one transaction. None where `progress` is stored already. */
+/** Returns statements for one transaction; none when `progress` is already stored. */
 export function replaceProgress(stored: StoredProgress | null, progress: StoredProgress): readonly string[] {
   const before = stored ?? { subscriptions: [], members: [], owed: [] };
   return PROGRESS_TABLES.flatMap(({ table, keyColumns, rows }) => {
@@ -186,13 +186,13 @@ export function replaceProgress(stored: StoredProgress | null, progress: StoredP
 
 interface StoredRows {
   readonly rows: readonly CatalogRow[];
-  /** The same for the same rows in another order. */
+  /** Does not depend on the order of the rows. */
   readonly text: string;
 }
 
 type RowsByKey = ReadonlyMap<string, StoredRows>;
 
-/** Keyed by the text that the database keeps, which may be the same for ids that are no Unicode. */
+/** The keys are texts as the database stores them; ids that are not valid Unicode may share a key. */
 function rowsByKey(rows: readonly CatalogRow[], keyColumns: number): RowsByKey {
   const byKey = Map.groupBy(rows.filter(isStorable), (row) => jsonRow(row.slice(0, keyColumns)));
   return new Map(
@@ -200,7 +200,7 @@ function rowsByKey(rows: readonly CatalogRow[], keyColumns: number): RowsByKey {
   );
 }
 
-/** Such a dataset has no table: no name can hold its id. */
+/** A dataset whose id cannot be stored has no table, because no name can hold the id. */
 function isStorable(row: CatalogRow): boolean {
   return !row.some((cell) => typeof cell === 'string' && cell.includes('\0'));
 }

@@ -1,6 +1,6 @@
 /**
- * The schema `feed_sync` of the mirror as SQL: what it holds of every dataset, for the program itself and for people.
- * No primary keys, indexes, defaults or NOT NULL: they are DuckDB's weak points, and every transaction proves keys.
+ * The schema `feed_sync` of the mirror as SQL: the catalog of all datasets, for the program and for people. The tables have no
+ * primary keys, indexes, defaults or NOT NULL: these are DuckDB's weak points, and every transaction proves keys itself.
  */
 
 import { identifier, text } from '../../../staging/engine/sql.ts';
@@ -9,27 +9,26 @@ import { identifier, text } from '../../../staging/engine/sql.ts';
 export const MIRROR = 'mirror';
 
 /**
- * How a mirror is attached to be written: in the format of DuckDB 1.2, so that every reader since then can open it. By default
- * DuckDB writes that of 1.0, in which long texts take two and a half times the space; the formats from 1.3 on take up to a fifth
- * longer to load polygons.
+ * Writes a mirror in the format of DuckDB 1.2, so that every later reader can open it. In the default format, 1.0, long texts
+ * take two and a half times the space; with the formats from 1.3 on, loading polygons takes up to a fifth longer.
  */
 export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
 
-/** The version of this schema. A mirror of a newer one is refused. */
+/** The version of this schema. A mirror with a newer version is refused. */
 export const FORMAT_VERSION = 3;
 
 export const META_FORMAT_VERSION = 'format_version';
 export const META_SERVICE_ORIGIN = 'service_origin';
-/** One row for each subscription seen. */
+/** One row for each subscription ever seen. */
 export const META_SUBSCRIPTION_ID = 'subscription_id';
 
 export type CatalogType = 'VARCHAR' | 'BIGINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 
-/** By table, its columns in their order, each with its type. */
+/** The columns of each table in order, with their types. */
 const TABLES = {
-  /** Every name that was ever given to a table; never changed, never deleted. */
+  /** Every name that was ever given to a table. Names are never changed or deleted. */
   names: { dataset_id: 'VARCHAR', table_name: 'VARCHAR' },
-  /** A row for each live table. */
+  /** One row for each live table. */
   datasets: {
     dataset_id: 'VARCHAR',
     table_name: 'VARCHAR',
@@ -55,7 +54,7 @@ const TABLES = {
     event_number: 'BIGINT',
     created_at: 'TIMESTAMPTZ',
   },
-  /** Stored progress: the position in the log of each subscription. */
+  /** Stored progress: the position of each subscription in its event log. */
   subscriptions: {
     subscription_id: 'VARCHAR',
     name: 'VARCHAR',
@@ -65,7 +64,7 @@ const TABLES = {
     position_at: 'TIMESTAMPTZ',
     states_last_event: 'BOOLEAN',
   },
-  /** Stored progress: which datasets each subscription contains, and dropped while the table is not retired. */
+  /** Stored progress: the datasets in each subscription, and dropped ones until their table is retired. */
   members: {
     subscription_id: 'VARCHAR',
     dataset_id: 'VARCHAR',
@@ -93,7 +92,7 @@ const TABLES = {
     role: 'VARCHAR',
     crs: 'VARCHAR',
   },
-  /** A row for each commit. */
+  /** One row for each commit. */
   commits: {
     commit_number: 'BIGINT',
     dataset_id: 'VARCHAR',
@@ -104,7 +103,7 @@ const TABLES = {
     changed: 'BIGINT',
     removed: 'BIGINT',
     applied_at: 'TIMESTAMPTZ',
-    /** Of a retirement: when it was judged, in service time, and whether an operator has agreed to it. */
+    /** For a retirement: the service time of the decision, and whether an operator has approved it. */
     service_time: 'TIMESTAMPTZ',
     approved: 'BOOLEAN',
   },
@@ -120,30 +119,30 @@ const TABLES = {
 
 export type CatalogTable = keyof typeof TABLES;
 
-/** Where mirrored data is: the live tables and those that were kept, and the copies of retired ones. */
+/** The schemas of mirrored data: live and kept tables in `main`, copies of retired ones in `archived`. */
 type DataSchema = 'main' | 'archived';
 
-/** A table of schema `feed_sync`, for use in SQL. */
+/** Returns the SQL name of a table in schema `feed_sync`. */
 export function catalogTable(table: CatalogTable): string {
   return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
 }
 
-/** The names and types of its columns, in their order. */
+/** Returns the names and types of the table's columns, in order. */
 export function catalogColumns(table: CatalogTable): readonly (readonly [name: string, type: CatalogType])[] {
   return Object.entries(TABLES[table]);
 }
 
-/** A table of the mirrored data, for use in SQL. */
+/** Returns the SQL name of a table of mirrored data. */
 export function mirrored(tableName: string): string {
   return `${identifier(MIRROR)}.main.${identifier(tableName)}`;
 }
 
-/** A copy of a retired table, for use in SQL. */
+/** Returns the SQL name of the copy of a retired table. */
 export function archived(tableName: string): string {
   return `${identifier(MIRROR)}.archived.${identifier(tableName)}`;
 }
 
-/** Mirrors get this schema with their first archived table. */
+/** The first archived table creates this schema. */
 export function createArchive(): string {
   return `CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.archived`;
 }
@@ -169,10 +168,10 @@ export function deleteMeta(key: string): string {
   return `DELETE FROM ${catalogTable('meta')} WHERE "key" = ${text(key)}`;
 }
 
-/** What is known of a subscription beside `meta`. */
+/** The tables with rows about a subscription, besides `meta`. */
 const OF_SUBSCRIPTIONS = ['reloads', 'subscriptions', 'members', 'owed'] as const;
 
-/** The mirror belongs to the subscription no more: its progress goes, and what was loaded again for it counts no more. */
+/** Removes a subscription that the mirror no longer follows: its progress and the reloads made for it. */
 export function forgetSubscription(subscriptionId: string): readonly string[] {
   const id = text(subscriptionId);
   return [
@@ -181,7 +180,7 @@ export function forgetSubscription(subscriptionId: string): readonly string[] {
   ];
 }
 
-/** One row where the schema is there, none where it is not. It is made with all of its tables, in one transaction. */
+/** Returns one row when the schema exists, else none. One transaction creates the schema with all its tables. */
 export function selectSchema(): string {
   return `SELECT 1 FROM duckdb_schemas() WHERE database_name = ${text(MIRROR)} AND schema_name = 'feed_sync'`;
 }
@@ -190,7 +189,7 @@ export function selectMeta(): string {
   return `SELECT "key", value FROM ${catalogTable('meta')} ORDER BY ALL`;
 }
 
-/** One row for each of the names that a table or a view has, however it is written: the name, and which of the two. */
+/** Returns one row for each given name that a table or view has, in any case: the name and the kind. */
 export function selectKinds(tableNames: readonly string[]): string {
   const named = (name: string) =>
     `database_name = ${text(MIRROR)} AND schema_name = 'main' AND lower(${name}) IN (${tableNames.map(text).join(', ')})`;
@@ -198,7 +197,7 @@ export function selectKinds(tableNames: readonly string[]): string {
     UNION ALL SELECT lower(view_name), 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
 }
 
-/** The names of all tables and views of a schema in lower case, also of those that an operator made. */
+/** Returns the names of all tables and views of a schema in lower case, including those of operators. */
 export function selectTableNames(schema: DataSchema): string {
   const where = `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;
   return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${where}
@@ -207,28 +206,28 @@ export function selectTableNames(schema: DataSchema): string {
 
 const OLDEST_FORMAT = 1;
 
-/** Since this format the mirror stores the progress of its subscriptions. */
+/** The first format that stores the progress of subscriptions. */
 const FORMAT_OF_PROGRESS = 2;
 
 const TABLES_OF_PROGRESS = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
 
-/** Whether this program can read it. */
+/** Tells whether this program can read the format. */
 export function isKnownFormat(format: number): boolean {
   return Number.isInteger(format) && format >= OLDEST_FORMAT && format <= FORMAT_VERSION;
 }
 
-/** Whether mirrors of this format have the tables of stored progress. */
+/** Tells whether mirrors of this format have the tables of stored progress. */
 export function storesProgress(format: number): boolean {
   return format >= FORMAT_OF_PROGRESS;
 }
 
-/** A table of a mirror of a known format, for use after FROM: it has the columns of the newest format. */
+/** Returns SQL for use after FROM: the table of a mirror of a known format, with the columns of the newest format. */
 export function catalogOf(format: number, table: CatalogTable): string {
   const select = earlierTables(format).get(table);
   return select === undefined ? catalogTable(table) : `(${select}) AS earlier`;
 }
 
-/** Statements for one transaction. None if the mirror has the newest format. */
+/** Returns the migration statements for one transaction; none for the newest format. */
 export function migrate(format: number): readonly string[] {
   if (format === FORMAT_VERSION) return [];
   return [
@@ -241,7 +240,7 @@ export function migrate(format: number): readonly string[] {
   ];
 }
 
-/** Until format 3 the commits were in this table, without numbers, in the order in which they were written. */
+/** Before format 3 this table held the commits without numbers, in the order in which they were written. */
 const HISTORY = `${identifier(MIRROR)}.feed_sync.history`;
 
 const NUMBERED_HISTORY = `SELECT *, row_number() OVER (ORDER BY rowid) AS number,
@@ -252,7 +251,9 @@ const KIND_OF_HISTORY = `CASE kind WHEN 'retired' THEN 'retire' WHEN 'changes' T
 
 const NEWEST_COMMIT_OF_DATASET = `(SELECT max(number) FROM (${NUMBERED_HISTORY}) h WHERE h.dataset_id = earlier.dataset_id)`;
 
-/** By table that this format lacks in today's form: the query which gives its rows with the columns of the newest format. */
+/**
+ * Returns, for each table that this format lacks in its current form, a query for rows with the columns of the newest format.
+ */
 function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
   if (format === FORMAT_VERSION) return new Map();
   const hasProgress = storesProgress(format);
@@ -274,7 +275,7 @@ function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
   ]);
 }
 
-/** The columns of the newest format from `source`; `values` gives SQL for those that it lacks. */
+/** Selects the columns of the newest format from `source`; `values` gives SQL for the columns that the source lacks. */
 function selectWith(table: CatalogTable, values: Readonly<Record<string, string>>, source: string): string {
   const columns = catalogColumns(table).map(([name, type]) => {
     const value = values[name];

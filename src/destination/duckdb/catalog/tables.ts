@@ -1,8 +1,8 @@
 /**
- * What the mirror has of the datasets of a batch at the begin of its transaction, and the guard: a job that was
- * planned from something else is stale, and nothing is done for it. All is read at once, because a few queries for
- * each dataset cost more than small datasets do, and a look at the names of tables costs more the more tables there
- * are. That holds as long as a batch has one job for a dataset: no other job touches what a dataset has.
+ * Reads the state of the datasets of a batch at the beginning of its transaction, and guards the jobs: a job whose plan started
+ * from another state is stale, and does nothing. One read covers the whole batch, because several queries for each dataset
+ * would cost more than a small job, and listing table names costs more with every table. The result stays true during the batch
+ * because a batch has at most one job for a dataset.
  */
 
 import { present } from '../../../lib/assert.ts';
@@ -18,24 +18,24 @@ import { catalogTable, mirrored, selectKinds } from './schema.ts';
 
 export interface Current {
   readonly tableName: string;
-  /** Null where the dataset has no live table. */
+  /** Null when the dataset has no live table. */
   readonly live: ObservedTable | null;
-  /** Whether there is a table of this name that was kept when the dataset was retired; not asked for changes. */
+  /** True when retirement has kept a table of this name; always false for changes, which do not need it. */
   readonly isKept: boolean;
-  /** Whether the dataset ever had a table; always false for changes, which do not ask. */
+  /** True when the dataset ever had a table; always false for changes, which do not need it. */
   readonly hasCommits: boolean;
-  /** What is written of the columns of the live table. */
+  /** The columns of the live table as recorded in the catalog. */
   readonly recordedColumns: readonly RecordedColumn[];
-  /** What the live table says of itself, for changes; null for others. */
+  /** The actual live table, for changes; null for other jobs. */
   readonly found: FoundTable | null;
   /**
-   * What the mirror has under this name, whoever made it, as people call it; null where there is nothing, and for changes,
-   * which go into the live table.
+   * The kind of object that the mirror has under this name, in words for people; null when there is none, and for changes,
+   * which write into the live table.
    */
   readonly existingObject: string | null;
 }
 
-/** By dataset id, of every one of the jobs. Those that have no name yet are given one, in the order of the list. */
+/** Returns the state of each job's dataset, by id. Datasets without a name get one, in the order of the list. */
 export async function readCurrent(
   engine: Engine,
   jobs: readonly WriteJob[],
@@ -103,10 +103,10 @@ async function readKinds(
 }
 
 /**
- * A name stays a dataset's while it has no table, and an operator may have made one of that name meanwhile. It is never
- * touched.
+ * A dataset keeps its name while it has no table, and an operator may meanwhile have made a table of that name. Such a table is
+ * never touched.
  *
- * @throws StorageError where a load would have to put its table in the place of something that is not ours.
+ * @throws StorageError when a load would replace an object that this program did not make.
  */
 export function refuseTakenName(
   datasetId: string,
@@ -115,20 +115,20 @@ export function refuseTakenName(
   if (existingObject === null) return;
   if (existingObject === 'table' && (live !== null || isKept)) return;
   throw new StorageError(
-    `The mirror has a ${existingObject} main.${tableName} that feed-sync did not make, in the place of the table of ${datasetId}.`,
+    `The mirror has a ${existingObject} main.${tableName} that feed-sync did not make, under the name of the table of ${datasetId}.`,
     {
       code: 'dataset_storage_failed',
-      hint: 'It is left as it is. Give it another name, or drop it; the dataset is then loaded at the next catch-up.',
+      hint: 'Rename or drop it; the next catch-up then loads the dataset. Until then it is left as it is.',
     },
   );
 }
 
-/** For what replaces or retires the table as a whole. */
+/** The guard of jobs that replace or retire a whole table. */
 export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
   return live?.version === planned?.version && live?.snapshotDigest === planned?.snapshotDigest;
 }
 
-/** For changes, which build on every row of the table: nothing was committed to it since. */
+/** The guard of changes, which build on every row of the table: nothing was committed to the table meanwhile. */
 export function isSameTable(live: ObservedTable | null, planned: ObservedTable): live is ObservedTable {
   return (
     live !== null &&
@@ -145,7 +145,7 @@ function isSameMark(mark: ReloadMark | undefined, other: ReloadMark): boolean {
 
 export interface RecordedColumn {
   readonly name: string;
-  /** Its name in the mirror. */
+  /** The column's name in the mirror. */
   readonly columnName: string;
   readonly type: string;
   readonly isNullable: boolean;
@@ -160,7 +160,7 @@ export function recordedColumn({ column, columnName, type, role, crs }: PlannedC
   return { name, columnName, type, isNullable, description, sourceName, role, crs };
 }
 
-/** The comments of a table that has none yet. */
+/** Returns the comments of a table that has none yet. */
 export function comments(
   tableName: string,
   datasetId: string,
@@ -175,12 +175,12 @@ export function comments(
   ];
 }
 
-/** `table` is SQL: the table of a dataset, wherever it is. */
+/** `table` is the SQL of a dataset's table, in any schema. */
 export function commentOnTable(table: string, datasetId: string): string {
   return `COMMENT ON TABLE ${table} IS ${text(`Dataset ${datasetId}`)}`;
 }
 
-/** Null takes the comment away. */
+/** A null comment removes the existing one. */
 export function commentOnColumn(table: string, columnName: string, comment: string | null): string {
   return `COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(comment)}`;
 }

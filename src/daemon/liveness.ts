@@ -5,7 +5,7 @@
  * Idle and stalled are told apart by work that is left: idle has none, stalled has and gets nowhere.
  */
 
-import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/position.ts';
+import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/connect.ts';
 import type { Session } from './session.ts';
 import type { PollCondition } from './state.ts';
 

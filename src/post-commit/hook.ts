@@ -184,12 +184,12 @@ export function hookEnvironment(
 ): Readonly<Record<string, string>> {
   const key = apiKey.reveal();
   const handedOn = Object.entries(environment).flatMap(([name, value]) =>
-    value === undefined || OURS.has(name) || reportsTo(value, key) ? [] : [[name, value] as const],
+    value === undefined || OURS.has(name) || containsKey(value, key) ? [] : [[name, value] as const],
   );
   return Object.fromEntries(handedOn);
 }
 
 /** A short key is no less one here, where a variable too few does little harm. */
-function reportsTo(value: string, key: string): boolean {
+function containsKey(value: string, key: string): boolean {
   return value.includes(key) || containsSecret(value, [key]);
 }

@@ -7,8 +7,8 @@
 import type { StoredProgress } from '../destination/destination.ts';
 import type { Subscription } from '../model/records.ts';
 import { datasetStateNow, datasetStates, MirrorView } from './dataset-states.ts';
+import { type Connected, connect } from './follow/connect.ts';
 import { follow } from './follow/follow.ts';
-import { type Connected, connect } from './follow/position.ts';
 import { readLogsOf } from './follow/read-log.ts';
 import { askReload } from './follow/reload-requests.ts';
 import { type EntrySource, KeptManifests } from './manifest-cache.ts';

@@ -81,7 +81,7 @@ describe('resync', () => {
       exitCode: 0,
       signal: null,
       stdout:
-        'Loaded again from the snapshot at the next catch-up: parcels, zoning.\n' +
+        'Will be loaded again from the snapshot at the next catch-up: parcels, zoning.\n' +
         'But dataset zoning is suspended: see feed-sync status.\n',
       stderr: '',
     });
@@ -96,7 +96,7 @@ describe('resync', () => {
     });
     expect(await installed.run('resync', '--all')).toMatchObject({
       exitCode: 0,
-      stdout: 'Loaded again from the snapshot at the next catch-up: parcels, permits.\n',
+      stdout: 'Will be loaded again from the snapshot at the next catch-up: parcels, permits.\n',
     });
     expect(owed(checkpoint)).toEqual(['parcels', 'permits']);
   });
@@ -116,7 +116,7 @@ describe('resync', () => {
 });
 
 it.for([
-  [['resync', 'parcels'], 'Loaded again from the snapshot at the next catch-up: parcels.'],
+  [['resync', 'parcels'], 'Will be loaded again from the snapshot at the next catch-up: parcels.'],
   [
     ['resume', '--workspace'],
     'Lifted the suspension of this API key. The next catch-up asks the service again.',

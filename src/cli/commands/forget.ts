@@ -44,8 +44,8 @@ export async function forget(
  */
 export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
-  const observed = checkpoint.forget(...ids);
-  return formatForgotten(ids, [...new Set(observed)].sort(), checkpoint.desiredStates());
+  const members = checkpoint.forget(...ids);
+  return formatForgotten(ids, [...new Set(members)].sort(), checkpoint.desiredStates());
 }
 
 /** @throws UsageError that says how the subscription stands. */
@@ -83,17 +83,17 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   );
 }
 
-/** `held` is what they held, `wants` what is wanted without them. */
+/** `members` are the datasets that the forgotten subscriptions contained; `desiredStates` is the state without them. */
 function formatForgotten(
   ids: readonly string[],
-  observed: readonly string[],
+  members: readonly string[],
   desiredStates: ReadonlyMap<string, DesiredState>,
 ): string {
   const isKept = (datasetId: string): boolean => (desiredStates.get(datasetId)?.members.size ?? 0) > 0;
-  const [kept, left] = [observed.filter(isKept), observed.filter((id) => !isKept(id))];
+  const [kept, left] = [members.filter(isKept), members.filter((id) => !isKept(id))];
   return [
     `Forgotten: ${ids.map((id) => `subscription ${printable(id)}`).join(', ')}.`,
-    ...(observed.length === 0 ? ['It contained no dataset.'] : []),
+    ...(members.length === 0 ? ['It contained no dataset.'] : []),
     ...(left.length === 0
       ? []
       : [

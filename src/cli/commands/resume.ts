@@ -18,7 +18,7 @@ import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
 import { openParts } from '../open-parts.ts';
-import { formatScope, listed, listed as listNames } from '../render/messages.ts';
+import { formatScope, listed } from '../render/messages.ts';
 
 export interface ResumeOptions {
   readonly dataset: readonly string[];
@@ -133,8 +133,8 @@ export async function acceptMovedService(configuration: Configuration, context: 
   const { parts, close } = await openParts(options);
   try {
     const { feed, destination, checkpoint } = parts;
-    const suspended = await destination.has();
-    const { service } = suspended;
+    const observed = await destination.has();
+    const { service } = observed;
     if (service === null) throw nothingMoved();
     if (service.origin === feed.origin) {
       await write(terminal.stdout, `The mirror belongs to the service at ${feed.origin} already.\n`);
@@ -142,11 +142,11 @@ export async function acceptMovedService(configuration: Configuration, context: 
     }
     const refused = currentSuspensions(parts).workspace;
     if (refused !== null) throw new RefusalError(refused.refusal);
-    const listed = await feed.subscriptions(signal);
-    const common = refuseForeignSubscriptions(service, listed.subscriptions, checkpoint.forgotten());
+    const records = await feed.subscriptions(signal);
+    const common = refuseForeignSubscriptions(service, records.subscriptions, checkpoint.forgotten());
     await feed.discover(signal);
     // First, so that an address that is accepted has no position of another log.
-    const restarted = await takeMovedLogs(listed, suspended, parts, signal);
+    const restarted = await takeMovedLogs(records, observed, parts, signal);
     await destination.enroll({
       origin: feed.origin,
       subscriptionIds: [],
@@ -168,7 +168,7 @@ export async function acceptMovedService(configuration: Configuration, context: 
 /** Its tables are loaded again, which may take long. */
 function formatRestarted(subscriptionIds: readonly string[]): string {
   return (
-    `It lacks events that were read before, so the next catch-up starts from the manifest of ${listNames(subscriptionIds)}: ` +
+    `It lacks events that were read before, so the next catch-up starts from the manifest of ${listed(subscriptionIds)}: ` +
     'tables of other content are loaded again.\n'
   );
 }

@@ -43,16 +43,16 @@ function ask(
   atOnce: readonly string[],
 ): string {
   const desiredStates = checkpoint.desiredStates();
-  const observed = [...desiredStates.values()]
-    .filter(({ members }) => members.size > 0)
+  const members = [...desiredStates.values()]
+    .filter((desired) => desired.members.size > 0)
     .map(({ datasetId }) => datasetId)
     .sort();
-  const chosen = observed.filter(isChosen);
-  refuseUnknown(datasetIds, observed);
+  const chosen = members.filter(isChosen);
+  refuseUnknown(datasetIds, members);
   refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
   const asked = checkpoint.requestResync(all ? chosen : datasetIds);
   if (asked.length === 0) {
-    return observed.length === 0
+    return members.length === 0
       ? 'No subscription contains any dataset: there is nothing to load again.'
       : 'datasets.include and datasets.exclude leave no dataset: there is nothing to load again.';
   }
@@ -60,17 +60,17 @@ function ask(
     .suspensions()
     .filter((suspension) => asked.some((id) => isInTheWay(suspension, desiredStates.get(id))));
   return [
-    `Loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
+    `Will be loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
     ...inTheWay.map(({ refusal }) => `But ${formatScope(refusal.scope)} is suspended: see feed-sync status.`),
     ...atOnce,
   ].join('\n');
 }
 
 /** @throws UsageError */
-function refuseUnknown(datasetIds: readonly string[], observed: readonly string[]): void {
-  const unknown = datasetIds.filter((id) => !observed.includes(id));
+function refuseUnknown(datasetIds: readonly string[], members: readonly string[]): void {
+  const unknown = datasetIds.filter((id) => !members.includes(id));
   if (unknown.length === 0) return;
-  throw new UsageError(`No subscription contains ${formatUnknown(unknown, observed)}.`, {
+  throw new UsageError(`No subscription contains ${formatUnknown(unknown, members)}.`, {
     hint: 'Nothing was asked for. feed-sync status lists the datasets.',
   });
 }

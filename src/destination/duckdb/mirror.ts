@@ -149,7 +149,7 @@ interface Ended {
   /** Jobs that failed. Their errors are explained after the mirror is detached. */
   readonly failed: readonly Failed[];
   /** Jobs that were collected for the other write session. */
-  readonly quarantine: readonly ValidatedWrite[];
+  readonly forOtherSession: readonly ValidatedWrite[];
 }
 
 class Mirror implements Destination, PostCommitSource {
@@ -220,7 +220,7 @@ class Mirror implements Destination, PostCommitSource {
       const size = sizeOf(first.tableRows);
       const others = waiting.filter(({ tableRows }) => sizeOf(tableRows) !== size);
       const its = waiting.filter((job) => !others.includes(job));
-      const { failed, quarantine } = await this.#inTurn(() =>
+      const { failed, forOtherSession } = await this.#inTurn(() =>
         this.#sessions
           .of(size)
           .write((session) =>
@@ -231,7 +231,7 @@ class Mirror implements Destination, PostCommitSource {
         const explained = this.#validation.use((engine) => job.explain(engine, error, this.#options));
         queue.report(job, { kind: 'failed', datasetId: job.job.datasetId, error: await explained });
       }
-      waiting = [...others, ...quarantine];
+      waiting = [...others, ...forOtherSession];
     }
   }
 
@@ -239,7 +239,7 @@ class Mirror implements Destination, PostCommitSource {
     const { session, size, queue, isNotLast } = opened;
     const { clock, signal } = this.#options;
     const failed: Failed[] = [];
-    const quarantine: ValidatedWrite[] = [];
+    const forOtherSession: ValidatedWrite[] = [];
     if (await session.transaction((engine) => this.#enrollAgain(engine))) this.#isCreatedAgain = true;
     for (let jobs = first; jobs.length > 0; ) {
       const context = { session, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
@@ -249,11 +249,12 @@ class Mirror implements Destination, PostCommitSource {
       }
       const next = await this.#next(session, queue);
       jobs = next.filter(({ tableRows }) => sizeOf(tableRows) === size);
-      quarantine.push(...next.filter((job) => !jobs.includes(job)));
+      forOtherSession.push(...next.filter((job) => !jobs.includes(job)));
     }
-    const isReported = !this.#isCreatedAgain && !isNotLast && failed.length === 0 && quarantine.length === 0;
+    const isReported =
+      !this.#isCreatedAgain && !isNotLast && failed.length === 0 && forOtherSession.length === 0;
     if (isReported) await storeBesideCommits(session, queue, this.#options);
-    return { failed, quarantine };
+    return { failed, forOtherSession };
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {

@@ -36,7 +36,7 @@ import type { Parts } from '../parts.ts';
 import { currentSuspensions } from '../suspensions.ts';
 import { announcedBy } from './audit.ts';
 import { cursorAfter } from './coalesce-events.ts';
-import { EVENTS_KEPT_MS } from './position.ts';
+import { EVENTS_KEPT_MS } from './connect.ts';
 import { MAX_PAGES } from './read-log.ts';
 import { isChosenDataset } from './subscriptions.ts';
 

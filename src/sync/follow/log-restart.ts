@@ -13,7 +13,7 @@ import type { EventId } from '../../model/event.ts';
 import { timeOf } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
-import { EVENTS_KEPT_MS } from './position.ts';
+import { EVENTS_KEPT_MS } from './connect.ts';
 
 /** Whether the record names a newest event that the log as it was followed cannot have. Pure. */
 export function lacksKnownEvents(

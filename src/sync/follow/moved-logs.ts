@@ -8,9 +8,9 @@ import type { ObservedState } from '../../destination/destination.ts';
 import type { SubscriptionList } from '../../feed/feed.ts';
 import type { Parts } from '../parts.ts';
 import { currentSuspensions } from '../suspensions.ts';
+import { adoptProgress } from './connect.ts';
 import { type Listed, readSource, stepFromManifest } from './from-manifest.ts';
 import { eventAtPosition, lacksKnownEvents } from './log-restart.ts';
-import { adoptProgress } from './position.ts';
 
 /**
  * Takes each subscription from its manifest whose log is not the one that was read, and returns their ids. Nothing is asked

@@ -14,8 +14,8 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
 import { currentSuspensions } from '../suspensions.ts';
 import { coalesceEvents, cursorAfter } from './coalesce-events.ts';
+import { EVENTS_KEPT_MS } from './connect.ts';
 import { type AtPosition, eventAtPosition, isAnyLogDoubted, positionIn, together } from './log-restart.ts';
-import { EVENTS_KEPT_MS } from './position.ts';
 
 interface LogOptions {
   readonly subscription: Subscription;

@@ -172,7 +172,7 @@ export const COMMANDS: Area = {
     {
       name: 'the command after commits gets the key under another name',
       file: 'src/post-commit/hook.ts',
-      text: ' || reportsTo(value, key) ?',
+      text: ' || containsKey(value, key) ?',
       instead: ' ?',
       breaks: ['P6'],
       tests: ['unit/hook.test.ts'],

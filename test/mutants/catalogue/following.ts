@@ -48,7 +48,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a checkpoint that is older than the mirror goes on from where it was',
-      file: 'src/sync/follow/position.ts',
+      file: 'src/sync/follow/connect.ts',
       text: 'return (followed.cursor?.number ?? -1n) < (eventNumber ?? -1n);',
       instead: 'return (followed.cursor?.number ?? -1n) < -1n && eventNumber !== null;',
       breaks: ['W43', 'F03'],
@@ -56,7 +56,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a stored position is read on from, though the tables know of a later log',
-      file: 'src/sync/follow/position.ts',
+      file: 'src/sync/follow/connect.ts',
       text: '(reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber,',
       instead: '(reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber + 9,',
       breaks: ['F81', 'W43'],

@@ -75,8 +75,8 @@ export const MIRROR: Area = {
     {
       name: 'a table is forgotten that was taken for the other window',
       file: 'src/destination/duckdb/mirror.ts',
-      text: 'waiting = [...others, ...quarantine];',
-      instead: 'waiting = [...quarantine];',
+      text: 'waiting = [...others, ...forOtherSession];',
+      instead: 'waiting = [...forOtherSession];',
       breaks: ['P7'],
       tests: ['unit/duckdb-write-sessions.test.ts'],
     },

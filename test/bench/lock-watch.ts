@@ -34,7 +34,7 @@ export class LockWatch implements Disposable {
   }
 
   /** As of the last look. */
-  get isSuspended(): boolean {
+  get isHeld(): boolean {
     return this.#since !== null;
   }
 
@@ -63,13 +63,13 @@ export class LockWatch implements Disposable {
   }
 
   #look(): void {
-    const isSuspended = readFileSync('/proc/locks', 'utf8')
+    const isHeld = readFileSync('/proc/locks', 'utf8')
       .split('\n')
       .some((line) => line.includes(this.#owner) && line.includes(this.#file));
     const atMs = nowMs();
     this.#longestGapMs = Math.max(this.#longestGapMs, atMs - this.#lookedMs);
     this.#lookedMs = atMs;
-    if (isSuspended) {
+    if (isHeld) {
       this.#since ??= atMs;
     } else if (this.#since !== null) {
       this.#observed.push({ fromMs: this.#since, untilMs: atMs });

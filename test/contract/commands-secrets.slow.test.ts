@@ -62,7 +62,7 @@ describe('the key', () => {
       },
     );
     const first = await once(installed, 77);
-    expect(first.stdout).toContain('1 held');
+    expect(first.stdout).toContain('1 suspended');
     for (const words of [
       ['status'],
       ['status', '--json'],

@@ -94,7 +94,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     disk.leave(0);
     for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
     await daemon.logged('Failed; will be tried again.');
-    expect(daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'))?.['why']).toContain(disk.path);
+    expect(daemon.lines().find(({ msg }) => msg.startsWith('Failed;'))?.['why']).toContain(disk.path);
     disk.leave(PLENTY_BYTES);
     await daemon.logged('Loaded a snapshot.', 2 * datasetIds.length);
     await daemon.stop();

@@ -101,7 +101,7 @@ describe('datasets', () => {
       feed.access.refuse({ kind: 'dataset', datasetId }, { code, message: 'Ask\nthe owner.\u001b[2J' });
     const installed = await program({ feed });
     const { stdout } = await once(installed, 77);
-    expect(stdout).toContain('2 loaded, 0 already up to date, 3 held');
+    expect(stdout).toContain('2 loaded, 0 already up to date, 3 suspended');
     expect(stdout).toContain('It says: Ask the owner.');
     expect(stdout).not.toContain('\u001b');
     for (const [datasetId, code] of codes) {
@@ -121,7 +121,7 @@ describe('datasets', () => {
 
     const [first = '', ...others] = [...codes.keys()];
     expect(await installed.run('resume', '--dataset', first)).toMatchObject({ exitCode: 0 });
-    expect((await once(installed, 77)).stdout).toContain('1 loaded, 2 already up to date, 2 held');
+    expect((await once(installed, 77)).stdout).toContain('1 loaded, 2 already up to date, 2 suspended');
     expect(await installed.run('resume', ...others.flatMap((id) => ['--dataset', id]))).toMatchObject({
       exitCode: 0,
     });

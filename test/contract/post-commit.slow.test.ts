@@ -145,6 +145,6 @@ describe('run', () => {
     configure(notingProgram(noted));
     await once(installed);
     expect(readFileSync(noted, 'utf8').trim().split('\n')).toHaveLength(1);
-    expect(readFileSync(noted, 'utf8')).toContain('"line":1');
+    expect(readFileSync(noted, 'utf8')).toContain('"commit":1');
   });
 });

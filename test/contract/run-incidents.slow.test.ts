@@ -51,7 +51,7 @@ it('F10 a reader is named in the log and by the status server; downloads go on, 
   await daemon.logged('Failed; will be tried again.');
   expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
   const who = `held by the process ${reader.pid}`;
-  expect(daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'))?.['why']).toContain(who);
+  expect(daemon.lines().find(({ msg }) => msg.startsWith('Failed;'))?.['why']).toContain(who);
   expect(await asked('healthz')).toContain(who);
   await reader.kill();
   await daemon.logged('Loaded a snapshot.', KINDS.length + 1);
@@ -78,7 +78,7 @@ it('F06 a file that DuckDB gives up on fails by name, health says so, and the ot
   await daemon.logged('Failed; will be tried again.');
   publishNext(datasetOf('permits'));
   await daemon.logged('Applied changes.');
-  const trouble = daemon.lines().find(({ msg }) => msg.startsWith('Trouble;'));
+  const trouble = daemon.lines().find(({ msg }) => msg.startsWith('Failed;'));
   expect(trouble).toMatchObject({ of: 'dataset poisoned', error: 'data_invalid' });
   expect(trouble?.['why']).toMatch(/\.parquet/);
   expect(JSON.parse(await asked('healthz'))).toMatchObject({

@@ -58,7 +58,7 @@ export async function historyAtTheKill({ mirrorPath }: Program): Promise<History
 export async function historyOf(mirrorPath: string): Promise<History> {
   const mirror = await openExactly(mirrorPath);
   try {
-    const [table] = await mirror.rows("SELECT table_name FROM duckdb_tables() WHERE table_name = 'history'");
+    const [table] = await mirror.rows("SELECT table_name FROM duckdb_tables() WHERE table_name = 'commits'");
     if (table === undefined) return new Map();
     const lines =
       await mirror.rows(`SELECT dataset_id, kind || ' from ' || coalesce(from_version::VARCHAR, 'none')

@@ -64,7 +64,7 @@ export class LastingDaemon {
   incidents(): ReadonlySet<string> {
     const incidents = new Set<string>();
     for (const { msg, of } of linesOf(this.#run.stderr())) {
-      if (msg.startsWith('Trouble;')) incidents.add(String(of));
+      if (msg.startsWith('Failed; will')) incidents.add(String(of));
       if (msg === 'Recovered.') incidents.delete(String(of));
     }
     return incidents;

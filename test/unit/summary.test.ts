@@ -137,7 +137,7 @@ describe('the summary', () => {
     const datasets = scopes.map((scope) => ({ ...observed, suspension: suspension(scope) }));
     const text = summarize(result({ datasets, suspensions: scopes.map(suspension) }));
     expect(text).toContain('2 suspended');
-    expect(text).not.toContain('Held:');
+    expect(text).not.toContain('Suspended:');
     expect(text.match(/The county is not covered/g)).toHaveLength(2);
     expect(exitCodeOfResult(result({ datasets }))).toBe(77);
   });
@@ -225,7 +225,7 @@ describe('the summary', () => {
         'The disk is full. [storage_failed]',
         '→ Free some space.',
         '',
-        'Held:',
+        'Suspended:',
         '  parcels: The service refused to list versions (403 outside_coverage).',
         '      It says: The county is not covered.',
         '      coverage: https://app.example/coverage',

@@ -24,7 +24,7 @@ export function summarize(result: CatchUpResult): string {
         ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${formatError(error)}`,
       ),
     ].flatMap((text) => ['', text]),
-    ...section('Held', ofKind(datasets, 'suspended').filter(isSuspendedItself), ({ suspension }) => [
+    ...section('Suspended', ofKind(datasets, 'suspended').filter(isSuspendedItself), ({ suspension }) => [
       formatSuspension(suspension),
     ]),
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [

@@ -1,6 +1,6 @@
 /**
- * What a person asks for is written to the checkpoint, also while an instance runs: `run` acts on it within a second, and
- * where none runs the next catch-up does.
+ * Writes an operator's decision to the checkpoint, also beside a running instance: `run` acts on the decision within a second, otherwise
+ * the next catch-up does.
  */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -11,8 +11,8 @@ import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 
 /**
- * What `use` makes of the checkpoint, which is closed then.
- * @throws UsageError where there is none yet; `purpose` says what is then not to be had: `to resume`.
+ * Calls `use` with the checkpoint, then closes it. @throws UsageError where there is no checkpoint yet; `purpose` says what is
+ * impossible then: `to resume`.
  */
 export function usingCheckpoint<T>(
   purpose: string,
@@ -33,7 +33,7 @@ export function usingCheckpoint<T>(
   }
 }
 
-/** Who works on the data directory now, as far as it has said so; null where nobody does. */
+/** Returns the instance that works on the data directory, as far as it has said so; null where there is none. */
 export function runningInstance(
   { dataDirectory }: LocalConfiguration,
   { identity: { uid } }: Context,
@@ -42,7 +42,7 @@ export function runningInstance(
   return isLocked ? holder : null;
 }
 
-/** A line on who does at once what was asked for; none where nobody follows here. */
+/** Returns a line about the running instance that acts on the decision at once; nothing where none follows here. */
 export function doneAtOnce(configuration: LocalConfiguration, context: Context): readonly string[] {
   const holder = runningInstance(configuration, context);
   if (holder?.command !== 'run') return [];

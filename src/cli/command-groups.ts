@@ -1,6 +1,6 @@
 /**
- * The commands by which an operator decides: what each takes, and what its help says. A decision is written down; `run` acts on
- * it within a second, else the next catch-up does. What a command does is loaded when it is called.
+ * Defines the commands for an operator's decisions: their options and their help. A decision is stored; `run` acts on it within a
+ * second, otherwise the next catch-up does. The implementation of a command is loaded when the command is called.
  */
 
 import { type Command, Option } from 'commander';
@@ -14,7 +14,7 @@ import type { ExitCode } from './exit-codes.ts';
 
 interface Configured {
   readonly configured: () => Configuration;
-  /** Where the service is not asked. */
+  /** For commands that do not ask the service. */
   readonly configuredLocally: () => LocalConfiguration;
 }
 
@@ -193,7 +193,7 @@ export function settingOptions(): readonly Option[] {
   return [file, ...rest];
 }
 
-/** What commander parsed, by the names of the flags. */
+/** Returns commander's parsed options by the names of the flags. */
 export function flagsOf(options: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   const flags = settingOptions().flatMap((option) => {
     const value = options[option.attributeName()];

@@ -1,4 +1,4 @@
-/** What a command is given of the world outside: nothing else of it is ambient. */
+/** The surroundings of a command: it uses nothing else from outside. */
 
 import type { ReadFile } from '../configuration/file.ts';
 import type { Environment, Machine } from '../configuration/schema.ts';
@@ -14,24 +14,24 @@ export interface Context {
   readonly identity: ProcessIdentity;
   readonly runtime: Runtime;
   readonly readFile: ReadFile;
-  /** All that comes, up to about so many characters: what is longer ends there. */
+  /** Reads up to about so many characters; longer input is cut there. */
   readonly readStandardInput: (maxCharacters: number) => Promise<string>;
   readonly clock: Clock;
   readonly random: Random;
   /** Aborted with an `InterruptedError` when the process is asked to stop. */
   readonly signal: AbortSignal;
   readonly requests: Requests;
-  /** Microseconds on the system's clock that counts from the start of the machine. */
+  /** Microseconds on the system's clock, which counts from the start of the machine. */
   readonly microsecondsSinceBoot: () => bigint;
-  /** Ends the process, whatever is under way in it: nothing is closed, and nothing after the call runs. */
+  /** Ends the process at once: nothing is closed, and nothing after the call runs. */
   readonly endAtOnce: (code: ExitCode) => void;
 }
 
-/** What a process that runs on may be asked for. Nobody who does not listen is asked: a signal then ends the process. */
+/** The requests that a running process may receive. Without a listener a signal ends the process. */
 interface Requests {
-  /** SIGHUP: start anew, with the configuration as it is by now. */
+  /** SIGHUP: restart with the current configuration. */
   onReload(listener: () => void): void;
-  /** SIGUSR2: ask the service now whether something was published. */
+  /** SIGUSR2: poll the service now. */
   onPoll(listener: () => void): void;
 }
 
@@ -42,11 +42,11 @@ interface ProcessIdentity {
   readonly uid: number | null;
 }
 
-/** What the program runs on, for people. */
+/** The runtime of the program, for people. */
 export interface Runtime {
   /** `24.21.0`. */
   readonly nodeVersion: string;
-  /** The oldest that feed-sync is made for. */
+  /** The oldest version that feed-sync supports. */
   readonly leastNodeVersion: string;
   /** `Linux 6.8.0 x64`. */
   readonly operatingSystem: string;
@@ -55,17 +55,17 @@ export interface Runtime {
 export interface Terminal {
   readonly stdout: NodeJS.WritableStream;
   readonly stderr: NodeJS.WritableStream;
-  /** Whether a person watches standard error. */
+  /** Whether an operator watches standard error. */
   readonly isWatched: boolean;
-  /** Whether standard error shows colours, and nobody has asked for none (`NO_COLOR`). */
+  /** Whether standard error shows colours, and the user did not disable them (`NO_COLOR`). */
   readonly hasColor: boolean;
-  /** Columns of the screen, as it is now; a sensible width where there is none. */
+  /** The current width of the screen in columns; a sensible width where there is no screen. */
   readonly width: number;
-  /** Rows of a screen that can be drawn over, as it is now; null where standard error is none. */
+  /** The current height of a screen that can be redrawn, in rows; null where standard error is no such screen. */
   readonly height: number | null;
 }
 
-/** Resolves once the stream has taken the text, so that a slow reader slows the writer down and not the memory up. */
+/** Resolves once the stream has accepted the text, so that a slow reader slows the writer instead of filling the memory. */
 export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => (error ? reject(error) : resolve()));

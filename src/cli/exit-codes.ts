@@ -15,7 +15,7 @@ export const EXIT_CODES = {
 
 export type ExitCode = (typeof EXIT_CODES)[keyof typeof EXIT_CODES];
 
-/** Where several apply, the first of these that does. */
+/** Where several codes apply, the first in this list wins. */
 export const BY_URGENCY: readonly ExitCode[] = [
   EXIT_CODES.bug,
   EXIT_CODES.storageFault,
@@ -30,7 +30,7 @@ export function exitCodeOf(error: unknown): ExitCode {
   return errorEntryOf(error).exitCode;
 }
 
-/** The code of the most urgent; 0 where there is none. */
+/** Returns the most urgent code; 0 where there is none. */
 export function mostUrgent(codes: readonly ExitCode[]): ExitCode {
   return BY_URGENCY.find((code) => codes.includes(code)) ?? EXIT_CODES.caughtUp;
 }

@@ -1,4 +1,4 @@
-/** What `once` does at its end for those who build on the mirror. */
+/** The post-commit work at the end of `once`. */
 
 import type { Publication } from '../destination/publication.ts';
 import { formatBytes, formatCount } from '../lib/units.ts';
@@ -6,13 +6,13 @@ import type { Readers } from '../post-commit/hook.ts';
 import { type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { formatError } from './render/messages.ts';
 
-/** What was done for readers, for people, and the codes of what went wrong with it. */
+/** The result of the post-commit work, for people, and the codes of its errors. */
 interface Served {
   readonly reported: readonly string[];
   readonly codes: readonly ExitCode[];
 }
 
-/** A copy, where one is missing or older than the mirror; then the command is told, of what the copy has. */
+/** Publishes a copy where there is none or an older one, then runs the command for the commits that the copy has. */
 export async function serveReaders(
   { postCommit, publish, hook }: Readers,
   signal: AbortSignal,
@@ -31,7 +31,7 @@ export async function serveReaders(
   }
 }
 
-/** The newest commit in the published copy. Null: no copy is published. */
+/** Returns the newest commit in the published copy. Null: no copy is published. */
 function newestCommitIn(publication: Publication | null): number | null {
   if (publication === null) return null;
   return publication.kind === 'absent' ? 0 : publication.commitNumber;

@@ -1,4 +1,4 @@
-/** From a configuration to the log, which shares a terminal with the live view. */
+/** Creates the log of a configuration. The log shares the terminal with the live view. */
 
 import { Writable } from 'node:stream';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
@@ -7,12 +7,12 @@ import { createLog, type Log } from '../lib/log.ts';
 import type { Terminal } from './context.ts';
 import { Screen } from './render/screen.ts';
 
-/** The screen to draw on; null where nothing is drawn: nobody watches, or what is written is for programs. */
+/** Returns the screen to draw on; null without an operator at a terminal, or where the output is for programs. */
 export function screenFor({ log }: LocalConfiguration, terminal: Terminal, clock: Clock): Screen | null {
   return terminal.height === null || log.format === 'json' ? null : new Screen(terminal, clock);
 }
 
-/** The log as configured, on standard error: above what is drawn there. */
+/** Returns the configured log on standard error, above the live view. */
 export function logFor(
   { log: { level, format } }: LocalConfiguration,
   { stderr, hasColor }: Terminal,

@@ -1,4 +1,4 @@
-/** Builds what `once` and `run` work with from a configuration: opened in order, closed in the opposite one, whatever happens. */
+/** Opens the dependencies of `once` and `run` from a configuration, and closes them in reverse order, whatever happens. */
 
 import { join } from 'node:path';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -24,17 +24,17 @@ export interface OpenOptions {
   readonly context: Context;
   readonly log: Log;
   readonly progress: Progress;
-  /** Who holds the instance lock, for people: the name of the command. */
+  /** The name of the command that holds the instance lock, for people. */
   readonly command: string;
   /** Interrupts the mirror and the command after commits when aborted. */
   readonly signal: AbortSignal;
-  /** How long the mirror is left to readers between two windows that write; no time by default. */
+  /** How long the mirror is left to readers between two write sessions; no time by default. */
   readonly readerGraceMs?: number;
-  /** How the feed, the mirror and the checkpoint wait; the clock of the context by default. */
+  /** The clock with which the feed, the mirror and the checkpoint wait; the clock of the context by default. */
   readonly clock?: Clock;
-  /** Where the client of the service tells what it does; `log` by default. */
+  /** The log of the service's client; `log` by default. */
   readonly feedLog?: Log;
-  /** Told of every exchange with the service; nobody by default. */
+  /** Called with every exchange with the service; does nothing by default. */
   readonly onAsked?: FeedOptions['onAsked'];
 }
 
@@ -45,10 +45,8 @@ interface OpenedParts {
 }
 
 /**
- * The parts, and the stack that closes them.
- * @throws BusyError when another instance works on the same data directory.
- * @throws StorageError when the data directory or a store cannot be used.
- * @throws ConfigurationError when a store was written by a newer program.
+ * Returns the parts, and the stack that closes them. @throws BusyError when another instance works on the same data directory. @throws
+ * StorageError when the data directory or a store cannot be used. @throws ConfigurationError when a newer program wrote a store.
  */
 export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   await using opened = new AsyncDisposableStack();

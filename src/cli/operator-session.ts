@@ -1,4 +1,4 @@
-/** The operator's client for the time of one command. */
+/** Opens the operator's client for one command. */
 
 import { createHash } from 'node:crypto';
 import type { Configuration } from '../configuration/configuration.ts';
@@ -10,7 +10,7 @@ import type { Log } from '../lib/log.ts';
 import type { Context } from './context.ts';
 import { logFor } from './log-for.ts';
 
-/** What `use` makes of the client, which is closed then. */
+/** Calls `use` with the client, then closes it. */
 export async function usingOperator<T>(
   configuration: Configuration,
   context: Context,
@@ -25,7 +25,7 @@ export async function usingOperator<T>(
   }
 }
 
-/** What the client of the service is made from. Without a checkpoint at hand it remembers nothing of the service. */
+/** Returns the options of the service's client. Without a checkpoint the client remembers nothing about the service. */
 export function feedOptions(
   { service, http, retry, downloads, disk }: Configuration,
   { environment, clock, random }: Context,
@@ -48,14 +48,14 @@ export function feedOptions(
   };
 }
 
-/** Both spellings are in use; the lower-case one is the older and wins, as in curl. */
+/** Both spellings are in use; the lower-case one is older and wins, as in curl. */
 export function proxyOf(environment: Context['environment']): FeedOptions['proxy'] {
   const either = (name: string): string | null =>
     environment[name.toLowerCase()] ?? environment[name] ?? null;
   return { httpProxy: either('HTTP_PROXY'), httpsProxy: either('HTTPS_PROXY'), noProxy: either('NO_PROXY') };
 }
 
-/** Tells one key from another, and one base URL from another, and gives none of them away. */
+/** Hashes tell keys and base URLs apart without revealing them. */
 export function keyHashOf({ apiKey, baseUrl }: Pick<Configuration['service'], 'apiKey' | 'baseUrl'>): string {
   const ofKey = createHash('sha256').update('feed-sync key\n').update(apiKey.reveal()).digest('hex');
   const ofBaseUrl = createHash('sha256').update('feed-sync base URL\n').update(baseUrl).digest('hex');

@@ -1,6 +1,6 @@
 /**
- * The command line: which commands there are, what each takes, and what its help says. What a command does is loaded when
- * it is called: the databases, the client and the server take longer to load than most commands take.
+ * Defines the commands of the command line: their options and their help. The implementation of a command is loaded when the command is
+ * called, because the databases, the client and the server take longer to load than most commands run.
  */
 
 import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
@@ -25,8 +25,8 @@ Every setting has a key in the file, a variable and, but for the API key, a flag
 ${EXIT_CODES_HELP}`;
 
 /**
- * Runs the command that `words` name (the command line without program and script) and gives its exit code.
- * @throws UsageError when the words make no sense; whatever the command throws.
+ * Runs the command that `words` name (the command line without program and script) and returns its exit code. @throws UsageError when
+ * the words make no sense; any error of the command.
  */
 export async function runProgram(
   words: readonly string[],
@@ -78,7 +78,7 @@ function defineProgram(version: string, context: Context, finish: Finish): Comma
   return program;
 }
 
-/** Every description is a sentence, as those of the settings are. */
+/** Every description is a sentence, like those of the settings. */
 function inSentences(): HelpConfiguration {
   const plain = new Help();
   return {
@@ -218,7 +218,7 @@ function defineLocalCommands(program: Command, context: Context, finish: Finish)
     });
 }
 
-/** It is given what the configuration is made from, and not the configuration, which may be what is wrong. */
+/** Gets the sources of the configuration instead of the configuration, which may itself be wrong. */
 function defineDoctor(program: Command, version: string, context: Context, finish: Finish): void {
   program
     .command('doctor')
@@ -246,7 +246,7 @@ function loadInput(
   };
 }
 
-/** The command to run for help with these words: that of the command they name, if they name one. */
+/** Returns the command to run for help: that of the named command, if there is one. */
 function helpFor(words: readonly string[], program: Command): string {
   const named: Command[] = [];
   for (const word of words) {
@@ -263,7 +263,7 @@ function usageError({ code, message }: CommanderError, hint: string): UsageError
   return new UsageError(asSentence(message), { hint });
 }
 
-/** Of `error: unknown command 'onec'\n(Did you mean once?)` a sentence of ours. What is given to an unknown option may be a secret. */
+/** Turns `error: unknown command 'onec'\n(Did you mean once?)` into a sentence. The value of an unknown option may be a secret. */
 function asSentence(message: string): string {
   const words = message
     .replace(/^error: /, '')
@@ -283,7 +283,7 @@ export async function start(words: readonly string[], version: string, context: 
   }
 }
 
-/** Of a bug, the stack is what helps; of everything else, what happened and what to do. */
+/** Returns the stack of a bug; for every other error, what happened and what to do. */
 function report(error: unknown): string {
   if (error instanceof FeedSyncError) return formatError(error);
   const stack = error instanceof Error ? error.stack : String(error);

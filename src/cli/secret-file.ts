@@ -1,9 +1,9 @@
 /**
- * The file of webhook secrets, one a line, the newest first: a receiver accepts what any of them signed, so that they can
- * be replaced one after another.
+ * The file of webhook secrets, one per line, the newest first. A receiver accepts a signature by any of them, so that secrets can be
+ * replaced one after another.
  *
- * Invariants: what stands in the file stays; the file is its owner's alone and never written in part; that it can be
- * written is tried before a secret is asked for that would be shown only once.
+ * Invariants: existing secrets stay; the file is readable by its owner only and never written in part; writing is tried before a secret
+ * is requested that is shown only once.
  */
 
 import { realpath } from 'node:fs/promises';
@@ -20,14 +20,11 @@ import type { Context } from './context.ts';
 
 export interface SecretFile {
   readonly path: string;
-  /** Puts it before those that are there. @throws StorageError */
+  /** Adds the secret before the existing ones. @throws StorageError */
   add(secret: Secret): Promise<void>;
 }
 
-/**
- * @throws StorageError when the file cannot be read, or could not be written.
- * @throws UsageError when it holds something else than secrets.
- */
+/** @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains something other than secrets. */
 export async function openSecretFile(
   named: string,
   { readFile }: Pick<Context, 'readFile'>,
@@ -53,7 +50,7 @@ export async function openSecretFile(
   };
 }
 
-/** In the very way that a secret is added, because a folder may be writable and a file in it not replaceable: one that is mounted. */
+/** Tries the same operation as adding a secret, because a folder may be writable while a mounted file in it cannot be replaced. */
 async function tryWriting(path: string, readFile: Context['readFile']): Promise<void> {
   const content = contentOf(path, readFile);
   try {
@@ -64,7 +61,7 @@ async function tryWriting(path: string, readFile: Context['readFile']): Promise<
   }
 }
 
-/** A link stays one: what it leads to is replaced. */
+/** Follows a link, so that its target is replaced and the link stays. */
 async function targetOf(path: string): Promise<string> {
   try {
     return await realpath(path);

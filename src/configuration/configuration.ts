@@ -4,15 +4,15 @@ import { assert } from '../lib/assert.ts';
 import type { Secret } from '../lib/secret.ts';
 import type { LocalValues, ServiceValues } from './schema.ts';
 
-/** What every command needs, also the commands that only look at what is on this machine. */
+/** The settings of every command, also of commands that only read this machine. */
 export type LocalConfiguration = Frozen<ReturnType<typeof localConfiguration>>;
 
-/** What only the commands that talk to the service need. */
+/** The settings of commands that talk to the service. */
 export type ServiceConfiguration = Frozen<ReturnType<typeof serviceConfiguration>>;
 
 export type Configuration = LocalConfiguration & ServiceConfiguration;
 
-/** Port 0: any that is free. */
+/** Port 0: any free port. */
 export type ListenAddress = NonNullable<ServiceConfiguration['status']['listen']>;
 
 /** When `run` polls. A schedule is a cron expression, in the time zone of the process. */

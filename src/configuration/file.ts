@@ -1,6 +1,6 @@
 /**
- * The settings file: which one is read, its keys with their lines, and what is wrong with it as YAML. A file that somebody named
- * must be there; the usual places may be empty.
+ * Reads the settings file: finds it, parses its keys with their lines, and reports YAML errors. A file that the user named must exist;
+ * the default places may be empty.
  */
 
 import { resolve } from 'node:path';
@@ -29,29 +29,29 @@ import {
   type SettingKey,
 } from './schema.ts';
 
-/** Far above any real file; a wrong path may name anything. */
+/** Far above any real file, because a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;
 
 const DEFAULT_PATHS = ['./feed-sync.yaml', '/etc/feed-sync/feed-sync.yaml'];
 
-/** Something that is wrong with a configuration. All problems are collected and reported together. */
+/** A fault of a configuration. All problems are collected and reported together. */
 export interface Problem {
-  /** The key, variable or file in trouble. */
+  /** The key, variable or file at fault. */
   readonly subject: string;
   /** The rest of the sentence, without its full stop. Never contains a secret. */
   readonly fault: string;
-  /** Where the value stands: `file /etc/feed-sync/feed-sync.yaml:4`; null where there is none. */
+  /** The source of the value: `file /etc/feed-sync/feed-sync.yaml:4`; null where there is none. */
   readonly source: string | null;
 }
 
 /** Texts by the names of flags: `{ '--log-level': 'debug' }`. */
 export type Flags = Readonly<Record<string, string | undefined>>;
 
-/** The text of a file as UTF-8. @throws the system's errors, with `code`. */
+/** Returns the text of a file as UTF-8. @throws the system's errors, with `code`. */
 export type ReadFile = (path: string) => string;
 
 interface OpenedFile extends ReadSettingsFile {
-  /** Absolute, also where it cannot be read; null where there is none. */
+  /** Absolute, also for an unreadable file; null where there is no file. */
   readonly path: string | null;
 }
 
@@ -91,7 +91,7 @@ function namedFile(flags: Flags, environment: Environment): { path: string; sour
 }
 
 export interface FileEntry {
-  /** As YAML gives it: text, a number, true or false, a list or an object; never null. */
+  /** The YAML value: text, a number, true or false, a list or an object; never null. */
   readonly value: unknown;
   /** From 1. */
   readonly line: number;
@@ -100,17 +100,14 @@ export interface FileEntry {
 interface ReadSettingsFile {
   readonly entries: ReadonlyMap<SettingKey, FileEntry>;
   readonly problems: readonly Problem[];
-  /** False where nothing is known of what the file sets: it cannot be read, or is no YAML. */
+  /** False where the content of the file is unknown, because it is unreadable or no YAML. */
   readonly isReadable: boolean;
 }
 
-/**
- * Reads the text of a settings file. A key or group without a value counts as not there.
- * @param path absolute; only named in problems.
- */
+/** Reads the text of a settings file. A key or group without a value counts as missing. @param path absolute; only named in problems. */
 export function readSettingsFile(text: string, path: string): ReadSettingsFile {
   const lineCounter = new LineCounter();
-  // At `warn` the parser prints parts of the text itself, at `silent` it overlooks a second document.
+  // At `warn` the parser prints parts of the text, at `silent` it overlooks a second document.
   const document = parseDocument(text, {
     lineCounter,
     prettyErrors: false,
@@ -141,11 +138,11 @@ export function readSettingsFile(text: string, path: string): ReadSettingsFile {
   return { entries, problems, isReadable: true };
 }
 
-/** A place of the file that is not a known group with keys in it. */
+/** A node of the file that is not a known group with keys. */
 interface Leaf {
-  /** The keys from the top, with dots between; empty where the whole file is no group of keys. */
+  /** The keys from the top, joined by dots; empty where the whole file is no group of keys. */
   readonly name: string;
-  /** Whether one key was written for several: `service.baseUrl: …` in one line. */
+  /** Whether one dotted key was written for several: `service.baseUrl: …` in one line. */
   readonly hasDottedKey: boolean;
   readonly node: ParsedNode | null;
   readonly offset: number;
@@ -189,7 +186,7 @@ function subjectOf({ name }: Leaf): string {
 interface YamlFault {
   /** The part of a sentence that follows "The file". */
   readonly fault: string;
-  /** Where in the text, in characters from 0. */
+  /** The place in the text, in characters from 0. */
   readonly offset: number;
 }
 
@@ -213,12 +210,12 @@ const FAULTS: Partial<Readonly<Record<ErrorCode, string>>> = {
   TAG_RESOLVE_FAILED: TAG,
 };
 
-/** What the parser calls the lines after an opening bracket that nothing closes. */
+/** The parser's errors for the lines after an unclosed opening bracket. */
 const AFTER_OPEN_BRACKET: ReadonlySet<ErrorCode> = new Set(['BAD_INDENT', 'MULTILINE_IMPLICIT_KEY']);
 
 /**
- * The first thing that is wrong: what follows is often a consequence of it. Null: it is YAML as we read it. The document
- * must have its source tokens.
+ * Returns the first error, because later ones often follow from it. Null: the file is YAML as feed-sync reads it. The document must have
+ * its source tokens.
  */
 function firstFault(document: Document.Parsed): YamlFault | null {
   const [first] = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
@@ -237,8 +234,8 @@ function firstFault(document: Document.Parsed): YamlFault | null {
 }
 
 /**
- * The last bracket before `offset` that is opened and not closed: where its line is, the closing one is missing. A later one is
- * not what `offset` is wrong for.
+ * Returns the last unclosed bracket before `offset`, on whose line the closing one is missing. A bracket after `offset` cannot be the
+ * cause.
  */
 function openBracketBefore(offset: number, document: Document.Parsed): YamlFault | null {
   let last: CST.SourceToken | null = null;

@@ -1,4 +1,4 @@
-/** What people and editors are told about the settings: help texts, the example file and its JSON Schema. */
+/** Describes the settings for users and editors: help texts, the example file and its JSON Schema. */
 
 import { parse } from 'yaml';
 import { z } from 'zod';
@@ -33,7 +33,7 @@ const OPENING = `# yaml-language-server: $schema=./${SCHEMA_FILE}
 # Durations are written 500ms, 30s, 5m, 2h; sizes 512MB, 4GB. A relative path starts at the folder of this file.
 # Lists are written ["one", "two"], in a variable one,two.`;
 
-/** Its values, with every key taken out of its comment, are the defaults; the required ones have example values. */
+/** Returns an example file. Its values, with every key uncommented, are the defaults; the required keys have example values. */
 export function exampleConfiguration(): string {
   const lines = [OPENING];
   let openGroups: readonly string[] = [];
@@ -82,7 +82,7 @@ export function settingsJsonSchema(): string {
   return `${JSON.stringify({ ...ofFile(json as JsonSchema, ''), type: 'object' }, null, 2)}\n`;
 }
 
-/** The parts of a JSON Schema that are changed for the file. */
+/** The parts of a JSON Schema that differ for the file. */
 interface JsonSchema {
   readonly type: string | readonly string[];
   readonly enum?: readonly unknown[];
@@ -90,7 +90,7 @@ interface JsonSchema {
   readonly required?: unknown;
 }
 
-/** In the file every key may be missing, or be there without a value. */
+/** In the file every key may be missing, or have no value. */
 function ofFile({ required: _, ...json }: JsonSchema, name: string): JsonSchema {
   const nullable = { ...json, type: [json.type, 'null'].flat() };
   if (json.enum !== undefined) return { ...nullable, ...notesOf(name), enum: [...json.enum, null] };

@@ -1,9 +1,8 @@
 /**
- * The entrance: a configuration is loaded whole, or inspected where it may be wrong.
+ * Loads a whole configuration, or inspects one that may be wrong.
  *
- * Invariants: a configuration that is loaded is whole, valid and frozen; all problems are reported at once, in one error.
- * An inspection makes up nothing: where a wrong value says where something is or what is to be mirrored, nothing takes its
- * place; every other setting goes on with its default.
+ * Invariants: a loaded configuration is whole, valid and frozen, and one error reports all problems. An inspection invents nothing: a
+ * wrong value of a setting that names a place or selects data has no replacement; every other setting continues with its default.
  */
 
 import { ConfigurationError } from '../model/errors.ts';
@@ -27,20 +26,20 @@ import {
 
 export interface InspectedSetting {
   readonly key: SettingKey;
-  /** As a person would write it, secrets masked; null where it cannot be read or is not known. */
+  /** The value as an operator would write it, secrets masked; null where unreadable or unknown. */
   readonly value: string | null;
-  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why nothing is known. */
+  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why the source is unknown. */
   readonly source: string;
-  /** The rest of a sentence that begins with the key; null where nothing is wrong. */
+  /** The rest of a sentence that begins with the key; null where the value is valid. */
   readonly fault: string | null;
 }
 
 interface Examined {
-  /** The file that was looked into, an absolute path; null where there is none. */
+  /** The absolute path of the file; null where there is none. */
   readonly filePath: string | null;
   /** In the order of the example file. */
   readonly settings: readonly InspectedSetting[];
-  /** All problems, unknown keys and variables and the file itself included. */
+  /** All problems, including unknown keys and variables and the file itself. */
   readonly problems: readonly Problem[];
 }
 
@@ -50,16 +49,13 @@ interface Loaded<Part> extends Examined {
 }
 
 export interface Inspection extends Examined {
-  /** The value to go on with; null where it is not known. */
+  /** Returns the value to continue with; null where unknown. */
   known<Key extends SettingKey>(key: Key): ValueOf<Key> | null;
-  /** The whole; null where something that it cannot do without is not known. */
+  /** The whole configuration; null where an indispensable value is unknown. */
   readonly configuration: Configuration | null;
 }
 
-/**
- * The whole configuration, for commands that talk to the service.
- * @throws ConfigurationError that lists every problem.
- */
+/** Loads the whole configuration, for commands that talk to the service. @throws ConfigurationError that lists every problem. */
 export function loadConfiguration(input: LoadInput): Loaded<Configuration> {
   const { values, ...examined } = examine(input, allKeys);
   if (examined.problems.length > 0) return throwProblems(examined.problems);
@@ -67,9 +63,8 @@ export function loadConfiguration(input: LoadInput): Loaded<Configuration> {
 }
 
 /**
- * The part for commands that only look at what is on this machine. It asks for neither address nor key, and does not
- * judge the settings of the service, so that one can look even where these are wrong.
- * @throws ConfigurationError that lists every problem.
+ * Loads the part for commands that only read this machine. It requires neither address nor key and does not validate the settings of the
+ * service, so that these commands work even where those settings are wrong. @throws ConfigurationError that lists every problem.
  */
 export function loadLocalConfiguration(input: LoadInput): Loaded<LocalConfiguration> {
   const { values, ...examined } = examine(input, localKeys);
@@ -77,13 +72,13 @@ export function loadLocalConfiguration(input: LoadInput): Loaded<LocalConfigurat
   return { ...examined, configuration: deepFreeze(localConfiguration(treeOf(values))) };
 }
 
-/** Never throws because of anything in the configuration. */
+/** Never throws because of the configuration's content. */
 export function inspectConfiguration(input: LoadInput): Inspection {
   const { values, ...examined } = examine(input, allKeys);
   const isWhole = allKeys.every((key) => values.has(key) || key === 'service.apiKeyFile');
   return {
     ...examined,
-    // Each value was read by the schema of its own setting, or is its own default.
+    // The schema of each setting has read its value, or the value is the setting's default.
     known: <Key extends SettingKey>(key: Key) => (values.get(key) ?? null) as ValueOf<Key> | null,
     configuration: isWhole ? wholeConfiguration(values) : null,
   };
@@ -91,7 +86,7 @@ export function inspectConfiguration(input: LoadInput): Inspection {
 
 type Values = ReadonlyMap<SettingKey, unknown>;
 
-/** These say where something is, or what is to be mirrored: a default in place of a wrong value would mislead. */
+/** These settings name a place or select data: a default in place of a wrong value would mislead. */
 const NOT_TO_BE_GUESSED = /^(?:service\.|dataDir$|destination\.|checkpoint\.|subscriptions$|datasets\.)/;
 
 function examine(input: LoadInput, keys: readonly SettingKey[]): Examined & { readonly values: Values } {
@@ -133,11 +128,11 @@ function treeOf(values: Values): LocalValues & ServiceValues {
     }
     group[name] = value;
   }
-  // Each value was read by the schema of its own setting, or is its own default.
+  // The schema of each setting has read its value, or the value is the setting's default.
   return tree as unknown as LocalValues & ServiceValues;
 }
 
-/** @throws ConfigurationError always. It lists the problems, a line for each; there must be one. */
+/** Always throws. @throws ConfigurationError with a line for each problem; there must be one. */
 function throwProblems(problems: readonly Problem[]): never {
   const lines = problems.map(({ subject, fault, source }) =>
     source === null ? `  ${subject} ${fault}` : `  ${subject} ${fault} (${source})`,

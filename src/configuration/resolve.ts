@@ -1,9 +1,8 @@
 /**
- * The one resolver: flags, environment, file and defaults → what is known of each setting. The first level that has a value
- * for a setting counts.
+ * Resolves each setting from flags, environment, file and defaults. The first level with a value for a setting wins.
  *
- * Invariant: the API key leaves this file as a `Secret` only and is in none of the texts, not even where somebody gave the key in
- * place of its file's name.
+ * Invariant: the API key leaves this file as a `Secret` only, and no text contains it, not even where the user gave the key in place of
+ * its file's name.
  */
 
 import { dirname, join } from 'node:path';
@@ -26,20 +25,20 @@ import {
 import { isSurelyAPath, Relative } from './value-types.ts';
 
 export interface LoadInput extends Surroundings {
-  /** By their names, `--config` and those of the settings: `{ '--log-level': 'debug' }`. */
+  /** By name, `--config` and the flags of settings: `{ '--log-level': 'debug' }`. */
   readonly flags: Flags;
   readonly readFile: ReadFile;
 }
 
-/** A value as it stands somewhere, not read yet. */
+/** An unread value, with its source. */
 interface Found {
-  /** Text, or in the file whatever YAML gives but null. */
+  /** Text, or any YAML value except null. */
   readonly raw: unknown;
-  /** Whether it can only be text, so that a list is written with commas. */
+  /** Whether the level has texts only, so that a list is written with commas. */
   readonly isTextOnly: boolean;
   /** `flag --log-level`, `environment FEED_SYNC_LOG_LEVEL`, `file /etc/feed-sync/feed-sync.yaml:4`. */
   readonly source: string;
-  /** Where a relative path starts. In a file that is the file's folder, so that it means the same wherever we are started. */
+  /** The directory of relative paths: for a file its own folder, so that the file means the same wherever the process is started. */
   readonly directory: string;
 }
 
@@ -48,11 +47,11 @@ type Level = (key: SettingKey) => Found | null;
 interface OpenedLevels {
   /** The strongest first. */
   readonly levels: readonly Level[];
-  /** The file that was looked into, also where it cannot be read; null where there is none. */
+  /** The file, also where it is unreadable; null where there is none. */
   readonly filePath: string | null;
-  /** False where there is a file and nothing is known of what it sets. */
+  /** False where the file exists and its content is unknown. */
   readonly isFileReadable: boolean;
-  /** Unknown names, and why the file cannot be read. */
+  /** Unknown names, and why the file is unreadable. */
   readonly problems: readonly Problem[];
 }
 
@@ -65,7 +64,7 @@ export function openLevels(input: LoadInput): OpenedLevels {
       const raw = flag === null ? undefined : flags[flag];
       return raw === undefined ? null : { raw, isTextOnly: true, source: `flag ${flag}`, directory };
     },
-    // An empty variable counts as not set: that is how compose files and units write "none".
+    // An empty variable counts as unset: compose files and units write "none" like this.
     (key) => {
       const { variable } = settingOf(key);
       const raw = environment[variable]?.trim() ?? '';
@@ -83,13 +82,13 @@ export function openLevels(input: LoadInput): OpenedLevels {
 }
 
 /**
- * What Kubernetes adds to every container of a namespace with a Service named feed-sync or feed-sync-…:
- * `FEED_SYNC_SERVICE_HOST`, `FEED_SYNC_PORT_9464_TCP_ADDR`. Nobody wrote these, so they are no mistake.
+ * The variables that Kubernetes adds to every container of a namespace with a Service named feed-sync or feed-sync-…:
+ * `FEED_SYNC_SERVICE_HOST`, `FEED_SYNC_PORT_9464_TCP_ADDR`. No user wrote them, so they are no mistake.
  */
 const KUBERNETES_VARIABLE =
   /^FEED_SYNC_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
 
-/** The variables that look like ours and are not. */
+/** Returns the variables with the prefix of feed-sync and an unknown name. */
 function unknownVariables(environment: Environment): readonly Problem[] {
   const known = [...allKeys.map(variableOf), FILE_VARIABLE];
   return Object.keys(environment)
@@ -102,15 +101,15 @@ function unknownVariables(environment: Environment): readonly Problem[] {
     }));
 }
 
-/** What is known of a setting. The texts never contain a secret. */
+/** The resolved value of a setting. The texts never contain a secret. */
 export interface Reading {
-  /** Undefined where it is not known. */
+  /** Undefined where unknown. */
   readonly value?: unknown;
-  /** As a person would write it, or words where no text stands for it: `all`, `discovered`; null where it is not known. */
+  /** The value as an operator would write it, or words where no text stands for it: `all`, `discovered`; null where unknown. */
   readonly shown: string | null;
-  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why nothing is known; null: not set. */
+  /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why the source is unknown; null: not set. */
   readonly source: string | null;
-  /** The rest of a sentence that begins with the key; null where nothing is wrong. */
+  /** The rest of a sentence that begins with the key; null where the value is valid. */
   readonly fault: string | null;
 }
 
@@ -122,7 +121,7 @@ const UNREADABLE: Reading = { ...UNSET, source: 'not known, for the file cannot 
 const KEY = 'service.apiKey';
 const KEY_FILE = 'service.apiKeyFile';
 
-/** @param keys in the order of the schema, in which `dataDir` comes before the settings whose defaults lie in it. */
+/** @param keys in the order of the schema, in which `dataDir` precedes the settings whose defaults depend on it. */
 export function resolveSettings(
   keys: readonly SettingKey[],
   opened: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
@@ -162,7 +161,7 @@ function resolveSetting(
   return read(key, { raw, isTextOnly: true, source, directory: surroundings.workingDirectory });
 }
 
-/** Two settings that replace each other: the strongest level that has either of them decides, and must not have both. */
+/** Pairs of settings that replace each other: the strongest level with either of them decides, and must not have both. */
 const RIVALS: readonly (readonly [SettingKey, SettingKey])[] = [
   [KEY, KEY_FILE],
   ['poll.every', 'poll.schedule'],
@@ -204,14 +203,14 @@ function itemsOf(text: string): readonly string[] {
   return items.filter((item) => item !== '');
 }
 
-/** Paths and addresses as they were understood; what has a unit as it was written. */
+/** Paths and addresses are shown as resolved; values with a unit as written. */
 function shown(value: unknown, written: unknown): string {
   if (typeof value === 'string' || value instanceof Secret) return String(value);
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ');
   return String(written);
 }
 
-/** The settings whose values are wrong only together with others, and why. */
+/** Returns the settings whose values are wrong only in combination, and why. */
 function contradictions(
   readings: ReadonlyMap<SettingKey, Reading>,
 ): readonly (readonly [SettingKey, string])[] {
@@ -235,8 +234,8 @@ function contradictions(
 }
 
 /**
- * The key and its file. The first level that has the key or names its file decides; behind them all comes the file `api-key`
- * in the folder that a service manager names in $CREDENTIALS_DIRECTORY.
+ * Resolves the key and its file. The first level that has the key or names its file wins; the last resort is the file `api-key` in the
+ * folder that a service manager names in $CREDENTIALS_DIRECTORY.
  */
 function resolveApiKey(
   { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
@@ -254,7 +253,7 @@ function resolveApiKey(
   return readKeyFile(found, input.readFile, named === null ? missing : null);
 }
 
-/** @param missing what holds where the file is not there; null: the file must be there. */
+/** @param missing the result where the file does not exist; null: the file must exist. */
 function readKeyFile(
   found: Found,
   readFile: ReadFile,

@@ -27,31 +27,31 @@ import {
   size,
 } from './value-types.ts';
 
-/** What holds for a setting without a value. */
+/** The default of a setting without a value. */
 export interface Default<Value = unknown> {
-  /** For people; null: the setting is required. */
+  /** For the operator; null: the setting is required. */
   readonly words: string | null;
-  /** As a person would write it, or how that follows from where we run; null where no text stands for it. */
+  /** The default as an operator would write it, or how it follows from the surroundings; null where no text stands for it. */
   readonly text: string | Derive | null;
   /** The value where no text stands for it. */
   readonly value?: Value;
-  /** What could be written, as YAML. */
+  /** An example value, as YAML. */
   readonly example: string | null;
 }
 
-/** Null where the default depends on the data directory (an absolute path) and that is not known. */
+/** Null where the default depends on the data directory (an absolute path) and that is unknown. */
 type Derive = (surroundings: Surroundings, dataDirectory: unknown) => DerivedDefault | null;
 
 interface DerivedDefault {
-  /** As a person would write it. */
+  /** The default as an operator would write it. */
   readonly text: string;
-  /** Where it comes from, where not from this program: `environment STATE_DIRECTORY`. */
+  /** The source where the default comes from elsewhere: `environment STATE_DIRECTORY`. */
   readonly source?: string;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What defaults depend on. */
+/** The surroundings on which defaults depend. */
 export interface Surroundings {
   readonly environment: Environment;
   /** Absolute. */
@@ -62,14 +62,14 @@ export interface Surroundings {
 
 export interface Machine {
   readonly memoryBytes: number;
-  /** What the container may use, as `process.constrainedMemory()` has it: 0, or more than there is, means no limit. */
+  /** The memory limit of the container, as `process.constrainedMemory()` returns it: 0, or more than the machine has, means no limit. */
   readonly constrainedMemoryBytes: number;
   readonly cores: number;
 }
 
 const defaults = z.registry<Default>();
 
-/** Describes a setting. Its value is what the schema reads or, without one, the value that stands for its absence. */
+/** Describes a setting. Its value is the result of the schema or, without one, the value that stands for its absence. */
 function setting<Value, Missing = never>(
   schema: z.ZodType<Value>,
   whenMissing: string | Default<Missing>,
@@ -94,11 +94,11 @@ function absent<Value>(words: string, value: Value, example: string): Default<Va
   return { words, text: null, value, example };
 }
 
-/** A slip of the unit, 4MB for 4GB, shows here and not in the middle of a load. */
+/** A wrong unit, 4MB for 4GB, is reported here and not in the middle of a load. */
 const LEAST_MEMORY_LIMIT_BYTES = 64e6;
 const MOST_THREADS = 1_024;
 
-/** What only the commands that talk to the service need. */
+/** The settings of commands that talk to the service. */
 const serviceSchema = z.strictObject({
   service: z.strictObject({
     baseUrl: setting(
@@ -210,7 +210,7 @@ const serviceSchema = z.strictObject({
   }),
 });
 
-/** What every command needs, also the commands that only look at what is on this machine. */
+/** The settings of every command, also of commands that only read this machine. */
 const localSchema = z.strictObject({
   datasets: z.strictObject({
     include: setting(
@@ -304,7 +304,7 @@ const localSchema = z.strictObject({
 
 export const schema = z.strictObject({ ...serviceSchema.shape, ...localSchema.shape });
 
-/** The service manager's folder for us; of several, the first. */
+/** The service manager's folder for feed-sync; the first of several. */
 function dataDirectoryDefault({ environment }: Surroundings): DerivedDefault {
   const { STATE_DIRECTORY: directories = '' } = environment;
   const [directory = ''] = directories.split(':');
@@ -346,7 +346,7 @@ export type SettingKey = KeyIn<typeof schema.shape>;
 export type ValueOf<Key extends SettingKey> = ValueIn<ServiceValues & LocalValues, Key>;
 
 export const VARIABLE_PREFIX = 'FEED_SYNC_';
-/** Names the file itself, so it has no key. */
+/** Names the file itself, so there is no key for it. */
 export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
 export const FILE_FLAG = '--config';
 
@@ -366,9 +366,9 @@ export interface Setting {
   readonly schema: z.ZodType;
   readonly default: Default;
   readonly variable: string;
-  /** `--http-timeout`. Null for the API key: everybody on the machine would see it on a command line. */
+  /** `--http-timeout`. Null for the API key: every user of the machine could read it on a command line. */
   readonly flag: string | null;
-  /** It stands for a value in help texts: `duration`. */
+  /** Stands for a value in help texts: `duration`. */
   readonly placeholder: string;
   /** One sentence. */
   readonly description: string;
@@ -381,7 +381,7 @@ function settingsIn(group: z.ZodObject, prefix: string): readonly Setting[] {
     const { title: placeholder = '', description = '' } = schema.meta() ?? {};
     const whenMissing = defaults.get(schema);
     assert(whenMissing !== undefined, `${prefix}${name} is a setting`);
-    // Keys are joined from the names of the same shape that their type is made of.
+    // The keys are joined from the names of the shape from which their type is made.
     const key = `${prefix}${name}` as SettingKey;
     const variable = variableOf(key);
     const flag = key.startsWith('service.apiKey') ? null : flagOf(variable);

@@ -1,7 +1,7 @@
 /**
- * The types of settings as zod schemas, from what a person writes to a checked value. The message of an issue is the rest of
- * the sentence that begins with the key: "is 'abc', which is not a duration; write for example 30s or 5m". The title of a
- * schema stands for a value in help texts: `duration`.
+ * The types of settings as zod schemas, from an operator's text to a checked value. The message of an issue is the rest of the sentence
+ * that begins with the key: "is 'abc', which is not a duration; write for example 30s or 5m". The title of a schema stands for a value
+ * in help texts: `duration`.
  *
  * Invariant: no message of `secret` or `keyFile` contains a part of a secret.
  */
@@ -14,7 +14,7 @@ import { Secret } from '../lib/secret.ts';
 import { quoted } from '../lib/text.ts';
 import { DURATION, parseDurationMs, parseSizeBytes, SIZE } from '../lib/units.ts';
 
-/** A value that contains relative paths. They start at the directory of whatever level the value comes from. */
+/** A value that contains relative paths. They start at the directory of the level that the value comes from. */
 export class Relative<Value> {
   readonly from: (directory: string) => Value;
 
@@ -35,7 +35,7 @@ function plainText(error: string | ((issue: Issue) => string)) {
   return z.string({ error }).trim().min(1, { error: 'is empty', abort: true });
 }
 
-/** What `written` accepts, turned into a value by `read`, or refused with a message. */
+/** Returns a schema that accepts the texts of `written` and converts them by `read`, which may refuse with a message. */
 function textRead<Value>(
   title: string,
   written: z.ZodType<string, string>,
@@ -115,7 +115,7 @@ export function choice<const Word extends string>(words: readonly Word[]) {
   return z.enum(words, { error }).meta({ title: words.join('|') });
 }
 
-/** `least` is how many there must be. */
+/** `least` is the smallest number of items. */
 export function list<Value>(item: z.ZodType<Value>, least: 0 | 1) {
   const error = ({ input }: Issue) => `is ${shapeOf(input)}; write a list, for example ["one", "two"]`;
   return z
@@ -153,8 +153,8 @@ function faultOfPath(written: string, names: 'file' | 'folder'): string | null {
 const COMMAND_ADVICE = 'write a list of words, for example ["./refresh.sh", "--all"]';
 
 /**
- * A list of words in the file, and everywhere also one text of words with white space between them. A program that is a path
- * starts where other paths do; a program without a slash is looked up in PATH.
+ * A list of words in the file, or a text of words separated by white space. A program that is a path starts at the same directory as
+ * other paths; a program without a slash is looked up in PATH.
  */
 export const command = z
   .preprocess(
@@ -183,14 +183,14 @@ const MAX_SECRET_CHARACTERS = 4_096;
 const NOT_A_KEY = 'contains white space, a control character or a letter outside ASCII, which no key does';
 const TOO_LONG = `is longer than ${MAX_SECRET_CHARACTERS} characters; is it the key alone?`;
 
-/** A key that can stand in a header: visible ASCII without white space. */
+/** A key that fits into a header: visible ASCII without white space. */
 export const secret = plainText('is not text; put it in quotes')
   .max(MAX_SECRET_CHARACTERS, { error: TOO_LONG, abort: true })
   .regex(/^[\x21-\x7e]+$/, { error: NOT_A_KEY })
   .transform((key) => new Secret(key))
   .meta({ title: 'key' });
 
-/** The service's address: https, or http where it stays on this machine. Without a trailing slash. */
+/** The service's address: https, or http for an address of this machine. Without a trailing slash. */
 export const baseUrl = textRead(
   'url',
   text('an address such as https://feed.example.com'),
@@ -227,7 +227,7 @@ export const origin = textRead(
   },
 );
 
-/** True for 127.0.0.0/8, ::1 and localhost. `hostname` is that of a URL, an IPv6 address in brackets. */
+/** True for 127.0.0.0/8, ::1 and localhost. `hostname` comes from a URL, with brackets around an IPv6 address. */
 export function isLoopback(hostname: string): boolean {
   const address = hostname.replace(/^\[|\]$/g, '');
   return address === 'localhost' || (ipaddr.isValid(address) && ipaddr.parse(address).range() === 'loopback');
@@ -242,7 +242,7 @@ function withoutCredentials(written: string): string {
   return quoted(written.replace(/^(\w+:\/\/)?.*@/s, '$1…@').replace(/[?#].*$/s, (rest) => `${rest[0]}…`));
 }
 
-/** One slash in front, so that it stays on the service's origin, and no query. */
+/** One leading slash, so that the path stays on the service's origin, and no query. */
 const PATH_TEMPLATE = /^\/(?![/\\])[\w.~!$&'()*+,;=:@%/{}-]*$/;
 const MANIFEST_PLACES = ['{subscriptionId}', '{datasetId}'];
 
@@ -284,13 +284,13 @@ export const datasetGlob = textRead('glob', text('it in quotes'), (written, refu
   return refuse(`is ${quoted(written)}; name datasets to leave out in datasets.exclude, without the !`);
 });
 
-/** A cron expression, with seconds as a sixth field in front where they matter. */
+/** A cron expression, with seconds as an optional sixth field in front. */
 export const schedule = textRead('cron', text('a cron expression such as "0 6 * * *"'), (written, refuse) => {
   if (occurs(written)) return written;
   return refuse(`is ${quoted(written)}, which never occurs; write for example "0 6 * * *"`);
 });
 
-/** A schedule that never occurs, such as the 30th of February, would leave the mirror as it is for ever. */
+/** A schedule that never occurs, such as the 30th of February, would never update the mirror. */
 function occurs(written: string): boolean {
   try {
     return new Cron(written, { paused: true }).nextRun() !== null;
@@ -308,7 +308,7 @@ const ADDRESS = /^(?:\[([\da-f:.]+)\]|([a-z\d](?:[a-z\d.-]{0,251}[a-z\d])?)):(\d
 interface ListenAddress {
   /** A name or an address, an IPv6 address without brackets. */
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
 }
 

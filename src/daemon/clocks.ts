@@ -1,15 +1,15 @@
-/** When the subscriptions are polled next. Pure: the loop sleeps until then, and nobody else decides. */
+/** Computes when the subscriptions are polled next. Pure: the loop sleeps until then, and nothing else decides. */
 
 import { Cron } from 'croner';
 import type { Cadence } from '../configuration/configuration.ts';
 import { type Backoff, type Random, steadyDelayMs } from '../lib/backoff.ts';
 
-/** By how much of the interval a poll comes sooner or later, so that installations spread over the time. */
+/** The share of the interval by which a poll comes sooner or later, so that installations spread over the time. */
 const JITTER = 0.1;
-/** A schedule that knows no next time is looked at again after this. */
+/** A schedule without a known next time is read again after this. */
 const LONGEST_WAIT_MS = 86_400_000;
 
-/** When a subscription is polled next that was read now. A schedule is read in the time zone of the process. */
+/** Returns the next poll of a subscription that is read now. A schedule is read in the time zone of the process. */
 export function nextPoll(cadence: Cadence, now: ClockReading, random: Random): DueTime {
   switch (cadence.kind) {
     case 'every':
@@ -20,17 +20,17 @@ export function nextPoll(cadence: Cadence, now: ClockReading, random: Random): D
 }
 
 /**
- * The next time of a schedule, by the wall clock: it is due as soon as that clock has passed it, also where the machine
- * was suspended meanwhile or the clock was set forward, however many times of the schedule lie in between.
+ * The next time of a schedule, by the wall clock. It is due as soon as that clock has passed it, also where the machine was suspended or
+ * the clock was set forward, however many scheduled times lie in between.
  *
- * Where the clock was set back before the last poll, times come again that were polled for. Such a time counts once more
- * only where the last poll is at least half as long ago as the times of the schedule lie apart: so polls neither stop for
- * as long as the clock was set back, nor does one come twice for one time.
+ * Where the clock was set back before the last poll, times recur that were polled for already. Such a time counts again only where the
+ * last poll is at least half a schedule gap ago. So polls do not stop until the clock has caught up, and no poll comes twice for one
+ * time.
  */
 class ScheduledPoll implements DueTime {
   readonly #schedule: Schedule;
   readonly #polled: ClockReading;
-  /** `#next` is the first time after this that counts. */
+  /** `#next` is the first counting time after this. */
   #from: Date;
   #next: Date;
 
@@ -69,43 +69,43 @@ class Schedule {
     return this.#cron.nextRun(time) ?? new Date(time.getTime() + LONGEST_WAIT_MS);
   }
 
-  /** From the last time of the schedule, at `time` or before, to the next; 0 where there is none before. */
+  /** Returns the time between the last scheduled time, at `time` or before, and the next; 0 where there is none before. */
   gapMs(time: Date): number {
     const [last] = this.#cron.previousRuns(1, new Date(time.getTime() + 1));
     return last === undefined ? 0 : this.after(last).getTime() - last.getTime();
   }
 }
 
-/** Both clocks, read at once. */
+/** Readings of both clocks at the same time. */
 export interface ClockReading {
   readonly wall: Date;
   readonly monotonicMs: number;
 }
 
 export interface DueTime {
-  /** On the monotonic clock, as far as the two clocks tell now; it is due once this is not later than now. */
+  /** On the monotonic clock, by the current readings; due once this is not later than now. */
   dueMs(now: ClockReading): number;
 }
 
 export const AT_ONCE: DueTime = { dueMs: ({ monotonicMs }) => monotonicMs };
 
-/** Due once either clock has gone on by `waitMs`. */
+/** Due once either clock has advanced by `waitMs`. */
 export function dueAfter(waitMs: number, since: ClockReading): DueTime {
   const byMonotonicMs = since.monotonicMs + waitMs;
   const byWall = new Date(since.wall.getTime() + waitMs);
   return { dueMs: (now) => Math.min(byMonotonicMs, monotonicMsAt(byWall, now)) };
 }
 
-/** When the wall clock will show this, on the monotonic clock; now, where it is later already. */
+/** Returns when the wall clock will show this time, on the monotonic clock; now, where the time has passed. */
 function monotonicMsAt(wall: Date, now: ClockReading): number {
   return now.monotonicMs + Math.max(0, wall.getTime() - now.wall.getTime());
 }
 
-/** For a subscription or the list of subscriptions: soon, because everything else waits for them. */
+/** Retries of a subscription or of the list of subscriptions: soon, because everything else waits for them. */
 export const ASKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 5 * 60_000 };
-/** For a dataset that waits for the service, such as for a manifest that lags. */
+/** Retries of a dataset that waits for the service, for example for a manifest that lags. */
 export const LOOKING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60_000 };
-/** For incidents of the run as a whole: the disk, the checkpoint, a mirror that a reader holds. */
+/** Retries after incidents of the run as a whole: the disk, the checkpoint, a mirror that a reader has locked. */
 export const WORKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 2 * 60_000 };
 
 /** When one task may be retried. */
@@ -120,12 +120,12 @@ export class RetryClock {
     this.#random = random;
   }
 
-  /** Attempts in vain since the last good one. */
+  /** Failed attempts since the last successful one. */
   get attempts(): number {
     return this.#attempts;
   }
 
-  /** When it may be tried again, on the monotonic clock; in the past where nothing went wrong. */
+  /** The time of the next attempt, on the monotonic clock; in the past where nothing failed. */
   get dueMs(): number {
     return this.#dueMs;
   }

@@ -227,7 +227,7 @@ export class Daemon implements Observed {
     }
   }
 
-  /** False while the mirror was not read yet. */
+  /** False while the mirror has not been read yet. */
   #hasNoMirror(): boolean {
     return this.#session.mirror.isRead && this.#session.mirror.observed.datasets.size === 0;
   }

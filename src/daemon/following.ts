@@ -217,11 +217,11 @@ export class SubscriptionProgress {
   nextPoll: DueTime = AT_ONCE;
   /** When a poll was last asked for from outside, on the monotonic clock. */
   pollAskedMs = Number.NEGATIVE_INFINITY;
-  /** Its position has to be taken, or its manifest has to be compared with the desired state. */
+  /** The position has to be taken, or the manifest has to be compared with the desired state. */
   owesAudit = true;
-  /** Its log cannot be read on: there is no position, or the position has expired. */
+  /** The log cannot be read on: there is no position, or the position has expired. */
   isLost = true;
-  /** When the last reading began, on the monotonic clock; null: it did not reach the head. */
+  /** When the last reading began, on the monotonic clock; null: the reading did not reach the head. */
   headAtMs: number | null = null;
   /** When its log was last requested, whatever the result. */
   lastPollAt: Date | null = null;
@@ -251,7 +251,7 @@ export class SubscriptionProgress {
     return this.retry.attempts > 0;
   }
 
-  /** When it is read next, on the monotonic clock. */
+  /** The time of the next reading, on the monotonic clock. */
   dueMs(now: ClockReading): number {
     return this.isFailing ? this.retry.dueMs : this.nextPoll.dueMs(now);
   }
@@ -279,7 +279,7 @@ export class SubscriptionPoller {
     return subscription.inTurn(() => this.#atOnce(() => this.#readNow(subscription, read)));
   }
 
-  /** The log was read. `headAtMs`: when the reading began; null where it did not reach the head. */
+  /** The log was read. `headAtMs`: when the reading began; null where the reading did not reach the head. */
   noteRead(subscription: SubscriptionProgress, headAtMs: number | null): void {
     const { clock, checkpoint } = this.#session.parts;
     subscription.headAtMs = headAtMs;

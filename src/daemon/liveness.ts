@@ -1,34 +1,34 @@
 /**
- * How a subscription stands, by three clocks: when its log was last read to its head, when something of it was last
- * applied, and where its log ends. Pure: time is passed in.
+ * The condition of a subscription, by three clocks: when its log was last read to its head, when something of it was last applied, and
+ * where its log ends. Pure: time is passed in.
  *
- * Idle and stalled are told apart by work that is left: idle has none, stalled has and gets nowhere.
+ * Remaining work tells idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
  */
 
 import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/connect.ts';
 import type { Session } from './session.ts';
 import type { PollCondition } from './state.ts';
 
-/** Behind, and nothing has moved for so long: a person should look. */
+/** A subscription that is behind and makes no progress for so long needs an operator. */
 export const STALLED_AFTER_MS = 15 * 60_000;
 
 const DAY_MS = 86_400_000;
 
-/** A person is warned so long before the position in a log can expire, each time once. */
+/** An operator is warned once at each of these times before the position in a log can expire. */
 const EXPIRY_WARNINGS_MS = [30 * DAY_MS, 14 * DAY_MS, 3 * DAY_MS] as const;
 
 export interface Condition {
   readonly isSuspended: boolean;
-  /** The last attempt to read it failed. */
+  /** The last attempt to read the log failed. */
   readonly isFailing: boolean;
-  /** Its log was read to its head by the last attempt. */
+  /** The last attempt read the log to its head. */
   readonly isAtHead: boolean;
   /**
-   * Of the datasets that are not where they should be: `waiting` where all of them wait for the service, or until they
-   * are tried again; `to-do` where nothing but the work itself is in the way of one.
+   * The remaining work: `waiting` where every unfinished dataset waits for the service or for its retry; `to-do` where at least one
+   * dataset waits for nothing.
    */
   readonly work: 'none' | 'waiting' | 'to-do';
-  /** Since something of it last moved: an event was read, a dataset got on. */
+  /** Time since an event of the subscription was last read or a dataset of it made progress. */
   readonly sinceMovedMs: number;
 }
 
@@ -47,8 +47,8 @@ export function conditionOf({
 }
 
 /**
- * The warning that is due at this age of a position: how long before the end it is of. `given`: it was given, `warned`
- * being the last one. `none`: the end is far, also where an event has moved the position since the last warning.
+ * The warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is the last one.
+ * `none`: the expiry is far away, also where an event has moved the position since the last warning.
  */
 export function dueExpiryWarningMs(ageMs: number, warned: number | null): number | 'given' | 'none' {
   const leftMs = EVENTS_KEPT_MS - ageMs;
@@ -57,12 +57,12 @@ export function dueExpiryWarningMs(ageMs: number, warned: number | null): number
   return warned !== null && warned <= due ? 'given' : due;
 }
 
-/** Days pass slowly. */
+/** Positions age by days, so rare checks suffice. */
 const CHECK_EVERY_MS = 60_000;
 
 export class ExpiryWarnings {
   readonly #session: Session;
-  /** By subscription id: of how long before the end the last warning was. */
+  /** By subscription id: the time before the expiry of the last warning. */
   readonly #warned = new Map<string, number>();
   #lookedMs = Number.NEGATIVE_INFINITY;
 
@@ -88,7 +88,7 @@ export class ExpiryWarnings {
   }
 }
 
-/** Where nothing has moved for so long, what is under way is interrupted. */
+/** Running work is interrupted after this time without progress. */
 export const STANDSTILL_MS = 5 * 60_000;
 
 export class Watchdog {
@@ -98,17 +98,17 @@ export class Watchdog {
     this.#movedMs = nowMs;
   }
 
-  /** When something last moved, or is expected to, on the monotonic clock. */
+  /** When progress was last made or is next expected, on the monotonic clock. */
   get movedMs(): number {
     return this.#movedMs;
   }
 
-  /** Something got on. */
+  /** Progress was made. */
   moved(nowMs: number): void {
     this.#movedMs = Math.max(this.#movedMs, nowMs);
   }
 
-  /** Nothing is expected to move before `untilMs`. */
+  /** No progress is expected before `untilMs`. */
   planned(untilMs: number): void {
     this.moved(untilMs);
   }

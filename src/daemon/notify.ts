@@ -1,9 +1,8 @@
 /**
- * Tells systemd how the daemon is doing. Node has no unix datagram socket, so the program `systemd-notify` carries the
- * messages.
+ * Notifies systemd of the daemon's condition. Node has no unix datagram socket, so the program `systemd-notify` carries the messages.
  *
- * Invariant: nothing here throws, blocks or outlives its limit, and at most one process runs at a time. Every message says
- * all that holds at that moment, so one that was lost or replaced by a later one is made good by the next.
+ * Invariant: nothing here throws, blocks or exceeds its time limit, and at most one process runs at a time. Every message states the
+ * whole current condition, so the next message makes up for a lost or replaced one.
  */
 
 import type { Clock } from '../lib/clock.ts';
@@ -11,17 +10,17 @@ import type { Log } from '../lib/log.ts';
 import type { RunProgram } from '../lib/run-program.ts';
 
 export interface Notifier {
-  /** The daemon does its work; also at the end of a reload. */
+  /** The daemon works; also sent at the end of a reload. */
   ready(): void;
-  /** Real progress was made: feeds the watchdog. To be called as often as there is any; most calls cost nothing. */
+  /** Real progress was made: feeds the watchdog. Callers may call this as often as they like; most calls cost nothing. */
   progress(): void;
   /** One sentence for `systemctl status`. */
   status(sentence: string): void;
-  /** The configuration is being read again; `ready` ends it. */
+  /** The configuration is being read again; `ready` ends the reload. */
   reloading(): void;
-  /** The daemon is ending. Nothing but the status changes after this. */
+  /** The daemon is ending. Only the status changes after this. */
   stopping(): void;
-  /** Resolves when all that was told has been handed over or given up. To be awaited before the process ends. */
+  /** Resolves when every message has been handed over or given up. Awaited before the process ends. */
   settled(): Promise<void>;
 }
 
@@ -35,16 +34,16 @@ export interface NotifierParts {
   readonly log: Log;
 }
 
-/** The longest that one message may take. The program itself gives up after five seconds. */
+/** The time limit of one message. The program itself gives up after five seconds. */
 const MESSAGE_TIMEOUT_MS = 10_000;
-/** The pause after a message, in which what is told is gathered for the next. */
+/** The pause after a message, in which further changes are collected for the next. */
 const PAUSE_MS = 200;
-/** A message of systemd's holds more, but nobody reads it. */
+/** The most characters of a status. systemd would accept more, but nobody reads them. */
 const MAX_STATUS_CHARACTERS = 200;
-/** The watchdog is fed this many times in its period at most. */
+/** The watchdog is fed at most this many times in its period. */
 const FEEDS_PER_PERIOD = 4;
 
-/** Does nothing where no service manager listens, which is where NOTIFY_SOCKET is not set. */
+/** Does nothing without a service manager, which sets NOTIFY_SOCKET. */
 export function createNotifier(parts: NotifierParts): Notifier {
   const { NOTIFY_SOCKET: socket = '' } = parts.environment;
   return socket === '' ? silentNotifier : new SystemdNotifier(parts, socket);
@@ -59,7 +58,7 @@ export const silentNotifier: Notifier = {
   settled: () => Promise.resolve(),
 };
 
-/** How often progress is to be told, in milliseconds; null where this process has no watchdog. */
+/** Returns how often to report progress, in milliseconds; null where this process has no watchdog. */
 export function watchdogFeedMs(
   { WATCHDOG_USEC: microseconds = '', WATCHDOG_PID: watched = '' }: NotifierParts['environment'],
   pid: number,
@@ -73,7 +72,7 @@ class SystemdNotifier implements Notifier {
   readonly #parts: NotifierParts;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #feedMs: number | null;
-  /** What the daemon is, as systemd words it. */
+  /** The phase of the daemon, as systemd words it. */
   #phase: readonly string[] = [];
   #status: readonly string[] = [];
   #nextFeedMs = Number.NEGATIVE_INFINITY;
@@ -149,8 +148,8 @@ class SystemdNotifier implements Notifier {
     try {
       await this.#parts.run({
         file: 'systemd-notify',
-        // Without --no-block: the program then stays until systemd has read the message. Systemd tells whose it is by the
-        // process that sent it, and drops it where that has ended before (seen with one READY of twenty).
+        // Without --no-block the program stays until systemd has read the message. systemd identifies the sender by its process,
+        // and drops the message where that process has ended before (seen with one READY of twenty).
         args: lines,
         environment: this.#environment,
         timeoutMs: MESSAGE_TIMEOUT_MS,
@@ -160,7 +159,7 @@ class SystemdNotifier implements Notifier {
     }
   }
 
-  /** Once: the next messages are likely to fail in the same way, and the service manager has its own word for silence. */
+  /** Logged once: the next messages are likely to fail in the same way, and the service manager reports silence by itself. */
   #reportFailure(error: unknown): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;

@@ -1,4 +1,4 @@
-/** A snapshot of the state, put together from what the parts of the daemon know when it is asked for. */
+/** A snapshot of the state, assembled on request from the parts of the daemon. */
 
 import type { Followed } from '../checkpoint/checkpoint.ts';
 import { announcedVersion } from '../model/desired-state.ts';
@@ -23,7 +23,7 @@ export interface Watched {
   readonly loopSilentMs: number;
   /** By dataset id: since when it is known to be behind. */
   readonly behindSince: ReadonlyMap<string, Date>;
-  /** By subscription id: how it stood when it was last looked at, and since when. */
+  /** By subscription id: its condition at the last snapshot, and since when. */
   readonly stoodSince: Map<string, Pick<SubscriptionState, 'condition' | 'conditionSince'>>;
 }
 
@@ -67,12 +67,12 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   };
 }
 
-/** A moment that never comes is as far away as a day. */
+/** A time that never comes counts as a day away. */
 function finite(dueMs: number): number {
   return Number.isFinite(dueMs) ? dueMs : 86_400_000;
 }
 
-/** While an incident of the run lasts, the incident is in the way, and not the service or the content. */
+/** An incident of the run is the obstacle while it lasts, whatever the service and the content are like. */
 function workOf(
   subscriptionId: string,
   known: readonly DatasetState[],
@@ -86,7 +86,7 @@ function workOf(
   return behind.every(waits) ? 'waiting' : 'to-do';
 }
 
-/** A load of hours moves by every byte and row. */
+/** A load of hours makes progress with every byte and row. */
 function sinceMovedMs({ movedMs }: SubscriptionProgress, session: Session): number {
   const { activity, watchdogs } = session;
   const workMovedMs = activity.work.size > 0 ? watchdogs.working.movedMs : Number.NEGATIVE_INFINITY;
@@ -148,14 +148,14 @@ export interface StateSummary {
   readonly phase: DaemonState['phase'];
   /** Tables in the mirror. */
   readonly tables: number;
-  /** Datasets that are worked on now. */
+  /** Datasets in progress. */
   readonly underWay: number;
-  /** Datasets that are worked on as soon as there is room. */
+  /** Datasets that start as soon as there is room. */
   readonly due: number;
-  /** Datasets that are tried again later. */
+  /** Datasets that are retried later. */
   readonly waiting: number;
   readonly suspensions: number;
-  /** Everything that goes wrong now, the longest first. */
+  /** All ongoing incidents, the longest first. */
   readonly incidents: readonly OngoingIncident[];
   readonly now: Date;
   /** When a log was last read to its head; null: not since the start of this process. */

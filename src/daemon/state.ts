@@ -1,8 +1,8 @@
 /**
- * What the daemon knows of itself, for whoever shows it: the status server, metrics, the service manager. A snapshot is
- * immutable and made when it is asked for; what happens in between is told to observers as it happens.
+ * The state of the daemon for the status server, the metrics and the service manager. A snapshot is immutable and made on request;
+ * observers receive events as they happen.
  *
- * Observers only show. Nothing depends on them, and one that throws is cut off.
+ * Observers only show. Nothing depends on them, and one that throws is removed.
  */
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
@@ -10,16 +10,16 @@ import type { CommitResult } from '../model/commits.ts';
 import type { ErrorCode } from '../model/error-codes.ts';
 import type { EventType } from '../model/event.ts';
 
-/** The side of the daemon that is looked at. */
+/** The observable side of the daemon. */
 export interface Observed {
-  /** As of now. */
+  /** Returns the current state. */
   state(): DaemonState;
   /**
-   * Milliseconds since the loop last went round, on the clock that only goes forward. It does so at least once a minute,
-   * whatever is under way and whether or not the service answers: a loop that does not is stuck. Asks nothing of anybody.
+   * Milliseconds since the last round of the loop, on the monotonic clock. The loop makes a round at least once a minute, whatever
+   * else is running and whether or not the service answers: a loop that does not is stuck. Makes no request.
    */
   loopSilentMs(): number;
-  /** Calls `observer` for everything that happens from now on, until the returned function is called. */
+  /** Calls `observer` for every further event, until the returned function is called. */
   observe(observer: Observer): () => void;
 }
 
@@ -29,16 +29,15 @@ export interface DaemonState {
   readonly startedAt: Date;
   readonly now: Date;
   /**
-   * - `starting`: the first audit has not ended yet.
-   * - `following`: it has; polls and work go on.
-   * - `draining`: asked to stop or to start anew; what is begun is finished or rolled back.
+   * `starting`: the first audit has not ended yet. `following`: polls and work go on. `draining`: the daemon was asked to stop or
+   * restart, and running work is finished or rolled back.
    */
   readonly phase: 'starting' | 'following' | 'draining';
-  /** As `Observed.loopSilentMs` tells it. */
+  /** See `Observed.loopSilentMs`. */
   readonly loopSilentMs: number;
-  /** When every dataset had, for the first time, either nothing left to do or a known reason to wait; null: not yet. */
+  /** When every dataset, for the first time, had either no work left or a known reason to wait; null: not yet. */
   readonly caughtUpAt: Date | null;
-  /** When the subscriptions and their manifests were last compared with what is wanted; null: not yet. */
+  /** When the subscriptions and their manifests were last compared with the desired state; null: not yet. */
   readonly lastAuditAt: Date | null;
   readonly nextAuditAt: Date;
   readonly nextPollAt: Date;
@@ -48,40 +47,38 @@ export interface DaemonState {
   readonly datasets: ReadonlyMap<string, DatasetActivity>;
   /** Of the workspace, of subscriptions, of datasets and of retirements. */
   readonly suspensions: readonly Suspension[];
-  /** What goes wrong now, but for what belongs to a dataset; the longest first. */
+  /** The ongoing incidents except those of datasets; the longest first. */
   readonly incidents: readonly OngoingIncident[];
   readonly counters: Counters;
 }
 
-/** One subscription by its three clocks: when it was read, what was applied, where its log ends. */
+/** A subscription by its three clocks: when its log was read, when its events were applied, and where the log ends. */
 export interface SubscriptionState {
   readonly subscriptionId: string;
   readonly name: string | null;
   readonly condition: PollCondition;
-  /** Since when it stands so. */
+  /** Since when the subscription is in this condition. */
   readonly conditionSince: Date;
-  /** When its log was last asked for, whatever came of it; null: not since the start of this process. */
+  /** When its log was last requested, whatever the result; null: not since the start of this process. */
   readonly lastPollAt: Date | null;
   /** When its log was last read to its head; null: not since the start of this process. */
   readonly lastGoodPollAt: Date | null;
-  /** The newest event whose wants are stored; null: none. */
+  /** The newest event whose changes of the desired state are stored; null: none. */
   readonly cursor: string | null;
-  /** When the newest event was created by the service, else when it was read; null: none is known. */
+  /** When the service created the newest event, else when the event was read; null: none is known. */
   readonly lastEventAt: Date | null;
-  /** The newest event of the log, as far as it is known; null: not known, or there is none. */
+  /** The newest known event of the log; null: unknown, or none. */
   readonly head: string | null;
-  /** How old the cursor is against the retention of the log; 0 where nothing can expire. */
+  /** The age of the cursor as far as the log's retention counts; 0 where nothing can expire. */
   readonly cursorAgeMs: number;
-  /** When the service keeps the cursor no more, unless an event moves it; null: nothing can expire. */
+  /** When the service drops the cursor unless an event moves it; null: nothing can expire. */
   readonly cursorExpiresAt: Date | null;
 }
 
 /**
- * - `suspended`: an operator has to act.
- * - `failing`: the last attempt to read it failed, and it is tried again.
- * - `stalled`: behind, and nothing has moved for `STALLED_AFTER_MS`.
- * - `behind`: its log goes on after the cursor, or datasets of it are not where they should be yet.
- * - `idle`: read to its head, and nothing is left to do.
+ * `suspended`: an operator has to act. `failing`: the last attempt to read the log failed, and is retried. `stalled`: behind, and
+ * without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have work left. `idle`: the log was
+ * read to its head, and no work is left.
  */
 export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'idle';
 
@@ -89,67 +86,67 @@ export interface DatasetActivity {
   readonly datasetId: string;
   /** Null: there is no table. */
   readonly version: number | null;
-  /** The newest version that was announced or found; null: none is known. */
+  /** The newest version that was announced or listed; null: none is known. */
   readonly wantedVersion: number | null;
-  /** Since when it is not where it should be; null: it is. The lag of a dataset is the time since then. */
+  /** Since when the dataset is behind; null: it is up to date. The lag of a dataset is the time since then. */
   readonly behindSince: Date | null;
-  /** What is done about it now; null: nothing. */
+  /** The running work; null: none. */
   readonly work: WorkState | null;
-  /** When it is tried again, where it waits; null: it does not. */
+  /** When a waiting dataset is retried; null: it does not wait. */
   readonly retryAt: Date | null;
-  /** Why it waits, for people; null: it does not. */
+  /** Why the dataset waits, for the operator; null: it does not wait. */
   readonly waitsFor: string | null;
   readonly failure: Failure | null;
 }
 
-/** A unit of work that is under way. */
+/** A step in progress. */
 export interface WorkState {
-  /** For people: `loading version 12`. */
+  /** For the operator: `loading version 12`. */
   readonly step: string;
   readonly since: Date;
-  /** Downloaded for it so far. */
+  /** Bytes downloaded for the step so far. */
   readonly bytes: number;
 }
 
-/** Trouble that goes on: told when it begins, louder as it lasts, and once when it is over. */
+/** An ongoing incident: reported when it is raised, louder as it lasts, and once when it is resolved. */
 export interface OngoingIncident {
-  /** What it belongs to: `service`, `mirror`, `loop`, `run` (all that is worked on), or `subscription` and the id. */
+  /** The owner of the incident: `service`, `mirror`, `loop`, `run` (all work), or `subscription` and the id. */
   readonly of: string;
   readonly error: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
   readonly since: Date;
   readonly attempts: number;
-  /** It has lasted so long that a person should look: health reports it. */
+  /** The incident has lasted so long that an operator should look: health reports it. */
   readonly isStall: boolean;
 }
 
 /** Counts since the start of this process. Keys that never occurred are absent. */
 export interface Counters {
-  /** By type; those that could not be read as `unreadable`. */
+  /** By type; unreadable events as `unreadable`. */
   readonly events: ReadonlyMap<EventType | 'unreadable', number>;
   readonly commits: ReadonlyMap<CommitResult['kind'] | 'retirement', number>;
   /** `loaded`: rows of tables that were replaced as a whole. */
   readonly rows: ReadonlyMap<'added' | 'changed' | 'removed' | 'loaded', number>;
-  /** Snapshots that were loaded again into a table, by why: see `ResyncReason`. */
+  /** Snapshots that were loaded again into a table, by reason: see `ResyncReason`. */
   readonly resyncs: ReadonlyMap<ResyncReason, number>;
   readonly downloadedBytes: number;
-  /** By operation (`list subscriptions`), then by status; answers that never came as `none`. */
+  /** By operation (`list subscriptions`), then by status; missing responses as `none`. */
   readonly requests: ReadonlyMap<string, ReadonlyMap<string, number>>;
   readonly polls: number;
   readonly audits: number;
-  /** Units of work that the watchdog interrupted. */
+  /** Steps that the watchdog interrupted. */
   readonly interruptions: number;
 }
 
 /**
- * Why a snapshot replaced a table: the service asked (`reload`), a person did (`resync`), the schema changed (`schema`),
- * or changes did not lead on or were more work (`version`).
+ * Why a snapshot replaced a table: the service asked for it (`reload`), an operator did (`resync`), the schema changed (`schema`), or
+ * changes were no possible path or cost more (`version`).
  */
 export type ResyncReason = 'reload' | 'resync' | 'schema' | 'version';
 
 export type DaemonEvent =
-  /** An answer of the service, or none. */
+  /** A response of the service, or none. */
   | {
       readonly kind: 'request';
       readonly operation: string;
@@ -158,7 +155,7 @@ export type DaemonEvent =
     }
   | { readonly kind: 'events'; readonly subscriptionId: string; readonly type: EventType | 'unreadable' }
   | { readonly kind: 'bytes'; readonly datasetId: string; readonly bytes: number }
-  /** How long the files or the pages of what was committed took to arrive, from the beginning of the work on it. */
+  /** How long the files or pages of a commit took to arrive, from the start of the work. */
   | { readonly kind: 'download'; readonly datasetId: string; readonly durationMs: number }
   /** `resync` is null for a first load and for changes. */
   | {

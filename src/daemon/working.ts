@@ -32,7 +32,7 @@ const UNSETTLED = 'what the lists of versions and schemas say is to be confirmed
 interface WorkingOptions {
   readonly session: Session;
   readonly isAtHead: (subscriptionId: string) => boolean;
-  /** Whether a table that no subscription contains may go now. */
+  /** Whether a table that no subscription contains may retire now. */
   readonly verdictOf: VerdictOf;
   /** The work on a dataset has ended, whatever the result. */
   readonly onSettled: (result: DatasetResult) => void;
@@ -72,7 +72,7 @@ export class Working {
     const nowMs = this.#session.nowMs();
     if (signal.aborted || nowMs < this.#clock.dueMs || workQueue.entries.size === 0) return;
     workQueue.followPolls(this.#session.readClocks());
-    // Without a look at the mirror, existing tables would be loaded again.
+    // Existing tables would be loaded again if the mirror had not been read.
     if (!this.#session.mirror.isRead || currentSuspensions(this.#session.parts).workspace !== null) return;
     while (this.#underWay.size < DATASETS_AT_ONCE) {
       const entry = workQueue.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));

@@ -11,12 +11,12 @@ export interface ErrorDetails {
   readonly cause?: unknown;
 }
 
-/** Of a class that stands for several codes: the code, where it is not the most general one. */
+/** The options of a class that stands for several codes; `code` is missing where it is the most general one. */
 type Coded<Code extends ErrorCode> = ErrorDetails & { readonly code?: Code };
 
 export abstract class FeedSyncError extends Error {
   abstract readonly code: ErrorCode;
-  /** What a person can do about it; null where the message says all there is. */
+  /** What an operator can do about the error; null where the message says everything. */
   readonly hint: string | null;
 
   constructor(message: string, details: ErrorDetails = {}) {
@@ -26,7 +26,7 @@ export abstract class FeedSyncError extends Error {
   }
 }
 
-/** Every error that is none of ours is a bug. */
+/** Every error of another class is a bug. */
 export function errorCodeOf(error: unknown): ErrorCode {
   return error instanceof FeedSyncError ? error.code : 'bug';
 }
@@ -35,20 +35,20 @@ export function errorEntryOf(error: unknown): ErrorEntry {
   return ERRORS[errorCodeOf(error)];
 }
 
-/** A command line that makes no sense, or SQL of the user's that does not run. */
+/** The command line makes no sense, or the user's SQL does not run. */
 export class UsageError extends FeedSyncError {
   readonly code = 'usage_invalid';
 }
 
-/** A configuration that cannot be used, naming the key, the trouble and the source of the value. */
+/** The configuration cannot be used. The message names the key, the fault and the source of the value. */
 export class ConfigurationError extends FeedSyncError {
   readonly code = 'configuration_invalid';
 }
 
-/** The service could not be reached or gave no usable answer, within the budget of retries. */
+/** The service could not be reached or gave no usable response, within the budget of retries. */
 export class ServiceUnavailableError extends FeedSyncError {
   readonly code = 'service_unavailable';
-  /** How long the service asked us to wait, in milliseconds; null where it did not. */
+  /** How long the service asked to wait, in milliseconds; null where it did not ask. */
   readonly retryAfterMs: number | null;
 
   constructor(message: string, details: ErrorDetails & { readonly retryAfterMs?: number | null } = {}) {
@@ -59,7 +59,7 @@ export class ServiceUnavailableError extends FeedSyncError {
 
 type BusyCode = 'mirror_busy' | 'checkpoint_busy' | 'instance_running';
 
-/** Another process holds what we need: a reader the mirror, another instance the data directory. */
+/** Another process has locked the mirror (a reader) or the data directory (another instance). */
 export class BusyError extends FeedSyncError {
   readonly code: BusyCode;
 
@@ -69,12 +69,12 @@ export class BusyError extends FeedSyncError {
   }
 }
 
-/** A person or the system asked the process to stop before it was done. */
+/** An operator or the system asked the process to stop before its work was done. */
 export class InterruptedError extends FeedSyncError {
   readonly code = 'interrupted';
 }
 
-/** The command that is run after commits failed. What it was to be told of, it is told again. */
+/** The command that is run after commits failed. It is notified of the same commits again. */
 export class HookError extends FeedSyncError {
   readonly code = 'hook_failed';
 }
@@ -83,7 +83,7 @@ export type RefusalScope =
   | { readonly kind: 'workspace' }
   | { readonly kind: 'subscription'; readonly subscriptionId: string }
   | { readonly kind: 'dataset'; readonly datasetId: string }
-  /** Of all tables that are to be retired: so many at once that a person has to agree. */
+  /** Concerns all tables that are to be retired: so many at once that an operator has to approve. */
   | { readonly kind: 'retirement' };
 
 export interface Refusal extends RefusalWords {
@@ -93,7 +93,7 @@ export interface Refusal extends RefusalWords {
 export interface RefusalWords {
   /** The operation that was refused, in the words of the log: `list subscriptions`. */
   readonly operation: string;
-  /** Null where no answer said so: we found out ourselves, and the code and the message are ours. */
+  /** Null where no response said so: feed-sync itself found the cause, and the code and the message are its own. */
   readonly status: number | null;
   /** The service's own code; null where it gave none (a 401 has none). */
   readonly code: string | null;
@@ -102,7 +102,7 @@ export interface RefusalWords {
   readonly links: ReadonlyMap<string, string>;
 }
 
-/** The service refused, and says so. Not tried again until a person has acted (the interface, Errors, rule 1). */
+/** The service refused. Not tried again until an operator has acted (the interface, Errors, rule 1). */
 export class RefusalError extends FeedSyncError {
   readonly code = 'refused';
   readonly refusal: Refusal;
@@ -113,9 +113,9 @@ export class RefusalError extends FeedSyncError {
   }
 }
 
-/** The service refused what an operator asked for by a command. Nothing is suspended for it. */
+/** The service refused the request of an operator's command. Nothing is suspended for it. */
 export class CommandRefusedError extends FeedSyncError {
-  /** `input_refused` where another id or address of the command line may be accepted at once. */
+  /** `input_refused` where the service may accept another id or address of the command line at once. */
   readonly code: 'command_refused' | 'input_refused';
   readonly refusal: RefusalWords;
 
@@ -138,7 +138,7 @@ function refusalSentence({ operation, status, code, message }: RefusalWords): st
 /** The cursor is past the retention of the log (the interface, Events: 410). */
 export class CursorExpiredError extends FeedSyncError {
   readonly code = 'cursor_expired';
-  /** Service time of the answer that said so; null where it is not known. */
+  /** Service time of the response; null where unknown. */
   readonly readAt: Date | null;
 
   constructor(message: string, readAt: Date | null = null) {
@@ -149,7 +149,7 @@ export class CursorExpiredError extends FeedSyncError {
 
 type ViolationCode = 'contract_violation' | 'response_too_large';
 
-/** An answer that does not fit the interface; `path` is the offending field. Never applied in part. */
+/** A response does not fit the interface; `path` is the offending field. Never applied in part. */
 export class ContractViolationError extends FeedSyncError {
   readonly code: ViolationCode;
   readonly path: string;
@@ -168,11 +168,11 @@ export class ContractViolationError extends FeedSyncError {
 export const DATA_CODES = ['data_invalid', 'content_mismatch', 'changes_invalid', 'columns_unknown'] as const;
 type DataCode = (typeof DATA_CODES)[number];
 
-/** Content that cannot be mirrored as it is: a bad file, a value that would have to be bent, a proof that failed. */
+/** Content cannot be mirrored as it is: a bad file, a value that would have to be altered, a proof that failed. */
 export class DataError extends FeedSyncError {
   /**
-   * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so it is tried again
-   * sooner than content that was found wrong.
+   * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so the content is retried sooner
+   * than content that was found wrong.
    */
   readonly code: DataCode;
 
@@ -182,7 +182,7 @@ export class DataError extends FeedSyncError {
   }
 }
 
-/** Changes of one version that do not say what they must: a value that would have to be bent, a key that is null or repeated. */
+/** The changes of a version are invalid: a value would have to be altered, or a key is null or repeated. */
 export class BadChangesError extends DataError {
   readonly datasetId: string;
   readonly version: number;
@@ -198,17 +198,17 @@ export class BadChangesError extends DataError {
   }
 }
 
-/** Of columns that should not be there, an error shows so many. */
+/** The most unexpected columns that an error names. */
 const MAX_SHOWN_NAMES = 20;
-/** And so many characters of each. */
+/** The most characters of each name. */
 const MAX_SHOWN_NAME = 200;
 
-/** Files or rows of changes hold columns that the schema does not know: the schemas may have been read too early. */
+/** Files or rows of changes contain columns that the schema lacks: the schemas may have been read too early. */
 export class UnknownColumnsError extends DataError {
   readonly datasetId: string;
   readonly columns: readonly string[];
 
-  /** `holder` is the file, or the row, where they are: `The file part-0.parquet of parcels`. */
+  /** `holder` names the file or row with the columns: `The file part-0.parquet of parcels`. */
   constructor(datasetId: string, columns: readonly string[], holder: string) {
     const names = columns
       .slice(0, MAX_SHOWN_NAMES)
@@ -224,13 +224,13 @@ export class UnknownColumnsError extends DataError {
 }
 
 /**
- * Recorded changes that cannot lead the table on, though nothing is wrong with their values: their counts differ, or
- * they lack what the table needs. They give way to the snapshot.
+ * Recorded changes cannot be applied to the table although their values are valid: their counts differ, or they lack something that the
+ * table needs. The dataset falls back to the snapshot.
  */
 export class InapplicableChangesError extends FeedSyncError {
   readonly code = 'changes_inapplicable';
   readonly datasetId: string;
-  /** The version whose changes they are. Those of earlier versions may be sound. */
+  /** The version of the changes. The changes of earlier versions may be sound. */
   readonly version: number;
   /** A clause, without a full stop. */
   readonly why: string;

@@ -1,9 +1,9 @@
 /**
- * The command that is run after commits: a job of the user's that builds on the mirror.
+ * Runs the user's command after commits.
  *
- * Invariants: it is told of every commit at least once, in order, and of none before it is committed; what
- * it was told of is written down once it has ended well, so whatever ends this process, or it, makes that come again. It
- * runs once at a time.
+ * Invariants: the command is notified of every commit at least once, in order, and of none before it is committed. A notification is
+ * stored after the command has succeeded, so it is repeated where this process or the command ends before. The command runs once at a
+ * time.
  */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -16,11 +16,11 @@ import { formatDuration } from '../lib/units.ts';
 import type { CommitRecord } from '../model/commits.ts';
 import { ConfigurationError, HookError, InterruptedError } from '../model/errors.ts';
 
-/** It is told of so many commits at once; of further ones directly afterwards. */
+/** The most commits of one notification; further commits follow in the next one, directly afterwards. */
 export const MAX_COMMITS_AT_ONCE = 1_000;
 
 export interface HookParts {
-  /** The program and its words. */
+  /** The program and its arguments. */
   readonly command: readonly string[];
   readonly timeoutMs: number;
   readonly environment: Readonly<Record<string, string>>;
@@ -31,14 +31,14 @@ export interface HookParts {
   readonly run: FeedProgram;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends it when aborted. */
+  /** Aborted to end the command. */
   readonly signal: AbortSignal;
 }
 
-/** What the configuration asks for on behalf of those who build on the mirror. */
+/** The configured work for readers of the mirror. */
 export interface Readers {
   readonly postCommit: PostCommitSource;
-  /** How often a copy is published at most, and where; null: none is. */
+  /** How often a copy is published at most, and where; null: none is published. */
   readonly publish: { readonly path: string; readonly everyMs: number } | null;
   readonly hook: Pick<Hook, 'report'> | null;
 }
@@ -51,9 +51,8 @@ export class Hook {
   }
 
   /**
-   * Tells it of everything it was not told of yet, up to the commit with the number `upTo`; null: to the newest.
-   * @returns of how many commits.
-   * @throws HookError where it failed, ConfigurationError where it cannot be run; InterruptedError; what the stores throw.
+   * Notifies the command of all further commits up to the number `upTo`; null: up to the newest. @returns the number of these commits.
+   * @throws HookError where the command failed, ConfigurationError where it cannot be run; InterruptedError; the errors of the stores.
    */
   async report(upTo: number | null): Promise<number> {
     const { postCommit, checkpoint, clock } = this.#parts;
@@ -127,16 +126,16 @@ function interrupted({ reason }: AbortSignal): InterruptedError {
 export interface HookInput {
   /** The path of the mirror. */
   readonly mirror: string;
-  /** The path of the published copy, which has these commits; null: none is published. */
+  /** The path of the published copy, which contains these commits; null: none is published. */
   readonly publishedCopy: string | null;
-  /** In the order in which they were done. */
+  /** In the order of the commits. */
   readonly commits: readonly HookCommit[];
-  /** There are further commits, of which it is told at once after these. */
+  /** There are further commits, and their notification follows at once. */
   readonly hasMore: boolean;
 }
 
 interface HookCommit {
-  /** Its number: ascending, without gaps. */
+  /** The commit number: ascending, without gaps. */
   readonly commit: number;
   readonly dataset: string;
   readonly table: string;
@@ -167,7 +166,7 @@ function hookCommit(record: CommitRecord): HookCommit {
   };
 }
 
-/** Where the key is found, and the ways in which the service manager is told how this process is. */
+/** The variables that hold the key, and those through which a process reaches the service manager. */
 const OURS = new Set([
   'FEED_SYNC_API_KEY',
   'FEED_SYNC_API_KEY_FILE',
@@ -177,7 +176,7 @@ const OURS = new Set([
   'WATCHDOG_USEC',
 ]);
 
-/** Nothing in it holds the API key, under whatever name. */
+/** The environment of the command: it contains the API key under no name. */
 export function hookEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
   apiKey: Secret,
@@ -189,7 +188,7 @@ export function hookEnvironment(
   return Object.fromEntries(handedOn);
 }
 
-/** A short key is no less one here, where a variable too few does little harm. */
+/** A short key also counts here, where leaving out one variable too many does little harm. */
 function containsKey(value: string, key: string): boolean {
   return value.includes(key) || containsSecret(value, [key]);
 }

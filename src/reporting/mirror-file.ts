@@ -44,7 +44,7 @@ export function mirrorLocks(path: string, readFile: ReadFile): readonly FileLock
 
 export interface FileLock {
   readonly pid: number;
-  /** A reader lets other readers in; a writer nobody. */
+  /** A reader admits other readers; a writer admits nobody. */
   readonly mode: 'reads' | 'writes';
 }
 

@@ -1,7 +1,4 @@
-/**
- * What the checkpoint and the mirror say together at one moment: the one model that `status`, `verify` and the status
- * server render. Pure.
- */
+/** The state of checkpoint and mirror at one time: the one model that `status`, `verify` and the status server render. Pure. */
 
 import type { Failure, Followed, Suspension } from '../checkpoint/checkpoint.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -48,33 +45,33 @@ export interface SubscriptionReport {
 export interface DatasetReport extends DueWork {
   readonly id: string;
   readonly isChosen: boolean;
-  /** Null: the checkpoint is lost, or does not know the dataset yet; the mirror alone speaks for it. */
+  /** Null: the checkpoint is lost, or does not know the dataset yet, so the mirror alone describes the dataset. */
   readonly desired: DesiredState | null;
   /** Null: there is no table, or the mirror could not be read. */
   readonly observed: ObservedTable | null;
   /** Its own, else that of one of its subscriptions where every one of them is suspended. */
   readonly suspension: Suspension | null;
   readonly failure: Failure | null;
-  /** `suspended` also where the workspace is. */
+  /** `suspended` also where the workspace is suspended. */
   readonly phase: DatasetPhaseKind;
 }
 
 interface DueWork {
-  /** The most pressing thing to do; null where the mirror could not be read, and where nothing is done about the dataset. */
+  /** The most pressing need; null where the mirror could not be read, and where no work is done on the dataset. */
   readonly need: Need | null;
-  /** The service asked that the dataset be loaded again; null where the mirror could not be read. */
+  /** The service asked for a reload of the dataset; null where the mirror could not be read. */
   readonly isReloadPending: boolean | null;
-  /** An operator asked that it be loaded again; null as above. */
+  /** An operator asked for a resync of the dataset; null where the mirror could not be read. */
   readonly isResyncPending: boolean | null;
   readonly isRefreshPending: boolean;
-  /** The table is to leave the mirror; null where it stays. */
+  /** The table is to retire; null where the table stays. */
   readonly retirement: RetirementReport | null;
 }
 
 export interface RetirementReport {
-  /** For people: why. */
+  /** The reason, for the operator. */
   readonly reason: string;
-  /** So many tables go at once that an operator has to agree first. A table that waits for subscriptions is not one of them. */
+  /** So many tables would retire at once that an operator has to approve first. A table that waits for subscriptions is not one of them. */
   readonly waitsForApproval: boolean;
   /** Subscriptions that the next catch-up has to wait for, as far as the stores say. */
   readonly waitsFor: readonly AwaitedSubscription[];
@@ -117,7 +114,7 @@ export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: Repor
   };
 }
 
-/** For a dataset that is left out, and for a table that is not known to be wanted. */
+/** The work of a dataset that is left out, and of a table without a desired state. */
 const NOTHING_DUE: DueWork = {
   need: null,
   isReloadPending: false,
@@ -137,8 +134,8 @@ function dueWork(desired: DesiredState, observed: ObservedTable | null, isMirror
 }
 
 /**
- * Neither which logs were read lately nor what the records of subscriptions say is stored. The next catch-up reads the
- * log of every followed subscription that is not suspended and that the service listed the last time.
+ * The stores contain neither which logs were read lately nor the records of subscriptions. The next catch-up reads the log of every
+ * followed subscription that is not suspended and that the service listed the last time.
  */
 function readingsOf(
   service: Readings['observed']['service'],

@@ -1,4 +1,4 @@
-/** What `status` and the status server's `/status` report, and its JSON. `cli/outputs.md` documents every field of that. */
+/** The report of `status` and of the status server's `/status`, and its JSON. `cli/outputs.md` documents every field of the JSON. */
 
 import { statSync } from 'node:fs';
 import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.ts';
@@ -13,7 +13,7 @@ import { isWorthCompacting, mirrorBytes, mirrorLocks } from './mirror-file.ts';
 import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
 import type { CheckpointContent, MirrorSeen } from './stores.ts';
 
-/** The stores, and what stands around them. */
+/** The stores, and their surroundings. */
 export interface Status extends Report {
   readonly dataDirectory: string;
   readonly mirrorFile: {
@@ -24,9 +24,9 @@ export interface Status extends Report {
     readonly lockHolders: readonly number[];
   };
   readonly runningInstance: RunningInstance | null;
-  /** Null: no copy is to be published. */
+  /** Null: publishing is off. */
   readonly publishedCopy: { readonly path: string; readonly publishedAt: Date | null } | null;
-  /** Null: no command is to be run after commits. */
+  /** Null: no command after commits is configured. */
   readonly hook: HookRecord | null;
 }
 
@@ -124,7 +124,7 @@ function mirrorJson(status: Status) {
   };
 }
 
-/** A suspension that is no answer of the service says that the subscription is missing. */
+/** A suspension without a response of the service means that the subscription is missing. */
 export function subscriptionState({ suspension }: SubscriptionReport): 'followed' | 'refused' | 'missing' {
   if (suspension === null) return 'followed';
   return suspension.refusal.status === null ? 'missing' : 'refused';
@@ -175,12 +175,12 @@ export function ownSuspension({ suspension }: DatasetReport): Suspension | null 
   return suspension?.refusal.scope.kind === 'dataset' ? suspension : null;
 }
 
-/** Those of the workspace, of subscriptions and of retirements. */
+/** The suspensions of the workspace, of subscriptions and of retirements. */
 export function suspensionsBeyondDatasets(suspensions: readonly Suspension[]): readonly Suspension[] {
   return suspensions.filter(({ refusal }) => refusal.scope.kind !== 'dataset');
 }
 
-/** In an order that does not depend on when each was noted. */
+/** In an order that does not depend on the time of each note. */
 export function sortedAbsences(absences: readonly Absence[]): readonly Absence[] {
   return absences.toSorted((left, right) => (absenceKey(left.subject) < absenceKey(right.subject) ? -1 : 1));
 }
@@ -215,7 +215,7 @@ function failureJson(failure: Failure) {
 
 export type SuspensionJson = ReturnType<typeof suspensionJson>;
 
-/** A null status: it was no answer of the service, and code and message are feed-sync's own. */
+/** A null status: feed-sync itself found the cause, and code and message are its own. */
 export function suspensionJson({ refusal, suspendedAt }: Suspension) {
   const { scope, operation, status, code, message, links } = refusal;
   return {

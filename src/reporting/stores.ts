@@ -90,7 +90,7 @@ export async function readMirror(
   return reader === null ? null : closing(reader, mirrorContent);
 }
 
-/** What `use` makes of the mirror, which is closed then. @throws StorageError also where there is no mirror. */
+/** Returns the result of `use` and closes the mirror. @throws StorageError also where there is no mirror. */
 export async function usingMirror<T>(
   configuration: LocalConfiguration,
   place: MirrorPlace,
@@ -116,10 +116,10 @@ export async function mirrorContent(reader: MirrorReader) {
   return { ...observed, freeBytes: await reader.freeBytes(), format: await reader.format() };
 }
 
-/** An operator who asks for a report waits for the mirror less long than a commit does. */
+/** An operator waits for a report of the mirror less long than a commit waits for the mirror. */
 const MAX_WAIT_MS = 5_000;
 
-/** Reads the mirror for a report that is useful without it too. */
+/** Reads the mirror for a report that is useful without the mirror, too. */
 export async function seeMirror(configuration: LocalConfiguration, place: MirrorPlace): Promise<MirrorSeen> {
   const options = readerOptions(configuration, place);
   try {

@@ -1,7 +1,7 @@
 /**
- * Sorts trouble by what it belongs to. A refusal is stored as a hold; what concerns the whole run (the workspace is
- * refused, the disk is full, the mirror is busy) halts it, so that nothing more is asked of the service; all else, a
- * bug among it, stays with the dataset or subscription it struck.
+ * Sorts errors by their scope. A refusal is stored as a suspension. An error of the whole run (the workspace is refused, the disk is
+ * full, the mirror is busy) halts the run, so that the service is not asked any further. Every other error, bugs included, stays with
+ * its dataset or subscription.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
@@ -23,19 +23,19 @@ import { type DatasetEnding, type Incident, waiting } from './result.ts';
 import { storeSuspension } from './suspensions.ts';
 
 export interface Incidents {
-  /** Aborted when the run is halted or the caller's own signal is. */
+  /** Aborted when the run is halted, or when the caller's own signal is aborted. */
   readonly signal: AbortSignal;
   readonly incidents: readonly Incident[];
-  /** Trouble of a subscription, or of the run where `subscriptionId` is null. Never throws. */
+  /** Records an error of a subscription, or of the run where `subscriptionId` is null. Never throws. */
   record(error: unknown, subscriptionId: string | null): void;
-  /** Trouble of a dataset, as what became of it. Never throws. */
+  /** Records an error of a dataset and returns the dataset's result. Never throws. */
   recordForDataset(error: unknown, known: DatasetState): DatasetEnding;
 }
 
 const STOPPED = 'the run ended before it was done';
 const REFUSED_ABOVE = 'the service refused what it belongs to';
 
-/** `tellBug` is told of every bug at once; by default it is logged. */
+/** `tellBug` is called with every bug at once; by default the bug is logged. */
 export function watchIncidents(
   parts: Parts,
   callerSignal: AbortSignal,
@@ -54,7 +54,7 @@ export function watchIncidents(
     if (isHalting) halt.abort(new InterruptedError('The run was halted.'));
   };
 
-  /** Null where the hold could not be stored; that is trouble too. */
+  /** Null where the suspension could not be stored, which is an incident, too. */
   const suspension = (error: RefusalError): Suspension | null => {
     if (error.refusal.scope.kind === 'workspace') {
       halt.abort(new InterruptedError('The workspace is refused.'));
@@ -64,7 +64,7 @@ export function watchIncidents(
     return stored;
   };
 
-  /** What a store says while trouble is written down is trouble of the run. */
+  /** An error of a store while an error is recorded is an incident of the run. */
   const attempt = <T>(effect: () => T): T | null => {
     try {
       return effect();
@@ -105,23 +105,23 @@ export function watchIncidents(
   };
 }
 
-/** Whether the trouble is of one dataset alone: others may go on, and what is asked for them too. */
+/** Whether the error concerns one dataset alone, so that the other datasets and their requests may go on. */
 export function isOfOneDataset(error: unknown): error is Error {
   if (error instanceof RefusalError) return error.refusal.scope.kind === 'dataset';
   return !concernsTheRun(error);
 }
 
-/** What holds the mirror or the checkpoint would make every other dataset wait for it just as long. */
+/** A lock on the mirror or the checkpoint would make every other dataset wait just as long. */
 function concernsTheRun(error: unknown): boolean {
   return errorEntryOf(error).scope === 'run';
 }
 
-/** Of a bug, the stack is what helps. */
+/** Only the stack helps with a bug. */
 function logBug({ log }: Parts, error: Error): void {
   log.error({ stack: error.stack }, 'A bug in feed-sync: this should not happen.');
 }
 
-/** One thing wrong strikes many datasets at once; it is told once. However many parts were stopped, it is one stop. */
+/** One cause strikes many datasets at once and is reported once. Any number of stopped parts are one stop. */
 function isSameIncident(left: Incident, right: Incident): boolean {
   const isSameCode = errorCodeOf(left.error) === errorCodeOf(right.error);
   if (left.subscriptionId !== right.subscriptionId || !isSameCode) return false;
@@ -132,26 +132,29 @@ function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/** The operation of the hold of a subscription that the service lists and the configuration leaves out. */
+/** The operation of the suspension of a subscription that the service lists and the configuration leaves out. */
 export const SELECT_SUBSCRIPTIONS = 'select subscriptions';
 
 const LIST_SUBSCRIPTIONS = 'list subscriptions';
 const NOT_FOUND = 404;
 
-/** What else may have led to a refusal than what the service says: an address whose path is wrong answers, too. Or null. */
+/** Returns another possible cause of a refusal than the service's message, or null: a base URL with a wrong path answers, too. */
 export function possibleCause({ operation, status }: Pick<Refusal, 'operation' | 'status'>): string | null {
   if (operation !== LIST_SUBSCRIPTIONS || status !== NOT_FOUND) return null;
   return 'The path of service.baseUrl (FEED_SYNC_BASE_URL) may be wrong: check it, and correct it where it is.';
 }
 
-/** How to go on after a refusal, in the order in which people will want to. */
+/** Returns what an operator can do after a refusal, the most likely wish first. */
 export function waysOut(refusal: Pick<Refusal, 'status' | 'scope' | 'operation'>): readonly string[] {
   if (refusal.status === null) return waysOutOfOurs(refusal);
   const cause = possibleCause(refusal);
   return [...(cause === null ? [] : [cause]), afterActing(refusal.scope)];
 }
 
-/** How to go on with a subscription that was followed and is not any more. `isListed`: the service has it still. */
+/**
+ * Returns what an operator can do about a subscription that is not followed any more. `isListed`: the service still lists the
+ * subscription.
+ */
 export function waysOutOfMissing(subscriptionId: string, isListed: boolean): readonly string[] {
   const options = resumeOptions({ kind: 'subscription', subscriptionId });
   const condition = isListed
@@ -167,7 +170,7 @@ function afterActing(scope: RefusalScope): string {
   return `Once you have acted on it: feed-sync resume ${resumeOptions(scope)}`;
 }
 
-/** Where the program itself has stopped: a subscription is gone, or more tables would retire than it retires unasked. */
+/** Ways out where feed-sync itself stopped: a subscription is missing, or more tables would retire than may without approval. */
 function waysOutOfOurs({ scope, operation }: Pick<Refusal, 'scope' | 'operation'>): readonly string[] {
   switch (scope.kind) {
     case 'subscription':

@@ -1,8 +1,8 @@
 /**
- * What manifests offer of one dataset, for who plans it: read already by the audit of a catch-up, or read where a plan
- * asks for it and then shared with the other datasets that ask at about the same time.
+ * Provides the manifest entries of one dataset to its plan: entries that the audit of a catch-up read, or entries that a plan requests
+ * and shares with other datasets that ask at about the same time.
  *
- * Invariant: what is offered was read after what is wanted was known. A manifest from before may lack what was asked for.
+ * Invariant: entries were read after the desired state was known. An earlier manifest may lack what was requested.
  */
 
 import pLimit from 'p-limit';
@@ -14,21 +14,21 @@ import { isOfOneDataset } from './incidents.ts';
 import type { Parts } from './parts.ts';
 import type { ListedEntry } from './plan/step.ts';
 
-/** Manifests that are read at once where plans ask for them. */
+/** Manifests that plans may read at once. */
 const MANIFESTS_AT_ONCE = 4;
 
 export interface EntrySource {
-  /** Of the subscriptions that contain the dataset; null: to be read first. @throws what the reading of an entry threw. */
+  /** The entries of the subscriptions that contain the dataset; null: to be read first. @throws the error of reading an entry. */
   of(desired: DesiredState): readonly ListedEntry[] | null;
-  /** Reads what `of` then gives. */
+  /** Reads the entries that `of` returns afterwards. */
   read(desired: DesiredState, signal: AbortSignal): Promise<void>;
-  /** Something else is wanted from now on: what was read before it counts no more. */
+  /** The desired state has changed, so earlier readings do not count any more. */
   renew(): void;
-  /** What the offer is of. */
+  /** Returns the manifest of the entry. */
   manifestOf(listedEntry: ListedEntry): ListedEntries;
 }
 
-/** Manifests as they were last read, each with when its reading began. */
+/** The manifests as they were last read, each with the start time of its reading. */
 export class KeptManifests {
   readonly #parts: Parts;
   readonly #kept = new Map<string, Kept>();
@@ -47,8 +47,8 @@ export class KeptManifests {
   }
 
   /**
-   * A book of the manifests whose reading began at `sinceMs` or later; where each dataset has its own, of those that were kept
-   * only with `withEntries`. `isAsked` says of a subscription whether the service may be asked for its manifest.
+   * Returns a source of the manifests whose reading began at `sinceMs` or later; where each dataset has its own manifest, kept ones
+   * count only with `withEntries`. `isAsked` says whether the service may be asked for the manifest of a subscription.
    */
   sourceSince(
     sinceMs: number,
@@ -85,7 +85,7 @@ export class KeptManifests {
     };
   }
 
-  /** One reading serves all who may use it. */
+  /** One reading serves every caller that may use it. */
   async #read(subscriptionId: string, since: Reading, signal: AbortSignal): Promise<void> {
     const running = this.#reading.get(subscriptionId);
     if (running !== undefined && isSince(running, since)) return running.done;
@@ -105,7 +105,7 @@ export class KeptManifests {
   }
 }
 
-/** When a reading began: on the monotonic clock, and as which of all. */
+/** The start of a reading: its time on the monotonic clock, and its number in the order of all readings. */
 interface Reading {
   readonly startedMs: number;
   readonly number: number;
@@ -119,7 +119,7 @@ function isSince(reading: Reading, since: Reading): boolean {
   return reading.startedMs >= since.startedMs && reading.number >= since.number;
 }
 
-/** Every dataset has a manifest of its own, which says the same to all subscriptions that contain it. */
+/** Every dataset has a manifest of its own, which is the same for all subscriptions that contain the dataset. */
 function sourceOfEntries(
   parts: Parts,
   isAsked: (subscriptionId: string) => boolean,
@@ -147,16 +147,16 @@ function sourceOfEntries(
   };
 }
 
-/** Manifest entries of single datasets that are asked for at once. */
+/** Manifest entries of single datasets that are requested at once. */
 const ENTRIES_AT_ONCE = 8;
 
 export interface ListedEntries {
   readonly subscriptionId: string;
-  /** Null: no such dataset in the manifest. @throws what the reading of this dataset's own manifest threw. */
+  /** Null: the manifest does not list the dataset. @throws the error of reading this dataset's own manifest. */
   of(datasetId: string): ListedEntry | null;
   /**
-   * The entry as it is now, in place of `expired`. The manifest is read again only where it was not since: links of
-   * many datasets expire together.
+   * Returns the current entry in place of `expired`. The manifest is read again at most once, because the links of many datasets
+   * expire together.
    */
   refresh(expired: ManifestEntry, signal: AbortSignal): Promise<ManifestEntry | null>;
 }
@@ -194,7 +194,7 @@ function listed({ manifest, logNumber, watermark }: ManifestReading): ReadonlyMa
   );
 }
 
-/** Reads the entries of `datasetIds`. @throws the first trouble that is not of one dataset alone. */
+/** Reads the entries of `datasetIds`. @throws the first error that concerns more than one dataset. */
 export async function readEntries(
   feed: Feed,
   datasetIds: readonly string[],
@@ -215,7 +215,7 @@ export async function readEntries(
   return read;
 }
 
-/** A manifest for each dataset says nothing of the log. */
+/** A manifest of a single dataset says nothing about the log. */
 export function readingOfEntries(
   subscriptionId: string,
   read: ReadonlyMap<string, DatasetManifest | Error>,
@@ -245,19 +245,19 @@ export function readingOfEntries(
 }
 
 interface ManifestReading {
-  /** Without datasets where it belongs to an old log: nothing is loaded from it. */
+  /** Without datasets where the manifest belongs to an old log: nothing is loaded from such a manifest. */
   readonly manifest: Manifest;
-  /** The log that the manifest belongs to, counted as positions are. */
+  /** The log that the manifest belongs to, counted as in positions. */
   readonly logNumber: number;
   readonly watermark: Watermark;
-  /** The subscriptions as they were listed after the manifest; null: they were not. */
+  /** The subscriptions as they were listed after the manifest; null: they were not listed then. */
   readonly listedAfter: SubscriptionList | null;
 }
 
-/** No event is covered by it. */
+/** A watermark that covers no event. */
 const NOTHING: Watermark = { kind: 'number', through: -1n };
 
-/** `isListed`: the subscriptions are listed after it also where the manifest does not say how far it goes. */
+/** `isListed`: the subscriptions are listed afterwards even where the manifest has no watermark. */
 export async function readManifest(
   subscriptionId: string,
   isListed: boolean,
@@ -277,7 +277,7 @@ export async function readManifest(
   return { manifest, logNumber, watermark: watermarkOf({ lastEventId, readAt, manifestLagMs }), listedAfter };
 }
 
-/** Whether the manifest belongs to a log that the service has begun anew since. */
+/** Whether the manifest belongs to a log that the service has restarted since. */
 export function isOfOldLog({ watermark }: Pick<ManifestReading, 'watermark'>): boolean {
   return watermark === NOTHING;
 }

@@ -1,4 +1,4 @@
-/** What a catch-up works with: the three ports, the ambient things passed in, and the user's choices. */
+/** The dependencies of a catch-up: the three ports, the ambient services and the user's choices. */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import type { Destination } from '../destination/destination.ts';
@@ -26,14 +26,14 @@ export interface Choices {
   readonly exclude: readonly string[];
   /** What an additive schema change does: load the snapshot again, or add the columns and apply the changes. */
   readonly schemaChanges: 'reload' | 'alter';
-  /** What becomes of the table of a dataset that no subscription contains any more. */
+  /** What happens to the table of a dataset that no subscription contains any more. */
   readonly removedDatasets: Retirement;
   /** Where downloads are kept until they are committed. */
   readonly stagingDirectory: string;
-  /** How long a manifest that does not say how far it goes may lag. */
+  /** How long a manifest without a watermark may lag. */
   readonly manifestLagMs: number;
-  /** How many bytes of changes one step of a dataset stages at the most (the setting changes.maxStagedBytes). */
+  /** The most bytes of changes that one step of a dataset stages (the setting changes.maxStagedBytes). */
   readonly maxStagedBytes: number;
-  /** Hashes of the API key and the base URL: a hold of the workspace is lifted by another of either. */
+  /** Hashes of the API key and the base URL: another key or base URL lifts a suspension of the workspace. */
   readonly keyHash: string;
 }

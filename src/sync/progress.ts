@@ -1,4 +1,4 @@
-/** What a catch-up tells while it works. Observers only show; nothing depends on them. */
+/** The progress that a catch-up reports while it works. Observers only show it; nothing depends on them. */
 
 import type { Log } from '../lib/log.ts';
 import type { CommitResult } from '../model/commits.ts';
@@ -6,24 +6,24 @@ import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
 import type { DatasetResult, Waiting } from './result.ts';
 import { waysToEnd } from './retirements.ts';
 
-/** How much there is to a step, where it is known. */
+/** The size of a step, as far as known. */
 export interface Extent {
-  /** Of the files of a snapshot: what will arrive for it. Null: not known, as of changes. */
+  /** The bytes of a snapshot's files that will be downloaded. Null: unknown, as for changes. */
   readonly bytes: number | null;
-  /** Of the snapshot, or those that the changes list. Null: not known. */
+  /** The rows of the snapshot, or the rows that the changes list. Null: unknown. */
   readonly rows: number | null;
 }
 
 export interface Progress {
-  /** Events of a log that were read for the first time; what they ask for is stored. */
+  /** Events of a log were read for the first time, and their requests are stored. */
   read(subscriptionId: string, events: readonly (FeedEvent | UnreadableEvent)[]): void;
-  /** How many datasets will be looked at. */
+  /** `datasets`: how many datasets will be reconciled. */
   started(datasets: number): void;
-  /** Work on a dataset begins. `step` says for people what is done: `applying 3 versions`. */
+  /** Work on a dataset begins. `step` describes it for the operator: `applying 3 versions`. */
   began(datasetId: string, step: string, extent: Extent): void;
   /** Bytes that arrived for the dataset since the last call. */
   downloaded(bytes: number, datasetId: string): void;
-  /** All that the step needs is here: it is examined, and written when the mirror is free for it. */
+  /** The downloads of the step are complete: the step is validated, and written when the mirror is free. */
   arrived(datasetId: string): void;
   committed(datasetId: string, commit: CommitResult): void;
   settled(result: DatasetResult): void;

@@ -1,7 +1,6 @@
 /**
- * Closes the difference between what is wanted of one dataset and what the destination has: plan one step, carry it
- * out, plan again with what it has changed or taught, until nothing is left to do now. A dataset's trouble is its own:
- * it is recorded, told, and holds up no other.
+ * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do now. An error of a
+ * dataset is recorded and reported, and delays no other dataset.
  */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
@@ -36,9 +35,9 @@ import { type DatasetEnding, type DatasetResult, waiting } from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
 
-/** Steps of one dataset in one go. All but the overtaken ones get on, so this is far more than any needs. */
+/** The most plans of one dataset in one go. Every plan that is not stale makes progress, so this is far more than any dataset needs. */
 const MAX_PLANS = 100;
-/** How often a dataset is planned anew because its content changed while it was downloaded or committed. */
+/** How often a dataset is planned again because its content changed during a download or a commit. */
 const MAX_STALE_PLANS = 4;
 
 export interface Reconciliation {
@@ -48,15 +47,15 @@ export interface Reconciliation {
   readonly entriesFor: (datasetId: string) => EntrySource;
   /** Whether the log of a subscription was just read to its head. */
   readonly isAtHead: (subscriptionId: string) => boolean;
-  /** Asks for a reload at this moment; false where no subscription that contains the dataset can be asked now. */
+  /** Asks for a reload as of now; false where no subscription that contains the dataset can be asked. */
   readonly askReload: (request: ReloadRequest) => Promise<boolean>;
   /** Reads the logs of the subscriptions that contain the dataset; false where they cannot be read to their heads now. */
   readonly readLogs: (datasetId: string) => Promise<boolean>;
-  /** The dataset as both stores know it now, where that may have changed while it was worked on. */
+  /** Returns the dataset as both stores know it now, where that may have changed during the work. */
   readonly readAgain: (known: DatasetState) => DatasetState;
-  /** Whether the table of a dataset that no subscription contains may go. */
+  /** Whether the table of a dataset that no subscription contains may retire. */
   readonly verdictOf: VerdictOf;
-  /** Writes down trouble, sorted by what it belongs to. Never throws. */
+  /** Records an error by its scope. Never throws. */
   readonly record: (error: unknown, known: DatasetState) => DatasetEnding;
 }
 
@@ -65,7 +64,7 @@ export function reconcile(known: DatasetState, run: Reconciliation): Promise<Dat
   return new Reconciler(known, run).reconcile();
 }
 
-/** One dataset on its way to where it should be. */
+/** The reconciliation of one dataset. */
 class Reconciler {
   readonly #run: Reconciliation;
   readonly #datasetId: string;
@@ -74,15 +73,15 @@ class Reconciler {
   #known: DatasetState;
   /** Null: to be read, or to be read again. */
   #history: History | null = null;
-  /** As it was read last, whatever was wanted then. */
+  /** The history as it was read last, whatever the desired state was then. */
   #lastHistory: History | null = null;
-  /** The metadata refreshes that reading the history does; null: some log was not read to its head before. */
+  /** The metadata refreshes that reading the history satisfies; null: some log was not read to its head before. */
   #refreshes: number | null = null;
-  /** The logs were read to their heads after the history was. */
+  /** The logs were read to their heads after the history. */
   #areLogsRead = false;
-  /** Versions whose changes cannot be used, with why. */
+  /** Versions whose changes are inapplicable, each with the reason. */
   readonly #inapplicable = new Map<number, string>();
-  /** Of these, the newest one that has more bytes than may be staged. */
+  /** The newest of these versions whose changes alone exceed the limit of staged bytes. */
   #oversized: Version | null = null;
   readonly #commits: CommitResult[] = [];
   #stalePlan = 0;
@@ -131,7 +130,7 @@ class Reconciler {
     });
   }
 
-  /** What was read before something else was wanted may not know of it yet. */
+  /** Data that was read before the desired state changed may not cover the change. */
   #readAgain(): void {
     const known = this.#run.readAgain(this.#known);
     if (!asksTheSame(known.desired, this.#known.desired)) {
@@ -188,7 +187,7 @@ class Reconciler {
     }
   }
 
-  /** What was only told by the history that was read, and could not be had, is wanted from now on. */
+  /** Stores as desired whatever only the history showed and the dataset does not have yet. */
   async #remember(ending: DatasetEnding): Promise<DatasetEnding> {
     const { parts, isAtHead } = this.#run;
     const read = [...this.#known.desired.members.keys()].find(isAtHead);
@@ -215,14 +214,14 @@ class Reconciler {
     }
     this.#history = history;
     this.#lastHistory = history;
-    // A reload that was asked for while the list was read waits for the next one: this one may be older than it.
+    // A reload that was requested while the list was read waits for the next list, because this one may be older.
     if (unlisted > 0 && this.#unlistedReloads() === unlisted) {
       parts.checkpoint.noteListed(this.#datasetId, headOf(history)?.version ?? newerThan ?? 0);
     }
     this.#absences.note(this.#known, history);
   }
 
-  /** Reloads that wait for the first list of versions after them. */
+  /** Returns the reloads that wait for the first list of versions after them. */
   #unlistedReloads(): number {
     const reloads = this.#run.parts.checkpoint.desired(this.#datasetId)?.reloads ?? [];
     return reloads.filter(({ listedVersion }) => listedVersion === null).length;
@@ -237,7 +236,7 @@ class Reconciler {
     return null;
   }
 
-  /** What was read for what was wanted before may not know of what is wanted now. */
+  /** Data read for the former desired state may not cover the current one. */
   #readDesiredAgain(): void {
     const desired = present(
       this.#run.parts.checkpoint.desired(this.#datasetId),
@@ -248,7 +247,6 @@ class Reconciler {
     this.#listedEntries.renew();
   }
 
-  /** The table is where it should be. */
   async #keep(): Promise<DatasetEnding> {
     const { desired } = this.#known;
     this.#clearFailure();
@@ -259,14 +257,14 @@ class Reconciler {
       if (headOf(this.#history) === null) return waiting(WAITING_FOR['list-lags']);
       this.#run.parts.checkpoint.markRefreshed(this.#datasetId, this.#refreshes);
     }
-    // A process that was ended just after its commit has left the files of it.
+    // A process that was killed just after its commit has left the staged files.
     await this.#run.executor.discard(this.#datasetId);
     return { kind: this.#commits.length > 0 ? 'updated' : 'current', recheckAt };
   }
 
   /**
-   * What the list names and no log has told yet may follow on content that was replaced before it was published: the logs
-   * tell that. One that may have begun anew has told nothing.
+   * A version that is listed, but not yet announced by any log, may build on content that was replaced before it was published. The
+   * logs report such a replacement, except a log that may have been restarted.
    */
   async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<DatasetEnding | null> {
     const { parts, readLogs } = this.#run;
@@ -282,7 +280,7 @@ class Reconciler {
     return null;
   }
 
-  /** Logs that cannot be read now ask for nothing. */
+  /** Logs that cannot be read now request nothing. */
   async #isStillDesired(desired: DesiredState): Promise<boolean> {
     await this.#run.readLogs(this.#datasetId);
     const isTheSame = asksTheSame(this.#run.parts.checkpoint.desired(this.#datasetId) ?? desired, desired);
@@ -303,7 +301,7 @@ class Reconciler {
       return await this.#settle(await this.#run.executor.execute(work, dependencies), work);
     } catch (error) {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {
-        // The schemas were read before the content: they may have been read too early.
+        // The schemas were read before the content, perhaps too early.
         this.#isSchemaReadAgain = true;
         this.#history = null;
         return null;
@@ -365,7 +363,7 @@ class Reconciler {
       return;
     }
     noteLoad(this.#datasetId, commit, work.why, parts);
-    // Whatever was at fault is replaced as a whole.
+    // The load replaces all content, including whatever was at fault.
     this.#clearFailure();
     this.#absences.forgetUnexpected(this.#known);
     if (this.#known.desired.reloads.length > 0) {
@@ -374,7 +372,7 @@ class Reconciler {
     await executor.discard(this.#datasetId);
   }
 
-  /** Changes that cannot be mirrored hold up none of the versions before them: the plan goes on up to there. */
+  /** Bad changes do not delay the versions before them: the plan continues up to there. */
   #goOnBefore(ending: DatasetEnding): DatasetEnding | null {
     if (ending.kind !== 'failed' || ending.failure === null) return ending;
     this.#known = { ...this.#known, failure: ending.failure };
@@ -388,8 +386,8 @@ class Reconciler {
   }
 
   /**
-   * Bad content is of no use to a later attempt, so what was staged of it goes; where one file alone differed from what is
-   * stated, the others stay. Changes that gave way to a snapshot that is bad are not to be fetched again with it.
+   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from the manifest, the
+   * other files stay. Changes that fell back to a bad snapshot are not fetched again with it.
    */
   async #fail(error: DataError, content: string | null): Promise<DatasetEnding> {
     const { parts, executor } = this.#run;
@@ -400,7 +398,7 @@ class Reconciler {
     return { kind: 'failed', error, failure };
   }
 
-  /** The identities of the changes that gave way to a snapshot. */
+  /** Returns the identities of the changes that fell back to a snapshot. */
   #fellBack(): readonly string[] {
     const { maxStagedBytes } = this.#run.parts.choices;
     const versions = this.#history?.versions ?? [];
@@ -413,7 +411,7 @@ class Reconciler {
       );
   }
 
-  /** Changes that are too large are not fetched again while their snapshot is waited for. Null: none are ahead of the table. */
+  /** Oversized changes are not fetched again while their snapshot is awaited. Null: no such changes are ahead of the table. */
   #failureOfOversized(): Failure | null {
     const { clock, choices } = this.#run.parts;
     const { observed, failure } = this.#known;
@@ -424,7 +422,7 @@ class Reconciler {
     return failureOf(this.#datasetId, error, [content], failure, clock.now());
   }
 
-  /** Where a snapshot is waited for because changes are too large, an operator may not want to wait. */
+  /** An operator may prefer another way than waiting for the snapshot of oversized changes, so the reason names them. */
   #whyWaiting(step: Wait): string {
     const { clock, choices } = this.#run.parts;
     const { observed, failure } = this.#known;
@@ -439,7 +437,7 @@ class Reconciler {
     return `${waitingFor(step)}; the changes of version ${oversized.version} cannot be used: ${why}`;
   }
 
-  /** Changes that gave way to a snapshot that was known to be bad are not fetched again with it, either. */
+  /** Changes that fell back to a snapshot already known to be bad are not fetched again with it, either. */
   #rememberInapplicable(): void {
     const { failure } = this.#known;
     const [latest, ...others] = failure?.contents ?? [];

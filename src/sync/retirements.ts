@@ -1,6 +1,6 @@
 /**
- * Which tables that no subscription contains may go: judged once in a catch-up, when the logs were read. Where an operator has
- * to agree, that is stored as a hold; where nobody has to any more, the hold is lifted.
+ * Judges which tables without a subscription may retire, once in a catch-up, after the logs were read. Stores a suspension where an
+ * operator has to approve, and lifts it where no approval is needed any more.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
@@ -28,16 +28,16 @@ import {
 import type { Waiting } from './result.ts';
 import { currentSuspensions, storeSuspension } from './suspensions.ts';
 
-/** Of a dataset that a subscription contains. */
+/** The verdict on a dataset that a subscription contains. */
 const WITHOUT_MEANING: RetirementVerdict = { kind: 'logs-unread', awaited: [] };
 
 export interface Judging {
   readonly observed: ObservedState;
-  /** As they were listed last. */
+  /** The subscriptions as they were listed last. */
   readonly records: readonly Subscription[];
   /** The subscriptions whose logs were read to their heads in this catch-up. */
   readonly readToHead: ReadonlySet<string>;
-  /** When that was, in service time. */
+  /** When the logs were read, in service time. */
   readonly readAt: Date;
 }
 
@@ -55,14 +55,14 @@ export function judgeRetirements(judging: Judging, parts: Parts): VerdictOf {
     const verdict = verdicts.get(datasetId);
     if (verdict === 'needs-approval' && suspension !== null) return { kind: 'needs-approval', suspension };
     if (verdict === 'allowed') return { kind: 'allowed', judgedAt: judging.readAt };
-    // A dataset that was dropped after all this was read waits for every log to be read again.
+    // A dataset that was dropped after these reads waits until every log is read again.
     const later = (): readonly AwaitedSubscription[] =>
       awaitedSubscriptions(desired, { ...input, readToHead: new Set() });
     return { kind: 'logs-unread', awaited: awaited.get(datasetId) ?? later() };
   };
 }
 
-/** What the user did not choose is left alone: it neither goes nor counts. */
+/** Tables that the user did not choose neither retire nor count. */
 function inputOf(judging: Judging, parts: Parts): RetirementInput {
   const { observed, readToHead, readAt } = judging;
   const { checkpoint, choices } = parts;
@@ -89,9 +89,9 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
 }
 
 /**
- * The datasets that a subscription contains by its record, though its manifest may not list them yet, with the ids of these
- * subscriptions. A record that may be from before the subscription's own drop of a dataset says nothing of it. One that does
- * not say how far it goes may be from after the drop: it is waited for until that is sure.
+ * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest may not list them
+ * yet. A record that may predate the subscription's own drop of a dataset does not count. A record without a newest event may be later
+ * than the drop, so the table waits until that is sure.
  */
 function namedByRecords(
   { records, readAt }: Judging,
@@ -117,8 +117,8 @@ function namedByRecords(
 }
 
 /**
- * Tables that nobody knows of become known as dropped once it is confirmed that no subscription contains them, by one of those
- * that were read for all: from then on they are retired like any other.
+ * Tables without a desired state count as dropped once it is confirmed that no subscription contains them. One of the subscriptions that
+ * were read stands for all; from then on these tables retire like any other.
  */
 function adoptOrphans(judging: Judging, parts: Parts): void {
   const { readToHead, readAt } = judging;
@@ -149,7 +149,7 @@ function adoptOrphans(judging: Judging, parts: Parts): void {
   requestReloads(subscriptionId, changes, parts);
 }
 
-/** Nobody expects a version of a dataset that has no table and is in no subscription, so none is absent. */
+/** No version is expected of a dataset that has no table and no subscription, so no version is absent. */
 function forgetAbsences({ datasets }: ObservedState, { checkpoint }: Parts): void {
   const desiredStates = checkpoint.desiredStates();
   const over = checkpoint.absences().flatMap(({ subject }) => {
@@ -159,23 +159,22 @@ function forgetAbsences({ datasets }: ObservedState, { checkpoint }: Parts): voi
   if (over.length > 0) checkpoint.noteAbsences([], over);
 }
 
-/** A hold that says the same already stands since it was first said. */
+/** A suspension with the same content keeps its first time. */
 function suspendRetirements(refusal: Refusal, parts: Parts): Suspension {
   const standing = currentSuspensions(parts).retirement;
   return standing?.refusal.message === refusal.message ? standing : storeSuspension(parts, refusal);
 }
 
-/** Nothing waits for an operator any more. */
 function release(parts: Parts): void {
   if (currentSuspensions(parts).retirement !== null) parts.checkpoint.lift({ kind: 'retirement' });
 }
 
-/** Subscriptions that are named for one reason before the rest is counted. */
+/** How many subscriptions a message names per reason before it counts the rest. */
 const MAX_NAMED = 5;
 
 type Reason = AwaitedSubscription['reason'];
 
-/** In the order in which they are told. */
+/** In the order of the message. */
 const WORDS: Readonly<Record<Reason, { readonly one: string; readonly several: string }>> = {
   suspended: { one: 'which is suspended', several: 'which are suspended' },
   'log-unread': {
@@ -216,7 +215,7 @@ export function awaitsOperator({ awaited }: Pick<Waiting, 'awaited'>): boolean {
   return awaited.length > 0 && awaited.every(({ reason }) => reason === 'suspended');
 }
 
-/** What an operator can do about the subscriptions that are suspended: a clause and a command each. */
+/** Returns what an operator can do about the suspended subscriptions: a clause and a command each. */
 export function waysToEnd(awaited: readonly AwaitedSubscription[]): readonly string[] {
   return awaited.flatMap((one) => (one.reason === 'suspended' ? waysOut(one.ofSubscription.refusal) : []));
 }

@@ -1,6 +1,6 @@
 /**
- * What is stored with the mirror of how far the service was followed: position, members and owed reloads of each
- * subscription. A checkpoint that is lost starts from there (follow/adopt-progress.ts).
+ * The progress that is stored with the mirror: position, members and owed reloads of each subscription. A lost checkpoint is rebuilt
+ * from it (follow/connect.ts).
  */
 
 import type { Followed } from '../checkpoint/checkpoint.ts';
@@ -12,8 +12,8 @@ import { needOf, pendingReloads } from './plan/need.ts';
 import type { DatasetState } from './plan/plan.ts';
 
 /**
- * Null where a table lacks what only the logs have told: that would be forgotten with the checkpoint. What is held or has
- * failed is found again by an audit. `with-commits`: and where a table is missing, which is surely loaded soon.
+ * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the checkpoint. An audit
+ * finds suspended and failed datasets again. `with-commits`: a missing table is no obstacle, because it is surely loaded soon.
  */
 export function progressToStore(
   observed: ObservedState,
@@ -66,7 +66,7 @@ function subscriptionOf(followed: Followed): StoredSubscription {
   };
 }
 
-/** Who dropped a dataset matters as long as its table is there. */
+/** A drop matters as long as the table of the dataset exists. */
 function membersOf(
   { datasetId, members, formerMembers }: DesiredState,
   isTable: boolean,
@@ -87,7 +87,7 @@ function membersOf(
   ];
 }
 
-/** Whether what is stored says the same. */
+/** Whether both contain the same. */
 export function isSameProgress(left: StoredProgress | null, right: StoredProgress): boolean {
   return left !== null && textOf(left) === textOf(right);
 }

@@ -1,6 +1,6 @@
 /**
- * Versions of one dataset that the list of versions lacks while it names lower ones as newest: remembered until they are
- * shown, expected no more, or confirmed to be gone.
+ * Remembers the versions of one dataset that the list of versions lacks while it names only lower ones, until they are shown, are not
+ * expected any more, or are confirmed to be gone.
  */
 
 import { type Absence, type AbsenceSubject, absenceKey, confirmedAt } from '../model/absence.ts';
@@ -23,13 +23,12 @@ export class VersionAbsences {
     this.#parts = parts;
   }
 
-  /** A list of versions was read. */
   note({ desired, observed }: Expecting, history: History): void {
     const absent = absentVersions(observed, desired, history);
     noteAbsences(absent, this.#shown({ desired, observed }, history), history.readAt, this.#parts, 'keep');
   }
 
-  /** By version: since when it is absent. */
+  /** By version: since when the version is absent. */
   since(): ReadonlyMap<number, Date> {
     return new Map(
       this.#noted().flatMap(({ subject, since }) =>
@@ -38,7 +37,7 @@ export class VersionAbsences {
     );
   }
 
-  /** When the first of those that the list lacks can be confirmed, in service time; null: it lacks none. */
+  /** Returns when the first missing version can be confirmed as gone, in service time; null: none is missing. */
   recheckAt({ desired, observed }: Expecting, history: History): Date | null {
     const absent = new Set(absentVersions(observed, desired, history).map(absenceKey));
     const noted = this.#noted().filter(({ subject }) => absent.has(absenceKey(subject)));
@@ -46,13 +45,13 @@ export class VersionAbsences {
     return times.length === 0 ? null : new Date(Math.min(...times));
   }
 
-  /** Nothing is remembered of versions that nobody expects any more. */
+  /** Forgets the versions that are not expected any more. */
   forgetUnexpected({ desired, observed }: Expecting): void {
     const expected = expectedBy({ desired, observed });
     this.#forget((version) => !expected.has(version));
   }
 
-  /** What was announced is void: only the table's own version is expected still. */
+  /** The announced versions are void: only the table's own version is still expected. */
   forgetAnnounced({ observed }: Pick<DatasetState, 'observed'>): void {
     this.#forget((version) => version !== observed?.version);
   }
@@ -64,7 +63,7 @@ export class VersionAbsences {
     this.#parts.checkpoint.noteAbsences([], over);
   }
 
-  /** A list that was read so far back only that it names none says nothing of those that are expected. */
+  /** A list that was not read back far enough to name any expected version says nothing about them. */
   #shown(expecting: Expecting, history: History): readonly AbsenceSubject[] {
     const expected = expectedBy(expecting);
     const newest = headOf(history)?.version ?? null;

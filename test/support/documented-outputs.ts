@@ -15,7 +15,7 @@ export interface Documented {
   readonly isNullable: boolean;
   /** The words that the field may hold; empty where it may hold any. */
   readonly words: readonly string[];
-  /** The section and the field, where several outputs share it: `a-hold status`. */
+  /** The section and the field, where several outputs share it: `a-suspension status`. */
   readonly shared: string | null;
 }
 

@@ -1,6 +1,6 @@
 /**
- * `feed-sync compact`: the mirror in a file that is no larger than it has to be. For nothing else is done on the data
- * directory meanwhile, it takes the instance lock, as `once` does.
+ * `feed-sync compact`: rewrites the mirror without free space. It takes the instance lock, like `once`, because nothing else may work on
+ * the data directory meanwhile.
  */
 
 import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
@@ -20,8 +20,7 @@ export interface CompactCommandOptions {
 }
 
 /**
- * @throws BusyError where another instance works here, or a reader keeps the mirror for longer than `lock.wait`.
- * @throws StorageError, ConfigurationError, InterruptedError; the mirror is then as it was.
+ * @throws BusyError where another instance works here, or a reader keeps the mirror locked for longer than `lock.wait`. @throws StorageError, ConfigurationError, InterruptedError; the mirror is unchanged then.
  */
 export async function compact(
   configuration: LocalConfiguration,
@@ -74,23 +73,23 @@ export function formatCompaction({ mirror, bytesBefore, bytesAfter, tables }: Co
   return `The mirror ${mirror} is compacted: ${sizes}. All ${formatCount(tables ?? 0)} tables were compared.`;
 }
 
-/** One line of a screen. */
+/** Returns one line of a screen. */
 export function progressLine({ phase, table, done, tables, share }: CopyProgress, width: number): string {
   const percent = `${Math.floor(share() * 100)} %`;
   const of = `table ${formatCount(done + 1)} of ${formatCount(tables)}`;
-  // A character in the last column would have some terminals begin another line.
+  // With a character in the last column some terminals would start another line.
   return cut(`${PHASES[phase]}: ${percent}, ${of}, ${printable(table)}`, Math.max(1, width - 1));
 }
 
 export interface CompactionView {
-  /** Its path. */
+  /** The path of the mirror. */
   readonly mirror: string;
   /** `absent`: there is no mirror yet. */
   readonly result: 'compacted' | 'absent';
-  /** Those of the file with its log; null where there is none. */
+  /** The bytes of the file with its log; null where there is none. */
   readonly bytesBefore: number | null;
   readonly bytesAfter: number | null;
-  /** That were copied and compared, those of the bookkeeping too; null where there is no mirror. */
+  /** The number of tables copied and compared, including those of the catalog; null where there is no mirror. */
   readonly tables: number | null;
 }
 

@@ -1,4 +1,4 @@
-/** `feed-sync coverage`: the counties that the workspace covers, with every field that the service gives of them. */
+/** `feed-sync coverage`: lists the counties that the workspace covers, with every field that the service gives. */
 
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { County } from '../../feed/operator.ts';
@@ -8,7 +8,7 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { usingOperator } from '../operator-session.ts';
 import { jsonText, renderTable } from '../render/table.ts';
 
-/** Fields beside id, name and state that a table shows; all of them are in the JSON. */
+/** The most fields beside id, name and state that a table shows; the JSON has all of them. */
 const MAX_FURTHER_COLUMNS = 6;
 const MAX_CELL_CHARACTERS = 60;
 
@@ -28,7 +28,7 @@ export async function listCoverage(
   return EXIT_CODES.caughtUp;
 }
 
-/** As the service wrote it. */
+/** Unchanged, as the service wrote the fields. */
 function asJson({ further, ...county }: County) {
   return { ...county, ...Object.fromEntries(further) };
 }

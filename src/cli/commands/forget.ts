@@ -1,6 +1,6 @@
 /**
- * `feed-sync forget`: a person gives up subscriptions that are gone, and with them the datasets that only they contain.
- * One that may come back by itself is not given up: a mistyped id must not cost a mirror.
+ * `feed-sync forget`: gives up missing subscriptions, and with them the datasets that only they contain. A subscription that may come
+ * back by itself cannot be given up: a mistyped id must not cost a mirror.
  */
 
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
@@ -18,7 +18,7 @@ export interface ForgetOptions {
   readonly subscription: readonly string[];
 }
 
-/** @throws UsageError when none is named, or one that is not suspended as missing; none is then forgotten. */
+/** @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */
 export async function forget(
   configuration: LocalConfiguration,
   context: Context,
@@ -39,8 +39,8 @@ export async function forget(
 }
 
 /**
- * Forgets the subscriptions, and says what becomes of what they held.
- * @throws UsageError for one that is not suspended as missing, saying how it stands; none is then forgotten.
+ * Forgets the subscriptions and reports what happens to their datasets. @throws UsageError for one that is not suspended as missing,
+ * with its state; nothing is forgotten then.
  */
 export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
@@ -48,7 +48,7 @@ export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   return formatForgotten(ids, [...new Set(members)].sort(), checkpoint.desiredStates());
 }
 
-/** @throws UsageError that says how the subscription stands. */
+/** @throws UsageError with the state of the subscription. */
 function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   const refusal = checkpoint
     .suspensions()
@@ -83,7 +83,7 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   );
 }
 
-/** `members` are the datasets that the forgotten subscriptions contained; `desiredStates` is the state without them. */
+/** `members` are the datasets of the forgotten subscriptions, `desiredStates` the state without them. */
 function formatForgotten(
   ids: readonly string[],
   members: readonly string[],

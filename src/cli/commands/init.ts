@@ -1,4 +1,4 @@
-/** `feed-sync init`: writes a commented configuration file to start from; never over one that is there. */
+/** `feed-sync init`: writes a commented configuration file to start from. It never overwrites a file. */
 
 import { resolve } from 'node:path';
 import { exampleConfiguration } from '../../configuration/help.ts';
@@ -7,10 +7,7 @@ import { StorageError, UsageError } from '../../model/errors.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 
-/**
- * @throws UsageError when the file is there already, or has no name.
- * @throws StorageError when it cannot be written.
- */
+/** @throws UsageError when the file exists, or has no name. @throws StorageError when it cannot be written. */
 export async function init(file: string, { terminal, workingDirectory }: Context): Promise<ExitCode> {
   if (file === '') throw new UsageError('The name of the file is empty.', { hint: 'feed-sync init --help' });
   const path = resolve(workingDirectory, file);

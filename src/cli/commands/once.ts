@@ -18,7 +18,7 @@ import { LiveView } from '../render/live-view.ts';
 import { WorkSeen } from '../render/meter.ts';
 import { exitCodeOfResult, summarize } from '../render/summary.ts';
 
-/** More than the error of service time, which comes in whole seconds. */
+/** Service time comes in whole seconds, so the wait adds more than its error. */
 const BEYOND_MS = 1_000;
 
 export interface OnceOptions {
@@ -26,7 +26,7 @@ export interface OnceOptions {
   readonly waitMs: number;
 }
 
-/** @throws FeedSyncError when it cannot even begin. */
+/** @throws FeedSyncError when the command cannot begin. */
 export async function once(
   configuration: Configuration,
   context: Context,
@@ -57,7 +57,7 @@ interface Staying extends OnceOptions {
   readonly log: Log;
 }
 
-/** Catches up again as often as that helps within the time to stay. Returns the last result. */
+/** Repeats the catch-up as often as that helps within the time to stay. Returns the last result. */
 async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Staying): Promise<CatchUpResult> {
   const untilMs = clock.monotonicMs() + waitMs;
   for (;;) {

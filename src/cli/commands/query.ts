@@ -1,4 +1,4 @@
-/** `feed-sync query SQL`: reads the mirror. It is opened read-only, so nothing can be changed by accident. */
+/** `feed-sync query SQL`: reads the mirror. The mirror is opened read-only, so nothing can be changed by accident. */
 
 import { stringify } from 'csv-stringify/sync';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
@@ -16,9 +16,7 @@ export interface QueryOptions {
 }
 
 /**
- * @throws UsageError when the SQL does not run.
- * @throws StorageError when there is no mirror.
- * @throws BusyError when the mirror is held by a writer for longer than `lock.wait`.
+ * @throws UsageError when the SQL does not run. @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than `lock.wait`.
  */
 export async function query(
   sql: string,
@@ -35,7 +33,7 @@ export async function query(
   });
 }
 
-/** A table is laid out as a whole, so it must end somewhere; the other formats have no end of their own. */
+/** A table is laid out as a whole, so its rows are limited; the other formats need no limit. */
 const MAX_TABLE_ROWS = 1_000;
 /** A polygon would push every other column off the screen. */
 const MAX_CELL_LENGTH = 60;

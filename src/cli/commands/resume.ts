@@ -1,7 +1,6 @@
 /**
- * `feed-sync resume`: a person has acted on a refusal, or agrees to a retirement; the next catch-up goes on. Holds that
- * the service's refusals left are lifted, failures are forgotten, so that they are tried at once. Retirements are
- * agreed to by their own flag only, never with the rest.
+ * `feed-sync resume`: lifts suspensions after an operator has acted on a refusal, or approves retirements; the next catch-up continues.
+ * Failures are forgotten, so that their datasets are retried at once. Only the flag of their own approves retirements.
  */
 
 import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
@@ -28,7 +27,7 @@ export interface ResumeOptions {
   readonly all: boolean;
 }
 
-/** @throws UsageError when nothing is named, or something that is neither held nor failed. */
+/** @throws UsageError when no id is given, or one that is neither suspended nor failed. */
 export async function resume(
   configuration: LocalConfiguration,
   context: Context,
@@ -55,12 +54,12 @@ export async function resume(
 
 interface Resumed {
   readonly lifted: readonly RefusalScope[];
-  /** Datasets that had failed and are tried again. */
+  /** Failed datasets that are retried. */
   readonly retried: readonly string[];
   readonly notSuspended: readonly RefusalScope[];
-  /** Datasets whose retirement was agreed to; null where that was not asked. */
+  /** Datasets whose retirement was approved; null where approval was not requested. */
   readonly approved: readonly string[] | null;
-  /** Retirements wait, and were not agreed to. */
+  /** Retirements wait for approval and did not get it. */
   readonly retirementsWait: boolean;
 }
 
@@ -97,7 +96,7 @@ function namedScopes({ dataset, subscription, workspace }: ResumeOptions): reado
   ];
 }
 
-/** Null where nothing was done, and what was named is told otherwise. */
+/** Null where nothing was done, and another message reports the named ids. */
 function formatResumed({ lifted, retried, approved, notSuspended, retirementsWait }: Resumed): string | null {
   const lines = [
     ...(lifted.length === 0
@@ -121,9 +120,7 @@ function formatApproved(approved: readonly string[]): string {
 }
 
 /**
- * @throws ConfigurationError where the service at `service.baseUrl` lists none of the subscriptions of the mirror.
- * @throws RefusalError where the service refuses the key, or has refused it before.
- * @throws BusyError where another instance works on the data directory; UsageError where there is no mirror.
+ * @throws ConfigurationError where the service at `service.baseUrl` lists none of the subscriptions of the mirror. @throws RefusalError where the service refuses the key, or has refused it before. @throws BusyError where another instance works on the data directory; UsageError where there is no mirror.
  */
 export async function acceptMovedService(configuration: Configuration, context: Context): Promise<ExitCode> {
   if ((await seeMirror(configuration, context)) === null) throw nothingMoved();
@@ -145,7 +142,7 @@ export async function acceptMovedService(configuration: Configuration, context: 
     const records = await feed.subscriptions(signal);
     const common = refuseForeignSubscriptions(service, records.subscriptions, checkpoint.forgotten());
     await feed.discover(signal);
-    // First, so that an address that is accepted has no position of another log.
+    // Runs first, so that an accepted address has no position of another log.
     const restarted = await takeMovedLogs(records, observed, parts, signal);
     await destination.enroll({
       origin: feed.origin,
@@ -165,7 +162,7 @@ export async function acceptMovedService(configuration: Configuration, context: 
   }
 }
 
-/** Its tables are loaded again, which may take long. */
+/** The tables of the subscriptions are loaded again, which may take long. */
 function formatRestarted(subscriptionIds: readonly string[]): string {
   return (
     `It lacks events that were read before, so the next catch-up starts from the manifest of ${listed(subscriptionIds)}: ` +

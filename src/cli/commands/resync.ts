@@ -1,4 +1,4 @@
-/** `feed-sync resync`: a person wants the snapshots of datasets to be loaded again, whatever the tables hold. */
+/** `feed-sync resync`: requests that the snapshots of datasets be loaded again, whatever the tables contain. */
 
 import type { Checkpoint, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
@@ -12,11 +12,11 @@ import { formatScope, formatUnknown, listed } from '../render/messages.ts';
 
 export interface ResyncOptions {
   readonly datasetIds: readonly string[];
-  /** Every dataset that a subscription contains, and that is chosen. */
+  /** Every chosen dataset that a subscription contains. */
   readonly all: boolean;
 }
 
-/** @throws UsageError when nothing is named, or a dataset that is not mirrored; nothing is then asked for. */
+/** @throws UsageError when no dataset is given, or one that is not mirrored; nothing is requested then. */
 export async function resync(
   configuration: LocalConfiguration,
   context: Context,

@@ -36,7 +36,7 @@ interface Opened {
   readonly close: () => Promise<void>;
 }
 
-/** @throws FeedSyncError when it cannot even begin. */
+/** @throws FeedSyncError when the command cannot begin. */
 export async function run(configure: Configure, version: string, context: Context): Promise<ExitCode> {
   const runner = new Runner(configure, version, context);
   return runner.run();
@@ -255,7 +255,7 @@ export interface ServedParts {
   readonly log: Log;
 }
 
-/** Null where it is off. @throws ConfigurationError when the address cannot be listened on. */
+/** Null where the server is off. @throws ConfigurationError when the address cannot be listened on. */
 export async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
   const { configuration, context, version, daemon, parts, log } = served;
   const { listen } = configuration.status;
@@ -289,8 +289,8 @@ export async function serveStatus(served: ServedParts): Promise<StatusServer | n
 }
 
 /**
- * From what the daemon knows of the mirror, whose file it works on: opened a second time in one process, it would lose its
- * lock when the second one is closed.
+ * Takes the state of the mirror from the daemon: a process that opens the file a second time loses its lock when it closes the second
+ * one.
  */
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;

@@ -1,4 +1,4 @@
-/** `feed-sync subscriptions`: what the API key can see. Touches nothing on this machine. */
+/** `feed-sync subscriptions`: lists the subscriptions that the API key can see. Changes nothing on this machine. */
 
 import type { Configuration } from '../../configuration/configuration.ts';
 import { createFeed } from '../../feed/create-feed.ts';
@@ -61,7 +61,7 @@ function asTable(subscriptions: readonly Subscription[], width: number): string 
   return `${renderTable(columns, rows, width)}\n`;
 }
 
-/** Names shown of a list before the rest is counted. */
+/** The most names of a list that are shown; the rest is counted. */
 const MAX_SHOWN = 3;
 
 function abbreviated(names: readonly string[]): string {

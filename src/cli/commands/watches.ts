@@ -1,4 +1,4 @@
-/** `feed-sync watches`, `watch` and `unwatch`: of which datasets each new version is sent to webhooks. */
+/** `feed-sync watches`, `watch` and `unwatch`: the datasets whose new versions are sent to webhooks. */
 
 import type { Configuration } from '../../configuration/configuration.ts';
 import { isAboutKey } from '../../feed/http/refusal.ts';
@@ -26,7 +26,7 @@ export async function listWatches(
   return EXIT_CODES.caughtUp;
 }
 
-/** The exit code is that of what was refused or could not be asked; the others are watched all the same. */
+/** Returns the most urgent exit code of the failed datasets; the others are watched all the same. */
 export function watchDatasets(
   datasetIds: readonly string[],
   configuration: Configuration,
@@ -77,11 +77,11 @@ function asTable(watches: readonly Watch[]): string {
 
 export interface Asked<Subject> {
   ask(subject: Subject): Promise<void>;
-  /** A line for one that was done. */
+  /** Returns a line for a subject that succeeded. */
   report(subject: Subject): string;
 }
 
-/** Tells each, and gives the code of the most urgent trouble. */
+/** Reports each subject, and returns the code of the most urgent error. */
 export async function oneByOne<Subject>(
   subjects: readonly Subject[],
   { terminal }: Pick<Context, 'terminal'>,

@@ -1,8 +1,8 @@
 /**
- * `feed-sync webhook add`: the service is told where to push events to.
+ * `feed-sync webhook add`: registers a receiver of events with the service.
  *
- * The secret that signs them is shown this once, so the order is: everything that can be wrong here is tried first, then
- * the service is asked, then the secret is written, then the id. What is lost nevertheless is told with what to do.
+ * The service shows the signing secret only once. So the command first tries everything that may fail on this machine, then asks the
+ * service, then stores the secret, then the id. If something is lost nevertheless, the message says what to do.
  */
 
 import { resolve } from 'node:path';
@@ -28,8 +28,7 @@ export interface WebhookAddFlags extends HeaderFlags {
 }
 
 /**
- * @throws UsageError, StorageError before the service is asked where something is in the way here.
- * @throws StorageError where the webhook was added, but its secret or its id could not be kept.
+ * @throws UsageError, StorageError before the service is asked, where something on this machine is an obstacle. @throws StorageError where the webhook was added, but its secret or its id could not be stored.
  */
 export async function webhookAdd(
   address: string,
@@ -65,7 +64,7 @@ function secretPath(
   });
 }
 
-/** Beside an instance where there is a checkpoint; a new one where there is none and no instance makes it. */
+/** Opens an existing checkpoint beside an instance; creates one where there is none and no instance creates it. */
 async function openForKeeping(configuration: Configuration, context: Context): Promise<Checkpoint> {
   const { clock, identity, terminal } = context;
   const options = { path: configuration.checkpoint.path, uid: identity.uid, clock };
@@ -83,7 +82,7 @@ async function openForKeeping(configuration: Configuration, context: Context): P
   }
 }
 
-/** The secret first: the id can be read in the web application of the service, the secret nowhere. */
+/** Stores the secret first: the web application of the service shows the id again, but never the secret. */
 async function keep(
   { id, url, secret }: AddedWebhook,
   secretFile: SecretFile,
@@ -129,7 +128,7 @@ function formatAdded({ id, url }: AddedWebhook, path: string, { webhook }: Confi
   return `${lines.join('\n')}\n`;
 }
 
-/** @throws UsageError without an id where none is known. */
+/** @throws UsageError without an id where none is stored. */
 export function webhookTest(
   webhookId: string | undefined,
   configuration: Configuration,
@@ -162,12 +161,12 @@ export function webhookTest(
   );
 }
 
-/** An id that was kept here is not the fault of the command line that left it out. */
+/** An id that was stored here is not the fault of the command line. */
 function asOfKept(error: unknown): unknown {
   return error instanceof CommandRefusedError ? new CommandRefusedError(error.refusal) : error;
 }
 
-/** Addresses by id, the newest first. */
+/** Returns the addresses by id, the newest first. */
 function keptWebhooks({ checkpoint }: Configuration, { identity }: Context): ReadonlyMap<string, string> {
   const reader = openCheckpointReader({ path: checkpoint.path, uid: identity.uid });
   try {
@@ -206,16 +205,15 @@ export function receiverUrl(text: string): string {
   return url.href;
 }
 
-/** Without its query, in which a secret may stand. */
+/** Leaves out the query, which may contain a secret. */
 export function shownUrl(text: string): string {
   const url = URL.parse(text);
   return printable(url === null ? text : `${url.origin}${url.pathname}`);
 }
 
 /**
- * Null where the receiver requires none. The value comes from a file or from standard input, because everybody on the
- * machine can see the words of a command.
- * @throws UsageError
+ * Null where the receiver requires none. The value comes from a file or from standard input, because every user of the machine can see
+ * the words of a command. @throws UsageError
  */
 export async function requiredHeader(
   { headerName, headerValueFile }: HeaderFlags,

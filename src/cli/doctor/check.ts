@@ -1,4 +1,4 @@
-/** What a check of `doctor` is given, and what it gives. */
+/** The input and the result of a check of `doctor`. */
 
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
 import type { Inspection } from '../../configuration/load.ts';
@@ -12,7 +12,7 @@ import { possibleCause } from '../../sync/incidents.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 
-/** The names of the checks, in the order in which they are made and told. Programs rely on them. */
+/** The names of the checks, in the order in which they run and are reported. Programs rely on them. */
 export type CheckName =
   | 'versions'
   | 'configuration'
@@ -29,38 +29,38 @@ export type CheckName =
 
 export interface Check {
   readonly name: CheckName;
-  /** After so long it is given up; what it found is then that it takes too long. */
+  /** The time limit of the check; a check that exceeds it is reported as too slow. */
   readonly limitMs: number;
-  /** Whatever it throws is a finding, and stops no other check. */
+  /** Any error it throws becomes a finding, and stops no other check. */
   run(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> | Checked;
 }
 
 export interface Checked {
   readonly findings: readonly Finding[];
-  /** For the checks after it. */
+  /** Facts for later checks. */
   readonly facts?: Partial<Facts>;
 }
 
-/** What is looked at. */
+/** The objects of the checks. */
 export interface CheckInput {
-  /** Of feed-sync. */
+  /** The version of feed-sync. */
   readonly version: string;
   readonly inspection: Inspection;
   readonly context: Context;
 }
 
-/** What earlier checks found out, for later ones; null: not known. */
+/** The facts that earlier checks found out, for later ones; null: unknown. */
 export interface Facts {
   readonly checkpoint: CheckpointContent | null;
   readonly mirror: ObservedState | null;
   readonly runningInstance: InstanceHolder | null;
-  /** What the service answered to a request without a key. */
+  /** The response of the service to a request without a key. */
   readonly answer: AnswerSeen | null;
-  /** Whether it answered, over a connection that is trusted. */
+  /** Whether the service responded over a trusted connection. */
   readonly isReachable: boolean;
-  /** What the key sees. */
+  /** The subscriptions that the key can see. */
   readonly subscriptions: readonly Subscription[] | null;
-  /** Datasets that a manifest lists; not all of them. */
+  /** Some datasets that a manifest lists. */
   readonly listedDatasetIds: readonly string[];
 }
 
@@ -75,24 +75,22 @@ export const NO_FACTS: Facts = {
 };
 
 /**
- * - `ok`: as it should be.
- * - `warning`: works, and may not for long or not as wished.
- * - `trouble`: in the way of a catch-up.
- * - `skipped`: not looked at; `found` says why.
+ * `ok`: no fault. `warning`: works, but maybe not for long or not as wished. `problem`: an obstacle of a catch-up. `skipped`: not
+ * checked; `found` says why.
  */
 export type FindingState = 'ok' | 'warning' | 'problem' | 'skipped';
 
 export interface Finding {
-  /** What was looked at, in a word or two: `certificate`. */
+  /** The subject of the finding, in a word or two: `certificate`. */
   readonly about: string;
   readonly state: FindingState;
-  /** What was found there; for people. */
+  /** The finding, for people. */
   readonly found: string;
-  /** What to do about it. */
+  /** Remedies. */
   readonly hints: readonly string[];
-  /** Those of a refusal, by their names. */
+  /** The links of a refusal, by their names. */
   readonly links: Readonly<Record<string, string>>;
-  /** The exit code that a trouble stands for; 0 for everything else. */
+  /** The exit code of a problem; 0 for every other state. */
   readonly exitCode: ExitCode;
 }
 
@@ -117,7 +115,7 @@ export function problem(
   return { ...finding('problem', about, found, hints), exitCode };
 }
 
-/** An error as a finding: one of ours with its hint, any other as the bug it is. */
+/** Turns an error into a finding: one of feed-sync's with its hint, any other as the bug it is. */
 export function troubleOf(about: string, error: unknown): Finding {
   if (error instanceof RefusalError) return refusalFinding(about, error);
   if (error instanceof FeedSyncError) {
@@ -133,7 +131,7 @@ const NEW_SCOPE =
   'Set a key that has the scope; for subscriptions, events, versions and schemas it is "feeds".';
 const ACT = 'Nothing was stored of this refusal. Once you have acted on it: feed-sync doctor';
 
-/** A refusal that doctor met itself: nothing is held for it, so there is nothing to resume. */
+/** A refusal of doctor's own request suspends nothing, so there is nothing to resume. */
 function refusalFinding(about: string, { refusal }: RefusalError): Finding {
   const { status, code, message, operation } = refusal;
   const answer = [status, code].filter((part) => part !== null).join(' ');
@@ -151,12 +149,12 @@ function finding(state: FindingState, about: string, found: string, hints: reado
   return { about, state, found, hints, links: {}, exitCode: EXIT_CODES.caughtUp };
 }
 
-/** The code of the most urgent trouble; 0 where there is none. */
+/** Returns the code of the most urgent problem; 0 where there is none. */
 export function exitCodeOfAll(findings: readonly Finding[]): ExitCode {
   return mostUrgent(findings.map(({ exitCode }) => exitCode));
 }
 
-/** `1 dataset`, `2,000 datasets`. `one` makes its plural with an s. */
+/** Returns `1 dataset`, `2,000 datasets`. `one` forms its plural with an s. */
 export function counted(count: number, one: string): string {
   return `${formatCount(count)} ${one}${count === 1 ? '' : 's'}`;
 }

@@ -1,4 +1,4 @@
-/** What the checkpoint says, and whether it is sound: positions, holds, failures. */
+/** Checks the checkpoint: whether it is sound, and its positions, suspensions and failures. */
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
@@ -85,7 +85,7 @@ function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
   }
 }
 
-/** What is to be said of what it holds. Pure. */
+/** Returns the findings about the content. Pure. */
 export function judgeContent(content: CheckpointContent, now: Date): readonly Finding[] {
   const wanted = [...content.desiredStates.values()].filter(({ members }) => members.size > 0).length;
   const what = `${counted(content.followed.size, 'subscription')} followed, ${counted(wanted, 'dataset')} wanted`;
@@ -127,7 +127,7 @@ function suspensionFinding({ refusal, suspendedAt }: Suspension): Finding {
   };
 }
 
-/** Failures that are told one by one; the rest is counted. */
+/** The most failures that are reported one by one; the rest is counted. */
 const MAX_FAILURES = 20;
 
 function failureFindings(failures: readonly Failure[]): readonly Finding[] {
@@ -146,7 +146,7 @@ function failureFindings(failures: readonly Failure[]): readonly Finding[] {
   return [...reported, problem('failed', found, EXIT_CODES.dataFault, 'To see them all: feed-sync status')];
 }
 
-/** Logs and their indexes follow the file they belong to. */
+/** Logs and their indexes belong to the file with the same beginning. */
 const FOLLOWERS = /(?:\.wal|-wal|-shm)$/;
 
 export function quarantineFindings(

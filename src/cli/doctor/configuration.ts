@@ -1,4 +1,4 @@
-/** What is wrong with the configuration, and what in it gives a secret away. Every setting is told beside it. */
+/** Checks the configuration for faults and for exposed secrets. Every setting is reported beside the findings. */
 
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { sqliteVersion } from '../../checkpoint/sqlite/open.ts';
@@ -37,7 +37,7 @@ const HELP = [
   'For a commented example of a file: feed-sync init',
 ];
 
-/** What helps with all of them is told once, with the last. */
+/** A remedy of all findings is named once, with the last of them. */
 function problemFindings(problems: Inspection['problems']): readonly Finding[] {
   return problems.map(({ subject, fault: said, source }, index) => {
     const found = `${subject} ${said}${source === null ? '' : ` (${source})`}`;
@@ -81,7 +81,7 @@ function missingSecret(path: string): Finding {
   );
 }
 
-/** DuckDB is not alone in its process: what it may use must be less than what there is. */
+/** DuckDB is not alone in its process, so its limit must be lower than the machine's memory. */
 export function memoryFindings(limitBytes: number | null, machine: Machine): readonly Finding[] {
   const { memoryBytes, constrainedMemoryBytes } = machine;
   const usable = constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;

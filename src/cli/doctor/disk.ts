@@ -24,7 +24,7 @@ export const diskCheck: Check = { name: 'disk', limitMs: LIMIT_MS, run: checkDis
 interface Place {
   readonly about: string;
   readonly folder: string;
-  /** Whether the folder is ours alone; one that only holds a file of ours may be open for others. */
+  /** Whether the folder is feed-sync's alone; a folder with other files, too, may be open for others. */
   readonly isOwn: boolean;
 }
 
@@ -45,7 +45,7 @@ async function checkDisk({ inspection, context }: CheckInput): Promise<Checked> 
   return { findings: [...findings, ...(await openFiles(inspection))] };
 }
 
-/** Each folder once, under the name of what matters most in it. */
+/** Each folder once, under the name of its most important content. */
 function foldersOf(inspection: CheckInput['inspection']): readonly Place[] {
   const dataDirectory = inspection.known('dataDir');
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
@@ -58,7 +58,7 @@ function foldersOf(inspection: CheckInput['inspection']): readonly Place[] {
   return known.filter(({ folder }, index) => known.findIndex((one) => one.folder === folder) === index);
 }
 
-/** What is to be said of one folder. Pure. */
+/** Returns the findings about one folder. Pure. */
 export function judgeFolder(
   { about, isOwn }: Pick<Place, 'about' | 'isOwn'>,
   seen: FolderSeen,
@@ -101,7 +101,7 @@ function notWritable(
   return problem(about, found, EXIT_CODES.storageFault, handOver(path, nearest, uid));
 }
 
-/** A folder above is never handed over: it may be that of everybody. */
+/** A folder above is never handed over, because it may belong to everybody. */
 function handOver(path: string, nearest: string, uid: number | null): string {
   if (uid === null) return `Give ${path} to the user that runs this.`;
   const make = nearest === path ? '' : `mkdir -p ${path} && `;
@@ -130,7 +130,7 @@ async function stagingFinding(folder: string): Promise<Finding> {
   return ok(about, `${found}; a catch-up uses or removes them`);
 }
 
-/** What a feed holds may be private. */
+/** The content of a feed may be private. */
 async function openFiles(inspection: CheckInput['inspection']): Promise<readonly Finding[]> {
   const paths = [inspection.known('destination.path'), inspection.known('checkpoint.path')];
   const seen = await Promise.all(paths.flatMap((path) => (path === null ? [] : [seeFile(path)])));

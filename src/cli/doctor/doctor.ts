@@ -1,8 +1,8 @@
 /**
- * `feed-sync doctor`: looks at everything that a catch-up needs, and says what to do about what is in its way.
+ * `feed-sync doctor`: checks everything that a catch-up needs, and names the remedies of problems.
  *
- * Invariants: it changes nothing, makes no file and takes no lock, so it works beside a running instance and before
- * anything is there; a wrong configuration is one of its findings; no secret is in what it says.
+ * Invariants: it changes nothing, creates no file and takes no lock, so it works beside a running instance and before anything exists; a
+ * wrong configuration is one of its findings; its output contains no secret.
  */
 
 import { inspectConfiguration } from '../../configuration/load.ts';
@@ -33,7 +33,7 @@ import { scopesCheck, subscriptionsCheck } from './scopes.ts';
 import { clockCheck, connectionCheck, contractCheck, keyCheck } from './service.ts';
 
 export interface DoctorOptions {
-  /** Of feed-sync. */
+  /** The version of feed-sync. */
   readonly version: string;
   readonly json: boolean;
 }
@@ -107,7 +107,7 @@ async function runOne(check: Check, checkInput: CheckInput, facts: Facts): Promi
   }
 }
 
-/** Also where the work heeds no signal, because it waits for the system. */
+/** Also ends a check whose work ignores its signal, because it waits for the system. */
 function tooLong(check: Check, limit: AbortSignal): Promise<Checked> {
   return new Promise((resolve) => {
     limit.addEventListener('abort', () => resolve({ findings: [tooLongFinding(check)] }));
@@ -120,7 +120,7 @@ function tooLongFinding({ name, limitMs }: Check): Finding {
   return problem(name, found, EXIT_CODES.tryAgainLater, hint);
 }
 
-/** A copy of `value`, which holds texts, numbers, lists and plain objects, without any of the secrets in any text. */
+/** Returns a copy of `value`, which contains texts, numbers, lists and plain objects, with the secrets masked in every text. */
 export function masked<Value>(value: Value, secrets: readonly string[]): Value {
   return JSON.parse(JSON.stringify(value), (_key, part: unknown) =>
     typeof part === 'string' ? struckOut(part, secrets) : part,

@@ -1,4 +1,4 @@
-/** What the mirror says of itself. It is opened read-only for a moment, and waited for only shortly. */
+/** Checks the mirror, opened read-only for a short time after a short wait. */
 
 import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import type { ObservedState } from '../../destination/destination.ts';
@@ -31,7 +31,7 @@ import { quarantineFindings } from './checkpoint.ts';
 import { besides, seeFile } from './places.ts';
 
 const MIRROR_LIMIT_MS = 30_000;
-/** A commit of a running instance takes less. */
+/** Longer than a commit of a running instance takes. */
 const MAX_WAIT_MS = 3_000;
 
 export const mirrorCheck: Check = { name: 'mirror', limitMs: MIRROR_LIMIT_MS, run: checkMirror };
@@ -54,7 +54,7 @@ async function checkMirror(checkInput: CheckInput, facts: Facts, signal: AbortSi
   }
 }
 
-/** A setting that is wrong does not keep the mirror from being read. */
+/** A wrong setting does not prevent reading the mirror. */
 function readerOptions(path: string, { inspection, context }: CheckInput, signal: AbortSignal) {
   const { clock, random } = context;
   const memoryLimitBytes = inspection.known('duckdb.memoryLimit') ?? 0;
@@ -63,7 +63,7 @@ function readerOptions(path: string, { inspection, context }: CheckInput, signal
   return { path, waitMs, memoryLimitBytes, threads, clock, random, signal };
 }
 
-/** Nothing, where none is to be published. */
+/** No findings where publishing is off. */
 async function copyFindings({ inspection, context }: CheckInput): Promise<readonly Finding[]> {
   const path = inspection.known('destination.publish') ?? null;
   if (path === null) return [];
@@ -83,7 +83,7 @@ interface MirrorFile extends MirrorSize {
   readonly format: number | null;
 }
 
-/** What is to be said of a mirror that can be read. Pure. */
+/** Returns the findings about a readable mirror. Pure. */
 export function judgeMirror(
   file: MirrorFile,
   { service, datasets }: ObservedState,
@@ -120,7 +120,7 @@ function spaceFindings(size: MirrorSize): readonly Finding[] {
   return [warning('space', found, 'To give them back, while no instance is running: feed-sync compact')];
 }
 
-/** That the running instance commits is no trouble; that somebody else keeps the file is. */
+/** A commit of the running instance is no problem; another process that has locked the file is. */
 function cannotBeRead(error: unknown, { runningInstance }: Facts): Finding {
   if (!(error instanceof BusyError) || runningInstance === null) return troubleOf('file', error);
   return warning(
@@ -172,7 +172,7 @@ function instanceFinding(
   }
 }
 
-/** What is to be said of the locks that others have on the mirror. Pure but for `nameOf`. */
+/** Returns the findings about the locks that other processes have on the mirror. Pure but for `nameOf`. */
 export function judgeMirrorLocks(
   locks: readonly FileLock[],
   instance: InstanceHolder | null,

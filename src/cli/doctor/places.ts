@@ -1,4 +1,4 @@
-/** Looks at folders and files, and changes nothing about them: no file is made to see whether one could be. */
+/** Examines folders and files without changing them: no file is created to test whether one could be. */
 
 import { constants } from 'node:fs';
 import { access, readdir, stat, statfs } from 'node:fs/promises';
@@ -6,15 +6,15 @@ import { dirname, join } from 'node:path';
 import { systemCode } from '../../lib/files.ts';
 
 export interface FolderSeen {
-  /** The folder that was asked about. */
+  /** The requested folder. */
   readonly path: string;
-  /** The folder itself, or the nearest above it that is there. */
+  /** The folder itself, or its nearest existing parent. */
   readonly nearest: string;
-  /** What is at `nearest`, which may also be a file in the way. */
+  /** Whether a folder is at `nearest`; a file there is an obstacle. */
   readonly isFolder: boolean;
   readonly mode: number;
   readonly ownerUid: number;
-  /** Why this user may not make files in it, as the system's code (`EACCES`, `EROFS`); null where it may. */
+  /** Why this user may not create files in the folder, as the system's code (`EACCES`, `EROFS`); null where it may. */
   readonly refusal: string | null;
   /** Bytes that this user may still write. */
   readonly freeBytes: number;
@@ -22,7 +22,7 @@ export interface FolderSeen {
 
 const MODE_BITS = 0o777;
 
-/** @throws the system's error where not even the root can be looked at. */
+/** @throws the system's error where not even the root can be examined. */
 export async function seeFolder(path: string): Promise<FolderSeen> {
   const nearest = await nearestOf(path);
   const found = await stat(nearest);
@@ -43,7 +43,7 @@ export async function seeFolder(path: string): Promise<FolderSeen> {
   };
 }
 
-/** What is missing may be made; what cannot be looked at, or is a file, is in the way. */
+/** A missing folder can be created; a file, or a folder that cannot be examined, is an obstacle. */
 async function nearestOf(path: string): Promise<string> {
   try {
     await stat(path);
@@ -59,11 +59,11 @@ export interface FileSeen {
   readonly path: string;
   readonly mode: number;
   readonly bytes: number;
-  /** When its content was last written. */
+  /** When the content was last written. */
   readonly changedAt: Date;
 }
 
-/** Null where there is none, or it cannot be looked at. */
+/** Null where there is no file, or it cannot be examined. */
 export async function seeFile(path: string): Promise<FileSeen | null> {
   try {
     const { mode, size, mtime } = await stat(path);
@@ -75,12 +75,12 @@ export async function seeFile(path: string): Promise<FileSeen | null> {
 
 const GROUP_AND_OTHERS = 0o077;
 
-/** Whether group or others may read or change it. */
+/** Whether group or others may read or change the file. */
 export function readableByOthers({ mode }: Pick<FileSeen, 'mode'>): boolean {
   return (mode & GROUP_AND_OTHERS) !== 0;
 }
 
-/** Names in the folder of `path` that begin with its name and `infix`, as paths, sorted; none where it cannot be read. */
+/** Returns the sorted paths beside `path` whose names begin with its name and `infix`; none where the folder is unreadable. */
 export async function besides(path: string, infix: string): Promise<readonly string[]> {
   const folder = dirname(path);
   const prefix = `${path}${infix}`;
@@ -94,13 +94,13 @@ export async function besides(path: string, infix: string): Promise<readonly str
 interface FolderSize {
   readonly files: number;
   readonly bytes: number;
-  /** False where it holds more than was looked at. */
+  /** False where the folder contains more than was counted. */
   readonly isWhole: boolean;
 }
 
 const MAX_ENTRIES = 20_000;
 
-/** What lies in a folder and below it, nothing where there is no folder; null where it cannot be looked at. */
+/** Returns the size of everything below a folder, 0 where there is no folder; null where the folder cannot be examined. */
 export async function sizeOf(folder: string): Promise<FolderSize | null> {
   try {
     const entries = await readdir(folder, { recursive: true, withFileTypes: true });

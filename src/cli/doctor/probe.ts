@@ -16,7 +16,7 @@ const MAX_DELAY_MS = 1_000;
 /** A service that asks to wait is reported, not waited for. */
 const MAX_RETRY_AFTER_MS = 0;
 
-/** What is learned of the service is not kept. */
+/** Facts about the service are not stored. */
 export function probeOptions(
   configuration: Configuration,
   context: Context,
@@ -40,7 +40,7 @@ export function probeOptions(
   };
 }
 
-/** Why what comes after the list of subscriptions is not asked. */
+/** Why the requests after the list of subscriptions are skipped. */
 export const KEY_NOT_ACCEPTED = 'The service does not accept the key, see key.';
 
 /** Null where the service may be asked with the key. */
@@ -55,7 +55,7 @@ export function whyNotAsked(
   return isReachable ? null : 'There is no trusted connection to the service, see connection.';
 }
 
-/** The suspensions of the checkpoint that stand for this configuration. */
+/** Returns the suspensions of the checkpoint that count for this configuration. */
 export function suspensionsOf(
   checkpoint: CheckpointContent | null,
   configuration: Configuration | null,

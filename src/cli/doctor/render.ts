@@ -1,4 +1,4 @@
-/** `doctor` for people. Pure. */
+/** Renders `doctor` for people. Pure. */
 
 import type { InspectedSetting, Inspection } from '../../configuration/load.ts';
 import { printable } from '../../lib/text.ts';
@@ -42,7 +42,7 @@ function findingLines({ state, about, found, hints, links }: Finding, widths: Wi
   ];
 }
 
-/** A setting has no state of its own: its trouble is a finding above. */
+/** A setting has no state of its own: its problem is a finding above. */
 function settingLines(settings: readonly InspectedSetting[]): readonly string[] {
   const width = widest(settings.map(({ key }) => key));
   return settings.map(({ key, value, source, fault }) => {
@@ -79,12 +79,12 @@ export interface Diagnosis {
     /** At least one. */
     readonly findings: readonly Finding[];
   }[];
-  /** Every setting with its value and the source of that. */
+  /** Every setting with its value and the source of the value. */
   readonly settings: readonly InspectedSetting[];
   readonly problems: number;
   readonly warnings: number;
   readonly skipped: number;
-  /** The one that the command ends with. */
+  /** The exit code of the command. */
   readonly exitCode: ExitCode;
 }
 

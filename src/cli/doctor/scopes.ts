@@ -1,6 +1,6 @@
 /**
- * What the key may do: for one subscription and one dataset the cheapest call of each operation, so that every scope
- * that is missing is named. A key that is not accepted at all (401) ends the asking.
+ * Checks the permissions of the key: makes the cheapest call of each operation for one subscription and one dataset, so that every
+ * missing scope is named. A key that is not accepted at all (401) ends the check.
  */
 
 import type { Configuration } from '../../configuration/configuration.ts';
@@ -59,12 +59,12 @@ async function answersTo(questions: readonly Question[], signal: AbortSignal): P
 
 interface Question {
   readonly about: string;
-  /** What it is asked about; null where there is nothing. */
+  /** The subject of the request; null where there is none. */
   subject(): string | null;
   ask(subject: string, signal: AbortSignal): Promise<Finding>;
 }
 
-/** In this order: events may name the dataset that is asked about, and versions the one whose changes are asked for. */
+/** The order matters: events may name the dataset of the later requests, and versions name the version whose changes are requested. */
 function questionsTo(access: AccessCheck, configuration: Configuration, facts: Facts): readonly Question[] {
   let datasetId = datasetToAsk(configuration, facts);
   let newest: number | null = null;
@@ -110,7 +110,7 @@ function mayBeRead(subject: string): string {
   return `may be read (asked of ${subject})`;
 }
 
-/** A key that may not read changes is good for all else: every new version then costs a whole snapshot. */
+/** A key without access to changes still works, but every new version then costs a whole snapshot. */
 async function askForChanges(
   access: AccessCheck,
   datasetId: string,
@@ -150,13 +150,13 @@ async function answerTo(
   }
 }
 
-/** One that is not suspended. */
+/** Chooses a subscription that is not suspended. */
 export function subscriptionToAsk({ subscriptions, checkpoint }: Facts): string | null {
   const { ofSubscription } = suspensionsOf(checkpoint, null);
   return subscriptions?.find(({ id }) => ofSubscription(id) === null)?.id ?? null;
 }
 
-/** One that a subscription or its manifest names, or that is wanted, and that is neither suspended nor left out. */
+/** Chooses a dataset that a subscription, its manifest or the desired state names, and that is neither suspended nor left out. */
 export function datasetToAsk(
   { datasets }: Pick<Configuration, 'datasets'>,
   { subscriptions, checkpoint, listedDatasetIds }: Facts,
@@ -177,7 +177,7 @@ export function datasetToAsk(
 }
 
 const SUBSCRIPTIONS_LIMIT_MS = 5_000;
-/** Subscriptions that are told one by one; the rest is counted. */
+/** The most subscriptions that are reported one by one; the rest is counted. */
 const MAX_LISTED = 20;
 
 export const subscriptionsCheck: Check = {
@@ -195,7 +195,7 @@ function checkSubscriptions({ inspection }: CheckInput, facts: Facts): Checked {
   return { findings: judgeSubscriptions(subscriptions, configuration, facts) };
 }
 
-/** What is to be said of what the key sees. */
+/** Returns the findings about the subscriptions that the key can see. */
 export function judgeSubscriptions(
   seen: readonly Subscription[],
   configuration: Configuration,

@@ -1,8 +1,8 @@
 /**
- * The way to the service: its name, the connection, the certificate, a proxy where one is used. What is seen of it is
- * the same way that every call takes; the one request that is made carries no key.
+ * Checks the way to the service: its name, the connection, the certificate, and a proxy where one is used. Every call takes the same
+ * way; the one request of this check carries no key.
  *
- * Where the workspace is held, no request is made, also not this one: see key.ts.
+ * Where the workspace is suspended, not even this request is made.
  */
 
 import type { Configuration } from '../../configuration/configuration.ts';
@@ -35,7 +35,7 @@ import { KEY_NOT_ACCEPTED, probeOptions, suspensionsOf, whyNotAsked } from './pr
 import { datasetToAsk, subscriptionToAsk } from './scopes.ts';
 
 const CONNECTION_LIMIT_MS = 30_000;
-/** A person waits for it. */
+/** An operator waits for the response. */
 const MAX_SILENCE_MS = 10_000;
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
@@ -67,7 +67,7 @@ async function checkTheConnection(
   };
 }
 
-/** What is to be said of it. Pure. */
+/** Returns the findings about the connection. Pure. */
 export function judgeConnection(seen: ConnectionCheck, now: Date): readonly Finding[] {
   return [
     ...nameFindings(seen),
@@ -188,7 +188,7 @@ function named({ value, source }: ContractName): string {
 
 interface ManifestAnswer {
   readonly finding: Finding;
-  /** What the page that was asked for lists. */
+  /** The datasets on the requested page. */
   readonly listedDatasetIds: readonly string[];
 }
 
@@ -227,9 +227,9 @@ function missingManifest({ value, source }: ContractName, subject: string): Find
 
 const CLOCK_LIMIT_MS = 1_000;
 const WARNING_FROM_MS = 60_000;
-/** Standard Webhooks: a signature whose time is further off is not accepted. */
+/** Standard Webhooks: a receiver rejects a signature whose time differs by more. */
 const PROBLEM_FROM_MS = 5 * 60_000;
-/** The header tells seconds, and cuts off the rest. */
+/** The header states whole seconds, rounded down. */
 const RESOLUTION_MS = 1_000;
 
 export const clockCheck: Check = {
@@ -238,7 +238,7 @@ export const clockCheck: Check = {
   run: (_checkInput, { answer }) => ({ findings: [judgeClock(answer)] }),
 };
 
-/** What is to be said of the clock. Pure. */
+/** Returns the finding about the clock. Pure. */
 export function judgeClock(answer: AnswerSeen | null): Finding {
   const about = 'clock';
   if (answer === null) return skipped(about, 'There is no answer of the service that could tell its time.');

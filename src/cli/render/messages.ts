@@ -1,4 +1,4 @@
-/** How trouble is told to a person: what happened, to what, why, and what to do. */
+/** Words errors for people: what happened, to what, why, and what to do. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
@@ -17,7 +17,10 @@ import {
 } from '../../model/errors.ts';
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
 
-/** The message with the code of the error and, below it, the hint. A refusal shown so suspends nothing: the command may be run again. */
+/**
+ * Returns the message with the code of the error and, below it, the hint. A refusal shown like this suspends nothing: the command may be
+ * run again.
+ */
 export function formatError(error: Error): string {
   if (error instanceof RefusalError || error instanceof CommandRefusedError) {
     const wayOut =
@@ -37,7 +40,7 @@ function withCode(text: string, code: ErrorCode): string {
   return text.replace(/$/m, ` [${code}]`);
 }
 
-/** What holds it, with its links, since when, and how to go on once a person has acted. */
+/** Returns the cause of a suspension with its links, its start, and how to continue after an operator has acted. */
 export function formatSuspension({
   refusal,
   suspendedAt,
@@ -59,7 +62,7 @@ export function formatRetryOfContent(datasetId: string, time: string): string {
   return `→ The same content is not fetched again before ${time}, unless you ask: ${command}`;
 }
 
-/** The service's words are marked as such. */
+/** Marks the service's words as such. */
 function answerOf({ operation, status, code, message, links }: RefusalWords): readonly string[] {
   const answer = [status, code].filter((word) => word !== null).join(' ');
   return [
@@ -89,7 +92,7 @@ export function formatScope(scope: RefusalScope): string {
   }
 }
 
-/** Names of a list before the rest is counted. */
+/** The most names of a list; the rest is counted. */
 const MAX_LISTED = 20;
 
 /** `a, b and 1,200 more`. `names` must not be empty. */
@@ -116,7 +119,7 @@ export function formatTime(timestamp: Date | string): string {
   return `${minuteOf(timestamp)} UTC`;
 }
 
-/** The first whole minute that is not before the moment: `2026-03-01 12:00 UTC`. */
+/** Rounds up to a whole minute: `2026-03-01 12:00 UTC`. */
 export function formatTimeRoundedUp(timestamp: Date): string {
   return formatTime(new Date(Math.ceil(timestamp.getTime() / MINUTE_MS) * MINUTE_MS).toISOString());
 }
@@ -126,7 +129,7 @@ export function formatTimeFrom(now: Date, timestamp: Date | string): string {
   return `${formatTime(timestamp)} (${distanceTo(new Date(timestamp), now)})`;
 }
 
-/** In the largest unit that fits at least once, rounded down: what is told is never more than what passed. */
+/** In the largest unit that fits at least once, rounded down, so that the text never exceeds the passed time. */
 function distanceTo(timestamp: Date, now: Date): string {
   const ms = timestamp.getTime() - now.getTime();
   const unit = UNITS.find((one) => Math.abs(ms) >= one.ms);
@@ -136,7 +139,7 @@ function distanceTo(timestamp: Date, now: Date): string {
   return ms > 0 ? `in ${length}` : `${length} ago`;
 }
 
-/** `parcel (the nearest is parcels), x`: what is not even half like any of the known ones has no nearest. */
+/** Returns `parcel (the nearest is parcels), x`: an id that shares less than half with every known id has no nearest one. */
 export function formatUnknown(unknown: readonly string[], known: readonly string[]): string {
   return unknown.map((id) => `${shown(id)}${meant(id, known)}`).join(', ');
 }
@@ -154,7 +157,7 @@ export interface IncidentRaised {
   readonly error: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
-  /** Those of a refusal. */
+  /** The links of a refusal. */
   readonly links: Readonly<Record<string, string>>;
 }
 

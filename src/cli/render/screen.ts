@@ -1,8 +1,8 @@
 /**
- * The part of a terminal that is drawn over: a few lines below everything that was written for good.
+ * The redrawn part of a terminal: a few lines below all permanent output.
  *
- * Invariant: between two calls the cursor rests at the beginning of the first of these lines. So they are erased without
- * knowing how many they are, also where the screen has become narrower and broken them anew.
+ * Invariant: between two calls the cursor rests at the beginning of the first of these lines. So they are erased without counting them,
+ * also where the screen has become narrower and wrapped them again.
  */
 
 import type { Clock } from '../../lib/clock.ts';
@@ -16,7 +16,7 @@ const ESCAPE = '\u001b[';
 /** From the cursor to the end of the screen. */
 const ERASE_BELOW = `\r${ESCAPE}J`;
 const ERASE_REST_OF_LINE = `${ESCAPE}K`;
-/** A line that is wider than it was counted to be is cut by the terminal, and begins no other line. */
+/** The terminal cuts a line that is wider than counted, instead of wrapping it. */
 const WITHOUT_WRAPPING = `${ESCAPE}?7l`;
 const WITH_WRAPPING = `${ESCAPE}?7h`;
 
@@ -24,7 +24,7 @@ export class Screen {
   readonly #terminal: Terminal;
   readonly #clock: Clock;
   #lines: readonly string[] = [];
-  /** What is on the screen now; empty where nothing is. */
+  /** The text on the screen now; empty where there is none. */
   #drawn = '';
   #drawnMs = Number.NEGATIVE_INFINITY;
 
@@ -33,7 +33,7 @@ export class Screen {
     this.#clock = clock;
   }
 
-  /** Shows these lines, at least one, in place of those that are there, as often as `REDRAW_EVERY_MS` lets. */
+  /** Shows these lines, at least one, in place of the current ones, at most once per `REDRAW_EVERY_MS`. */
   draw(lines: readonly string[]): void {
     this.#lines = lines;
     const nowMs = this.#clock.monotonicMs();
@@ -45,7 +45,7 @@ export class Screen {
     this.#terminal.stderr.write(drawing);
   }
 
-  /** Whole lines, written for good above the view. */
+  /** Writes whole, permanent lines above the view. */
   writeAbove(text: string, done?: (error?: Error | null) => void): void {
     const erased = this.#drawn === '' ? '' : ERASE_BELOW;
     this.#drawn = '';
@@ -60,7 +60,7 @@ export class Screen {
   }
 }
 
-/** Written over what is there, line by line: nothing is blank in between, so that nothing flickers. */
+/** Overwrites line by line: nothing is blank in between, so nothing flickers. */
 function drawingOf(lines: readonly string[]): string {
   const written = lines.map((line) => `${line}${ERASE_REST_OF_LINE}`).join('\n');
   const back = lines.length > 1 ? `${ESCAPE}${lines.length - 1}A` : '';
@@ -76,7 +76,7 @@ export class Redrawing {
     this.#ended = this.#drawAgainAndAgain(draw, clock).finally(() => screen.clear());
   }
 
-  /** What follows is written where it was drawn. */
+  /** Later output starts at the place of the view. */
   async end(): Promise<void> {
     this.#ending.abort(new InterruptedError('There is nothing more to show.'));
     await this.#ended;
@@ -114,7 +114,7 @@ function inside(begin: number, end: number): (text: string) => string {
 
 const LEFT_OUT = '…';
 
-/** The middle goes: ids begin and end with what tells them apart. */
+/** Cuts the middle, because ids differ at their beginnings and ends. */
 export function shortened(text: string, width: number): string {
   if (text.length <= width) return text;
   const kept = Math.max(0, width - LEFT_OUT.length);
@@ -122,12 +122,12 @@ export function shortened(text: string, width: number): string {
   return `${text.slice(0, kept - end)}${LEFT_OUT}${text.slice(text.length - end)}`;
 }
 
-/** The end goes. */
+/** Cuts the end. */
 export function cut(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - LEFT_OUT.length))}${LEFT_OUT}`;
 }
 
-/** Parts, the more telling ones first, as far as they fit. */
+/** Joins as many parts as fit, the most telling parts first. */
 export function joined(parts: readonly string[], width: number): string {
   const whole = parts.join(' · ');
   return whole.length <= width || parts.length <= 1 ? cut(whole, width) : joined(parts.slice(0, -1), width);

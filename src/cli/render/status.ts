@@ -1,4 +1,4 @@
-/** `status` for people. Pure. */
+/** Renders `status` for people. Pure. */
 
 import type { Failure, HookRecord } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
@@ -143,7 +143,7 @@ function absentWords({ subject }: Absence): string {
   }
 }
 
-/** Null where no copy is to be published and no command is to be run. */
+/** Null where publishing is off and no command is configured. */
 function readersText({ publishedCopy, hook }: Status, now: Date): string | null {
   const lines = [
     ...(publishedCopy === null ? [] : [copyLine(publishedCopy, now)]),
@@ -171,7 +171,7 @@ function commandLines({ reportedAt, failure }: HookRecord, now: Date): readonly 
   ];
 }
 
-/** Where something is to be done that waits for nothing but a catch-up. A running instance comes to it by itself. */
+/** Returns a command where work waits for nothing but a catch-up. A running instance does this work by itself. */
 function nextCommand({ runningInstance }: Status, datasets: readonly DatasetReport[]): readonly string[] {
   const isDue = datasets.some(isDueAtNextCatchUp);
   return isDue && runningInstance === null ? ['→ feed-sync once'] : [];
@@ -233,7 +233,7 @@ function conditionWords(members: readonly DatasetReport[]): readonly string[] {
   return [due === 1 ? '1 dataset is behind' : `${formatCount(due)} datasets are behind`];
 }
 
-/** Null where there is none to show. Of those that are left out, only tables that are here are shown. */
+/** Null where there is none to show. A dataset that is left out is shown only with a table. */
 function datasetTable(datasets: readonly DatasetReport[], { width }: ShownTo): string | null {
   const shown = datasets.filter(({ isChosen, observed }) => isChosen || observed !== null);
   if (shown.length === 0) return null;
@@ -260,7 +260,7 @@ function tableWords(observed: DatasetReport['observed']): readonly string[] {
   ];
 }
 
-/** Of those that have no table. */
+/** Counts the left-out datasets without a table. */
 function leftOutLine(datasets: readonly DatasetReport[]): string | null {
   const { length } = datasets.filter(({ isChosen, observed }) => !isChosen && observed === null);
   if (length === 0) return null;
@@ -268,7 +268,7 @@ function leftOutLine(datasets: readonly DatasetReport[]): string | null {
   return `${formatCount(length)} more ${are} left out by datasets.include and datasets.exclude.`;
 }
 
-/** How it stands, and what is to be done; what is to be done is all there is to say of a table that serves. */
+/** Returns the state and the next work of a dataset; for a table that serves, only the next work. */
 function datasetWords(dataset: DatasetReport): string {
   const { phase, isChosen, retirement, need, desired } = dataset;
   if (!isChosen) return 'left out by the settings; its table stays as it is';
@@ -308,7 +308,7 @@ function needWords(need: Need, { desired }: DatasetReport): string {
   }
 }
 
-/** Every dataset is counted once, by the first of these that it is. */
+/** Every dataset is counted once, by the first matching entry. */
 const STANDINGS: readonly {
   readonly words: string;
   readonly counts: (dataset: DatasetReport) => boolean;

@@ -1,4 +1,4 @@
-/** The summary at the end of a catch-up, and the exit code that goes with it. Pure. */
+/** Renders the summary at the end of a catch-up, and finds its exit code. Pure. */
 
 import type { Failure } from '../../checkpoint/checkpoint.ts';
 import { printable } from '../../lib/text.ts';
@@ -10,7 +10,7 @@ import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { formatError, formatRetryOfContent, formatSuspension, formatTimeRoundedUp } from './messages.ts';
 
-/** Datasets named one by one under a heading; the rest are counted and left to `feed-sync status`. */
+/** The most datasets named under a heading; the rest is counted and left to `feed-sync status`. */
 const MAX_NAMED = 20;
 
 export function summarize(result: CatchUpResult): string {
@@ -65,7 +65,7 @@ function exitCodeOfDataset(result: DatasetResult): ExitCode {
 }
 
 function headline({ datasets, subscriptions, incidents, suspensions, durationMs }: CatchUpResult): string {
-  // It did not get as far as the datasets: to count none would sound as if there were none.
+  // The catch-up ended before the datasets: a count of 0 would sound as if there were none.
   if (datasets.length === 0 && incidents.length + suspensions.length > 0)
     return `Nothing was caught up. ${formatDuration(durationMs)}.`;
   const counted = COUNTED.map(({ words, counts, isAlwaysReported }) => {
@@ -78,7 +78,7 @@ function headline({ datasets, subscriptions, incidents, suspensions, durationMs 
   return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
 }
 
-/** Where a rule waits for time to pass. */
+/** Empty unless a rule waits for time to pass. */
 function formatAgain({ again }: CatchUpResult): readonly string[] {
   if (again === null) return [];
   const { at, inMs } = again;
@@ -145,7 +145,10 @@ function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) =>
   return commits.reduce((sum, commit) => sum + what(commit), 0);
 }
 
-/** One that is suspended with its subscription, or with all that is to be retired, is told there, once for all of them. */
+/**
+ * Whether the dataset itself is suspended. A suspension of its subscription, or of all retirements, is reported once for all its
+ * datasets.
+ */
 function isSuspendedItself({ suspension }: Extract<DatasetResult, { kind: 'suspended' }>): boolean {
   return suspension.refusal.scope.kind === 'dataset';
 }
@@ -157,7 +160,7 @@ function formatRetry(failure: Failure): string {
     : '→ The next catch-up tries it again.';
 }
 
-/** What was committed all the same, before it ended otherwise. */
+/** Returns the commits of a dataset that did not end well. */
 function formatReached({ commits }: DatasetResult): readonly string[] {
   const last = commits.at(-1);
   return last === undefined ? [] : [`brought to version ${last.toVersion} before that`];
@@ -182,7 +185,7 @@ function section<T extends DatasetResult>(
   ];
 }
 
-/** What to do is told once for all of them. */
+/** A remedy is named once for all waiting datasets. */
 function waitingSection(
   title: string,
   results: readonly Extract<DatasetResult, { kind: 'waiting' }>[],
@@ -206,7 +209,7 @@ function plural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** What follows the first line stands further in, so that the eye finds the next dataset. */
+/** Indents all lines after the first, so that the next dataset is easy to find. */
 function hang(text: string): string {
   return text.replaceAll('\n', '\n  ');
 }

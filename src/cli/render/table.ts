@@ -1,4 +1,4 @@
-/** Tables for people: plain columns under a rule, no boxes, laid out for the screen. */
+/** Renders tables for people: plain columns under a rule, without boxes, fitted to the screen. */
 
 import Table from 'cli-table3';
 import { printable } from '../../lib/text.ts';
@@ -22,22 +22,19 @@ const NO_BORDERS = {
 };
 
 const GAP = 2;
-/** Narrower than this, a column of words is hard to read: optional columns make room for it. */
+/** A narrower column of words is hard to read, so optional columns make room for it. */
 const LEAST_WORDS_WIDTH = 30;
 
 export interface TableColumn {
   readonly title: string;
   readonly align?: 'left' | 'right';
-  /** Left out where the screen is too narrow for all: of several, the last one first. */
+  /** Left out where the screen is too narrow; of several optional columns, the last one goes first. */
   readonly isOptional?: boolean;
-  /** Takes the width that the others leave, and goes on in the next line. One column of a table at most. */
+  /** Takes the remaining width and wraps. At most one column of a table. */
   readonly wraps?: boolean;
 }
 
-/**
- * Lines without a trailing line break; cells are made printable. Without a `width` everything is shown in lines as long
- * as it takes.
- */
+/** Returns lines without a trailing line break; cells are made printable. Without a `width` nothing is wrapped or left out. */
 export function renderTable(
   columns: readonly TableColumn[],
   rows: readonly (readonly string[])[],
@@ -71,7 +68,7 @@ interface Shown extends TableColumn {
   readonly longest: number;
 }
 
-/** All columns, or those that are left when optional ones have made room. */
+/** Returns all columns, or the rest after optional ones have made room. */
 function fitting(columns: readonly Shown[], width: number): readonly Shown[] {
   const needed = columns.map(({ longest, wraps }) =>
     wraps === true ? Math.min(longest, LEAST_WORDS_WIDTH) : longest,
@@ -91,7 +88,7 @@ function wrappedCells({ cells }: Shown, shown: readonly Shown[], width: number):
   return cells.map((cell) => wrapWords(cell, left));
 }
 
-/** Broken between words alone: what is longer than a line stays whole. */
+/** Wraps between words only: a word longer than a line stays whole. */
 function wrapWords(text: string, width: number): string {
   if (text.length <= width) return text;
   const lines = [''];
@@ -104,8 +101,8 @@ function wrapWords(text: string, width: number): string {
 }
 
 /**
- * JSON for programs: indented, with one line break at the end. What a terminal would act upon is written as an escape, which
- * means the same.
+ * Returns JSON for programs: indented, with one line break at the end. Characters that a terminal would act upon are escaped, which
+ * means the same in JSON.
  */
 export function jsonText(value: unknown): string {
   const lines = JSON.stringify(value, null, 2).split('\n');

@@ -1,6 +1,6 @@
 /**
- * Compares a table of the mirror with the mirror's catalog (pure) and with what the service says of its version. Every
- * difference names the command that mends it.
+ * Compares a table of the mirror with the mirror's catalog (pure) and with the service's statements about its version. Every difference
+ * names the command that mends it.
  */
 
 import pLimit from 'p-limit';
@@ -23,21 +23,21 @@ export interface Difference {
 }
 
 type DifferenceKind =
-  /** Wanted, and there is no table yet. */
+  /** The dataset is desired, and has no table yet. */
   | 'not-loaded'
-  /** Newer versions are out. */
+  /** The service lists newer versions. */
   | 'behind'
-  /** No subscription contains it any more. */
+  /** No subscription contains the dataset any more. */
   | 'not-desired'
-  /** It is written down, and the mirror has no such table. */
+  /** The catalog lists the table, and the mirror has no such table. */
   | 'table-missing'
-  /** The table has other rows than are written down. */
+  /** The table has another number of rows than the catalog. */
   | 'row-count'
   /** Rows lack a part of their key. */
   | 'key-null'
-  /** Rows share their key. */
+  /** Several rows have the same key. */
   | 'key-repeated'
-  /** A column is missing, is one too many, or has another type than is written down. */
+  /** A column is missing, is surplus, or has another type than in the catalog. */
   | 'column'
   /** The service states another number of rows for the mirrored version. */
   | 'service-row-count'
@@ -52,7 +52,7 @@ export function notLoaded(): Difference {
   return { kind: 'not-loaded', message: 'It is wanted, and has no table yet.', remedy: CATCH_UP };
 }
 
-/** `isApprovalAwaited`: so many tables are to be retired that an operator has to agree. */
+/** `isApprovalAwaited`: so many tables are to be retired that an operator has to approve. */
 export function notWanted(isApprovalAwaited: boolean): Difference {
   const message = 'No subscription contains it any more: its table will be retired.';
   return { kind: 'not-desired', message, remedy: isApprovalAwaited ? 'feed-sync resume --retire' : CATCH_UP };
@@ -157,27 +157,24 @@ function rows(count: number): string {
   return count === 1 ? '1 row' : `${formatCount(count)} rows`;
 }
 
-/** The connections to the service are limited besides. */
+/** The number of connections to the service is limited separately. */
 const DATASETS_AT_ONCE = 16;
 
 export interface Answers {
-  /** By dataset id: its versions from the mirrored one on, or why there is no answer. Absent where none was asked for. */
+  /** By dataset id: its versions from the mirrored one on, or why there is no answer. Absent where the service was not asked. */
   readonly ofDatasets: ReadonlyMap<string, readonly Version[] | FeedSyncError>;
-  /** Why the service could not be asked, or not for all; null where it could. */
+  /** Why the service could not be asked, or not about all datasets; null where it could. */
   readonly problem: FeedSyncError | null;
 }
 
-/** What tells the mirror of this service from a foreign one. */
+/** The facts that tell the mirror of this service from a foreign one. */
 export interface Ownership {
   readonly observed: ObservedState;
   /** Subscriptions that an operator gave up. */
   readonly forgotten: readonly string[];
 }
 
-/**
- * Asks for each of the tables.
- * @throws InterruptedError
- */
+/** Asks the service about each of the tables. @throws InterruptedError */
 export async function askService(
   feed: Feed,
   { observed, forgotten }: Ownership,
@@ -187,7 +184,7 @@ export async function askService(
   const ofDatasets = new Map<string, readonly Version[] | FeedSyncError>();
   let problem: FeedSyncError | null = null;
   try {
-    // Listed first: a service that cannot be reached, or refuses the key, costs this one call.
+    // Listed first: an unreachable service, or a refused key, costs only this one call.
     const { subscriptions: seen } = await feed.subscriptions(signal);
     await feed.discover(signal);
     refuseForeignMirror(observed, feed.origin, seen, forgotten);

@@ -1,4 +1,4 @@
-/** `verify` for people. Pure. */
+/** Renders `verify` for people. Pure. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
@@ -26,7 +26,7 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
   'not-followed': 'left out by the settings',
 };
 
-/** `suspensions`: those that stood before the service was asked. `width`: columns of the screen. */
+/** `suspensions`: those from before the comparison. `width`: columns of the screen. */
 export function renderVerification(
   { mirror, datasets, problem }: Verification,
   suspensions: readonly Suspension[],
@@ -105,15 +105,13 @@ export type Verification = ReturnType<typeof verificationOf>;
 type DatasetVerification = Verification['datasets'][number];
 
 /**
- * - `equal`: to the mirror's catalog, and to what the service says of the mirrored version, which is its newest.
- * - `behind`: all that differs is that something newer is out.
- * - `different`: see the differences.
- * - `not-asked`: equal to the catalog, but the service was not asked or gave no answer.
- * - `not-followed`: equal to the catalog, and left out by datasets.include and datasets.exclude.
+ * `equal`: to the mirror's catalog, and to the service's statements about the mirrored version, which is the newest. `behind`: the
+ * service has something newer, and nothing else differs. `different`: see the differences. `not-asked`: equal to the catalog, but the
+ * service was not asked or gave no answer. `not-followed`: equal to the catalog, and left out by datasets.include and datasets.exclude.
  */
 type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 
-/** How a dataset stands to the subscriptions, by what is stored. */
+/** The relation of a dataset to the subscriptions, by the stores. */
 export type Comparison =
   | { readonly kind: 'followed' }
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
@@ -125,7 +123,7 @@ export interface Finding {
   readonly comparison: Comparison;
   /** Null where the mirror has no such dataset. */
   readonly counted: CountedDataset | null;
-  /** Versions from the mirrored one on, or why there is no answer; null where none was asked for. */
+  /** The versions from the mirrored one on, or why there is no answer; null where the service was not asked. */
   readonly answer: readonly Version[] | FeedSyncError | null;
 }
 
@@ -145,7 +143,7 @@ export function verificationOf({ mirror, datasets, workspaceSuspension, problem 
   };
 }
 
-/** The refusals that stood before anything was asked. */
+/** Returns the refusals from before the comparison. */
 export function suspensionsOf({ datasets, workspaceSuspension }: Findings): readonly Suspension[] {
   const ofDatasets = datasets.flatMap(({ comparison }) =>
     comparison.kind === 'suspended' ? comparison.suspension : [],
@@ -153,7 +151,7 @@ export function suspensionsOf({ datasets, workspaceSuspension }: Findings): read
   return workspaceSuspension === null ? ofDatasets : [workspaceSuspension, ...ofDatasets];
 }
 
-/** 0 only where everything was compared with the service and is equal to it, but for what is left out on purpose. */
+/** 0 only where everything was compared with the service and is equal, except for datasets that are left out on purpose. */
 export function exitCodeOfFindings(findings: Findings): ExitCode {
   const { datasets } = verificationOf(findings);
   const answers = [findings.problem, ...findings.datasets.map(({ answer }) => answer)];

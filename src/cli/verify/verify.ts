@@ -1,7 +1,7 @@
 /**
- * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance,
- * stores nothing, and asks nothing about what the service has refused. A refusal met here is shown and not stored:
- * the next catch-up meets and stores it, and until then verify may ask again, once each time an operator runs it.
+ * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance, stores nothing,
+ * and does not ask about anything that the service has refused. A refusal of its own requests is shown and not stored: the next catch-up
+ * meets and stores it, and until then each run of verify may ask again.
  */
 
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
@@ -34,14 +34,13 @@ import {
 } from './render.ts';
 
 export interface VerifyOptions {
-  /** None: all that is in the mirror or wanted. */
+  /** None: every dataset of the mirror or of the desired state. */
   readonly datasetIds: readonly string[];
   readonly json: boolean;
 }
 
 /**
- * @throws UsageError for a dataset that is neither in the mirror nor wanted.
- * @throws StorageError when there is no mirror or it cannot be read; BusyError when a writer keeps it.
+ * @throws UsageError for a dataset that neither the mirror nor the desired state contains. @throws StorageError when there is no mirror or it cannot be read; BusyError when a writer has locked it.
  */
 export async function verify(
   configuration: Configuration,
@@ -76,7 +75,7 @@ async function compare(
   context: Context,
 ): Promise<Findings> {
   const counted = await countMirror(datasetIds, configuration, context);
-  // Read again: nothing is asked about a dataset that was refused while the tables were counted.
+  // Read again, so that the service is not asked about a dataset that it refused while the tables were counted.
   const report = reportNow(mirror, configuration, context);
   const datasets = datasetIds.map((datasetId) => ({
     datasetId,
@@ -118,7 +117,10 @@ async function ask(
   }
 }
 
-/** All that is in the mirror or wanted, or those of it that were named. @throws UsageError for one that is neither. */
+/**
+ * Returns every dataset of the mirror or of the desired state, or the named ones among them. @throws UsageError for a named one that is
+ * neither.
+ */
 export function chooseDatasets(named: readonly string[], { datasets }: Report): readonly string[] {
   if (named.length > 0) {
     refuseUnknown(named, [...datasets.keys()]);
@@ -148,13 +150,13 @@ export function comparisonOf(dataset: DatasetReport | null, { checkpoint, suspen
   return suspension === null ? { kind: 'followed' } : { kind: 'suspended', suspension };
 }
 
-/** After so long no further table is begun. A table is counted as a whole, however long that takes. */
+/** No further table is started after this time. A table is counted as a whole, however long that takes. */
 const MAX_TURN_MS = 2_000;
 const MAX_TURN_TABLES = 100;
 /** Longer than a writer waits between two attempts to open the file. */
 const PAUSE_MS = 1_000;
 
-/** By dataset id: the datasets that are still in the mirror when their turn comes. */
+/** Returns, by dataset id, the datasets that are still in the mirror when they are counted. */
 export async function countMirror(
   datasetIds: readonly string[],
   configuration: LocalConfiguration,

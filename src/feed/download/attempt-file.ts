@@ -1,6 +1,6 @@
 /**
- * One attempt at one file: asks for the rest of what is there, or for the whole, writes it, and verifies it before it
- * gets its final name.
+ * One attempt to download a file: requests the rest of an existing part, or the whole, writes the bytes, and verifies them before the
+ * file gets its final name.
  */
 
 import { DataError } from '../../model/errors.ts';
@@ -19,7 +19,7 @@ import {
   receiveWhole,
 } from './receive-file.ts';
 
-/** The link answered as one that has expired. */
+/** The response says that the link has expired. */
 export class LinkExpired extends Error {
   readonly status: number;
 
@@ -79,7 +79,7 @@ async function take(
   throw new TransientError(`the place of the file answered ${answer.status}, which was not asked for`);
 }
 
-/** A 304 may name the tag as a weak one, but no other. */
+/** A 304 may name the tag as a weak one, but no other tag. */
 function isTagOf({ etag }: KeptFile, named: string | null): boolean {
   return named === null || named.replace(/^W\//, '') === etag;
 }
@@ -132,10 +132,7 @@ interface FileSource {
   readonly guard: AddressGuard;
 }
 
-/**
- * `link` is absolute, or relative to the base URL. `request` says how to ask.
- * @throws RefusedLinkError, TransientError
- */
+/** `link` is absolute, or relative to the base URL. `request` contains the request headers. @throws RefusedLinkError, TransientError */
 async function openFile(
   link: string,
   request: Omit<HttpRequest, 'origin' | 'path'>,
@@ -167,18 +164,18 @@ function absolute(link: string, base: string): URL {
 }
 
 interface FileStart {
-  /** What may be asked to be continued; null: the whole has to be asked for. */
+  /** The part that the request may continue; null: the whole file has to be requested. */
   readonly resumption: Resumption | null;
-  /** A finished file that is still good if the service says that it is the same. */
+  /** A finished file that is still good if the service says that the file is unchanged. */
   readonly kept: KeptFile | null;
 }
 
 const NOTHING_THERE: FileStart = { resumption: null, kept: null };
 
 /**
- * What is there of the file. Without a stated digest nothing would notice that a loss of power left holes in a part,
- * so there only a part that this process has begun is continued; and a part that is whole is not taken for the file
- * without asking.
+ * Returns the existing bytes of the file. A loss of power may leave holes in a part, and without a stated digest nothing would reveal
+ * them. So without a digest only a part that this process began is continued, and a complete part counts as the file only after a
+ * request.
  */
 async function startOf(job: FileJob, begunHere: ReadonlySet<string>): Promise<FileStart> {
   const hasDigest = job.file.sha256 !== null;
@@ -194,7 +191,7 @@ async function startOf(job: FileJob, begunHere: ReadonlySet<string>): Promise<Fi
   return { resumption: { ...origin, fromByte, hasDigest }, kept: null };
 }
 
-/** A finished file of which only the service can say that it is still the same; null where there is none. */
+/** Returns a finished file that only the service can confirm as unchanged; null where there is none. */
 export async function keptOf({ belongsByDigest, file, path }: FileJob): Promise<KeptFile | null> {
   if (belongsByDigest) return null;
   const kept = await readKept(path);
@@ -202,27 +199,27 @@ export async function keptOf({ belongsByDigest, file, path }: FileJob): Promise<
   return file.bytes === null || file.bytes === kept.bytes ? kept : null;
 }
 
-/** The part of the file that was asked to be continued. */
+/** The part of the file that the request continues. */
 interface Resumption extends PartOrigin {
-  /** Bytes that are there; the first one asked for has this number. */
+  /** The number of existing bytes, which is the position of the first requested byte. */
   readonly fromByte: number;
-  /** Whether a stated digest tells in the end that the bytes belong together; else the answer has to name the tag. */
+  /** Whether a stated digest proves in the end that the bytes belong together; otherwise the response has to name the tag. */
   readonly hasDigest: boolean;
 }
 
 export type AnswerKind =
-  /** The whole file comes; its length where the service told it. */
+  /** The whole file follows, with its length where the service states it. */
   | { readonly kind: 'whole'; readonly totalBytes: number | null; readonly etag: string | null }
-  /** Exactly the rest comes. */
+  /** Exactly the rest follows. */
   | { readonly kind: 'rest' }
-  /** What is there does not belong to what would come: ask for the whole. */
+  /** The existing bytes do not belong to the response, so the whole has to be requested. */
   | { readonly kind: 'start-over' }
-  /** The file of the tag that was sent is still the same; null: the answer does not name the tag. */
+  /** The file with the requested tag is unchanged; null: the response does not name the tag. */
   | { readonly kind: 'unchanged'; readonly etag: string | null }
-  /** The link no longer opens. */
+  /** The link has expired. */
   | { readonly kind: 'expired'; readonly status: number };
 
-/** The link is no longer good; a fresh one may be. */
+/** These statuses mean that the link has expired; a fresh link may work. */
 const EXPIRED: readonly number[] = [401, 403, 404, 410];
 
 interface AnswerHead {
@@ -230,7 +227,7 @@ interface AnswerHead {
   header(name: string): string | null;
 }
 
-/** @throws TransientError for every answer that has no meaning here. */
+/** @throws TransientError for every response without a meaning here. */
 export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, now: Date): AnswerKind {
   const { status } = answer;
   if (EXPIRED.includes(status)) return { kind: 'expired', status };

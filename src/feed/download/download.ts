@@ -1,8 +1,8 @@
 /**
  * Downloads the files of a snapshot, several at a time.
  *
- * Invariant: when this ends, in whatever way, nothing writes into the folder any more; and every file under its final
- * name is whole and verified.
+ * Invariant: when the download ends, in whatever way, nothing writes into the folder any more, and every file under its final name is
+ * whole and verified.
  */
 
 import type { LimitFunction } from 'p-limit';
@@ -103,16 +103,16 @@ async function requireSpaceFor(
   await requireSpace(directory, neededBytes, reserveBytes, `the files of dataset ${shown(entry.datasetId)}`);
 }
 
-/** How often all files are asked about because links expired meanwhile. */
+/** How often all files are requested again because links expired meanwhile. */
 const MAX_ROUNDS = 4;
 
 /** By the path of the file. */
 type FetchedFiles = ReadonlyMap<string, Fetched>;
 
 /**
- * Resolves to whether digests or tags say so of all files. `jobs` are distinct, and `fetched` what has arrived of them;
- * `fetchAgain` asks for files that are there.
- * @throws Superseded where they are not, or where nothing says so after the manifest was read again
+ * Verifies by digests or tags that all files belong together. `jobs` are distinct, `fetched` are their existing files, and `fetchAgain`
+ * requests existing files again. @throws Superseded where the files do not belong together, or where nothing proves it after the
+ * manifest was read again
  */
 async function refuseMixture(
   jobs: readonly FileJob[],

@@ -1,6 +1,6 @@
 /**
- * Gets one file, whole and verified, under its final name: continues what is there, tries again what passes by
- * itself, takes a fresh link when one has expired, and fetches anew what is not what the manifest states.
+ * Downloads one file, whole and verified, under its final name: continues an existing part, retries temporary errors, replaces an
+ * expired link, and starts over where the content differs from the manifest.
  */
 
 import { backoffDelayMs } from '../../lib/backoff.ts';
@@ -15,9 +15,9 @@ import { describeJob, type FileJob, pathOf, statesDigests } from './file-job.ts'
 import { sizeOf } from './part-file.ts';
 import { ContentDiffers, type FetchedFile } from './receive-file.ts';
 
-/** Downloads of one file whose content is not what the manifest states. */
+/** The most downloads of one file whose content differs from the manifest. */
 const MAX_WRONG_CONTENTS = 3;
-/** Links to one file in a row that do not open, without a byte in between. */
+/** The most expired links to one file in a row, without a byte in between. */
 const MAX_EXPIRED_LINKS = 4;
 
 export interface FetchParts extends AttemptParts {
@@ -27,7 +27,7 @@ export interface FetchParts extends AttemptParts {
 }
 
 export interface Fetched extends FetchedFile {
-  /** How often the links had been replaced when the one was taken that the file came from. */
+  /** How often the links had been replaced before the file was downloaded. */
   readonly renewals: number;
 }
 
@@ -63,11 +63,11 @@ export async function fetchFile(
 interface Spent {
   readonly startedMs: number;
   wrongContents: number;
-  /** In a row, without a byte in between. */
+  /** Expired links in a row, without a byte in between. */
   expiredLinks: number;
 }
 
-/** @throws DataError when that was done often enough. */
+/** @throws DataError after too many attempts. */
 async function fetchAgain(
   job: FileJob,
   error: ContentDiffers,
@@ -80,7 +80,7 @@ async function fetchAgain(
   await pause(spent.wrongContents, parts, signal);
 }
 
-/** @throws ServiceUnavailableError when fresh links do not open either; Superseded, and what reading the manifest throws. */
+/** @throws ServiceUnavailableError when fresh links have expired, too; Superseded, and the errors of reading the manifest. */
 async function takeFreshLink(
   job: FileJob,
   link: string,
@@ -94,14 +94,14 @@ async function takeFreshLink(
   if (spent.expiredLinks >= MAX_EXPIRED_LINKS) throw noLinkOpens(job, error);
   if (parts.tools.clock.monotonicMs() - spent.startedMs > parts.limits.fileDeadlineMs)
     throw tooSlow(job, parts);
-  // The first fresh link is asked for at once: links expire in the ordinary course of a long queue.
+  // The first fresh link is requested at once: links expire in the ordinary course of a long queue.
   if (spent.expiredLinks > 1) await pause(spent.expiredLinks - 1, parts, signal);
   await links.replace(job.position, link);
 }
 
 /**
- * A file whose name is its digest was verified before it got the name. Where others of the entry have no digest, its tag has
- * to say that it still belongs to them.
+ * A file whose name is its digest was verified before it got the name. Where other files of the entry have no digest, the tag has to
+ * prove that the file still belongs to them.
  */
 async function alreadyVerified(job: FileJob): Promise<FetchedFile | null> {
   const { file, path } = job;
@@ -197,8 +197,8 @@ export class FreshLinks {
   }
 
   /**
-   * `expired` is the link to the file at `position` that no longer opens. Does nothing where it was replaced already.
-   * @throws Superseded, and what reading the manifest throws
+   * `expired` is the link to the file at `position` that has expired. Does nothing where the link was replaced already. @throws
+   * Superseded, and the errors of reading the manifest
    */
   async replace(position: number, expired: string): Promise<void> {
     if (this.of(position) !== expired) return;
@@ -215,20 +215,20 @@ export class FreshLinks {
     this.#renewals += 1;
   }
 
-  /** For a renewed entry of which nothing says that it has the content of files that were fetched before. */
+  /** Returns the error for a renewed entry that is not proven to have the content of the files fetched before. */
   supersededByRenewal(): Superseded {
     return new Superseded(this.#entry);
   }
 
-  /** For content that was replaced under its links: reads the manifest again, which may name it by now. */
+  /** Returns the error for content that was replaced under its links; reads the manifest again, which may name the new content by now. */
   async supersededByReplacement(): Promise<Superseded> {
     return new Superseded(await this.#refresh());
   }
 }
 
 /**
- * Whether the manifest contradicts that it is the same version in the same files. Files without a digest are known by their
- * place: an entity tag says nothing about a file elsewhere.
+ * Whether both entries may be the same version in the same files. Files without a digest are compared by their place: an entity tag says
+ * nothing about a file elsewhere.
  */
 function isSameContent(left: ManifestEntry, right: ManifestEntry): boolean {
   if (left.version !== right.version || left.files.length !== right.files.length) return false;

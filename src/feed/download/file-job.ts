@@ -1,4 +1,4 @@
-/** One file of a snapshot that is to be downloaded: what is known of it, and the name it gets on disk. */
+/** One file of a snapshot to download: its known facts, and its name on disk. */
 
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
@@ -12,13 +12,13 @@ export interface FileJob {
   readonly position: number;
   readonly file: ManifestFile;
   /**
-   * Whether the entry states the digest of every file: then digests say which files belong together. Else only entity tags
+   * Whether the entry states the digest of every file, so that digests prove which files belong together. Otherwise only entity tags
    * can.
    */
   readonly belongsByDigest: boolean;
-  /** Where it ends up. Named by content, so that a file that is there is the right one. */
+  /** The final path. The name follows from the content, so an existing file has the right content. */
   readonly path: string;
-  /** What a person knows it by: the last part of its URL's path. */
+  /** The file's name in messages: the last part of its URL's path. */
   readonly name: string;
 }
 
@@ -39,12 +39,12 @@ export function statesDigests({ files }: ManifestEntry): boolean {
   return files.every(({ sha256 }) => sha256 !== null);
 }
 
-/** As the object of a sentence: `file part-0.parquet of dataset us-tx-travis-parcels, version 12`. */
+/** Returns the object of a sentence: `file part-0.parquet of dataset us-tx-travis-parcels, version 12`. */
 export function describeJob({ name, datasetId, version }: FileJob): string {
   return `file ${name} of dataset ${shown(datasetId)}, version ${version}`;
 }
 
-/** Without a stated digest, what else tells one content from another; never the query, which is signed anew each time. */
+/** Without a stated digest, other stated facts identify the content, but never the query, which is signed anew each time. */
 function contentName(entry: ManifestEntry, file: ManifestFile, position: number): string {
   if (file.sha256 !== null) return file.sha256;
   const identity = [entry.datasetId, entry.version, position, pathOf(file.url)];
@@ -56,7 +56,7 @@ function nameOf(url: string, position: number): string {
   return last === '' ? `number ${position + 1}` : shown(last);
 }
 
-/** Where the file is, without the query, which is signed anew each time. */
+/** Returns the URL without the query, which is signed anew each time. */
 export function pathOf(url: string): string {
   return url.split(/[?#]/, 1)[0] ?? '';
 }

@@ -1,7 +1,7 @@
 /**
- * A file on its way: the bytes that have arrived (`….part`) and what is needed to ask for the rest (`….part.json`).
- * Beside a finished file of an entry that does not state all digests stands what is needed to ask whether it still is
- * the same (`….json`). All of it may be lost at any time; it is only work saved.
+ * A partly downloaded file: the bytes that have arrived (`….part`) and the data for requesting the rest (`….part.json`). A finished file
+ * of an entry that does not state all digests has a note with its tag (`….json`), for asking whether the file is unchanged. All of this
+ * may be lost at any time; it only saves work.
  */
 
 import { type FileHandle, readFile, stat } from 'node:fs/promises';
@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { openForWriting, remove, renameFile, replaceFile, syncFile } from '../../lib/files.ts';
 import { onDisk } from '../storage.ts';
 
-/** What the service said of the file when its first byte came. */
+/** The service's statements about the file at its first byte. */
 export interface PartOrigin {
   /** A strong entity tag, quotes included. */
   readonly etag: string;
@@ -39,7 +39,7 @@ export async function sizeOf(path: string): Promise<number | null> {
   }
 }
 
-/** Null where nothing of the file is there, or nobody knows what it is a part of. */
+/** Null where there is no part, or its origin is unknown. */
 export function readPartOrigin(path: string): Promise<PartOrigin | null> {
   return readNote(`${partPathOf(path)}.json`, partOrigin);
 }
@@ -48,12 +48,12 @@ export function readKept(path: string): Promise<KeptFile | null> {
   return readNote(`${path}.json`, keptFile);
 }
 
-/** Waits until the disk has what was written to the part. @throws StorageError */
+/** Waits until the disk has all bytes written to the part. @throws StorageError */
 export function syncPart(partPath: string, file: FileHandle, what: 'all' | 'data'): Promise<void> {
   return onDisk(partPath, () => syncFile('feed.sync-download', file, what));
 }
 
-/** Opens the part for more bytes, or anew; `origin` null: it cannot be resumed by another process. */
+/** Opens the part for more bytes, or starts it over. `origin` null: no other process can resume the part. */
 export async function openPart(path: string, origin: PartOrigin | null, mode: 'append' | 'truncate') {
   const partPath = partPathOf(path);
   return onDisk(partPath, async () => {
@@ -77,9 +77,9 @@ export function dropPart(path: string): Promise<void> {
 }
 
 /**
- * Gives a whole, synced and verified part its final name. `kept` is the note of what it holds: null where nothing could tell
- * later that the file is still the same, `by-name` where its name says what it holds. At no moment does a note stand beside a
- * file that it does not describe.
+ * Gives a whole, synced and verified part its final name. `kept` is the note about its content: null where nothing could prove later
+ * that the file is unchanged, `by-name` where the name identifies the content. A note never stands beside a file that it does not
+ * describe.
  */
 export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Promise<void> {
   return onDisk(path, async () => {
@@ -92,7 +92,7 @@ export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Pro
   });
 }
 
-/** A note that cannot be read is as good as none. */
+/** An unreadable note counts as missing. */
 async function readNote<Note>(path: string, schema: z.ZodType<Note>): Promise<Note | null> {
   try {
     return schema.parse(JSON.parse(await readFile(path, 'utf8')));

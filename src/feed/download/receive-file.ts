@@ -89,7 +89,7 @@ export async function receiveRest(
   return finish(job, written, origin?.etag ?? null);
 }
 
-/** The rest of a part that is whole already. */
+/** The rest of a part that is already whole. */
 export async function* nothingMore(): AsyncGenerator<Buffer> {}
 
 /** A body that is longer than the manifest states may never end, so it is not read on. */

@@ -22,7 +22,7 @@ import { openStaging, type Staging } from './staging-folder.ts';
 import { applyChanges, loadSnapshot, retire } from './steps.ts';
 import { startWriter, type Writer } from './writer.ts';
 
-/** Large steps at once: their staged files fill the disk until they are committed, one after another. */
+/** Large steps that run at once: their staged files fill the disk until they are committed, one after another. */
 const LARGE_AT_ONCE = 32;
 
 export interface StepExecutor {
@@ -40,7 +40,7 @@ export interface StepExecutor {
   storeProgress(progress: StoredProgress): Promise<void>;
 }
 
-/** `onError` is called with an error that comes when all work has ended already. */
+/** `onError` is called with an error that occurs after all work has ended. */
 export type MakeExecutor = (
   parts: Parts,
   signal: AbortSignal,
@@ -61,7 +61,7 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
     },
     execute(work, dependencies) {
       const { datasetId } = dependencies.known.desired;
-      // Reported only now: a step that waits for its turn is not running.
+      // Reported only now, because a step that waits for its turn is not running.
       const begin = () => {
         parts.progress.began(datasetId, descriptionOf(work), extentOf(work, dependencies));
         return execute(work, dependencies, tools);
@@ -114,7 +114,7 @@ export interface StepDependencies {
   readonly known: DatasetState;
   readonly history: History | null;
   readonly listedEntries: EntrySource;
-  /** Reads the logs of the dataset: false where they ask for something else by now. */
+  /** Reads the logs of the dataset: false where they request something else by now. */
   readonly isStillDesired: () => Promise<boolean>;
 }
 
@@ -167,7 +167,7 @@ function descriptionOf(work: Work): string {
   }
 }
 
-/** Rows of a snapshot are those of the version's record, else of the manifest. */
+/** The rows of a snapshot come from the version's record, else from the manifest. */
 export function extentOf(work: Work, { history }: Pick<StepDependencies, 'history'>): Extent {
   switch (work.kind) {
     case 'load': {
@@ -183,16 +183,16 @@ export function extentOf(work: Work, { history }: Pick<StepDependencies, 'histor
 }
 
 /**
- * What a small snapshot has at the most, and what is spooled of small changes before no further version is begun: as
- * many of either as are worked on at once stage half a gigabyte, and the versions that were under way come on top.
+ * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started. All small steps
+ * together then stage at most half a gigabyte, plus the versions that were already under way.
  */
 export const MAX_SMALL_BYTES = 4_000_000;
-/** What small changes list at the most. How many bytes that is nobody states; rows of a kilobyte or two stay within the above. */
+/** The most rows that small changes list. Nobody states their bytes; rows of a kilobyte or two stay within the limit above. */
 export const MAX_SMALL_ROWS = 2_000;
-/** What is spooled of large changes before no further version is begun; those that are under way come on top. */
+/** The spooled bytes of large changes at which no further version is started; versions already under way come on top. */
 const MAX_SPOOLED_BYTES = 500_000_000;
 
-/** Whether much may be staged for it until it is committed. What is not known counts as much. */
+/** Whether the step may stage many bytes until it is committed. An unknown size counts as large. */
 export function isLarge(work: Work, dependencies: Pick<StepDependencies, 'history'>): boolean {
   const { bytes, rows } = extentOf(work, dependencies);
   switch (work.kind) {
@@ -205,7 +205,7 @@ export function isLarge(work: Work, dependencies: Pick<StepDependencies, 'histor
   }
 }
 
-/** Null where one of them is not known. */
+/** Null where one of the numbers is unknown. */
 function sumOf(numbers: readonly (number | null)[]): number | null {
   return numbers.reduce((sum, one) => (sum === null || one === null ? null : sum + one), 0);
 }
@@ -214,7 +214,7 @@ function rowsOf({ added, changed, removed }: Counts): number {
   return added + changed + removed;
 }
 
-/** The identity of the content that failed: it is not fetched again for a day. Null: it was no content. */
+/** Returns the identity of the content that failed, which is not fetched again for a day. Null: the error was not of content. */
 export function contentAtFault(work: Work, error: DataError, history: History | null): string | null {
   switch (work.kind) {
     case 'load': {
@@ -236,19 +236,19 @@ export interface Tools {
   readonly parts: Parts;
   readonly staging: Staging;
   readonly writer: Writer;
-  /** Lets only so many versions of changes be fetched at once, over all datasets. */
+  /** Limits how many versions of changes are fetched at once, over all datasets. */
   readonly fetching: LimitFunction;
   readonly signal: AbortSignal;
 }
 
-/** How a step ended, where it did not fail. */
+/** The end of a step that did not fail. */
 export type StepResult =
   | Exclude<JobResult, { readonly kind: 'failed' }>
   /** A dry run does not execute the step. */
   | { readonly kind: 'planned'; readonly step: PlannedStep }
   /**
-   * Changes of these versions cannot be used, and why: nothing was applied. `oversized` is the one of them that alone has more
-   * bytes than may be staged.
+   * The changes of these versions are inapplicable, each with the reason, and nothing was applied. `oversized` is the version among
+   * them whose changes alone exceed the limit of staged bytes.
    */
   | {
       readonly kind: 'inapplicable';
@@ -256,7 +256,7 @@ export type StepResult =
       readonly oversized: Version | null;
     };
 
-/** @throws the error of the validation, and the error that the job failed with. */
+/** @throws the error of the validation, or the error of the job. */
 export async function commitJob(job: WriteJob, { parts, writer }: Tools): Promise<StepResult> {
   parts.progress.arrived(job.datasetId);
   const result = await writer.commit(await parts.destination.validate(job));

@@ -1,10 +1,10 @@
 /**
- * Fetches the changes of the versions of a path, several at once, each version into a folder of its own, and lets the
- * destination read those that have come while others follow.
+ * Fetches the changes of a path's versions, several at once, each version into a folder of its own. The destination reads fetched
+ * versions while others are still on their way.
  *
- * Invariants: what is staged never has more bytes than the limit; where the versions together have more, the latest
- * leave, and what they have staged goes. None leaves that the destination reads: all before it are complete by then, and
- * no version leaves for a later one. When this ends, nothing writes into the folders any more.
+ * Invariants: staged bytes never exceed the limit. Where the versions together exceed it, the latest versions leave the path and their
+ * staged bytes are deleted. A version that the destination reads never leaves: all versions before it are complete by then, and no
+ * version leaves for a later one. When the fetch ends, nothing writes into the folders any more.
  */
 
 import pLimit from 'p-limit';
@@ -14,13 +14,13 @@ import type { Version } from '../../model/records.ts';
 import type { ReadAhead } from '../../model/write-jobs.ts';
 import type { Tools } from './executor.ts';
 
-/** Versions whose changes are fetched at once, over all datasets: enough to keep a service busy that is far away. */
+/** Versions whose changes are fetched at once, over all datasets: enough to keep a distant service busy. */
 export const VERSIONS_AT_ONCE = 8;
 
 interface Path {
   /** Oldest first, never empty. */
   readonly versions: readonly Version[];
-  /** Once so much is spooled, no further version is begun. */
+  /** Once so many bytes are spooled, no further version is started. */
   readonly maxSpooledBytes: number;
   readonly maxStagedBytes: number;
 }
@@ -32,30 +32,30 @@ export interface FetchedVersion {
 }
 
 interface FetchedPath {
-  /** From the first version on, without a gap; all of them unless one of the limits cut the path. */
+  /** The fetched versions, without a gap from the first on; all versions unless one of the limits cut the path. */
   readonly fetched: readonly FetchedVersion[];
-  /** By version, why its changes cannot be used. */
+  /** By version, why its changes are inapplicable. */
   readonly inapplicable: ReadonlyMap<number, string>;
-  /** The first version, where it alone has more than the limit; null: it fits. */
+  /** The first version, where it alone exceeds the limit; null: it fits. */
   readonly oversized: Version | null;
-  /** What was read of them, from the first version on and without a gap. */
+  /** The parts that were read ahead, without a gap from the first version on. */
   readonly ahead: readonly ReadAhead[];
 }
 
 type ReadSome = (some: readonly FetchedVersion[]) => Promise<ReadAhead | null>;
 
 /**
- * Nothing more is begun once one cannot be used or failed; the first failure is thrown when the others have ended.
- * `read` is given some of the path, one after another.
+ * Starts no further version once one failed or is inapplicable. The first failure is thrown when the others have ended. `read` is called
+ * with consecutive parts of the path.
  */
 export function fetchChanges(path: Path, tools: Tools, read: ReadSome): Promise<FetchedPath> {
   return new PathFetch(path, tools, read).run();
 }
 
 interface UnderWay {
-  /** Aborted where its version has left. */
+  /** Aborted when the version has left the path. */
   readonly leave: AbortController;
-  /** Resolves once what a version that has left had staged is gone. */
+  /** Resolves once the staged bytes of a version that has left are deleted. */
   readonly ended: Promise<void>;
 }
 
@@ -64,7 +64,7 @@ class PathFetch {
   readonly #tools: Tools;
   readonly #reading: ReadingAhead<FetchedVersion>;
   readonly #staged: StagedBytes;
-  /** Aborted once one has failed: the others are of no use then. */
+  /** Aborted once one version failed, because the others are useless then. */
   readonly #others = new AbortController();
   readonly #signal: AbortSignal;
   /** By position in the path. */
@@ -84,7 +84,7 @@ class PathFetch {
   }
 
   async run(): Promise<FetchedPath> {
-    // Only so many wait for their turn at once: a long backlog of one dataset is not fetched before all others.
+    // Only so many versions queue at once: a long backlog of one dataset does not delay all other datasets.
     await pLimit(VERSIONS_AT_ONCE).map(this.#path.versions, (record, position) =>
       this.#tools.fetching(() => this.#spool(record, position)),
     );
@@ -99,7 +99,7 @@ class PathFetch {
     };
   }
 
-  /** The path as a whole is not applied. */
+  /** Whether the path as a whole cannot be applied. */
   get #isInVain(): boolean {
     return this.#failures.length > 0 || this.#inapplicable.size > 0 || this.#oversized !== null;
   }
@@ -141,9 +141,8 @@ class PathFetch {
   }
 
   /**
-   * Before a page is written, with which its version has `bytes` staged: resolves once what had to leave is gone. It waits
-   * for later versions only, so none waits for one that waits for it.
-   * @throws InterruptedError where there is no room.
+   * Called before a page is written that brings its version to `bytes` staged bytes. Resolves once the versions that had to leave are
+   * deleted. A version waits for later versions only, so there is no deadlock. @throws InterruptedError where there is no space.
    */
   async #freeSpaceFor(record: Version, position: number, bytes: number): Promise<void> {
     const fits = this.#staged.grow(position, bytes);
@@ -191,7 +190,7 @@ class PathFetch {
   }
 }
 
-/** What the pages leave out, the record says. Null: they can be used, as far as their envelope tells. */
+/** The version's record completes what the pages leave out. Null: the changes are applicable, as far as their envelope shows. */
 function whyInapplicable(changes: Changes, { previousVersion, schemaVersion }: Version): string | null {
   if (!changes.recorded) return changes.why;
   if (changes.previousVersion !== null && changes.previousVersion !== previousVersion) {
@@ -203,26 +202,26 @@ function whyInapplicable(changes: Changes, { previousVersion, schemaVersion }: V
   return null;
 }
 
-/** Less is not worth a statement of its own. */
+/** Fewer bytes are not worth a statement of their own. */
 export const LEAST_BYTES_AHEAD = 12_000_000;
-/** From so much on a part ends: the last ones are to end at about the same time. */
+/** A part ends at this size, so that the last parts end at about the same time. */
 export const BYTES_OF_A_PART = 24_000_000;
-/** A destination may have more than one hand free. */
+/** A destination may be able to read several parts at once. */
 const PARTS_AT_ONCE = 2;
 
 export class ReadingAhead<T extends { readonly bytes: number }> {
   readonly #read: (some: readonly T[]) => Promise<ReadAhead | null>;
-  /** By position: those that others are to come before. */
+  /** Out-of-order arrivals, by position. */
   readonly #early = new Map<number, T>();
-  /** Those that are next to be read, and how many came before them. */
+  /** The arrivals to read next, and the number of arrivals before them. */
   #next: T[] = [];
   #before = 0;
-  /** In their order. */
+  /** The started parts, in order. */
   readonly #parts: Promise<ReadAhead | null>[] = [];
   #underWay = 0;
   #isOver = false;
 
-  /** `read` is given some after one another, from where the part before ended. */
+  /** `read` is called with consecutive items, beginning where the part before ended. */
   constructor(read: (some: readonly T[]) => Promise<ReadAhead | null>) {
     this.#read = read;
   }
@@ -240,16 +239,16 @@ export class ReadingAhead<T extends { readonly bytes: number }> {
     this.#readOn();
   }
 
-  /** Nothing more is begun. */
+  /** Starts no further part. */
   stop(): void {
     this.#isOver = true;
   }
 
-  /** What was read, from the first on and without a gap, once nothing is being read any more, or worth being read. */
+  /** Resolves to the parts without a gap from the first on, once no part is being read or worth reading any more. */
   async end(): Promise<readonly ReadAhead[]> {
     const read: ReadAhead[] = [];
     let hasGap = false;
-    // When one ends the next has been begun.
+    // When one part ends, the next has been started.
     for (const reading of this.#parts) {
       const part = await reading;
       if (part === null) hasGap = true;
@@ -270,17 +269,17 @@ export class ReadingAhead<T extends { readonly bytes: number }> {
   }
 
   async #readPart(part: readonly T[]): Promise<ReadAhead | null> {
-    // Whatever is wrong comes out when the whole is read.
+    // Any error appears again when the whole is read.
     const read = await this.#read(part).catch(() => null);
     this.#underWay -= 1;
-    // What comes after it would leave a gap.
+    // A later part would leave a gap.
     if (read === null) this.#isOver = true;
     this.#readOn();
     return read;
   }
 }
 
-/** What is to be read first; nothing where that is too little. */
+/** Returns the items to read next; none where they are too few. */
 function cut<T extends { readonly bytes: number }>(some: readonly T[]): readonly T[] {
   let bytes = 0;
   let count = 0;
@@ -290,10 +289,10 @@ function cut<T extends { readonly bytes: number }>(some: readonly T[]): readonly
 
 export class StagedBytes {
   readonly #maxBytes: number;
-  /** Of the versions that stay. */
+  /** The staged bytes of the versions that stay. */
   readonly #byPosition = new Map<number, number>();
   #total = 0;
-  /** The versions from this position on have left. */
+  /** The versions from this position on have left the path. */
   #end = Number.POSITIVE_INFINITY;
 
   constructor(maxBytes: number) {
@@ -306,8 +305,8 @@ export class StagedBytes {
   }
 
   /**
-   * The version at `position` is about to have `bytes` staged in all. False: the first version alone has more than the
-   * limit, and all others have left.
+   * The version at `position` is about to have `bytes` staged in all. False: the first version alone exceeds the limit, and all others
+   * have left.
    */
   grow(position: number, bytes: number): boolean {
     if (this.hasLeft(position)) return true;

@@ -1,7 +1,7 @@
 /**
- * The staging folder: downloads on their way into the destination. A folder per dataset, named by a hash of its id,
- * because an id may hold anything; in it the files of a snapshot, and beside them a folder per version of changes. What
- * is in it may be lost at any time; it is only work saved.
+ * The staging folder: downloads on their way into the destination. Each dataset has a folder, named by a hash of its id because an id
+ * may contain any character. The folder contains the files of a snapshot, and a folder per version of changes. The content may be lost
+ * at any time; it only saves work.
  *
  * Every call may throw `StorageError`.
  */
@@ -16,15 +16,18 @@ import { StorageError } from '../../model/errors.ts';
 const CHANGES_FOLDER = 'changes';
 
 export interface Staging {
-  /** The folder of a dataset, made if it is missing. */
+  /** The folder of a dataset, created if missing. */
   folderOf(datasetId: string): Promise<string>;
-  /** The folder for the changes of one version, made if it is missing. */
+  /** The folder for the changes of one version, created if missing. */
   folderOfChanges(datasetId: string, version: number): Promise<string>;
-  /** Changes are fetched again where they were not committed at once: theirs are worthless. Of one version, or of all. */
+  /**
+   * Discards the changes of one version, or of all. Changes that were not committed at once are worthless, because they are fetched
+   * again.
+   */
   discardChanges(datasetId: string, version?: number): Promise<void>;
-  /** The dataset's files are committed or worthless, the changes with them. */
+  /** Discards all files of a dataset, changes included, once they are committed or worthless. */
   discard(datasetId: string): Promise<void>;
-  /** Removes what belongs to no dataset of the list: downloads begun for something no longer wanted. */
+  /** Discards the folders of datasets that are not in the list, such as downloads that are not desired any more. */
   keepOnly(datasetIds: Iterable<string>): Promise<void>;
 }
 
@@ -33,7 +36,7 @@ export function openStaging(directory: string): Staging {
   const changesOf = (datasetId: string): string => join(pathOf(datasetId), CHANGES_FOLDER);
   const changesFolder = (datasetId: string, version: number): string =>
     join(changesOf(datasetId), String(version));
-  /** The folders there are, once they were listed: a quiet catch-up need not try to remove one for every dataset. */
+  /** The existing folders, once they were listed: a quiet catch-up need not try to remove a folder for every dataset. */
   let folders: Set<string> | null = null;
   return {
     async folderOf(datasetId) {

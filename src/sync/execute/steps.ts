@@ -35,8 +35,8 @@ interface Load {
 }
 
 /**
- * The plan is stale where the manifest names something else by now, or a log does, of files that may be of two contents.
- * @throws ContractViolationError where the schema is not in the service's list.
+ * The plan is stale where the manifest names other content by now, or where a log does and the files may have either content. @throws
+ * ContractViolationError where the schema is not in the service's list.
  */
 export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult> {
   const { parts, staging, signal } = tools;
@@ -95,7 +95,7 @@ function snapshotJob(
   };
 }
 
-/** What is known of where a snapshot comes from, beside its version and digest. */
+/** The known origin of a snapshot, beside its version and digest. */
 export function originOf({
   entry,
   through,
@@ -110,18 +110,18 @@ interface Application {
   readonly history: History;
   /** Oldest first, never empty. */
   readonly versions: readonly Version[];
-  /** Of the table after the last of them. */
+  /** The schema of the table after the last version. */
   readonly schema: Schema;
   readonly addsColumns: boolean;
-  /** Once so much is spooled, no further version is begun: the path is cut there, and the next plan goes on. */
+  /** Once so many bytes are spooled, no further version is started: the path is cut there, and the next plan continues. */
   readonly maxSpooledBytes: number;
-  /** What is staged of the path never has more bytes: the path is cut before the version that does not fit. */
+  /** The staged bytes of the path never exceed this: the path is cut before the version that does not fit. */
   readonly maxStagedBytes: number;
 }
 
 /**
- * `inapplicable` where the service recorded none, where they contradict the version's record, where they do not prove, or where
- * the first version alone does not fit.
+ * `inapplicable` where the service recorded no changes, where they contradict the version's record or fail the proof, or where the first
+ * version alone exceeds the limit.
  */
 export async function applyChanges(application: Application, tools: Tools): Promise<StepResult> {
   const { observed } = application;
@@ -188,7 +188,7 @@ function stopwatch(clock: Clock): Fetched['elapsedMs'] {
   return () => clock.monotonicMs() - startedMs;
 }
 
-/** What becomes of the table is the user's choice. */
+/** The user chooses what happens to the table. */
 export function retire(
   observed: ObservedTable,
   { reason, isApproved, judgedAt }: Omit<Plan & { kind: 'retire' }, 'kind'>,

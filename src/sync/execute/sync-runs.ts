@@ -1,4 +1,4 @@
-/** Writes the sync runs: what was done to a dataset, in words for an operator. */
+/** Writes the sync runs of a dataset, in words for an operator. */
 
 import { formatCount } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';

@@ -1,8 +1,8 @@
 /**
- * Makes good what no event told: members, versions and schemas in which the manifest and what is wanted differ. Pure.
+ * Repairs what no event reported: members, versions and schemas in which the manifest and the desired state differ. Pure.
  *
- * A manifest may be older than the log, so it undoes no event that its watermark does not cover. What it lists is a reason to
- * look at the versions; they are the authority.
+ * A manifest may be older than the log, so it undoes no event that its watermark does not cover. A listed version is only a reason to
+ * read the list of versions, which is the authority.
  */
 
 import { createHash } from 'node:crypto';
@@ -23,14 +23,14 @@ import type { Parts } from '../parts.ts';
 import { isRefreshPending, needOf, pendingReloads } from '../plan/need.ts';
 import type { History } from '../plan/step.ts';
 
-/** What a subscription contains, by its manifest or by its complete record. */
+/** The datasets that a subscription contains, by its manifest or by its complete record. */
 export interface Listing {
   readonly subscriptionId: string;
   readonly watermark: Watermark;
-  /** When it was read, in service time. */
+  /** When the listing was read, in service time. */
   readonly readAt: Date;
   readonly datasetIds: readonly string[];
-  /** Whether what it does not list is absent. */
+  /** Whether a dataset that the listing lacks is absent. */
   readonly isComplete: boolean;
 }
 
@@ -41,14 +41,14 @@ export interface Audited {
 
 export interface Findings {
   readonly changes: readonly DesiredStateChange[];
-  /** Datasets of which a reload is to be asked for at this moment. */
+  /** The datasets to ask a reload of, as of now. */
   readonly reloads: readonly string[];
-  /** Members that the listing lacks, and members that it shows. */
+  /** The members that the listing lacks, and the members that it shows. */
   readonly absent: readonly AbsenceSubject[];
   readonly present: readonly AbsenceSubject[];
 }
 
-/** A dataset that only a listing brings back is loaded again where its table exists: it may have begun anew. */
+/** A dataset that only a listing brings back is loaded again where its table exists, because the dataset may have been restarted. */
 export function auditMembers(listing: Listing, { desiredStates, observed }: Audited): Findings {
   const { subscriptionId, watermark, readAt, datasetIds, isComplete } = listing;
   const listed = new Set(datasetIds);
@@ -80,7 +80,7 @@ export function auditMembers(listing: Listing, { desiredStates, observed }: Audi
   };
 }
 
-/** Where the word of a listing stands among the events of its log. */
+/** Returns the place of a listing's statement among the events of its log. */
 export function announcedBy(
   watermark: Watermark,
   readAt: Date,
@@ -90,7 +90,7 @@ export function announcedBy(
     : { eventNumber: null, at: watermark.through };
 }
 
-/** `through`: the manifest that the entries come from; null: each dataset has its own. */
+/** `through`: the subscription whose manifest lists the entries; null: each dataset has its own. */
 export function auditEntries(
   entries: readonly ManifestEntry[],
   subscriptionId: string,
@@ -112,8 +112,8 @@ export function auditEntries(
 }
 
 /**
- * The manifest that the table was loaded through states other content for the very version it was loaded from. Where that
- * one lists the dataset no more, any does.
+ * Whether the manifest through which the table was loaded states other content for the version the table was loaded from. Where that
+ * manifest does not list the dataset any more, any manifest counts.
  */
 function isOtherContent(
   entry: ManifestEntry,
@@ -132,7 +132,7 @@ function isLookedAt(desired: DesiredState, table: ObservedTable): boolean {
   return isRefreshPending(desired) || (announcedVersion(desired) ?? -1) > table.version;
 }
 
-/** Whether the list of versions is to say what happened. What neither of them says is no difference. */
+/** Whether the list of versions must decide what happened. A value that neither states is no difference. */
 function isOpen(entry: ManifestEntry, table: ObservedTable): boolean {
   const { version, schemaVersion, rowCount } = entry;
   if (version !== table.version) return true;
@@ -147,14 +147,17 @@ function differsInContent({ version, files }: ManifestEntry, table: ObservedTabl
   return table.snapshotVersion === version && digest !== null && digest !== table.snapshotDigest;
 }
 
-/** The datasets of the record; complete where it counts as many. */
+/** Returns the datasets of the record; the listing is complete where the record counts as many. */
 export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): boolean {
   return datasetCount !== null && datasetCount === new Set(datasetIds).size;
 }
 
 const DAY_MS = 86_400_000;
 
-/** Whether the dataset's time of day lies between two audits of a subscription that contains it. Null: there was none before. */
+/**
+ * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there was no earlier
+ * audit.
+ */
 export function isListDue(datasetId: string, before: Date | null, now: Date): boolean {
   if (before === null) return false;
   const offsetMs = createHash('sha256').update(datasetId).digest().readUInt32BE(0) % DAY_MS;
@@ -163,8 +166,8 @@ export function isListDue(datasetId: string, before: Date | null, now: Date): bo
 }
 
 /**
- * Notes what a complete read at `readAt` (service time) lacked and what it showed. Gives what is confirmed to be gone. Of that
- * nothing is remembered, so whoever asks acts on it now; with `keep` it is remembered until it is shown.
+ * Notes which datasets a complete read at `readAt` (service time) lacked and showed, and returns the confirmed absences. They are
+ * forgotten unless `keep` is set, so the caller must act on them now.
  */
 export function noteAbsences(
   absent: readonly AbsenceSubject[],
@@ -190,7 +193,7 @@ export function noteAbsences(
   return confirmed;
 }
 
-/** The position of the subscription stays as it is. */
+/** Does not move the position of the subscription. */
 export function requestReloads(
   subscriptionId: string,
   changes: readonly DesiredStateChange[],
@@ -223,8 +226,8 @@ export function requestReloads(
 }
 
 /**
- * What the table lacks that only versions and schemas tell. They are read only where something is wanted: the next
- * catch-up would not know of it.
+ * Returns the needs that only the versions and schemas show. The next catch-up reads these only where something is requested, so it
+ * would not know of the needs.
  */
 export function onlyAnnounced(
   by: History,

@@ -1,6 +1,6 @@
 /**
- * Events become wants. Pure: the same page gives the same changes however often it is read, so replaying any event
- * any number of times changes nothing. Events are hints; what happened is read from versions and schemas.
+ * Turns events into changes of the desired state. Pure: a page gives the same changes however often it is read, so replaying an event
+ * changes nothing. Events are hints; versions and schemas tell what happened.
  */
 
 import { unreachable } from '../../lib/assert.ts';
@@ -17,20 +17,20 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 export interface CoalesceContext {
   readonly subscriptionId: string;
   readonly logNumber: number;
-  /** When the page was read, in service time: an event that does not say when it was created is taken for created then. */
+  /** When the page was read, in service time; also the creation time of an event that states none. */
   readonly readAt: Date;
-  /** Events created up to then are reflected by what the tables were taken from: they only change who is a member. */
+  /** The tables already contain the effects of events created up to then, so these events only change the members. */
   readonly coveredUntil: Date | null;
-  /** The number of the newest event that was read before the page; absent: none was. */
+  /** The number of the newest event read before the page; absent: none was read. */
   readonly readUntil?: bigint | null;
-  /** What was wanted before the page. */
+  /** Returns the desired state before the page. */
   readonly desiredStateOf: (datasetId: string) => DesiredState | null;
   readonly tableOf: (datasetId: string) => Pick<ObservedTable, 'version'> | null;
 }
 
 type AnyEvent = FeedEvent | UnreadableEvent;
 
-/** What a page of the log asks for, in the order in which it happened, whatever the order of the page. */
+/** Returns the changes that a page of the log asks for, in the order of the events' numbers, whatever the order of the page. */
 export function coalesceEvents(
   events: readonly AnyEvent[],
   context: CoalesceContext,
@@ -62,7 +62,7 @@ function inOrder<T extends { readonly id: EventId | null }>(events: readonly T[]
   });
 }
 
-/** The page's newest event, or `before` where none is newer. */
+/** Returns the page's newest event, or `before` where none is newer. */
 export function cursorAfter(events: readonly AnyEvent[], before: EventId | null): EventId | null {
   return events.reduce<EventId | null>((highest, event) => laterEvent(highest, event.id), before);
 }
@@ -92,7 +92,7 @@ function changesOf(
   }
 }
 
-/** Whether this event, or a later word of its subscription, has already decided who is a member. */
+/** Whether this event, or a later statement of its subscription, has already decided the membership. */
 function isReflected({ id }: FeedEvent, desired: DesiredState, { subscriptionId }: CoalesceContext): boolean {
   const decided = desired.members.get(subscriptionId) ?? desired.formerMembers.get(subscriptionId);
   const number = decided?.eventNumber ?? null;
@@ -100,9 +100,9 @@ function isReflected({ id }: FeedEvent, desired: DesiredState, { subscriptionId 
 }
 
 /**
- * Where the table exists, an addition is also a reload: the dataset may have begun anew since. Not where another
- * subscription contained the dataset at that time, for that one has told of all that happened to it. Without a version it is
- * at least a metadata refresh.
+ * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The exception is a dataset
+ * that another subscription contained at that time, because its log reported everything in between. An addition without a version is at
+ * least a metadata refresh.
  */
 function added(
   event: FeedEvent,
@@ -132,8 +132,8 @@ function added(
 }
 
 /**
- * Those that contain the dataset now may all have taken it over after this drop, though the drop is read only now: nobody has
- * told what happened in between, so the table owes a reload.
+ * The table owes a reload where every subscription that contains the dataset now took it over after this drop: no log reported what
+ * happened in between.
  */
 function removed(
   event: FeedEvent,
@@ -158,7 +158,7 @@ function removed(
   return isGap ? [reload(event, createdAt, desired, context), dropped] : [dropped];
 }
 
-/** Whether other subscriptions contain the dataset, and each of them has only since the time of the drop. */
+/** Whether other subscriptions contain the dataset, and each of them only since the drop. */
 function isTakenOverLater(
   { members, formerMembers }: DesiredState,
   subscriptionId: string,
@@ -181,8 +181,8 @@ function isContainedElsewhere(
 }
 
 /**
- * Where the table is at the version already, what is told of may be another version under its number; not where the event
- * was read before.
+ * Where the table already has the announced version, the event may announce another version under the same number, unless the event was
+ * read before.
  */
 function updated(
   { datasetId, version, id }: FeedEvent,

@@ -1,6 +1,6 @@
 /**
- * What comes before anything is read of a subscription: which there are, whether the mirror is theirs, which of those
- * that were there are gone, and where their logs are read on. Nothing is written into the mirror here.
+ * Prepares the following of subscriptions: lists them, checks that the mirror belongs to them, detects missing ones, and finds where
+ * their logs are read on. Writes nothing into the mirror.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -17,7 +17,7 @@ import {
 } from './subscriptions.ts';
 
 export interface Connected {
-  /** Those that were chosen. */
+  /** The chosen subscriptions. */
   readonly subscriptions: readonly Subscription[];
   /** When they were listed, in service time. */
   readonly readAt: Date;
@@ -25,8 +25,8 @@ export interface Connected {
 }
 
 /**
- * `has` tells what the mirror has.
- * @throws ConfigurationError where the mirror is of another service, or a chosen subscription was never there.
+ * `has` is the observed state of the mirror. @throws ConfigurationError where the mirror is of another service, or a chosen subscription
+ * never existed.
  */
 export async function connect(
   parts: Parts,
@@ -34,7 +34,7 @@ export async function connect(
   signal: AbortSignal,
 ): Promise<Connected> {
   const { feed, checkpoint, choices } = parts;
-  // Listed first: a key that is refused costs this one call.
+  // Listed first: a key that is refused costs only this one call.
   const listed = await feed.subscriptions(signal);
   await feed.discover(signal);
   const observed = await has();
@@ -47,7 +47,7 @@ export async function connect(
   return { subscriptions, readAt: listed.readAt, observed };
 }
 
-/** Where a log is followed there was a mirror, but for the first moments of a first start. */
+/** A followed log implies that a mirror existed, except during a first start. */
 function warnOfMissingMirror({ service }: ObservedState, { checkpoint, log }: Parts): void {
   if (service !== null || checkpoint.followed().size === 0) return;
   log.warn({}, 'The mirror is not there, though logs were followed before: every table is loaded again.');
@@ -86,7 +86,7 @@ export function isBehind(
   return (followed.cursor?.number ?? -1n) < (eventNumber ?? -1n);
 }
 
-/** The tables know of a later log: a position in an earlier one is void, and the subscription is taken from the manifest. */
+/** The tables know a later log, so a position in an earlier one is void, and the subscription is taken from the manifest. */
 function isOfOldLog(
   { subscriptionId, logNumber }: StoredSubscription,
   datasets: ObservedState['datasets'],
@@ -96,7 +96,7 @@ function isOfOldLog(
   );
 }
 
-/** When the datasets joined and left is not known: long ago. */
+/** The times at which the datasets joined and left are unknown, so a long past time stands for them. */
 function stepFrom(
   stored: StoredSubscription,
   { members, owed }: StoredProgress,
@@ -122,7 +122,7 @@ function stepFrom(
         ? []
         : [{ kind: 'no-member', datasetId, eventNumber: droppedEvent, at, reason: null }],
     );
-  // What the tables satisfy is asked for again where an older mirror is restored.
+  // The reloads that the tables satisfy are requested again where an older mirror is restored.
   const satisfied = [...datasets.values()].flatMap(({ datasetId, reloads }) => {
     const mark = reloads.get(subscriptionId);
     return mark === undefined || mark.logNumber !== logNumber ? [] : [{ datasetId, ...mark }];
@@ -153,7 +153,7 @@ function stepFrom(
       coveredUntil: null,
       readAt: eventNumber === null ? readAt : stored.positionAt,
     },
-    // A reload is asked for by a member: those that dropped the dataset since did so after it.
+    // Members request the reload, because the other subscriptions dropped the dataset after it.
     changes: [...joined, ...ofReloads, ...dropped],
   };
 }
@@ -163,18 +163,18 @@ const DAY_MS = 86_400_000;
 /** How long the service keeps events (the interface, Limits). */
 export const EVENTS_KEPT_MS = 90 * DAY_MS;
 
-/** A catch-up tells of a position of this age. */
+/** A catch-up warns of a position of this age. */
 export const OLD_POSITION_MS = 75 * DAY_MS;
 
 type Position = Pick<Followed, 'cursor' | 'cursorAt' | 'replayedAt'>;
 
-/** When the service keeps the position no more, unless an event moves it. Null: the log is read from its start. */
+/** Returns when the service drops the position unless an event moves it. Null: the log is read from its start. */
 export function expiryOf({ cursor, cursorAt, replayedAt }: Position): Date | null {
   if (cursor === null || replayedAt !== null) return null;
   return new Date(cursorAt.getTime() + EVENTS_KEPT_MS);
 }
 
-/** 0 where nothing can expire. The clock of the machine may have been wrong when the position was stored. */
+/** Returns 0 where nothing can expire. The machine's clock may have been wrong when the position was stored. */
 export function positionAgeMs(position: Position, now: Date): number {
   if (expiryOf(position) === null) return 0;
   return Math.max(0, now.getTime() - position.cursorAt.getTime());

@@ -1,7 +1,6 @@
 /**
- * Brings what is wanted of a subscription up to its log and its manifest. The manifest that snapshots are loaded from is read
- * after the log, so it can answer all that the log asks for; the record is read after the manifest, so it tells a manifest
- * of a log that has begun anew.
+ * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it can satisfy
+ * whatever the log asks for. The record is read after the manifest, so it exposes a manifest of a log that was restarted.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -46,7 +45,7 @@ import {
 import { followLog, readLog } from './read-log.ts';
 import { isReadUpTo, reloadAt } from './reload-requests.ts';
 
-/** Gives what the manifest offers. Resolves only where the log was read to its head. */
+/** Returns the entries of the manifest. Resolves only where the log was read to its head. */
 export async function follow(
   listed: Listed,
   observed: ObservedState,
@@ -61,15 +60,18 @@ class Follower {
   readonly #observed: ObservedState;
   readonly #parts: Parts;
   readonly #signal: AbortSignal;
-  /** As it was listed last. */
+  /** The subscription as it was listed last. */
   #listed: Listed;
-  /** To its head. */
+  /** The log was read to its head. */
   #isLogRead = false;
   #isListedAfterLog = false;
   #isNewLogTaken = false;
-  /** What the log has at the position, as far as it was looked at. */
+  /** The event that the log has at the position, as far as it was read. */
   #there: AtPosition = 'unknown';
-  /** As the log was followed when its event at the position was gone, before it was read on; null: it was not gone. */
+  /**
+   * The state of the subscription when the event at its position was found gone, before the log was read further; null: the event was
+   * not gone.
+   */
   #gone: Followed | null = null;
 
   constructor(listed: Listed, observed: ObservedState, parts: Parts, signal: AbortSignal) {
@@ -80,7 +82,7 @@ class Follower {
     this.#signal = signal;
   }
 
-  /** The event at the position is looked at before anything moves that. */
+  /** The event at the position is read before anything moves the position. */
   async follow(): Promise<ListedEntries> {
     const followed = this.#followed();
     this.#there = await this.#eventAtPosition();
@@ -122,14 +124,17 @@ class Follower {
     this.#isLogRead = true;
   }
 
-  /** A position is refused, though the log can be read: it may be one of a log before this one. @throws what stands in the way */
+  /**
+   * Handles a position that is refused although the log can be read: the position may belong to an earlier log. @throws the error that
+   * prevents following
+   */
   async #followRefused(error: unknown): Promise<void> {
     const followed = this.#followed();
     if (!isRefusedPosition(error) || followed?.cursor == null || this.#isNewLogTaken) throw error;
     const there = await readFromStart(followed, this.#parts, this.#signal);
     if (there === null) throw error;
     this.#there = together(this.#there, there);
-    // Nothing more can be read of it: what is listed from now on is compared with all that was.
+    // Nothing more can be read of the log, so later listings are compared with everything that was read.
     this.#isLogRead = true;
     if (there !== 'other' && !(await this.#isLogGone())) {
       throw isAnyLogDoubted([this.#id], this.#parts) ? mayBeRestarted(followed.cursor, error) : error;
@@ -187,7 +192,7 @@ class Follower {
     return readingOfManifest(reading, this.#parts);
   }
 
-  /** A manifest of each dataset lists no members: they are the subscription's own and what its log has added since. */
+  /** Where each dataset has a manifest of its own, no manifest lists members: the members come from the subscription and its log. */
   async #auditEntries(): Promise<ListedEntries> {
     const { checkpoint, feed, choices } = this.#parts;
     const { record, readAt } = this.#listed;
@@ -207,7 +212,7 @@ class Follower {
     return readingOfEntries(this.#id, read, this.#parts);
   }
 
-  /** Members first: what a listing brings back is compared with the mirror as a member. */
+  /** Members come first: a dataset that a listing brings back is compared with the mirror as a member. */
   async #settle(
     readAt: Date,
     { changes, reloads, absent, present: shown }: Findings,
@@ -232,7 +237,7 @@ class Follower {
     await this.#askReloads([...new Set([...reloads, ...found.reloads])]);
   }
 
-  /** What is confirmed by two reads stands at the newest event that was read, or that a listing of the member reflected. */
+  /** A change that two reads confirm stands at the newest event that was read, or that a listing of the member covered. */
   #newestAnnouncedOf(datasetId: string): bigint | null {
     const read = this.#followed()?.cursor?.number ?? null;
     const reflected = this.#parts.checkpoint.desired(datasetId)?.members.get(this.#id)?.eventNumber ?? null;
@@ -256,7 +261,7 @@ class Follower {
     if (datasetIds.length === 0) return;
     const { checkpoint } = this.#parts;
     const { record, readAt } = this.#listed;
-    // The log tells the newest event, read to its head once more.
+    // Reading the log to its head once more gives the newest event.
     if (!isReadUpTo(record, this.#followed()?.cursor ?? null)) {
       const tableOf = (datasetId: string) => this.#observed.datasets.get(datasetId) ?? null;
       await readLog(record, tableOf, this.#parts, this.#signal);
@@ -274,7 +279,7 @@ class Follower {
     requestReloads(this.#id, reloads, this.#parts);
   }
 
-  /** Of a position that was taken from a manifest, when its event was created is learned here, and kept. */
+  /** Learns and stores when the event at the position was created, where the position came from a manifest. */
   async #eventAtPosition(): Promise<AtPosition> {
     const { checkpoint } = this.#parts;
     const followed = this.#followed();
@@ -288,8 +293,8 @@ class Follower {
   }
 
   /**
-   * What has just begun anew is not begun anew again. A record from before the log was read may name an older event than that:
-   * only a later one tells. A new log that has passed the position need not have an event of that number.
+   * A log that has just been restarted is not restarted again. A record from before the log was read may name an older event, so only
+   * a later record counts. A new log that has passed the position need not have an event of that number.
    */
   async #isLogGone(): Promise<boolean> {
     const { checkpoint, feed } = this.#parts;
@@ -316,8 +321,8 @@ class Follower {
   }
 
   /**
-   * Where the event at the position was gone, and the record names as new an event as was read after that: a log that was begun
-   * anew may have passed the position meanwhile, and has another event there by now.
+   * Whether the event at the position was gone, and the record names an event as newest that was read after that: a restarted log may
+   * have passed the position meanwhile, and have another event there.
    */
   async #isLogReplaced(): Promise<boolean> {
     const { record, readAt } = this.#listed;

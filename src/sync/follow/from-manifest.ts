@@ -1,7 +1,7 @@
 /**
- * A subscription taken anew: at the first start, whenever its position in the log is lost, and where the service has begun
- * the log anew. The position is taken before the manifest is read and is never later than what the manifest reflects, so no
- * event falls between the two. It never goes back behind what was read before it was lost. Pure.
+ * Takes a subscription from its manifest: at the first start, whenever its position in the log is lost, and where the service has
+ * restarted the log. The position is taken before the manifest is read and never lies after what the manifest covers, so no event falls
+ * between the two. The position never goes back behind events that were read before it was lost. Pure.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -40,30 +40,30 @@ import { EVENTS_KEPT_MS } from './connect.ts';
 import { MAX_PAGES } from './read-log.ts';
 import { isChosenDataset } from './subscriptions.ts';
 
-/** What a subscription is taken from. */
+/** The record, the manifest and the log from which a subscription is taken. */
 export interface Source {
-  /** As it was before the manifest was read, and when that was, in service time. */
+  /** The record from before the manifest was read, and the service time of that read. */
   readonly record: Subscription;
   readonly recordReadAt: Date;
-  /** The newest event that the manifest reflects; null: it does not say. */
+  /** The newest event that the manifest covers; null: the manifest does not state one. */
   readonly watermarkCovers: EventId | null;
-  /** Without a number: events created up to then are reflected; null: none surely is. Service time. */
+  /** For a manifest without a watermark: it covers the events created up to this service time; null: it surely covers none. */
   readonly coveredUntil: Date | null;
-  /** What the manifest lists, or those of the single datasets. */
+  /** The entries of the manifest, or of the single datasets' manifests. */
   readonly entries: readonly ManifestEntry[];
-  /** The datasets that the subscription contains by this: all that are listed, or the record's own. */
+  /** The datasets that the subscription contains: all listed ones, or those of the record. */
   readonly members: readonly string[];
-  /** The newest event that `members` reflect; null: only time tells. */
+  /** The newest event that `members` covers; null: only time decides. */
   readonly membersReflect: EventId | null;
-  /** When the newest event of the log was created; where the log has none any more, when the last of them can have been. */
+  /** When the newest event of the log was created; for a log without events, the latest possible time of its last event. */
   readonly newestCreatedAt: Date;
 }
 
-/** What is known without it. */
+/** The state before the subscription is taken from the manifest. */
 export interface Before {
-  /** The subscription as it was followed so far; null: it was not. */
+  /** The subscription as it was followed so far; null: it was not followed. */
   readonly followed: Followed | null;
-  /** The service has begun the log anew, so that the position is none of its own. */
+  /** The service has restarted the log, so the old position is void. */
   readonly isNewLog: boolean;
   readonly desiredStates: ReadonlyMap<string, DesiredState>;
   readonly observed: ObservedState;
@@ -94,8 +94,8 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
 }
 
 /**
- * The log of a subscription that was not followed is counted after all that the tables know of: theirs may be older ones, from
- * before the checkpoint was lost, and what they have satisfied of these says nothing of this one.
+ * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know older logs from
+ * before the checkpoint was lost, and the reloads they satisfied there say nothing about this log.
  */
 function logNumberOf(subscriptionId: string, { followed, isNewLog, observed }: Before): number {
   if (followed !== null) return followed.logNumber + (isNewLog ? 1 : 0);
@@ -110,7 +110,9 @@ interface Taken {
   readonly cursor: EventId | null;
 }
 
-/** Every dataset of the subscription is loaded, also one whose entry this reading lacks, once a later one names it. */
+/**
+ * Loads every dataset of the subscription. A dataset whose entry is missing from this manifest is loaded once a later manifest lists it.
+ */
 function changesOf(source: Source, before: Before, taken: Taken): readonly DesiredStateChange[] {
   const { record, recordReadAt, membersReflect, coveredUntil, members } = source;
   const entries = new Map(source.entries.map((entry) => [entry.datasetId, entry]));
@@ -142,9 +144,9 @@ function changesOf(source: Source, before: Before, taken: Taken): readonly Desir
 }
 
 /**
- * As if by the newest event that is known, or that may have been lost. It is one that has happened: a number of the future
- * would swallow the reload of the event that gets it. Nor is it older than what the members reflect: that would be one from
- * before they joined.
+ * Returns a reload as of the newest event that is known or may have been lost. The event has happened: a future number would swallow the
+ * reload of the event that gets this number. The reload is not older than what the members cover, because it would otherwise predate
+ * their joining.
  */
 function lastReload(
   { record, recordReadAt, membersReflect, newestCreatedAt }: Source,
@@ -165,7 +167,7 @@ function lastReload(
   };
 }
 
-/** True where the table is this very snapshot: same version, same stated content, nothing applied since. */
+/** Whether the table is this very snapshot: same version, same stated content, no changes applied since. */
 export function isLoadedFrom(entry: ManifestEntry, observed: ObservedTable): boolean {
   return (
     observed.version === entry.version &&
@@ -174,7 +176,7 @@ export function isLoadedFrom(entry: ManifestEntry, observed: ObservedTable): boo
   );
 }
 
-/** The smaller of the two; where only the manifest's is known, that one. */
+/** Returns the smaller of the two positions, or the manifest's where only that one is known. */
 function positionOf(ofRecord: EventId | null, ofManifest: EventId): EventId {
   return ofRecord === null ? ofManifest : earlierEvent(ofRecord, ofManifest);
 }
@@ -188,11 +190,11 @@ export interface Listed {
 
 interface ReadSource {
   readonly source: Source;
-  /** The subscriptions as they were listed after the manifest; null: they were not. */
+  /** The subscriptions as they were listed after the manifest; null: they were not listed then. */
   readonly listedAfter: SubscriptionList | null;
 }
 
-/** `listed`: before this. */
+/** `listed`: the subscription as it was listed before this. */
 export async function readSource(
   listed: Listed,
   observed: ObservedState,
@@ -254,7 +256,7 @@ async function sourceOfEntries(
   };
 }
 
-/** Nobody has to know where there are no tables that could be loaded again. */
+/** Without tables that could be loaded again, the time does not matter. */
 async function createdAtOfNewest(
   { record, readAt }: Listed,
   watermark: Watermark,
@@ -266,7 +268,7 @@ async function createdAtOfNewest(
   return await newestCreatedAt(record.id, watermark, readAt, parts, signal);
 }
 
-/** Nothing is asked of the service for what it refused or the user did not choose. */
+/** Leaves out the datasets that the service refused and those that the user did not choose. */
 export function askable(datasetIds: readonly string[], parts: Parts): readonly string[] {
   const { include, exclude } = parts.choices;
   const suspensions = currentSuspensions(parts);
@@ -280,10 +282,9 @@ export function readable(read: ReadonlyMap<string, DatasetManifest | Error>): re
 }
 
 /**
- * Reads the log from its start. An event that the log keeps no more may be as young as the log allows: that is older than any
- * manifest lags, and later with each reading, so that what may have been lost since the one before is asked for again. Where
- * numbers tell what the manifest reflects, nothing is read: the event may have been created at any time up to `readAt`, in
- * service time.
+ * Reads the log from its start. Any event that the log no longer keeps is at least as old as the log's retention, which is longer than
+ * any manifest lags. The bound grows with each reading, so whatever may have been lost in between is requested again. Where the
+ * watermark is a number, the log is not read: the event may have been created at any time up to `readAt`, in service time.
  */
 async function newestCreatedAt(
   subscriptionId: string,
@@ -307,12 +308,12 @@ async function newestCreatedAt(
   return newest;
 }
 
-/** An event that does not say when it was created is taken for created as it was read. */
+/** An event that does not state its creation time counts as created when it was read. */
 function createdMs(event: FeedEvent | UnreadableEvent, readAt: Date): number {
   return ((event.kind === 'event' ? event.createdAt : null) ?? readAt).getTime();
 }
 
-/** Null: the log keeps nothing from there on. */
+/** Null: the log keeps nothing after the position. */
 async function pageAfter(
   subscriptionId: string,
   after: EventId | null,

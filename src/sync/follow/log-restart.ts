@@ -1,6 +1,6 @@
 /**
- * Whether the service has begun the log of a subscription anew: then numbers of the old log mean nothing in the new one.
- * It is seen by a newest event that is older than one that was read, or by another event at the position or none.
+ * Detects that the service has restarted the log of a subscription, so that event numbers of the old log mean nothing in the new one.
+ * The signs are a newest event older than an event that was read, or another event or none at the position.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -15,7 +15,7 @@ import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
 import { EVENTS_KEPT_MS } from './connect.ts';
 
-/** Whether the record names a newest event that the log as it was followed cannot have. Pure. */
+/** Whether the record names a newest event that the followed log cannot have. Pure. */
 export function lacksKnownEvents(
   { lastEventId }: Subscription,
   followed: Followed,
@@ -26,7 +26,7 @@ export function lacksKnownEvents(
   return lastEventId.number < highestNumber(followed, desiredStates, observed);
 }
 
-/** Of the position, of reloads, and of what was told of members. */
+/** The highest number of the position, of reloads, and of membership events. */
 function highestNumber(
   { subscriptionId, logNumber, cursor }: Followed,
   desiredStates: ReadonlyMap<string, DesiredState>,
@@ -51,33 +51,34 @@ function highestNumber(
   );
 }
 
-/** Later by less, an event may be of a service whose machines have clocks that differ. */
+/** A smaller difference in time may come from service machines whose clocks differ. */
 const LATER_MS = 60_000;
 /** Events of this age are kept, however the service rounds. */
 const SURELY_KEPT_MS = EVENTS_KEPT_MS - 86_400_000;
 
 /**
- * What the log has at the position. `same`: nothing speaks against its being the log that was read. `other`: it is another one.
- * `gone`: it keeps events of that age, and has none there. `unknown`: it was not looked at, or says nothing.
+ * The event that the log has at the position. `same`: nothing contradicts that it is the log that was read. `other`: the event belongs
+ * to another log. `gone`: the log keeps events of that age, but has none there. `unknown`: the position was not read, or is
+ * inconclusive.
  */
 export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 
-/** The position as it was stored, and what is known of its event. */
+/** The stored position, with the known facts of its event. */
 type Position = Pick<Followed, 'cursor' | 'cursorCreatedAt' | 'cursorAt'>;
 
 interface Probed {
   readonly there: AtPosition;
-  /** Of the event at the position; null: not known. */
+  /** When the event at the position was created; null: unknown. */
   readonly createdAt: Date | null;
-  /** The log goes on, and the position was not reached. */
+  /** The log continues, and the position was not reached. */
   readonly goesOn: boolean;
 }
 
 /**
- * Reads the log from one number before the position: another event there, under the same number, is one of another log. A log
- * that need not keep the event any more, or of which only a manifest named the position, is read from its start: later events
- * below the position are of another log, too. So is one that is doubted, where it cannot be read from that number on. What cannot
- * be read says nothing. `now`: in service time.
+ * Reads the log from one number before the position: another event under the same number belongs to another log. The log is read from
+ * its start where it need not keep the event any more, or where only a manifest named the position: later events below the position also
+ * belong to another log. A doubted log is read from its start, too, where it cannot be read from that number. A log that cannot be read
+ * is inconclusive. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,
@@ -101,14 +102,14 @@ export async function eventAtPosition(
 
 const UNKNOWN: Probed = { there: 'unknown', createdAt: null, goesOn: false };
 
-/** The service may refuse a position of a log that it has begun anew, as any other value that means nothing to it. */
+/** The service may refuse a position of a log that it has restarted, like any other meaningless value. */
 export function isRefusedPosition(error: unknown): error is RefusalError {
   if (!(error instanceof RefusalError)) return false;
   const { scope, status } = error.refusal;
   return scope.kind === 'subscription' && (status === 400 || status === 422);
 }
 
-/** What the first page of the log says of a position that is refused. Null: the log is refused as a whole. */
+/** Reads the first page of a log whose position is refused. Null: the log is refused as a whole. */
 export async function readFromStart(
   followed: Followed,
   parts: Parts,
@@ -120,7 +121,7 @@ export async function readFromStart(
   return page.hasMore && there === 'gone' ? 'unknown' : there;
 }
 
-/** One page: where the log goes on before the event came, that may be in a later one. */
+/** Reads one page. Where the log continues before the event was found, the event may be on a later page. */
 async function readAfter(
   after: EventId | null,
   followed: Followed,
@@ -136,7 +137,7 @@ async function readAfter(
   return { there: goesOn ? 'unknown' : there, createdAt, goesOn };
 }
 
-/** Null: the service does not give what follows there. */
+/** Null: the service refuses the page. */
 async function pageOrNone(
   subscriptionId: string,
   after: EventId | null,
@@ -154,14 +155,14 @@ async function pageOrNone(
   }
 }
 
-/** What a page of the log says that begins before the position. Pure. */
+/** Compares a page of the log that begins before the position with the position. Pure. */
 export function positionIn({ events, readAt }: EventPage, position: Position): AtPosition {
   const { cursor, cursorCreatedAt, cursorAt } = position;
   if (cursor === null) return 'unknown';
   if (haveLaterBelow(events, cursor, cursorCreatedAt ?? cursorAt)) return 'other';
   const there = events.find(({ id }) => id?.number === cursor.number);
   if (there === undefined) {
-    // A number that a manifest named need not be that of an event.
+    // A number that a manifest named need not be the number of an event.
     if (cursorCreatedAt === null) return 'same';
     const isOlderKept = events.some(({ id }) => id !== null && id.number < cursor.number);
     return isOlderKept || isSurelyKept(cursorCreatedAt, readAt) ? 'gone' : 'same';
@@ -176,18 +177,18 @@ export function positionIn({ events, readAt }: EventPage, position: Position): A
 
 const LEAST_TELLING_FIRST: readonly AtPosition[] = ['unknown', 'gone', 'same', 'other'];
 
-/** What two pages of one log say together. Pure. */
+/** Combines the findings of two pages of one log. Pure. */
 export function together(left: AtPosition, right: AtPosition): AtPosition {
   return LEAST_TELLING_FIRST.indexOf(left) > LEAST_TELLING_FIRST.indexOf(right) ? left : right;
 }
 
-/** Whether the service may have begun one of the logs anew, which is not confirmed yet. */
+/** Whether the service may have restarted one of the logs, without confirmation yet. */
 export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
   const doubted = doubtedLogs(checkpoint.absences());
   return [...subscriptionIds].some((id) => doubted.has(id));
 }
 
-/** The ids of the subscriptions whose logs the service may have begun anew, which is not confirmed yet. Pure. */
+/** Returns the ids of the subscriptions whose logs the service may have restarted, without confirmation yet. Pure. */
 export function doubtedLogs(absences: readonly Absence[]): ReadonlySet<string> {
   return new Set(absences.flatMap(({ subject }) => (subject.kind === 'log' ? [subject.subscriptionId] : [])));
 }
@@ -196,7 +197,7 @@ function isSurelyKept(createdAt: Date, now: Date): boolean {
   return now.getTime() - createdAt.getTime() < SURELY_KEPT_MS;
 }
 
-/** Numbers of one log grow with time. */
+/** Within one log, times grow with the numbers. */
 function haveLaterBelow(events: EventPage['events'], { number }: EventId, createdAt: Date): boolean {
   const latestMs = createdAt.getTime() + LATER_MS;
   return events.some(

@@ -1,7 +1,7 @@
 /**
- * The logs of a service that is at another address now. A copy that was restored from an older backup, or that has begun its
- * logs anew, has other events than were read: its positions are void. An operator says that the service has moved, so that one
- * reading confirms it; where nobody says so, two are needed, ten minutes apart.
+ * Handles the logs of a service that has moved to another address. A copy that was restored from an older backup, or that has restarted
+ * its logs, has other events than were read, so the positions are void. One reading confirms this where an operator said that the
+ * service has moved; otherwise two readings ten minutes apart are needed.
  */
 
 import type { ObservedState } from '../../destination/destination.ts';
@@ -13,8 +13,8 @@ import { type Listed, readSource, stepFromManifest } from './from-manifest.ts';
 import { eventAtPosition, lacksKnownEvents } from './log-restart.ts';
 
 /**
- * Takes each subscription from its manifest whose log is not the one that was read, and returns their ids. Nothing is asked
- * about a subscription that is suspended.
+ * Takes each subscription whose log was replaced from its manifest, and returns their ids. The service is not asked about suspended
+ * subscriptions.
  */
 export async function takeMovedLogs(
   { subscriptions, readAt }: SubscriptionList,

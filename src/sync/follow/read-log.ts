@@ -1,7 +1,7 @@
 /**
- * Reads the log of a subscription to its head, from a position that is taken anew where there is none or where it is
- * lost. That is done at most once in a catch-up: a log that gives away nothing but expired positions ends in no loop,
- * and one that is quiet is not loaded from its manifest again and again.
+ * Reads the log of a subscription to its head. Where there is no position, or the position is lost, the subscription is taken from its
+ * manifest, at most once in a catch-up: a log that returns only expired positions causes no endless loop, and a quiet log is not taken
+ * from the manifest repeatedly.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -19,16 +19,16 @@ import { type AtPosition, eventAtPosition, isAnyLogDoubted, positionIn, together
 
 interface LogOptions {
   readonly subscription: Subscription;
-  /** When its record was read, in service time. */
+  /** When the record was read, in service time. */
   readonly recordReadAt: Date;
   readonly tableOf: TableOf;
-  /** Makes the step that takes the subscription anew. */
+  /** Makes the step that takes the subscription from its manifest. */
   readonly startOver: () => Promise<FollowStep>;
 }
 
 /**
- * Resolves to what the log has at the position, where it is quiet.
- * @throws ServiceUnavailableError where the log cannot be read to its head now.
+ * Resolves to the event that a quiet log has at the position. @throws ServiceUnavailableError where the log cannot be read to its head
+ * now.
  */
 export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<AtPosition> {
   const { subscription, recordReadAt, tableOf } = options;
@@ -72,7 +72,7 @@ function goesOn({ id }: Subscription): ServiceUnavailableError {
   });
 }
 
-/** An event may have come and gone meanwhile. A moment in the future was stored by another time of the service. */
+/** An event may have come and expired meanwhile. A future time was stored under another service time. */
 function wasReplayedTooLong({ replayedAt }: Followed, now: Date): boolean {
   return replayedAt !== null && Math.abs(now.getTime() - replayedAt.getTime()) >= EVENTS_KEPT_MS;
 }
@@ -87,10 +87,10 @@ function replayStep({ id, name }: Subscription, followed: Followed | null, readA
   };
 }
 
-/** Pages of the log read in one go, after which somebody else may have a turn. */
+/** Pages of a log read in one go, after which other logs may have a turn. */
 export const MAX_PAGES = 500;
 
-/** That a quiet log was read is noted so often at the most: each note is a write to the disk. */
+/** A replay of a quiet log is stored at most this often, because each time costs a write to the disk. */
 const REPLAY_NOTED_EVERY_MS = 3_600_000;
 
 interface LogReading {
@@ -100,16 +100,16 @@ interface LogReading {
    * - `expired`: the service no longer keeps the events after the position.
    */
   readonly end: 'head' | 'more' | 'expired';
-  /** What the events that were read are about. */
+  /** The datasets that the events name. */
   readonly datasetIds: ReadonlySet<string>;
-  /** What a quiet log has at the position. */
+  /** The event that a quiet log has at the position. */
   readonly there: AtPosition;
 }
 
-/** Whose log is read; the rest of its record does not matter here. */
+/** The part of a subscription's record that reading its log needs. */
 type Reader = Pick<Subscription, 'id' | 'name'>;
 
-/** What the destination has of a dataset by now. */
+/** Returns the current table of a dataset. */
 export type TableOf = (datasetId: string) => ObservedTable | null;
 
 /** @throws ServiceUnavailableError when the log makes no progress. */
@@ -143,18 +143,18 @@ interface Position {
   readonly coveredUntil: Date | null;
   /** The last event of the page before; null: the start of the log. */
   readonly after: EventId | null;
-  /** The position to store. While the log is quiet it is ahead of `after`. */
+  /** The position to store. While the log is quiet, this position is ahead of `after`. */
   readonly cursor: EventId | null;
   readonly cursorCreatedAt: Date | null;
-  /** What is not newer was read before; null: nothing of it is known to have been. */
+  /** Events up to this one were read before; null: no event is known to have been read. */
   readonly readBefore: EventId | null;
-  /** Nothing newer has come since the log is read from its start. */
+  /** No newer event has come since the log is read from its start. */
   readonly isExpiredCursorReplay: boolean;
-  /** When that was last noted; null: it was not. */
+  /** When the replay was last stored; null: never. */
   readonly replayNotedAt: Date | null;
 }
 
-/** Where a log was read to that is read from its start; null: this one is read on from there. */
+/** The position up to which a replayed log was read; null: the log is read on from its position. */
 function replayPosition({ id }: Reader, { checkpoint }: Parts): Followed | null {
   const followed = checkpoint.followed().get(id) ?? null;
   return followed?.replayedAt == null ? null : followed;
@@ -194,7 +194,7 @@ function createdAtOf(cursor: EventId | null, events: EventPage['events']): Date 
   return event?.kind === 'event' ? event.createdAt : null;
 }
 
-/** A log that is refused from its very start has nothing in it. */
+/** A log that is refused from its very start has no events. */
 async function pageAfter(
   after: EventId | null,
   { id }: Reader,
@@ -210,7 +210,7 @@ async function pageAfter(
   }
 }
 
-/** That a quiet log was read is stored once it was read to its head: until then events may be in it that were not. */
+/** A replay is stored once the log was read to its head, because unread events may remain until then. */
 function commitPage(
   subscription: Reader,
   page: EventPage,
@@ -243,14 +243,14 @@ function commitPage(
   return events;
 }
 
-/** A moment in the future was stored by another time of the service. */
+/** A future time was stored under another service time. */
 function isToBeNoted({ replayNotedAt }: Position, readAt: Date): boolean {
   return (
     replayNotedAt === null || Math.abs(readAt.getTime() - replayNotedAt.getTime()) >= REPLAY_NOTED_EVERY_MS
   );
 }
 
-/** One without a readable id may be new. */
+/** An event without a readable id may be new. */
 function wasRead(id: EventId | null, readBefore: EventId | null): boolean {
   return id !== null && readBefore !== null && id.number <= readBefore.number;
 }
@@ -279,8 +279,8 @@ function refuseStandstill(subscription: Reader, { after: before }: Position, { a
 }
 
 /**
- * Resolves to false where one of them cannot be read to its head now, or may have begun anew, so that it tells nothing of before.
- * One that is held says nothing more.
+ * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past is unknown. A
+ * suspended subscription's log is not read.
  */
 export async function readLogsOf(
   datasetId: string,

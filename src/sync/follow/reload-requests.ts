@@ -1,4 +1,4 @@
-/** Asks for a reload of a dataset at this moment, in the name of every subscription that contains it and can be read. */
+/** Asks for a reload of a dataset as of now, in the name of every subscription that contains the dataset and can be read. */
 
 import { announcedVersion, type DesiredState, type DesiredStateChange } from '../../model/desired-state.ts';
 import { type EventId, laterEvent } from '../../model/event.ts';
@@ -16,8 +16,8 @@ export interface ReloadRequest {
 }
 
 /**
- * The subscriptions are listed now, because the newest event of each stands for this moment; where a record does not name
- * it, or one that was not read, the log is read to its head. False where none can be asked.
+ * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head where the record does
+ * not name its newest event, or names an unread one. Returns false where no subscription can be asked.
  */
 export async function askReload(
   { datasetId, isWithdrawal }: ReloadRequest,
@@ -49,27 +49,27 @@ export async function askReload(
 }
 
 /**
- * Whether the log as it was read reaches the moment at which the record was read. Where it does not, or the record does not say,
- * an event that was not read may ask for a reload, too: other content that answers this one need not answer that.
+ * Whether the log was read up to the time at which the record was read. If it was not, or the record does not say, an unread event may
+ * ask for a reload, too, and content that satisfies this request need not satisfy that one.
  */
 export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null): boolean {
   return lastEventId !== null && cursor !== null && lastEventId.number <= cursor.number;
 }
 
-/** A moment of a subscription's log. */
+/** A point in a subscription's log. */
 interface ReloadTime {
   readonly subscriptionId: string;
   readonly logNumber: number;
-  /** The newest event of the log then; null: it has none. */
+  /** The newest event of the log at that time; null: none. */
   readonly newest: bigint | null;
   /** In service time. */
   readonly readAt: Date;
 }
 
 /**
- * The reload as asked for at the moment. Whatever the table satisfies, whatever was asked for before, also by a subscription
- * that has left since, and that the dataset joined, came before it: also where service time, which has whole seconds, does not
- * tell the two apart.
+ * Returns the reload as of that time. The reload comes after every reload that the table satisfies, after every earlier request, also of
+ * a subscription that has left since, and after the dataset's joining, even where service time in whole seconds does not tell them
+ * apart.
  */
 export function reloadAt(
   timestamp: ReloadTime,

@@ -1,4 +1,4 @@
-/** Which subscriptions and datasets the user chose. Pure. */
+/** Selects the subscriptions and datasets that the user chose. Pure. */
 
 import { isMatch } from 'matcher';
 import type { ObservedState } from '../../destination/destination.ts';
@@ -11,9 +11,9 @@ import { currentSuspensions, storeSuspension } from '../suspensions.ts';
 import { noteAbsences } from './audit.ts';
 
 /**
- * Those of `seen` that are chosen. `before` are the subscriptions that were there, by id with their names: a chosen one
- * of these that is seen no more is missing, which is no fault of the configuration.
- * @throws ConfigurationError naming a chosen subscription that the key has never shown, and those that it does.
+ * Returns the chosen subscriptions among `seen`. `before` are the known subscriptions, by id with their names: a chosen one of these
+ * that is not seen any more is missing, which is no fault of the configuration. @throws ConfigurationError naming a chosen subscription
+ * that the key has never shown, and the ones that the key shows.
  */
 export function chosenSubscriptions(
   seen: readonly Subscription[],
@@ -49,12 +49,12 @@ export function isChosenDataset(
   return (include.length === 0 || matches(include)) && !matches(exclude);
 }
 
-/** The code of the hold of such a subscription. The service has no such code. */
+/** The code of the suspension of a missing subscription. The service has no such code. */
 export const SUBSCRIPTION_MISSING = 'subscription_missing';
 
 /**
- * The subscriptions that were there, by id, with their names as far as they are known: those that are followed and
- * those that the destination names, without those that a person has given up.
+ * Returns the known subscriptions by id, with their names as far as known: the followed ones and the ones that the destination names,
+ * except those that an operator gave up.
  */
 export function subscriptionsBefore(
   observed: ObservedState,
@@ -70,9 +70,9 @@ export function subscriptionsBefore(
 }
 
 /**
- * Holds every subscription that was there and is not `chosen` now. `seen`: what the service lists, chosen or not. One
- * that the service refused before it was gone is missing from now on, so that a person may give it up. One that is
- * held as missing stays so, also when it is back.
+ * Suspends every known subscription that is not `chosen` now. `seen`: the subscriptions that the service lists, chosen or not. A
+ * subscription that the service refused before it disappeared is missing from now on, so that an operator may give it up. A subscription
+ * that is suspended as missing stays suspended, also when it is back.
  */
 export function suspendMissing(
   { subscriptions: seen, readAt }: SubscriptionList,
@@ -123,8 +123,8 @@ type Service = NonNullable<ObservedState['service']>;
 const OWN_DIRECTORY = 'give this configuration a data directory of its own (dataDir)';
 
 /**
- * `forgotten`: the subscriptions that a person has given up, which the mirror may name still.
- * @throws ConfigurationError when the mirror is of another service or of other subscriptions altogether.
+ * `forgotten`: the subscriptions that an operator gave up, which the mirror may still name. @throws ConfigurationError when the mirror
+ * is of another service or of other subscriptions altogether.
  */
 export function refuseForeignMirror(
   observed: ObservedState,

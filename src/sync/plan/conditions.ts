@@ -1,8 +1,8 @@
 /**
- * What a dataset that nothing stands in the way of is in, seen from what it needs. Pure.
+ * Finds the condition of a dataset that is neither suspended nor retired. Pure.
  *
- * What is found here is kept in order: what can be said without asking the service is said first, so that a table that
- * nothing is wanted of costs no call, nor does one that only a snapshot can help which nobody offers.
+ * The checks run in order of cost: whatever can be decided without asking the service is decided first. A table that needs nothing costs
+ * no call, and neither does a table that only a snapshot can help while no manifest lists one.
  */
 
 import { present } from '../../lib/assert.ts';
@@ -48,39 +48,39 @@ import {
 
 type Step<Kind extends Plan['kind']> = Omit<Plan & { kind: Kind }, 'kind'>;
 
-/** When trying again helps at the earliest; null: nobody knows. */
+/** The earliest service time at which trying again helps; null: unknown. */
 type Until = Date | null;
 
-/** What the step that follows from a situation is made of. */
+/** The conditions, each with the data of the step that follows from it. */
 export interface ConditionsAtWork {
   'nothing-needed': null;
   'history-unread': Step<'read-history'>;
-  /** Only a snapshot helps, or one may be the better way on, and what is offered was not read yet. */
+  /** A snapshot is needed, or may be the better path, and the manifests were not read yet. */
   'manifest-unread': null;
   /**
-   * The table has a version that was withdrawn or restarted, or it owes a reload to a subscription that has dropped the
-   * dataset since; and no subscription that contains it has asked for a reload since.
+   * The table has a version that was withdrawn or restarted, or owes a reload to a subscription that has dropped the dataset since,
+   * and no subscription that contains the dataset has asked for a reload since.
    */
   'reload-unasked': Step<'ask-reload'>;
-  /** A version was announced that the list of versions has not named for so long that it is surely withdrawn. */
+  /** The list of versions has not named an announced version for so long that the version is surely withdrawn. */
   'announced-withdrawn': Step<'void-announced'>;
-  /** Only a snapshot helps, and no manifest that may answer lists the dataset. */
+  /** A snapshot is needed, and no usable manifest lists the dataset. */
   'not-listed': Until;
-  /** Only a snapshot helps, and those that are offered do not answer. */
+  /** A snapshot is needed, and no manifest entry satisfies the need. */
   'manifest-lags': Until;
-  /** Only a snapshot helps, and the list of versions does not name those that are offered. */
+  /** A snapshot is needed, and the list of versions does not name the versions of the entries. */
   'entry-unlisted': Until;
-  /** Only a snapshot helps, and the list of versions states another number of rows for the version that is offered. */
+  /** A snapshot is needed, and the list of versions states another number of rows than the entry for the same version. */
   'entry-differs': { readonly until: Until } & DifferingCounts;
-  /** A snapshot is the best way on, or the only one. */
+  /** A snapshot is the best path, or the only one. */
   'entry-satisfies': Step<'load'>;
-  /** Only a snapshot helps, and what is offered failed before and is the same still. */
+  /** The entry failed before and is still the same. */
   'entry-failed-before': null;
-  /** Changes are the best way on. */
+  /** Changes are the best path. */
   'changes-lead-on': Step<'apply'>;
-  /** Changes are the best way on, those of the next version failed before, and no snapshot of a later one is offered. */
+  /** Changes are the best path, the changes of the next version failed before, and no manifest lists a later snapshot. */
   'changes-failed-before': null;
-  /** The table is at the end of the list of versions, more was announced, and no manifest offers it. */
+  /** The table is at the end of the list of versions, more was announced, and no manifest lists it. */
   'list-lags': Until;
 }
 
@@ -90,7 +90,7 @@ type ConditionAtWork = {
 
 const ENTRIES_UNREAD: ConditionAtWork = { kind: 'manifest-unread', data: null };
 
-/** @throws ContractViolationError where the only way on is over a version whose schema the service does not list. */
+/** @throws ContractViolationError where the only path leads over a version whose schema the service does not list. */
 export function conditionAtWork(input: PlanInput, failedBefore: FailedBefore): ConditionAtWork {
   const { observed, desired, history } = input;
   const newerThan = historyNeeded({ ...input, listedEntries: input.listedEntries ?? [] });
@@ -109,14 +109,14 @@ export function conditionAtWork(input: PlanInput, failedBefore: FailedBefore): C
   return conditionOfVersions(input) ?? conditionKnown(need, { ...input, history }, failedBefore);
 }
 
-/** A snapshot is needed. Null: some are offered, or the table may go on otherwise until one is. */
+/** The condition where a snapshot is needed and no entry is listed. Null: an entry is listed, or changes may still lead on. */
 function conditionUnlisted({ observed, desired, history, listedEntries }: PlanInput): ConditionAtWork | null {
   if (listedEntries === null) return ENTRIES_UNREAD;
   const isAllThatIsNeeded = observed === null || needOfChanges(observed, desired, history) === 'nothing';
   return listedEntries.length === 0 && isAllThatIsNeeded ? { kind: 'not-listed', data: null } : null;
 }
 
-/** Something is needed, and what was published is known. */
+/** The condition where something is needed and the published versions are known. */
 function conditionKnown(
   need: Need,
   input: PlanInput & { readonly history: History },
@@ -140,7 +140,7 @@ function reloadUnasked(isWithdrawal: boolean, why: string): ConditionAtWork {
   return { kind: 'reload-unasked', data: { isWithdrawal, why } };
 }
 
-/** What the list of versions says of the table's version, and of those that were announced. Null: nothing that matters. */
+/** The condition that the list of versions implies for the table's version and for announced versions. Null: none. */
 function conditionOfVersions({ observed, desired, history, absentSince }: PlanInput): ConditionAtWork | null {
   if (history === null) return null;
   const isGone = (version: number): boolean => {
@@ -167,12 +167,12 @@ function isSnapshotNeeded(need: Need): boolean {
   return need === 'table' || need === 'reload' || need === 'resync';
 }
 
-/** What is known, with the offers as far as they were read. */
+/** The input, with the manifest entries read so far. */
 type Offered = PlanInput & { readonly listedEntries: readonly ListedEntry[] };
 
 /**
- * Versions from the table's own on (its record says which schema it should have), and from what may be loaded instead,
- * where that may be older; all of them where the table's own may be absent.
+ * Needs the versions from the table's own on, because its record names the table's schema, and from any older version that may be loaded
+ * instead. Needs all versions where the table's own may be absent.
  */
 function historyNeeded({ observed, desired, listedEntries, history }: Offered): number | null {
   if (observed !== null && history !== null && mayLackTable(observed, history)) return null;
@@ -189,18 +189,18 @@ function reachesBackTo(newerThan: number | null, history: History): boolean {
   return history.newerThan === null || (newerThan !== null && history.newerThan <= newerThan);
 }
 
-/** All ways on, and what decides between them. */
+/** All paths, and what decides between them. */
 interface Survey {
   readonly input: Offered;
   readonly constraints: ChainConstraints;
-  /** For which a snapshot has to be loaded. */
+  /** The needs that only a snapshot satisfies. */
   readonly demands: readonly Wanting[];
-  /** What a snapshot may be loaded for as well as changes may lead there. Null: nothing. */
+  /** The need that a snapshot may satisfy although changes may lead there, too. Null: none. */
   readonly wish: Wanting | null;
-  /** Along the changes, from the table on. Null: only a snapshot helps. */
+  /** The path by changes from the table on. Null: only a snapshot helps. */
   readonly walked: PossiblePath | null;
   readonly byChanges: UpdatePath | null;
-  /** Those that answer a demand, and those that answer the wish. */
+  /** The entries that satisfy a demand, and the entries that satisfy the wish. */
   readonly demanded: readonly PathByLoad[];
   readonly wished: readonly PathByLoad[];
 }
@@ -211,7 +211,7 @@ function survey(input: Offered, history: History): Survey {
   const demands = demandsOf(input);
   const ofChanges = observed === null ? 'nothing' : needOfChanges(observed, desired, history);
   const wish = ofChanges === 'version' || ofChanges === 'schema' ? ofChanges : null;
-  // What has to be replaced is not trusted: changes may follow on other rows than the table has.
+  // A table that owes a reload is not trusted: changes may apply to other rows than the table has.
   const mayChange = wish === 'version' && pendingReloads(observed, desired).length === 0;
   const walked = observed !== null && mayChange ? followChain(observed, constraints) : null;
   const updatePaths = new Map(
@@ -244,8 +244,8 @@ function demandsOf({ observed, desired }: PlanInput): readonly Wanting[] {
 }
 
 /**
- * What a snapshot has to be loaded for comes first. Until one is there a table that owes an operator's resync goes on by
- * changes; one that owes a reload goes on by the snapshot of a later version alone.
+ * Demands come first. Until a snapshot satisfies them, a table that owes an operator's resync may still advance by changes, and a table
+ * that owes a reload only by the snapshot of a later version.
  */
 function conditionBehind(found: Survey, failedBefore: FailedBefore): ConditionAtWork {
   const { byChanges, demanded, wished, input, walked, constraints } = found;
@@ -269,7 +269,7 @@ function conditionBehind(found: Survey, failedBefore: FailedBefore): ConditionAt
   return nothingAnswers(found);
 }
 
-/** The list of versions need not have been read back to an entry that is older than the table and no newer than the list. */
+/** An entry that is older than the table and no newer than the list may be missing from a list that was not read back that far. */
 function nothingAnswers({ input, constraints }: Survey): ConditionAtWork {
   const { listedEntries, observed } = input;
   const until = untilAnswered(input, constraints.history);
@@ -290,7 +290,7 @@ function untilAnswered(
   return answeredAt({ observed, desired, history }, listedEntries, manifestLagMs);
 }
 
-/** What was announced and is absent from the list is void once that is sure. */
+/** An announced version that is absent from the list is void once its withdrawal is sure. */
 function untilVoid({ desired, absentSince }: Offered): Until {
   const version = announcedVersion(desired);
   const since = version === null ? undefined : absentSince.get(version);
@@ -298,7 +298,7 @@ function untilVoid({ desired, absentSince }: Offered): Until {
   return confirmedAt({ subject: { kind: 'version', datasetId: desired.datasetId, version }, since });
 }
 
-/** Where a schema that the service does not list is all that stands in the way, it is the service's fault. */
+/** Throws where an unlisted schema is the only obstacle, because the service is at fault then. */
 function throwViolation({ constraints, walked, demanded, wished }: Survey): void {
   const unlisted = [...demanded, ...wished].find(({ schema }) => schema === null);
   if (unlisted !== undefined) schemaOfSnapshot(unlisted.listedEntry.entry, constraints.history);
@@ -315,14 +315,14 @@ function entrySatisfies(
   return { kind: 'entry-satisfies', data: { listedEntry, reloads, why } };
 }
 
-/** The first version whose changes would be applied next and failed before. */
+/** Returns the first version whose changes would be applied next and failed before. */
 function badOnTheWay({ walked }: Survey, failedBefore: FailedBefore): Version | null {
   return cutToLimits(walked?.path ?? []).find(failedBefore.changes) ?? null;
 }
 
 /**
- * The snapshot of a later version is other content: it leads around changes that failed. Without one the table moves to the
- * version before them.
+ * The snapshot of a later version is other content, so it leads around changes that failed. Without such a snapshot the table moves to
+ * the version before them.
  */
 function aroundBad(bad: Version, loads: readonly PathByLoad[], found: Survey): ConditionAtWork {
   const around = bestPath(loads.filter(({ listedEntry: { entry } }) => entry.version > bad.version));

@@ -1,6 +1,6 @@
 /**
- * The identities by which content that failed is told from other content: the same is not fetched again for a day. What
- * the service states of content belongs to it, because a statement that was wrong fails it, too. Pure.
+ * Identifies content that failed, so that the same content is not fetched again for a day. The identity includes what the service states
+ * about the content, because a wrong statement fails the content, too. Pure.
  */
 
 import { createHash } from 'node:crypto';
@@ -10,17 +10,18 @@ import { DataError } from '../../model/errors.ts';
 import type { ManifestEntry } from '../../model/manifest.ts';
 import type { Version } from '../../model/records.ts';
 
-/** Whether something failed before and is not to be fetched again yet. */
+/** Whether content failed before and must not be fetched again yet. */
 export interface FailedBefore {
   readonly snapshot: (entry: ManifestEntry, publishedAt: Date | null) => boolean;
-  /** They have values that cannot be mirrored, and fail their dataset. */
+  /** True where the changes have values that cannot be mirrored and therefore fail the dataset. */
   readonly changes: (version: Version) => boolean;
-  /** They give way to the snapshot, and that failed. */
+  /** True where the dataset fell back to the snapshot instead of the changes, and the snapshot failed. */
   readonly inapplicable: (version: Version) => boolean;
 }
 
 /**
- * Of a snapshot; `publishedAt` is that of its version. Where the service states no digests, what else it states has to do.
+ * Identifies a snapshot; `publishedAt` is the time of its version. Where the service states no digests, its other statements identify
+ * the content.
  */
 export function contentOf(
   { version, schemaVersion, rowCount, files }: ManifestEntry,
@@ -30,22 +31,22 @@ export function contentOf(
   return `version ${version} (${digestOf([schemaVersion, rowCount, stated, publishedAt])})`;
 }
 
-/** Of the changes of a version, which hold what cannot be mirrored. */
+/** Identifies the changes of a version that contain values which cannot be mirrored. */
 export function changesContentOf(record: Version): string {
   return `changes of ${versionContentOf(record)}`;
 }
 
-/** Of the same, where they cannot be used though nothing is wrong with their values. */
+/** Identifies changes that are inapplicable although their values are fine. */
 export function inapplicableContentOf(record: Version): string {
   return `unusable changes of ${versionContentOf(record)}`;
 }
 
-/** Of the same, where they alone have more bytes than may be staged; with another limit they are other content. */
+/** Identifies changes that alone exceed the limit of staged bytes; with another limit they count as other content. */
 export function oversizedContentOf(record: Version, maxStagedBytes: number): string {
   return `changes of more than ${maxStagedBytes} bytes of ${versionContentOf(record)}`;
 }
 
-/** A version that is published anew under its number is another one. */
+/** A version that is published again under the same number is another version. */
 function versionContentOf(record: Version): string {
   const { version, previousVersion, schemaVersion, rowCount, counts, publishedAt } = record;
   return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts, publishedAt])})`;
@@ -55,12 +56,15 @@ function digestOf(stated: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(stated)).digest('hex').slice(0, 32);
 }
 
-/** What failed in the future was written down by a clock that was wrong: its word would hold for as long. */
+/** A failure with a future time was stored by a wrong clock, and would otherwise stand until that time. */
 export function isOngoing({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'retryAt'>, now: Date): boolean {
   return failedAt <= now && now < retryAt;
 }
 
-/** Whether content is at fault, so that the same is not fetched again at once. What differed earlier may be remembered, too. */
+/**
+ * Whether the content is at fault, so that the same content is not fetched again at once. A failure may also remember content that
+ * differed earlier.
+ */
 export function isOfContent({ contents, differing, failedAt }: Failure): boolean {
   return contents.length > 0 || differing.some((one) => one.failedAt.getTime() === failedAt.getTime());
 }
@@ -74,7 +78,7 @@ export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
   };
 }
 
-/** Whether the changes of a version had more bytes than may be staged, with the same limit. */
+/** Whether the changes of a version exceeded the same limit of staged bytes before. */
 export function oversizedBefore(
   failure: Failure | null,
   now: Date,
@@ -84,7 +88,7 @@ export function oversizedBefore(
   return (version) => contents.has(oversizedContentOf(version, maxStagedBytes));
 }
 
-/** What is not fetched again yet. */
+/** Returns the identities that must not be fetched again yet. */
 export function refusedContents(failure: Failure, now: Date): readonly string[] {
   const differing = failure.differing.filter((one) => isOngoing(one, now)).map(({ content }) => content);
   return isOngoing(failure, now) ? [...failure.contents, ...differing] : differing;
@@ -95,12 +99,12 @@ const HINT = [
   'To apply the changes instead, raise changes.maxStagedBytes.',
 ].join(' ');
 
-/** A clause about the changes of one version. */
+/** Returns a clause about the changes of one version. */
 export function whyOversized(maxStagedBytes: number): string {
   return `they have more than the ${formatBytes(maxStagedBytes)} that may be staged (changes.maxStagedBytes)`;
 }
 
-/** What a dataset failed with that waits for such a snapshot. */
+/** The error of a dataset that waits for a snapshot because its changes are oversized. */
 export function oversizedChanges({ datasetId, version }: Version, maxStagedBytes: number): DataError {
   const why = whyOversized(maxStagedBytes);
   return new DataError(`The changes of ${datasetId} version ${version} cannot be applied: ${why}.`, {

@@ -1,4 +1,4 @@
-/** Whether a dataset is behind, computed anew each time from what is wanted and what the destination has. Pure. */
+/** Decides whether a dataset is behind, each time from the desired and the observed state alone. Pure. */
 
 import { announcedVersion, type DesiredState, isLaterMark, type Reload } from '../../model/desired-state.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
@@ -7,26 +7,25 @@ import { headOf } from './version-chain.ts';
 import { schemaVersionAt } from './versions.ts';
 
 export type Need =
-  /** There is no table. */
   | 'table'
-  /** A reload that was asked for is not answered yet. */
+  /** A requested reload is not satisfied yet. */
   | 'reload'
-  /** An operator asked that the snapshot be loaded again. */
+  /** An operator asked for a resync. */
   | 'resync'
-  /** A newer version is wanted, or was published. */
+  /** A newer version is desired, or was published. */
   | 'version'
-  /** The table has the head's version, and another schema. */
+  /** The table has the version of the head, but another schema. */
   | 'schema'
-  /** Versions and schemas are to be read. */
+  /** Versions and schemas must be read. */
   | 'refresh'
   | 'nothing';
 
-/** The key of the resync that the table satisfies, among the reloads of subscriptions: no subscription has this id. */
+/** The key of an operator's resync among the reloads of a table: no subscription has this id. */
 export const OPERATOR = '';
 
 /**
- * The most pressing need: the ones above make the ones below them moot. Without the history only what was announced is
- * known; with it, what was published.
+ * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced versions are known; with
+ * the history, published ones are, too.
  */
 export function needOf(
   observed: ObservedTable | null,
@@ -39,7 +38,7 @@ export function needOf(
   return needOfChanges(observed, desired, history);
 }
 
-/** What is needed of a table beside the reloads that are owed. */
+/** Returns the need of a table apart from the reloads it owes. */
 export function needOfChanges(
   observed: ObservedTable,
   desired: DesiredState,
@@ -55,7 +54,7 @@ export function pendingReloads(observed: ObservedTable | null, { reloads }: Desi
   return reloads.filter((reload) => !isSatisfied(reload, observed));
 }
 
-/** Numbers of another log than the one that the reload is of are void. */
+/** A number of another log than the reload's is void. */
 export function isSatisfied(reload: Reload, observed: ObservedTable | null): boolean {
   const mark = observed?.reloads.get(reload.subscriptionId);
   return mark !== undefined && !isLaterMark(reload, mark);
@@ -70,7 +69,7 @@ export function owesResync(observed: ObservedTable | null, { resyncNumber }: Des
   return (observed?.reloads.get(OPERATOR)?.eventNumber ?? 0n) < BigInt(resyncNumber);
 }
 
-/** Whether what was read for one serves the other, too: nothing was asked for that the service may not have known of yet. */
+/** Whether data read for one state serves the other, too: nothing was requested in between that the service may not have known yet. */
 export function asksTheSame(left: DesiredState, right: DesiredState): boolean {
   return left === right || saidOf(left) === saidOf(right);
 }
@@ -89,18 +88,21 @@ function saidOf({ members, reloads, refreshesRequested, resyncNumber }: DesiredS
   return JSON.stringify([ofMembers, ofReloads, refreshesRequested, resyncNumber]);
 }
 
-/** Whether every subscription that contains the dataset has told of this version, and so of all that happened before it. */
+/** Whether every subscription that contains the dataset has announced this version, and so every earlier event. */
 export function isAnnounced({ members }: DesiredState, version: number): boolean {
   return [...members.values()].every(({ announced }) => (announced ?? -1) >= version);
 }
 
-/** The version to get to: the newest published one, but at least what was announced. Less than any version where nothing is known. */
+/**
+ * Returns the target version: the newest published one, but at least the announced one. Returns a number below every version where
+ * nothing is known.
+ */
 function targetOf(desired: DesiredState, history: History | null): number {
   const head = history === null ? null : headOf(history);
   return Math.max(announcedVersion(desired) ?? -1, head?.version ?? -1);
 }
 
-/** A table ahead of the list, or one of whose schema the service says nothing, has no other to have. */
+/** No other schema is expected of a table that is ahead of the list, or whose schema the service does not state. */
 function hasSchemaOfItsVersion(observed: ObservedTable, history: History): boolean {
   const schemaVersion = schemaVersionAt(observed.version, history);
   return schemaVersion === null || schemaVersion === observed.schemaVersion;

@@ -1,6 +1,6 @@
 /**
- * The ways that lead a table on, and the best of them: the one that leads furthest; of those that lead as far, the one that
- * leaves the fewest reloads to answer by further loads; and of these the one of least work. Pure.
+ * Chooses the best path for a table: the path with the highest target version; among equals the path that leaves the fewest reloads
+ * unsatisfied; among equals the path of least cost. Pure.
  */
 
 import type { ManifestEntry } from '../../model/manifest.ts';
@@ -19,23 +19,23 @@ import {
 import { findSchemaOfSnapshot, recordOf } from './versions.ts';
 
 export type UpdatePath =
-  /** Along the changes. Where a reload is owed there is no such way. */
+  /** The path by changes. A table that owes a reload has no such path. */
   | { readonly kind: 'changes'; readonly reach: number; readonly owed: 0; readonly cost: number }
-  /** The snapshot, and the changes after it. */
+  /** The path by snapshot, and by the changes after it. */
   | {
       readonly kind: 'load';
       readonly listedEntry: ListedEntry;
-      /** That of the snapshot; null where the service does not list it, so that it cannot be loaded. */
+      /** The schema of the snapshot; null: the service does not list it, so the snapshot cannot be loaded. */
       readonly schema: Schema | null;
       readonly reach: number;
-      /** How many reloads it does not answer. */
+      /** The number of reloads that the snapshot does not satisfy. */
       readonly owed: number;
       readonly cost: number;
     };
 
 export type PathByLoad = UpdatePath & { readonly kind: 'load' };
 
-/** Null where the changes do not lead on. */
+/** Returns null where no changes lead further. */
 export function pathByChanges(observed: ObservedTable, walked: PossiblePath): UpdatePath | null {
   const { path } = walked;
   if (path.length === 0) return null;
@@ -66,8 +66,8 @@ export function pathByLoad(
 }
 
 /**
- * Whether no snapshot that may be offered can be a better way on than the changes: they lead to the newest version of the
- * list, for no more work than the smallest snapshot of so many rows. Then nobody has to ask what is offered.
+ * Whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no more cost than the
+ * smallest snapshot of as many rows. Then no manifest has to be read.
  */
 export function isSurelyBest(
   byChanges: UpdatePath | null,
@@ -79,7 +79,7 @@ export function isSurelyBest(
   return byChanges.cost <= leastSnapshotCost(last.rowCount ?? observed.rowCount);
 }
 
-/** Where two are as good, the earlier one. Null where there is none. */
+/** Returns the best path, the earlier one of two equals; null where there is none. */
 export function bestPath<Of extends UpdatePath>(updatePaths: readonly Of[]): Of | null {
   return updatePaths.reduce<Of | null>(
     (best, updatePath) => (best === null || isBetter(updatePath, best) ? updatePath : best),
@@ -92,16 +92,16 @@ function isBetter(updatePath: UpdatePath, than: UpdatePath): boolean {
   return updatePath.owed === than.owed ? updatePath.cost < than.cost : updatePath.owed < than.owed;
 }
 
-/** A request: some 20 ms to and fro, with several under way at once. */
+/** The cost of a request: some 20 ms of latency, with several requests under way at once. */
 export const REQUEST_IN_ROWS = 1_000;
-/** A row of changes travels as text, is decoded, checked, folded, and found in the table by its key. */
+/** The cost of a changed row: it travels as text, is decoded, checked and coalesced, and is found in the table by its key. */
 export const CHANGED_ROW_IN_ROWS = 10;
-/** What a snapshot costs before its first row: its files are examined, a new table is written and swapped for the old one. */
+/** The cost of a snapshot before its first row: its files are validated, and a new table is written and swapped for the old one. */
 export const SNAPSHOT_IN_ROWS = 10_000;
-/** Rows on a full page of changes; also what a version is taken to list that does not say how many. */
+/** The rows on a full page of changes; also assumed for a version that does not state its number of rows. */
 export const ROWS_PER_PAGE = 1_000;
 
-/** Rows that the changes of a version list. */
+/** Returns how many rows the changes of a version list. */
 export function listedRows({ counts }: Version): number {
   return counts === null ? ROWS_PER_PAGE : counts.added + counts.changed + counts.removed;
 }
@@ -114,12 +114,12 @@ export function changesCost(versions: readonly Version[]): number {
   }, 0);
 }
 
-/** Of a snapshot of so many rows, before its entry was read: one file, if not more. */
+/** The least cost of a snapshot of so many rows while its entry is unread: at least one file. */
 function leastSnapshotCost(rows: number): number {
   return SNAPSHOT_IN_ROWS + REQUEST_IN_ROWS + rows;
 }
 
-/** `otherwiseRows`: what the snapshot is taken to have where its entry does not say. */
+/** `otherwiseRows`: the number of rows assumed where the entry states none. */
 export function snapshotCost({ rowCount, files }: ManifestEntry, otherwiseRows: number): number {
   return SNAPSHOT_IN_ROWS + files.length * REQUEST_IN_ROWS + (rowCount ?? otherwiseRows);
 }

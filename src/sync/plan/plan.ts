@@ -1,7 +1,7 @@
 /**
- * What to do next about a dataset: a pure function of what is known of it, what the manifests offer and what the
- * service says of its past. No I/O and no clock; whoever carries a step out decides nothing, and plans again after it,
- * until nothing is left to do. The table of state × situation below is complete, and the compiler checks that it is.
+ * Plans the next step of a dataset: a pure function of both stores' state, the manifest entries and the service's lists. No I/O and no
+ * clock. The executor decides nothing: the dataset is planned again after each step, until nothing is left to do. The table of state ×
+ * condition below is complete, and the compiler checks that.
  */
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
@@ -13,9 +13,9 @@ import { type FailedBefore, failedBefore, oversizedBefore, whyOversized } from '
 import { type AwaitedSubscription, retirementReason } from './retirement.ts';
 import type { Plan, PlanInput, WaitReason } from './step.ts';
 
-/** What a dataset may be in, and what the step that follows is made of. */
+/** The conditions of a dataset, each with the data of the step that follows. */
 interface Conditions extends ConditionsAtWork {
-  /** The service refused. */
+  /** The service refused a request. */
   refused: Suspension;
   'no-table': null;
   'logs-unread': readonly AwaitedSubscription[];
@@ -35,7 +35,7 @@ const wait =
 const reportFailure = (): Plan => ({ kind: 'report-failure' });
 const reportSuspension = (suspension: Suspension): Plan => ({ kind: 'report-suspension', suspension });
 
-/** Nothing stands in the way; that the last attempt failed matters only where it would be repeated. */
+/** The dataset is neither suspended nor retired. A failed last attempt matters only where the same step would be repeated. */
 const AT_WORK: Row<keyof ConditionsAtWork> = {
   'nothing-needed': () => ({ kind: 'keep' }),
   'history-unread': (data) => ({ kind: 'read-history', ...data }),
@@ -53,7 +53,7 @@ const AT_WORK: Row<keyof ConditionsAtWork> = {
   'list-lags': wait('list-lags'),
 };
 
-/** The changes gave way to a snapshot that failed. */
+/** The dataset fell back from the changes to a snapshot that failed. */
 const INAPPLICABLE_BEFORE = 'they could not be used before';
 
 const SUSPENDED: Row<'refused'> = { refused: reportSuspension };
@@ -65,7 +65,7 @@ const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retir
   'may-be-retired': (data) => ({ kind: 'retire', ...data }),
 };
 
-/** @throws ContractViolationError where the only way on is over a version whose schema the service does not list. */
+/** @throws ContractViolationError where the only path leads over a version whose schema the service does not list. */
 export function plan(input: PlanInput): Plan {
   const state = phaseOf(input);
   switch (state.kind) {
@@ -123,20 +123,20 @@ function conditionOfRetired({
 }
 
 type DatasetPhase =
-  /** Wanted, and there is no table yet. */
+  /** The dataset is desired, and has no table yet. */
   | { readonly kind: 'absent' }
-  /** A table serves. */
+  /** The table serves readers. */
   | { readonly kind: 'live'; readonly observed: ObservedTable }
-  /** The last attempt failed; the table, if there is one, serves. */
+  /** The last attempt failed. A table that exists still serves readers. */
   | { readonly kind: 'failed'; readonly failure: Failure; readonly observed: ObservedTable | null }
-  /** The service refused; a person has to act. The table, if there is one, serves. */
+  /** The service refused, and an operator has to act. A table that exists still serves readers. */
   | { readonly kind: 'suspended'; readonly suspension: Suspension; readonly observed: ObservedTable | null }
-  /** No subscription contains it any more. */
+  /** No subscription contains the dataset any more. */
   | { readonly kind: 'retired'; readonly observed: ObservedTable | null };
 
 export type DatasetPhaseKind = DatasetPhase['kind'];
 
-/** What is known of a dataset, from both stores. */
+/** The state of one dataset, from both stores. */
 export interface DatasetState {
   readonly desired: DesiredState;
   readonly observed: ObservedTable | null;

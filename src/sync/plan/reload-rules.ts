@@ -1,6 +1,6 @@
 /**
- * Which entries of manifests answer what is needed. A manifest may lag: what it offers is loaded only where it surely meets
- * the need. An older version never replaces a newer one that the service still lists. Pure.
+ * Decides which manifest entries satisfy a need. A manifest may lag, so its entry is loaded only where it surely meets the need. An
+ * older version never replaces a newer one that the service still lists. Pure.
  */
 
 import { type DesiredState, isLaterMark, type Reload, type ReloadMark } from '../../model/desired-state.ts';
@@ -16,10 +16,10 @@ export interface Asking {
   readonly history: History;
 }
 
-/** What is needed of a table, so that a snapshot may be loaded for it. */
+/** A need for which a snapshot may be loaded. */
 export type Wanting = 'table' | 'reload' | 'resync' | 'version' | 'schema';
 
-/** Whether loading `offer` meets the need, now that its version is known to be listed. */
+/** Whether loading the entry meets the need, given that the list names its version. */
 export function isAnswering(need: Wanting, listedEntry: ListedEntry, asking: Asking): boolean {
   if (!mayBeLoaded(listedEntry, asking)) return false;
   const { observed, history } = asking;
@@ -41,8 +41,8 @@ export function isAnswering(need: Wanting, listedEntry: ListedEntry, asking: Ask
 }
 
 /**
- * Whether the offer may be loaded for anything: the list of versions names it; it reflects what its own subscription asked
- * for before; where that is owed a reload, it answers one; and it brings no lower version than one that is still listed.
+ * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its own subscription;
+ * where that subscription owes a reload, the entry satisfies one; and it does not lower the table below a version that is still listed.
  */
 function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
   const { observed, history } = asking;
@@ -55,7 +55,7 @@ function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
   return listedEntry.entry.version >= observed.version || mayLower(asking, observed);
 }
 
-/** Whether the offer may be from before what the table satisfies of its own subscription. A mark of an earlier log is void. */
+/** Whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log is void. */
 function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): boolean {
   const satisfied = observed.reloads.get(listedEntry.subscriptionId);
   return (
@@ -65,26 +65,26 @@ function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): bool
   );
 }
 
-/** Whether the manifest surely reflects the event. Numbers of another log tell nothing. */
+/** Whether the manifest surely covers the event. Event numbers of different logs cannot be compared. */
 function watermarkCovers({ watermark, logNumber }: ListedEntry, mark: ReloadMark): boolean {
   return covers(watermark, mark) && (watermark.kind === 'time' || mark.logNumber === logNumber);
 }
 
-/** A version that the list names still is never gone back from. */
+/** A table never goes back from a version that the list still names. */
 function mayLower({ desired, history }: Asking, observed: ObservedTable): boolean {
   const naming = namingOf(observed, history);
   if (naming === 'named') return false;
   return naming === 'another' || naming === 'absent' || owesWithdrawal(observed, desired);
 }
 
-/** What the table holds was withdrawn or restarted, as far as is known, and nothing else has come in its place yet. */
+/** Whether the table's content is known to be withdrawn or restarted, and nothing else has replaced it yet. */
 export function owesWithdrawal(observed: ObservedTable | null, desired: DesiredState): boolean {
   return pendingReloads(observed, desired).some(({ isWithdrawal }) => isWithdrawal);
 }
 
 /**
- * The reloads that loading the offer answers: those of its own subscription that it surely reflects, and those before them in
- * its log; and with them all of other subscriptions that were created no later than the newest of these.
+ * Returns the reloads that loading the entry satisfies: the reloads of its own subscription that the manifest surely covers, with all
+ * earlier ones of that log, and all reloads of other subscriptions that were created no later than the newest of these.
  */
 export function answeredBy(listedEntry: ListedEntry, asking: Asking): readonly Reload[] {
   const own = ownPending(listedEntry, asking);
@@ -109,7 +109,7 @@ function isReflected(reload: Reload, listedEntry: ListedEntry, asking: Asking): 
   );
 }
 
-/** A version above every one that was known when the reload was asked for was published after it. */
+/** A version above every version known at the time of the reload request was published after the request. */
 function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, history }: Asking): boolean {
   const { knownVersion, listedVersion } = reload;
   if (knownVersion === null || listedVersion === null) return false;
@@ -118,8 +118,8 @@ function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, histor
 }
 
 /**
- * The manifest that the table was loaded through states other content for the very version it was loaded from, and only
- * this reload was asked for since. One from before that is owed still could be what the other content answers.
+ * Whether the manifest through which the table was loaded now states other content for the version the table was loaded from, and only
+ * this reload was requested since. An older unsatisfied reload could be the one that the other content satisfies.
  */
 function isOther(
   reload: Reload,
@@ -139,7 +139,7 @@ function isOther(
   return desired.reloads.every((other) => other === reload || !isOpen(other));
 }
 
-/** The newest reload of each subscription that the table satisfies once the offer is loaded. */
+/** Returns the newest reload of each subscription that the table satisfies once the entry is loaded. */
 export function satisfiedAfter(listedEntry: ListedEntry, asking: Asking): ReadonlyMap<string, ReloadMark> {
   const { observed, desired } = asking;
   const satisfied = new Map<string, ReloadMark>();
@@ -147,7 +147,7 @@ export function satisfiedAfter(listedEntry: ListedEntry, asking: Asking): Readon
     const before = satisfied.get(id) ?? observed?.reloads.get(id);
     if (before === undefined || isLaterMark(mark, before)) satisfied.set(id, mark);
   };
-  // Where there is no table, nothing is owed to subscriptions that dropped the dataset.
+  // Without a table, nothing is owed to subscriptions that dropped the dataset.
   const ofFormer =
     observed === null
       ? desired.reloads.filter(({ subscriptionId }) => !desired.members.has(subscriptionId))
@@ -166,8 +166,8 @@ export function satisfiedAfter(listedEntry: ListedEntry, asking: Asking): Readon
 }
 
 /**
- * When the earliest of the manifests that do not say how far they go reflects one more of what its own subscription asked for,
- * in service time; null: no time is known.
+ * Returns the earliest service time at which a manifest without a watermark covers one more reload of its own subscription; null: no
+ * such time is known.
  */
 export function answeredAt(
   asking: Asking,
@@ -189,8 +189,8 @@ function satisfiedOf({ subscriptionId }: ListedEntry, { observed }: Asking): rea
 }
 
 /**
- * Reloads that the table owes to subscriptions that dropped the dataset since. Any subscription that contains it answers
- * them, as if it had asked for a reload itself since: those of which none has yet.
+ * Returns the reloads that the table owes to subscriptions which dropped the dataset since, and which no other subscription has
+ * satisfied yet. Any subscription that contains the dataset satisfies them, as if it had asked for a reload itself since.
  */
 export function orphanReloads(observed: ObservedTable | null, desired: DesiredState): readonly Reload[] {
   if (observed === null || desired.members.size === 0) return [];

@@ -1,8 +1,8 @@
 /**
- * Whether tables that no subscription contains any more may go now, and what is told of it. Pure.
+ * Decides whether tables that no subscription contains may retire now, and why not. Pure.
  *
- * A table goes only where nothing is left to be read that may say that it came back, and many tables go within a day only
- * where an operator has agreed: a service that forgets its subscriptions for a while must not cost the mirror.
+ * A table retires only where no unread log or manifest may bring the dataset back. Many tables retire within a day only with an
+ * operator's approval: a service that forgets its subscriptions for a while must not cost the mirror its tables.
  */
 
 import type { Followed, Suspension } from '../../checkpoint/checkpoint.ts';
@@ -11,68 +11,68 @@ import type { AbsenceSubject } from '../../model/absence.ts';
 import type { DesiredState, Reload } from '../../model/desired-state.ts';
 import type { Refusal } from '../../model/errors.ts';
 
-/** Fewer than this many tables go without being asked about, however few there are. */
+/** Fewer tables than this retire without approval, whatever share of the mirror they are. */
 export const MASS_RETIREMENT_TABLES = 10;
-/** As many go without being asked about, where they are no more than this share of all tables. */
+/** Any number of tables up to this share of the mirror retires without approval. */
 const MASS_RETIREMENT_SHARE = 0.5;
-/** Tables that went within this time, in service time, count with those that are about to go. */
+/** Tables that retired within this time, in service time, count together with the tables about to retire. */
 export const MASS_RETIREMENT_WITHIN_MS = 24 * 3_600_000;
-/** Datasets that a message names before it only counts them. */
+/** How many datasets a message names; it counts the rest. */
 const NAMED_IN_MESSAGE = 5;
 
-/** What stands in the way of retiring a table that no subscription contains. */
+/** Whether a table that no subscription contains may retire, and why not. */
 export type RetirementVerdict =
   /** `judgedAt`: in service time. */
   | { readonly kind: 'allowed'; readonly judgedAt: Date }
-  /** These subscriptions may contain the dataset by now: the table waits for them. */
+  /** These subscriptions may contain the dataset by now, so the table waits for them. */
   | { readonly kind: 'logs-unread'; readonly awaited: readonly AwaitedSubscription[] }
-  /** So many go at once that an operator has to agree; the hold, of scope `retirement`, says so. */
+  /** So many tables would retire at once that an operator has to approve. The suspension has the scope `retirement`. */
   | { readonly kind: 'needs-approval'; readonly suspension: Suspension };
 
-/** The verdict on a dataset, by what is wanted of it now; without meaning where a subscription contains it. */
+/** Returns the verdict on a dataset in its current desired state; meaningless where a subscription contains the dataset. */
 export type VerdictOf = (desired: DesiredState) => RetirementVerdict;
 
 /** A subscription that the retirement of a table waits for. */
 export type AwaitedSubscription = { readonly subscriptionId: string } & (
   | { readonly reason: 'suspended'; readonly ofSubscription: Suspension }
-  /** It was not read to the head of its log after the dataset had left the last subscription. */
+  /** The log was not read to its head after the dataset left its last subscription. */
   | { readonly reason: 'log-unread' }
-  /** Its log may have begun anew: it does not tell what the service has said since. */
+  /** The service may have restarted the log, so the log does not show later events. */
   | { readonly reason: 'log-in-doubt' }
   | { readonly reason: 'record-names-dataset' }
 );
 
-/** Which subscriptions were read, and which cannot be. */
+/** The subscriptions that were read, and those that cannot be read. */
 export interface Readings {
-  /** What the destination says of the service. */
+  /** The service as the destination knows it. */
   readonly observed: Pick<ObservedState, 'service'>;
-  /** By dataset id: the subscriptions whose records still name the dataset. Its table stays, and counts among all. */
+  /** By dataset id, the subscriptions whose records still name the dataset. Its table stays, and counts among all tables. */
   readonly named: ReadonlyMap<string, readonly string[]>;
   /** Subscriptions that the checkpoint follows. */
   readonly followed: ReadonlySet<string>;
-  /** Suspensions, by subscription id: nothing is asked of the service for these subscriptions. */
+  /** The suspensions by subscription id: nothing is requested from the service for these subscriptions. */
   readonly suspendedSubscriptions: ReadonlyMap<string, Suspension>;
-  /** Those whose logs and manifests were read after the last drop was. */
+  /** The subscriptions whose logs and manifests were read after the last drop was. */
   readonly readToHead: ReadonlySet<string>;
-  /** Those whose logs may have begun anew, which is not confirmed yet: they count as unread. */
+  /** The subscriptions whose logs may have been restarted, without confirmation yet: they count as unread. */
   readonly doubted: ReadonlySet<string>;
-  /** Those that an operator gave up. */
+  /** The subscriptions that an operator gave up. */
   readonly forgotten: ReadonlySet<string>;
 }
 
 export interface RetirementInput extends Readings {
   readonly desiredStates: ReadonlyMap<string, DesiredState>;
   readonly observed: ObservedState;
-  /** Tables that went within the last day without being approved of. */
+  /** The number of tables that retired within the last day without approval. */
   readonly retiredLately: number;
 }
 
 interface Retirements {
-  /** Of every table whose dataset no subscription contains and no record names, by dataset id. */
+  /** By dataset id, the verdict on every table whose dataset no subscription contains and no record names. */
   readonly verdicts: ReadonlyMap<string, RetirementVerdict['kind']>;
-  /** Of every table whose retirement waits for subscriptions, by dataset id. */
+  /** By dataset id, the subscriptions that the retirement of each table waits for. */
   readonly awaited: ReadonlyMap<string, readonly AwaitedSubscription[]>;
-  /** To be held where some need approval. Null: such a hold, if one stands, is over. */
+  /** The refusal to suspend retirements with, where some need approval. Null: an existing suspension is over. */
   readonly refusal: Refusal | null;
 }
 
@@ -104,8 +104,8 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
 }
 
 /**
- * Tables that no want knows: nobody is known to contain their datasets. Absent from all as long as every subscription that
- * the destination has seen was read to its head; null where one was not.
+ * Returns the tables without a desired state: no subscription is known to contain their datasets. They are absent from all subscriptions
+ * only where every subscription that the destination has seen was read to its head; null where one was not.
  */
 export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | null {
   const { desiredStates, observed, named, readToHead } = input;
@@ -118,8 +118,8 @@ export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | n
 }
 
 /**
- * Returns the reloads that a table of the dataset from before its retirement owes: those of the drops. Such a table is there
- * where an older destination is restored after the dataset has come back. Pure.
+ * Returns the reloads that a table from before the retirement of its dataset owes: the reloads of the drops. Such a table exists where
+ * an older destination is restored after the dataset has come back. Pure.
  */
 export function reloadsOfRetired(
   { formerMembers }: DesiredState,
@@ -141,7 +141,7 @@ export function reloadsOfRetired(
   });
 }
 
-/** Why a table goes, for people: `left subscription sub_1: left_coverage`. */
+/** Returns why a table retires, for the operator: `left subscription sub_1: left_coverage`. */
 export function retirementReason({ formerMembers }: DesiredState): string {
   const left = [...formerMembers]
     .sort(([one], [other]) => (one < other ? -1 : 1))
@@ -152,12 +152,12 @@ export function retirementReason({ formerMembers }: DesiredState): string {
 }
 
 /**
- * The subscriptions that may contain a dataset again which every other subscription has dropped, in order of id; none: its
- * table may go.
+ * Returns, in order of id, the subscriptions that may contain the dataset again although every other subscription has dropped it. Where
+ * there are none, the table may retire.
  *
- * A suspended subscription is not read, and a dataset that it has dropped may have come back to it. Nobody knows what a
- * subscription contains that was refused before it was ever read, or that the destination names and the checkpoint does not
- * follow any more. A subscription that an operator gave up counts no more.
+ * A suspended subscription is not read, so a dataset that it has dropped may have come back unseen. The members of a subscription are
+ * unknown where it was refused before it was ever read, or where the destination names it and the checkpoint does not follow it any
+ * more. A subscription that an operator gave up does not count.
  */
 export function awaitedSubscriptions(
   { datasetId, formerMembers }: Pick<DesiredState, 'datasetId' | 'formerMembers'>,
@@ -182,12 +182,12 @@ function isRead(subscriptionId: string, { readToHead, doubted }: Readings): bool
   return readToHead.has(subscriptionId) && !doubted.has(subscriptionId);
 }
 
-/** Those that the destination has seen. */
+/** Returns the subscriptions that the destination has seen. */
 function namedSubscriptions({ observed, forgotten }: Readings): readonly string[] {
   return (observed.service?.subscriptionIds ?? []).filter((id) => !forgotten.has(id));
 }
 
-/** Those that could be read and were not. */
+/** Returns the followed subscriptions that could be read but were not. */
 function unreadOfFollowed(input: Readings): readonly string[] {
   const { followed, suspendedSubscriptions } = input;
   return [...followed].filter((id) => !isRead(id, input) && !suspendedSubscriptions.has(id));

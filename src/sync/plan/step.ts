@@ -1,4 +1,4 @@
-/** What a step is planned from, and which steps there are. */
+/** The input of a plan, and the steps that a plan may return. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Feed } from '../../feed/feed.ts';
@@ -8,14 +8,14 @@ import type { Schema, Version } from '../../model/records.ts';
 import type { DatasetState } from './plan.ts';
 import type { AwaitedSubscription, RetirementVerdict } from './retirement.ts';
 
-/** A dataset as the manifest of one subscription, or its own, lists it for that subscription. */
+/** A dataset as one subscription sees it, listed by the manifest of the subscription or by the dataset's own. */
 export interface ListedEntry {
   readonly subscriptionId: string;
-  /** The log of the subscription that the manifest belongs to, counted as reloads are. */
+  /** The log of the subscription that the manifest belongs to, counted as in reloads. */
   readonly logNumber: number;
-  /** The manifest it comes from: that of a subscription; null: the dataset's own. */
+  /** The subscription whose manifest lists the entry; null: the dataset's own manifest does. */
   readonly through: string | null;
-  /** The events of the subscription that it surely reflects. */
+  /** The events of the subscription that the manifest surely covers. */
   readonly watermark: Watermark;
   /** When the manifest was read, in service time. */
   readonly readAt: Date;
@@ -23,18 +23,18 @@ export interface ListedEntry {
 }
 
 export interface PlanInput extends DatasetState {
-  /** Of the subscriptions that contain the dataset. Null: not read yet. */
+  /** The entries of the subscriptions that contain the dataset. Null: not read yet. */
   readonly listedEntries: readonly ListedEntry[] | null;
-  /** By version: since when the list of versions does not name it, while it names lower ones as newest. */
+  /** By version: since when the list of versions lacks it while naming only lower versions. */
   readonly absentSince: ReadonlyMap<number, Date>;
   /** Null: not read yet. */
   readonly history: History | null;
-  /** Versions whose changes cannot be used, learned on the way, with why: a clause (`they were not recorded`). */
+  /** Versions whose changes were found inapplicable during this run, each with the reason as a clause (`they were not recorded`). */
   readonly inapplicable: ReadonlyMap<number, string>;
-  /** Whether a table that no subscription contains may go now; without meaning for the others. */
+  /** Whether the table of a dataset that no subscription contains may retire now; meaningless for other datasets. */
   readonly retirement: RetirementVerdict;
   readonly schemaChanges: 'reload' | 'alter';
-  /** How long a manifest that does not say how far it goes may lag. */
+  /** How long a manifest without a watermark may lag. */
   readonly manifestLagMs: number;
   /** How many bytes of changes may be staged at once. */
   readonly maxStagedBytes: number;
@@ -44,89 +44,89 @@ export interface PlanInput extends DatasetState {
 /** One step. */
 export type Plan =
   /**
-   * Nothing is needed. Looks that were owed are done: what they ask for was read, and the table is at the head. A
-   * failure that stands is over; no other step ends it, so that what failed is not fetched again too soon.
+   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this step clears a
+   * failure, so that failed content is not fetched again too soon.
    */
   | { readonly kind: 'keep' }
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
   | { readonly kind: 'read-history'; readonly newerThan: number | null }
-  /** Read what the manifests offer, and plan again with it: a snapshot is needed, or could be less work. */
+  /** Read the manifest entries, and plan again with them: a snapshot is needed, or may cost less. */
   | { readonly kind: 'read-manifest' }
   /**
-   * Ask for a reload at this moment, in the name of every subscription that contains the dataset, and plan again.
-   * `isWithdrawal`: the table holds what was withdrawn or restarted, and takes no changes until it is answered.
+   * Ask for a reload as of now, in the name of every subscription that contains the dataset, and plan again. `isWithdrawal`: the
+   * table's content was withdrawn or restarted, so no changes are applied until the reload is satisfied.
    */
   | { readonly kind: 'ask-reload'; readonly isWithdrawal: boolean; readonly why: string }
-  /** Forget that versions above this one were announced, and plan again: they are surely withdrawn. */
+  /** Forget that versions above this one were announced, because they are surely withdrawn, and plan again. */
   | { readonly kind: 'void-announced'; readonly above: number }
   /** Load the snapshot. */
   | {
       readonly kind: 'load';
       readonly listedEntry: ListedEntry;
-      /** The newest reload of each subscription that the table satisfies afterwards, as far as the load answers any. */
+      /** The newest reload of each subscription that the table satisfies afterwards, where the load satisfies any. */
       readonly reloads: ReadonlyMap<string, ReloadMark>;
-      /** Why it is the snapshot, for people: `the changes of version 12 are not recorded`. */
+      /** Why the snapshot was chosen, for the operator: `the changes of version 12 are not recorded`. */
       readonly why: string;
     }
-  /** Apply the changes of these versions as one, oldest first; the table has `schema` afterwards. */
+  /** Apply the changes of these versions as one change set, oldest first; the table has `schema` afterwards. */
   | {
       readonly kind: 'apply';
       readonly versions: readonly Version[];
       readonly schema: Schema;
-      /** The schema is another than the table's: columns of it that the table lacks are added. */
+      /** The schema differs from the table's, so its missing columns are added. */
       readonly addsColumns: boolean;
     }
   | {
       readonly kind: 'retire';
       readonly reason: string;
-      /** An operator has agreed to it. */
+      /** An operator has approved the retirement. */
       readonly isApproved: boolean;
       /** In service time. */
       readonly judgedAt: Date;
     }
-  /** `until`: when trying again helps at the earliest, in service time; null: nobody knows. */
+  /** `until`: the earliest service time at which trying again helps; null: unknown. */
   | { readonly kind: 'wait'; readonly why: WaitReason; readonly until: Date | null }
   | ({ readonly kind: 'wait'; readonly why: 'entry-differs'; readonly until: Date | null } & DifferingCounts)
-  /** The table of a dataset that no subscription contains any more stays until these may not contain it either. */
+  /** The table stays until none of these subscriptions may contain its dataset. */
   | { readonly kind: 'await-subscriptions'; readonly awaited: readonly AwaitedSubscription[] }
   | { readonly kind: 'report-suspension'; readonly suspension: Suspension }
-  /** What would be fetched failed before and is the same still. */
+  /** The content to fetch failed before and is still the same. */
   | { readonly kind: 'report-failure' }
   | { readonly kind: 'leave' };
 
-/** How many rows the manifest and the list of versions state for one version. */
+/** The numbers of rows that the manifest and the list of versions state for one version. */
 export interface DifferingCounts {
   readonly version: number;
   readonly offeredRows: number;
   readonly listedRows: number;
 }
 
-/** Beside `offer-differs`: the list of versions states another number of rows for the version that a manifest offers. */
+/** Why a dataset waits. The reason `entry-differs` stands beside these, with its counts. */
 export type WaitReason =
-  /** No manifest that may answer lists the dataset. */
+  /** No usable manifest lists the dataset. */
   | 'not-listed'
-  /** What is offered is older than what is needed, or may be. */
+  /** The entries are older than the need, or may be. */
   | 'manifest-lags'
-  /** The list of versions does not name the version that a manifest offers. */
+  /** The list of versions does not name the version of an entry. */
   | 'entry-unlisted'
-  /** The list of versions ends before what was announced. */
+  /** The list of versions ends before the announced version. */
   | 'list-lags';
 
-/** Read after every event and manifest that is planned by. */
+/** The versions and schemas of a dataset, read after every event and manifest that the plan uses. */
 export interface History {
-  /** What `versions` are newer than; null: they are all there are. */
+  /** `versions` contains only versions newer than this; null: all versions. */
   readonly newerThan: number | null;
   /** Newest first. */
   readonly versions: readonly Version[];
-  /** Newest first, all there are. */
+  /** All schemas, newest first. */
   readonly schemas: readonly Schema[];
   /** When the versions were read, in service time. */
   readonly readAt: Date;
-  /** The manifest entries that were read before the versions: only of these does it say whether they count. */
+  /** The manifest entries that were read before the versions: the list can confirm only these. */
   readonly entriesBefore: ReadonlySet<ManifestEntry>;
 }
 
-/** Reads what is newer than `newerThan`; everything where it is null. `entriesBefore`: the manifest entries read so far. */
+/** Reads the versions newer than `newerThan`; all versions where it is null. `entriesBefore`: the manifest entries read so far. */
 export async function readHistory(
   feed: Feed,
   datasetId: string,

@@ -1,8 +1,8 @@
 /**
- * How far changes lead a table along the chain of versions, and what stops them there. Pure.
+ * Finds how far changes lead a table along the version chain, and the obstacle that ends the path. Pure.
  *
- * A walk goes on only where it is known to be right: a version that leaves out what it follows or which schema it has,
- * or a schema that is not known to have the table's columns still, stops it, and the snapshot takes over.
+ * A path continues only where it is known to be right. It ends at a version that does not state its predecessor or its schema, and at a
+ * schema that may lack columns of the table; from there a snapshot is needed.
  */
 
 import type { ContractViolationError } from '../../model/errors.ts';
@@ -12,45 +12,48 @@ import { listedRows } from './paths.ts';
 import type { History } from './step.ts';
 import { absentSchema, findSchema, recordOf } from './versions.ts';
 
-/** Versions that are folded and committed at once. */
+/** The most versions that are coalesced and committed at once. */
 export const MAX_VERSIONS_AT_ONCE = 1_000;
-/** Rows that the versions of one step list in all, by their counts. A version that lists more is a step of its own. */
+/** The most rows that the versions of one step list in all, by their counts. A version that lists more is a step of its own. */
 export const MAX_ROWS_AT_ONCE = 2_000_000;
 
-/** Types of which one value can be written as several, or several as one: a change would miss its row, or replace another. */
+/**
+ * Column types with several spellings of one value, or one spelling of several values: a change by such a key would miss its row, or
+ * replace another.
+ */
 const INEXACT_KEYS: ReadonlySet<unknown> = new Set<ColumnType>(['json', 'number', 'geometry']);
 
-/** What a walk starts from: a live table (`HeldDataset` is one), or what a snapshot would become. */
+/** The start of a path: a live table, or the table that a snapshot would become. */
 interface ChainStart {
   readonly version: number;
-  /** When that version was published; null where it is not known. */
+  /** When that version was published; null where unknown. */
   readonly publishedAt: Date | null;
   readonly schemaVersion: string | null;
   readonly keyColumns: readonly string[];
   readonly columns: readonly (Pick<ObservedColumn, 'name'> & Pick<Schema['columns'][number], 'type'>)[];
 }
 
-/** What decides how far changes lead. */
+/** The constraints that limit how far changes lead. */
 export interface ChainConstraints {
   readonly history: History;
-  /** Versions whose changes cannot be used, with why: a clause about them. */
+  /** Versions whose changes are inapplicable, each with the reason as a clause. */
   readonly inapplicable: ReadonlyMap<number, string>;
   readonly schemaChanges: 'reload' | 'alter';
 }
 
 export interface PossiblePath {
-  /** Oldest first: each follows the one before it, the first follows the start. */
+  /** Oldest first: the first version follows the start, each other version the one before it. */
   readonly path: readonly Version[];
   /** Null: the path leads to the newest version of the list. */
   readonly stop: Stop | null;
 }
 
-/** The first version that changes do not lead to. */
+/** The first version that changes do not reach. */
 interface Stop {
   readonly version: number;
-  /** For people. */
+  /** The reason, for the operator. */
   readonly why: string;
-  /** Set where it is the service's fault: it names a schema that it does not list. */
+  /** Set where the service is at fault, because it names a schema that it does not list. */
   readonly violation: ContractViolationError | null;
 }
 
@@ -72,12 +75,15 @@ export function followChain(start: ChainStart, constraints: ChainConstraints): P
   return { path, stop: null };
 }
 
-/** The version that the walk ends at. */
+/** Returns the version at the end of the path. */
 export function reachOf(start: ChainStart, { path }: PossiblePath): number {
   return path.at(-1)?.version ?? start.version;
 }
 
-/** As much of a path as is committed at once, never nothing of one that leads on; the next plan goes on from there. */
+/**
+ * Returns the part of a path that is committed at once, at least one version of a path that leads on. The next plan continues from
+ * there.
+ */
 export function cutToLimits(path: readonly Version[]): readonly Version[] {
   let rows = 0;
   const tooMuch = path.findIndex((version, index) => {
@@ -87,7 +93,7 @@ export function cutToLimits(path: readonly Version[]): readonly Version[] {
   return tooMuch === -1 ? path : path.slice(0, tooMuch);
 }
 
-/** The newest version that was published; null where the list names none. */
+/** Returns the newest published version; null where the list names none. */
 export function headOf({ versions }: History): Version | null {
   return versions.reduce<Version | null>(
     (head, version) => (head === null || version.version > head.version ? version : head),
@@ -98,8 +104,8 @@ export function headOf({ versions }: History): Version | null {
 type Published = Pick<ChainStart, 'version' | 'publishedAt'>;
 
 /**
- * Why the versions that follow may be those of another chain: their changes would be applied to what they are not of. Null:
- * the list names `start`.
+ * Returns why the following versions may belong to another chain, so that their changes must not be applied; null: the list names
+ * `start`.
  */
 function whyNotItsStart({ version, publishedAt }: Published, history: History): string | null {
   const record = recordOf(version, history);
@@ -109,7 +115,7 @@ function whyNotItsStart({ version, publishedAt }: Published, history: History): 
   return isAnother ? `version ${version} was published anew, and is not the one that the table has` : null;
 }
 
-/** Oldest first. A list that moved while it was paged may name a version twice. */
+/** Returns the later versions, oldest first. A list that changed while it was paged may name a version twice. */
 function versionsAfter(start: number, { versions }: History): readonly Version[] {
   const after = new Map(
     versions.filter(({ version }) => version > start).map((version) => [version.version, version]),
@@ -117,7 +123,7 @@ function versionsAfter(start: number, { versions }: History): readonly Version[]
   return [...after.values()].sort((left, right) => left.version - right.version);
 }
 
-/** What the table is at `version`, or what stops it before. */
+/** Returns the table as it is at `version`, or the obstacle before it. */
 function chainStep(at: ChainStart, version: Version, constraints: ChainConstraints): ChainStart | Stop {
   const { previousVersion, schemaVersion } = version;
   const name = `version ${version.version}`;
@@ -142,7 +148,7 @@ function chainStep(at: ChainStart, version: Version, constraints: ChainConstrain
   return { ...columnsOf(schema), version: version.version, publishedAt: version.publishedAt };
 }
 
-/** Null where a row can be found by the key of a change. */
+/** Returns null where a change can find its row by the key. */
 function whyKeyless({ keyColumns, columns }: ChainStart): string | null {
   if (keyColumns.length === 0) return 'the table has no key columns';
   const inexact = columns.find(({ name, type }) => keyColumns.includes(name) && INEXACT_KEYS.has(type));
@@ -150,13 +156,13 @@ function whyKeyless({ keyColumns, columns }: ChainStart): string | null {
   return `the table has the key column ${JSON.stringify(inexact.name)} of type ${inexact.type}`;
 }
 
-/** What a table of this schema is, as far as the schema tells: columns that no file has are left out of tables. */
+/** Returns the table columns of a schema. Columns that no file contains are left out of tables. */
 export function columnsOf(schema: Schema): Omit<ChainStart, 'version' | 'publishedAt'> {
   const { schemaVersion, keyColumns, columns, envelopeColumns } = schema;
   return { schemaVersion, keyColumns, columns: [...columns, ...envelopeColumns] };
 }
 
-/** Null where changes of this schema can be applied to the table. */
+/** Returns null where changes of this schema can be applied to the table. */
 function schemaObstacle(at: ChainStart, schema: Schema, constraints: ChainConstraints): string | null {
   if (!hasSameKeys(at, schema)) return 'has other key columns';
   if (schema.schemaVersion === at.schemaVersion) return null;
@@ -173,10 +179,10 @@ function hasSameKeys({ keyColumns }: ChainStart, schema: Schema): boolean {
   return named.size === keys.size && [...named].every((name) => keys.has(name));
 }
 
-/** The service's word for every schema on the way from `from`; where it is silent, the answer is no. */
+/** Whether the service calls every schema from `from` on additive; a schema that does not say so is not additive. */
 function isAdditive(from: string | null, to: Schema, history: History): boolean {
   let at: Schema | null = to;
-  // The limit keeps schemas that name one another in a circle from being followed for ever.
+  // The limit ends the loop where schemas name one another in a circle.
   for (let chainSteps = 0; chainSteps < history.schemas.length && at !== null; chainSteps++) {
     const change: Schema['changeFromPrevious'] = at.changeFromPrevious;
     if (change === null || change.kind !== 'additive' || change.keyColumnsChanged) return false;
@@ -187,7 +193,7 @@ function isAdditive(from: string | null, to: Schema, history: History): boolean 
   return false;
 }
 
-/** The service's word is checked as far as it can be: every column of the table is there still, with its type. */
+/** Verifies the service's word as far as possible: every column of the table still exists, with the same type. */
 function hasAllColumns({ columns }: ChainStart, schema: Schema): boolean {
   const types = new Map([...schema.columns, ...schema.envelopeColumns].map(({ name, type }) => [name, type]));
   return columns.every(({ name, type }) => types.get(name) === type);

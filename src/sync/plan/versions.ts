@@ -1,4 +1,4 @@
-/** What a list of versions says of the table's version, of announced ones and of manifest entries. Pure. */
+/** Compares the table's version, announced versions and manifest entries with the list of versions. Pure. */
 
 import type { AbsenceSubject } from '../../model/absence.ts';
 import { announcedVersions, type DesiredState } from '../../model/desired-state.ts';
@@ -9,20 +9,20 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { DifferingCounts, History, ListedEntry } from './step.ts';
 import { headOf } from './version-chain.ts';
 
-/** How a list names the version of a table. */
+/** How a list of versions names the version of a table. */
 type Naming =
-  /** This very version. */
+  /** The list names this very version. */
   | 'named'
-  /** Another version under its number. */
+  /** The list names another version under the same number. */
   | 'another'
-  /** Not at all, while it names lower ones as newest. */
+  /** The list lacks the version and names only lower ones. */
   | 'absent'
-  /** Not at all, and what it names says no more. */
+  /** The list lacks the version and implies nothing more. */
   | 'unknown';
 
 type Published = Pick<ObservedTable, 'version' | 'publishedAt' | 'rowCount'>;
 
-/** Where versions higher than the table's are named, and its own is not, the chain of versions says what follows. */
+/** Where the list names higher versions than the table's but not its own, the version chain decides what follows. */
 export function namingOf(table: Published, history: History): Naming {
   const record = recordOf(table.version, history);
   if (record !== null) {
@@ -37,12 +37,12 @@ export function namingOf(table: Published, history: History): Naming {
   return head !== null && head.version < table.version ? 'absent' : 'unknown';
 }
 
-/** Whether the list, read so far back, can say that the table's version is absent. */
+/** Whether the list was read far enough back to show that the table's version is absent. */
 export function mayLackTable(table: Published, history: History): boolean {
   return recordOf(table.version, history) === null && (headOf(history)?.version ?? -1) < table.version;
 }
 
-/** The versions that a list does not name while it names lower ones as newest: the table's own, and what was announced. */
+/** Returns the expected versions that the list lacks while it names only lower ones: the table's own, and announced ones. */
 export function absentVersions(
   table: Published | null,
   desired: DesiredState,
@@ -73,7 +73,7 @@ export function standingOfEntry(
   return isPublishedBefore && differingCounts(entry, history) === null ? 'named' : 'unnamed';
 }
 
-/** Null: the list names the version with the same number of rows, or does not name it, or one of the two states no number. */
+/** Null: the list names the version with the same number of rows or not at all, or one of the two states no number. */
 export function differingCounts(
   { version, rowCount: offeredRows }: ManifestEntry,
   history: History,
@@ -84,8 +84,8 @@ export function differingCounts(
 }
 
 /**
- * Whether a version that an entry has was published anew between two lists: which of the two it is the entry does not say, where
- * service time, which has whole seconds, does not tell them apart.
+ * Whether the version of an entry was published again between two lists. The entry does not say which of the two contents it has where
+ * service time, in whole seconds, cannot tell them apart.
  */
 export function isAnyReplaced(entries: readonly ManifestEntry[], before: History, after: History): boolean {
   return entries.some(({ version }) => {
@@ -99,7 +99,7 @@ export function recordOf(version: number, { versions }: History): Version | null
   return versions.find((candidate) => candidate.version === version) ?? null;
 }
 
-/** Null where the list does not name the version, or not when it was published. */
+/** Null where the list does not name the version, or does not state its time. */
 export function publishedAtOf(version: number, history: History): Date | null {
   return recordOf(version, history)?.publishedAt ?? null;
 }
@@ -109,8 +109,8 @@ export function findSchema(schemaVersion: string, { schemas }: History): Schema 
 }
 
 /**
- * The schema of a snapshot: the one that its entry or the version's record names; where neither does, the newest that
- * had begun by then. @throws ContractViolationError where the list of schemas lacks it.
+ * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one, the newest schema
+ * that had begun by then. @throws ContractViolationError where the list of schemas lacks it.
  */
 export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema {
   const schema = findSchemaOfSnapshot(entry, history);
@@ -118,26 +118,26 @@ export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema
   return schema;
 }
 
-/** As `schemaOfSnapshot`; null where the list of schemas lacks it. */
+/** Returns the same schema as `schemaOfSnapshot`; null where the list of schemas lacks it. */
 export function findSchemaOfSnapshot(entry: ManifestEntry, history: History): Schema | null {
   const named = schemaVersionNamed(entry, history);
   return named === null ? newestBegunBy(entry.version, history) : findSchema(named, history);
 }
 
 /**
- * The schema version that a table at `version` should have: the one its record names, else that of the newest schema
- * that began by then. Null where the service does not say.
+ * Returns the schema version expected of a table at `version`: the one its record names, else the newest schema that had begun by then.
+ * Null where the service does not say.
  */
 export function schemaVersionAt(version: number, history: History): string | null {
   const record = recordOf(version, history);
   if (record === null) return null;
   if (record.schemaVersion !== null) return record.schemaVersion;
   const begun = newestBegunBy(version, history);
-  // A schema that does not say when it began may have begun after this version.
+  // A schema that does not state when it began may have begun after this version.
   return begun === null || begun.firstVersion === null ? null : begun.schemaVersion;
 }
 
-/** As `findSchema`. @throws ContractViolationError where the list of schemas lacks it. */
+/** Returns the same schema as `findSchema`. @throws ContractViolationError where the list of schemas lacks it. */
 export function schemaNamed(
   schemaVersion: string,
   of: Pick<Version, 'datasetId' | 'version'>,
@@ -148,7 +148,10 @@ export function schemaNamed(
   return schema;
 }
 
-/** The service names a schema that it does not list. `schemaVersion` null: it names none, and none had begun by then. */
+/**
+ * Returns the error for a schema that the service names and does not list. `schemaVersion` null: the service names none, and none had
+ * begun by then.
+ */
 export function absentSchema(
   schemaVersion: string | null,
   { datasetId, version }: Pick<Version, 'datasetId' | 'version'>,

@@ -160,7 +160,10 @@ export interface Followed {
   readonly cursorCreatedAt: Date | null;
   /** When the cursor last moved or was taken, in service time. */
   readonly cursorAt: Date;
-  /** When the log was last read from its start because its cursor had expired, in service time; null: it is read after the cursor. */
+  /**
+   * When the log was last read from its start because its cursor had expired, in service time; null: it is read after the
+   * cursor.
+   */
   readonly replayedAt: Date | null;
   /** The manifest watermark: the tables were loaded from a manifest that contains every event created up to this time. */
   readonly coveredUntil: Date | null;

@@ -1,5 +1,6 @@
 /**
- * Writes an operator's decision to the checkpoint, also beside a running instance: `run` acts on the decision within a second, otherwise
+ * Writes an operator's decision to the checkpoint, also beside a running instance: `run` acts on the decision within a
+ * second, otherwise
  * the next catch-up does.
  */
 

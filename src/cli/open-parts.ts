@@ -45,7 +45,8 @@ interface OpenedParts {
 }
 
 /**
- * Returns the parts, and the stack that closes them. @throws BusyError when another instance works on the same data directory. @throws
+ * Returns the parts, and the stack that closes them. @throws BusyError when another instance works on the same data
+ * directory. @throws
  * StorageError when the data directory or a store cannot be used. @throws ConfigurationError when a newer program wrote a store.
  */
 export async function openParts(options: OpenOptions): Promise<OpenedParts> {

@@ -1,5 +1,6 @@
 /**
- * Defines the commands of the command line: their options and their help. The implementation of a command is loaded when the command is
+ * Defines the commands of the command line: their options and their help. The implementation of a command is loaded when
+ * the command is
  * called, because the databases, the client and the server take longer to load than most commands run.
  */
 
@@ -25,7 +26,8 @@ Every setting has a key in the file, a variable and, but for the API key, a flag
 ${EXIT_CODES_HELP}`;
 
 /**
- * Runs the command that `words` name (the command line without program and script) and returns its exit code. @throws UsageError when
+ * Runs the command that `words` name (the command line without program and script) and returns its exit code. @throws
+ * UsageError when
  * the words make no sense; any error of the command.
  */
 export async function runProgram(
@@ -263,7 +265,10 @@ function usageError({ code, message }: CommanderError, hint: string): UsageError
   return new UsageError(asSentence(message), { hint });
 }
 
-/** Turns `error: unknown command 'onec'\n(Did you mean once?)` into a sentence. The value of an unknown option may be a secret. */
+/**
+ * Turns `error: unknown command 'onec'\n(Did you mean once?)` into a sentence. The value of an unknown option may be a
+ * secret.
+ */
 function asSentence(message: string): string {
   const words = message
     .replace(/^error: /, '')

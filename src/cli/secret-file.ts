@@ -1,8 +1,10 @@
 /**
- * The file of webhook secrets, one per line, the newest first. A receiver accepts a signature by any of them, so that secrets can be
+ * The file of webhook secrets, one per line, the newest first. A receiver accepts a signature by any of them, so that
+ * secrets can be
  * replaced one after another.
  *
- * Invariants: existing secrets stay; the file is readable by its owner only and never written in part; writing is tried before a secret
+ * Invariants: existing secrets stay; the file is readable by its owner only and never written in part; writing is tried
+ * before a secret
  * is requested that is shown only once.
  */
 
@@ -24,7 +26,10 @@ export interface SecretFile {
   add(secret: Secret): Promise<void>;
 }
 
-/** @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains something other than secrets. */
+/**
+ * @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains something other
+ * than secrets.
+ */
 export async function openSecretFile(
   named: string,
   { readFile }: Pick<Context, 'readFile'>,
@@ -50,7 +55,10 @@ export async function openSecretFile(
   };
 }
 
-/** Tries the same operation as adding a secret, because a folder may be writable while a mounted file in it cannot be replaced. */
+/**
+ * Tries the same operation as adding a secret, because a folder may be writable while a mounted file in it cannot be
+ * replaced.
+ */
 async function tryWriting(path: string, readFile: Context['readFile']): Promise<void> {
   const content = contentOf(path, readFile);
   try {

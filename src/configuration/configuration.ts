@@ -1,4 +1,7 @@
-/** The configuration as the rest of the program sees it: one frozen value. Durations in milliseconds, sizes in bytes, paths absolute. */
+/**
+ * The configuration as the rest of the program sees it: one frozen value. Durations in milliseconds, sizes in bytes, paths
+ * absolute.
+ */
 
 import { assert } from '../lib/assert.ts';
 import type { Secret } from '../lib/secret.ts';

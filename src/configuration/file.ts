@@ -1,5 +1,6 @@
 /**
- * Reads the settings file: finds it, parses its keys with their lines, and reports YAML errors. A file that the user named must exist;
+ * Reads the settings file: finds it, parses its keys with their lines, and reports YAML errors. A file that the user named
+ * must exist;
  * the default places may be empty.
  */
 
@@ -104,7 +105,10 @@ interface ReadSettingsFile {
   readonly isReadable: boolean;
 }
 
-/** Reads the text of a settings file. A key or group without a value counts as missing. @param path absolute; only named in problems. */
+/**
+ * Reads the text of a settings file. A key or group without a value counts as missing. @param path absolute; only named in
+ * problems.
+ */
 export function readSettingsFile(text: string, path: string): ReadSettingsFile {
   const lineCounter = new LineCounter();
   // At `warn` the parser prints parts of the text, at `silent` it overlooks a second document.
@@ -214,7 +218,8 @@ const FAULTS: Partial<Readonly<Record<ErrorCode, string>>> = {
 const AFTER_OPEN_BRACKET: ReadonlySet<ErrorCode> = new Set(['BAD_INDENT', 'MULTILINE_IMPLICIT_KEY']);
 
 /**
- * Returns the first error, because later ones often follow from it. Null: the file is YAML as feed-sync reads it. The document must have
+ * Returns the first error, because later ones often follow from it. Null: the file is YAML as feed-sync reads it. The
+ * document must have
  * its source tokens.
  */
 function firstFault(document: Document.Parsed): YamlFault | null {
@@ -234,7 +239,8 @@ function firstFault(document: Document.Parsed): YamlFault | null {
 }
 
 /**
- * Returns the last unclosed bracket before `offset`, on whose line the closing one is missing. A bracket after `offset` cannot be the
+ * Returns the last unclosed bracket before `offset`, on whose line the closing one is missing. A bracket after `offset`
+ * cannot be the
  * cause.
  */
 function openBracketBefore(offset: number, document: Document.Parsed): YamlFault | null {

@@ -1,7 +1,8 @@
 /**
  * Loads a whole configuration, or inspects one that may be wrong.
  *
- * Invariants: a loaded configuration is whole, valid and frozen, and one error reports all problems. An inspection invents nothing: a
+ * Invariants: a loaded configuration is whole, valid and frozen, and one error reports all problems. An inspection invents
+ * nothing: a
  * wrong value of a setting that names a place or selects data has no replacement; every other setting continues with its default.
  */
 
@@ -63,7 +64,8 @@ export function loadConfiguration(input: LoadInput): Loaded<Configuration> {
 }
 
 /**
- * Loads the part for commands that only read this machine. It requires neither address nor key and does not validate the settings of the
+ * Loads the part for commands that only read this machine. It requires neither address nor key and does not validate the
+ * settings of the
  * service, so that these commands work even where those settings are wrong. @throws ConfigurationError that lists every problem.
  */
 export function loadLocalConfiguration(input: LoadInput): Loaded<LocalConfiguration> {

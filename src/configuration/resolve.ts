@@ -1,7 +1,8 @@
 /**
  * Resolves each setting from flags, environment, file and defaults. The first level with a value for a setting wins.
  *
- * Invariant: the API key leaves this file as a `Secret` only, and no text contains it, not even where the user gave the key in place of
+ * Invariant: the API key leaves this file as a `Secret` only, and no text contains it, not even where the user gave the key
+ * in place of
  * its file's name.
  */
 
@@ -38,7 +39,10 @@ interface Found {
   readonly isTextOnly: boolean;
   /** `flag --log-level`, `environment FEED_SYNC_LOG_LEVEL`, `file /etc/feed-sync/feed-sync.yaml:4`. */
   readonly source: string;
-  /** The directory of relative paths: for a file its own folder, so that the file means the same wherever the process is started. */
+  /**
+   * The directory of relative paths: for a file its own folder, so that the file means the same wherever the process is
+   * started.
+   */
   readonly directory: string;
 }
 
@@ -234,7 +238,8 @@ function contradictions(
 }
 
 /**
- * Resolves the key and its file. The first level that has the key or names its file wins; the last resort is the file `api-key` in the
+ * Resolves the key and its file. The first level that has the key or names its file wins; the last resort is the file
+ * `api-key` in the
  * folder that a service manager names in $CREDENTIALS_DIRECTORY.
  */
 function resolveApiKey(

@@ -62,7 +62,10 @@ export interface Surroundings {
 
 export interface Machine {
   readonly memoryBytes: number;
-  /** The memory limit of the container, as `process.constrainedMemory()` returns it: 0, or more than the machine has, means no limit. */
+  /**
+   * The memory limit of the container, as `process.constrainedMemory()` returns it: 0, or more than the machine has, means
+   * no limit.
+   */
   readonly constrainedMemoryBytes: number;
   readonly cores: number;
 }

@@ -1,6 +1,8 @@
 /**
- * The types of settings as zod schemas, from an operator's text to a checked value. The message of an issue is the rest of the sentence
- * that begins with the key: "is 'abc', which is not a duration; write for example 30s or 5m". The title of a schema stands for a value
+ * The types of settings as zod schemas, from an operator's text to a checked value. The message of an issue is the rest of
+ * the sentence
+ * that begins with the key: "is 'abc', which is not a duration; write for example 30s or 5m". The title of a schema stands
+ * for a value
  * in help texts: `duration`.
  *
  * Invariant: no message of `secret` or `keyFile` contains a part of a secret.
@@ -153,7 +155,8 @@ function faultOfPath(written: string, names: 'file' | 'folder'): string | null {
 const COMMAND_ADVICE = 'write a list of words, for example ["./refresh.sh", "--all"]';
 
 /**
- * A list of words in the file, or a text of words separated by white space. A program that is a path starts at the same directory as
+ * A list of words in the file, or a text of words separated by white space. A program that is a path starts at the same
+ * directory as
  * other paths; a program without a slash is looked up in PATH.
  */
 export const command = z

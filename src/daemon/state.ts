@@ -1,5 +1,6 @@
 /**
- * The state of the daemon for the status server, the metrics and the service manager. A snapshot is immutable and made on request;
+ * The state of the daemon for the status server, the metrics and the service manager. A snapshot is immutable and made on
+ * request;
  * observers receive events as they happen.
  *
  * Observers only show. Nothing depends on them, and one that throws is removed.
@@ -15,7 +16,8 @@ export interface Observed {
   /** Returns the current state. */
   state(): DaemonState;
   /**
-   * Milliseconds since the last round of the loop, on the monotonic clock. The loop makes a round at least once a minute, whatever
+   * Milliseconds since the last round of the loop, on the monotonic clock. The loop makes a round at least once a minute,
+   * whatever
    * else is running and whether or not the service answers: a loop that does not is stuck. Makes no request.
    */
   loopSilentMs(): number;
@@ -77,7 +79,8 @@ export interface SubscriptionState {
 
 /**
  * `suspended`: an operator has to act. `failing`: the last attempt to read the log failed, and is retried. `stalled`: behind, and
- * without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have work left. `idle`: the log was
+ * without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have work left.
+ * `idle`: the log was
  * read to its head, and no work is left.
  */
 export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'idle';
@@ -140,7 +143,8 @@ export interface Counters {
 }
 
 /**
- * Why a snapshot replaced a table: the service asked for it (`reload`), an operator did (`resync`), the schema changed (`schema`), or
+ * Why a snapshot replaced a table: the service asked for it (`reload`), an operator did (`resync`), the schema changed
+ * (`schema`), or
  * changes were no possible path or cost more (`version`).
  */
 export type ResyncReason = 'reload' | 'resync' | 'schema' | 'version';

@@ -28,7 +28,10 @@ export function quoted(text: string): string {
 
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
-/** Quotes a text as a word of a POSIX shell; a text with unsafe characters as a word of bash and zsh. Plain texts stay as they are. */
+/**
+ * Quotes a text as a word of a POSIX shell; a text with unsafe characters as a word of bash and zsh. Plain texts stay as
+ * they are.
+ */
 export function shellWord(text: string): string {
   if (PLAIN.test(text)) return text;
   if (text.search(UNSAFE_CHARACTERS) < 0) return `'${text.replaceAll("'", `'\\''`)}'`;

@@ -171,7 +171,8 @@ type DataCode = (typeof DATA_CODES)[number];
 /** Content cannot be mirrored as it is: a bad file, a value that would have to be altered, a proof that failed. */
 export class DataError extends FeedSyncError {
   /**
-   * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so the content is retried sooner
+   * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so the content is
+   * retried sooner
    * than content that was found wrong.
    */
   readonly code: DataCode;
@@ -224,7 +225,8 @@ export class UnknownColumnsError extends DataError {
 }
 
 /**
- * Recorded changes cannot be applied to the table although their values are valid: their counts differ, or they lack something that the
+ * Recorded changes cannot be applied to the table although their values are valid: their counts differ, or they lack
+ * something that the
  * table needs. The dataset falls back to the snapshot.
  */
 export class InapplicableChangesError extends FeedSyncError {

@@ -71,7 +71,10 @@ interface DueWork {
 export interface RetirementReport {
   /** The reason, for the operator. */
   readonly reason: string;
-  /** So many tables would retire at once that an operator has to approve first. A table that waits for subscriptions is not one of them. */
+  /**
+   * So many tables would retire at once that an operator has to approve first. A table that waits for subscriptions is not
+   * one of them.
+   */
   readonly waitsForApproval: boolean;
   /** Subscriptions that the next catch-up has to wait for, as far as the stores say. */
   readonly waitsFor: readonly AwaitedSubscription[];
@@ -134,7 +137,8 @@ function dueWork(desired: DesiredState, observed: ObservedTable | null, isMirror
 }
 
 /**
- * The stores contain neither which logs were read lately nor the records of subscriptions. The next catch-up reads the log of every
+ * The stores contain neither which logs were read lately nor the records of subscriptions. The next catch-up reads the log
+ * of every
  * followed subscription that is not suspended and that the service listed the last time.
  */
 function readingsOf(

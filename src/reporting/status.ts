@@ -1,4 +1,7 @@
-/** The report of `status` and of the status server's `/status`, and its JSON. `cli/outputs.md` documents every field of the JSON. */
+/**
+ * The report of `status` and of the status server's `/status`, and its JSON. `cli/outputs.md` documents every field of the
+ * JSON.
+ */
 
 import { statSync } from 'node:fs';
 import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.ts';

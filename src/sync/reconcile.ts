@@ -1,5 +1,6 @@
 /**
- * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do now. An error of a
+ * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do now. An
+ * error of a
  * dataset is recorded and reported, and delays no other dataset.
  */
 
@@ -35,7 +36,10 @@ import { type DatasetEnding, type DatasetResult, waiting } from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
 
-/** The most plans of one dataset in one go. Every plan that is not stale makes progress, so this is far more than any dataset needs. */
+/**
+ * The most plans of one dataset in one go. Every plan that is not stale makes progress, so this is far more than any
+ * dataset needs.
+ */
 const MAX_PLANS = 100;
 /** How often a dataset is planned again because its content changed during a download or a commit. */
 const MAX_STALE_PLANS = 4;
@@ -263,7 +267,8 @@ class Reconciler {
   }
 
   /**
-   * A version that is listed, but not yet announced by any log, may build on content that was replaced before it was published. The
+   * A version that is listed, but not yet announced by any log, may build on content that was replaced before it was
+   * published. The
    * logs report such a replacement, except a log that may have been restarted.
    */
   async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<DatasetEnding | null> {
@@ -386,7 +391,8 @@ class Reconciler {
   }
 
   /**
-   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from the manifest, the
+   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from the
+   * manifest, the
    * other files stay. Changes that fell back to a bad snapshot are not fetched again with it.
    */
   async #fail(error: DataError, content: string | null): Promise<DatasetEnding> {

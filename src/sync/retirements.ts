@@ -1,5 +1,6 @@
 /**
- * Judges which tables without a subscription may retire, once in a catch-up, after the logs were read. Stores a suspension where an
+ * Judges which tables without a subscription may retire, once in a catch-up, after the logs were read. Stores a suspension
+ * where an
  * operator has to approve, and lifts it where no approval is needed any more.
  */
 
@@ -89,8 +90,10 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
 }
 
 /**
- * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest may not list them
- * yet. A record that may predate the subscription's own drop of a dataset does not count. A record without a newest event may be later
+ * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest may
+ * not list them
+ * yet. A record that may predate the subscription's own drop of a dataset does not count. A record without a newest event
+ * may be later
  * than the drop, so the table waits until that is sure.
  */
 function namedByRecords(
@@ -117,7 +120,8 @@ function namedByRecords(
 }
 
 /**
- * Tables without a desired state count as dropped once it is confirmed that no subscription contains them. One of the subscriptions that
+ * Tables without a desired state count as dropped once it is confirmed that no subscription contains them. One of the
+ * subscriptions that
  * were read stands for all; from then on these tables retire like any other.
  */
 function adoptOrphans(judging: Judging, parts: Parts): void {

@@ -1,5 +1,6 @@
 /**
- * The progress that is stored with the mirror: position, members and owed reloads of each subscription. A lost checkpoint is rebuilt
+ * The progress that is stored with the mirror: position, members and owed reloads of each subscription. A lost checkpoint
+ * is rebuilt
  * from it (follow/connect.ts).
  */
 
@@ -12,7 +13,8 @@ import { needOf, pendingReloads } from './plan/need.ts';
 import type { DatasetState } from './plan/plan.ts';
 
 /**
- * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the checkpoint. An audit
+ * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the
+ * checkpoint. An audit
  * finds suspended and failed datasets again. `with-commits`: a missing table is no obstacle, because it is surely loaded soon.
  */
 export function progressToStore(

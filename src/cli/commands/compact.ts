@@ -1,5 +1,6 @@
 /**
- * `feed-sync compact`: rewrites the mirror without free space. It takes the instance lock, like `once`, because nothing else may work on
+ * `feed-sync compact`: rewrites the mirror without free space. It takes the instance lock, like `once`, because nothing
+ * else may work on
  * the data directory meanwhile.
  */
 
@@ -20,7 +21,8 @@ export interface CompactCommandOptions {
 }
 
 /**
- * @throws BusyError where another instance works here, or a reader keeps the mirror locked for longer than `lock.wait`. @throws StorageError, ConfigurationError, InterruptedError; the mirror is unchanged then.
+ * @throws BusyError where another instance works here, or a reader keeps the mirror locked for longer than `lock.wait`.
+ * @throws StorageError, ConfigurationError, InterruptedError; the mirror is unchanged then.
  */
 export async function compact(
   configuration: LocalConfiguration,

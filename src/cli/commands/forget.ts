@@ -1,5 +1,6 @@
 /**
- * `feed-sync forget`: gives up missing subscriptions, and with them the datasets that only they contain. A subscription that may come
+ * `feed-sync forget`: gives up missing subscriptions, and with them the datasets that only they contain. A subscription
+ * that may come
  * back by itself cannot be given up: a mistyped id must not cost a mirror.
  */
 
@@ -39,7 +40,8 @@ export async function forget(
 }
 
 /**
- * Forgets the subscriptions and reports what happens to their datasets. @throws UsageError for one that is not suspended as missing,
+ * Forgets the subscriptions and reports what happens to their datasets. @throws UsageError for one that is not suspended as
+ * missing,
  * with its state; nothing is forgotten then.
  */
 export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {

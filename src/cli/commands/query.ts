@@ -16,7 +16,8 @@ export interface QueryOptions {
 }
 
 /**
- * @throws UsageError when the SQL does not run. @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than `lock.wait`.
+ * @throws UsageError when the SQL does not run. @throws StorageError when there is no mirror. @throws BusyError when a
+ * writer keeps the mirror locked for longer than `lock.wait`.
  */
 export async function query(
   sql: string,

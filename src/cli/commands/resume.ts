@@ -1,5 +1,6 @@
 /**
- * `feed-sync resume`: lifts suspensions after an operator has acted on a refusal, or approves retirements; the next catch-up continues.
+ * `feed-sync resume`: lifts suspensions after an operator has acted on a refusal, or approves retirements; the next
+ * catch-up continues.
  * Failures are forgotten, so that their datasets are retried at once. Only the flag of their own approves retirements.
  */
 
@@ -120,7 +121,9 @@ function formatApproved(approved: readonly string[]): string {
 }
 
 /**
- * @throws ConfigurationError where the service at `service.baseUrl` lists none of the subscriptions of the mirror. @throws RefusalError where the service refuses the key, or has refused it before. @throws BusyError where another instance works on the data directory; UsageError where there is no mirror.
+ * @throws ConfigurationError where the service at `service.baseUrl` lists none of the subscriptions of the mirror. @throws
+ * RefusalError where the service refuses the key, or has refused it before. @throws BusyError where another instance works
+ * on the data directory; UsageError where there is no mirror.
  */
 export async function acceptMovedService(configuration: Configuration, context: Context): Promise<ExitCode> {
   if ((await seeMirror(configuration, context)) === null) throw nothingMoved();

@@ -289,7 +289,8 @@ export async function serveStatus(served: ServedParts): Promise<StatusServer | n
 }
 
 /**
- * Takes the state of the mirror from the daemon: a process that opens the file a second time loses its lock when it closes the second
+ * Takes the state of the mirror from the daemon: a process that opens the file a second time loses its lock when it closes
+ * the second
  * one.
  */
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {

@@ -1,4 +1,7 @@
-/** `feed-sync status`: reports the desired and the observed state, and the obstacles between them. Works beside a running instance. */
+/**
+ * `feed-sync status`: reports the desired and the observed state, and the obstacles between them. Works beside a running
+ * instance.
+ */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { BusyError } from '../../model/errors.ts';

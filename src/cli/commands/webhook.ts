@@ -1,7 +1,8 @@
 /**
  * `feed-sync webhook add`: registers a receiver of events with the service.
  *
- * The service shows the signing secret only once. So the command first tries everything that may fail on this machine, then asks the
+ * The service shows the signing secret only once. So the command first tries everything that may fail on this machine, then
+ * asks the
  * service, then stores the secret, then the id. If something is lost nevertheless, the message says what to do.
  */
 
@@ -28,7 +29,8 @@ export interface WebhookAddFlags extends HeaderFlags {
 }
 
 /**
- * @throws UsageError, StorageError before the service is asked, where something on this machine is an obstacle. @throws StorageError where the webhook was added, but its secret or its id could not be stored.
+ * @throws UsageError, StorageError before the service is asked, where something on this machine is an obstacle. @throws
+ * StorageError where the webhook was added, but its secret or its id could not be stored.
  */
 export async function webhookAdd(
   address: string,
@@ -212,7 +214,8 @@ export function shownUrl(text: string): string {
 }
 
 /**
- * Null where the receiver requires none. The value comes from a file or from standard input, because every user of the machine can see
+ * Null where the receiver requires none. The value comes from a file or from standard input, because every user of the
+ * machine can see
  * the words of a command. @throws UsageError
  */
 export async function requiredHeader(

@@ -1,7 +1,8 @@
 /**
  * `feed-sync doctor`: checks everything that a catch-up needs, and names the remedies of problems.
  *
- * Invariants: it changes nothing, creates no file and takes no lock, so it works beside a running instance and before anything exists; a
+ * Invariants: it changes nothing, creates no file and takes no lock, so it works beside a running instance and before
+ * anything exists; a
  * wrong configuration is one of its findings; its output contains no secret.
  */
 

@@ -1,5 +1,6 @@
 /**
- * Checks the permissions of the key: makes the cheapest call of each operation for one subscription and one dataset, so that every
+ * Checks the permissions of the key: makes the cheapest call of each operation for one subscription and one dataset, so
+ * that every
  * missing scope is named. A key that is not accepted at all (401) ends the check.
  */
 
@@ -64,7 +65,10 @@ interface Question {
   ask(subject: string, signal: AbortSignal): Promise<Finding>;
 }
 
-/** The order matters: events may name the dataset of the later requests, and versions name the version whose changes are requested. */
+/**
+ * The order matters: events may name the dataset of the later requests, and versions name the version whose changes are
+ * requested.
+ */
 function questionsTo(access: AccessCheck, configuration: Configuration, facts: Facts): readonly Question[] {
   let datasetId = datasetToAsk(configuration, facts);
   let newest: number | null = null;

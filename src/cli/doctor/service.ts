@@ -1,5 +1,6 @@
 /**
- * Checks the way to the service: its name, the connection, the certificate, and a proxy where one is used. Every call takes the same
+ * Checks the way to the service: its name, the connection, the certificate, and a proxy where one is used. Every call takes
+ * the same
  * way; the one request of this check carries no key.
  *
  * Where the workspace is suspended, not even this request is made.

@@ -18,7 +18,8 @@ import {
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
 
 /**
- * Returns the message with the code of the error and, below it, the hint. A refusal shown like this suspends nothing: the command may be
+ * Returns the message with the code of the error and, below it, the hint. A refusal shown like this suspends nothing: the
+ * command may be
  * run again.
  */
 export function formatError(error: Error): string {

@@ -1,4 +1,7 @@
-/** Counts the bytes that arrive. The rate is that of the last seconds, so that it follows a changing network. Time is passed in. */
+/**
+ * Counts the bytes that arrive. The rate is that of the last seconds, so that it follows a changing network. Time is passed
+ * in.
+ */
 
 import type { Clock } from '../../lib/clock.ts';
 import type { CommitResult } from '../../model/commits.ts';

@@ -1,7 +1,8 @@
 /**
  * The redrawn part of a terminal: a few lines below all permanent output.
  *
- * Invariant: between two calls the cursor rests at the beginning of the first of these lines. So they are erased without counting them,
+ * Invariant: between two calls the cursor rests at the beginning of the first of these lines. So they are erased without
+ * counting them,
  * also where the screen has become narrower and wrapped them again.
  */
 

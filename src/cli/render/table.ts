@@ -101,7 +101,8 @@ function wrapWords(text: string, width: number): string {
 }
 
 /**
- * Returns JSON for programs: indented, with one line break at the end. Characters that a terminal would act upon are escaped, which
+ * Returns JSON for programs: indented, with one line break at the end. Characters that a terminal would act upon are
+ * escaped, which
  * means the same in JSON.
  */
 export function jsonText(value: unknown): string {

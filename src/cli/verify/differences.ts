@@ -1,5 +1,6 @@
 /**
- * Compares a table of the mirror with the mirror's catalog (pure) and with the service's statements about its version. Every difference
+ * Compares a table of the mirror with the mirror's catalog (pure) and with the service's statements about its version.
+ * Every difference
  * names the command that mends it.
  */
 

@@ -105,9 +105,12 @@ export type Verification = ReturnType<typeof verificationOf>;
 type DatasetVerification = Verification['datasets'][number];
 
 /**
- * `equal`: to the mirror's catalog, and to the service's statements about the mirrored version, which is the newest. `behind`: the
- * service has something newer, and nothing else differs. `different`: see the differences. `not-asked`: equal to the catalog, but the
- * service was not asked or gave no answer. `not-followed`: equal to the catalog, and left out by datasets.include and datasets.exclude.
+ * `equal`: to the mirror's catalog, and to the service's statements about the mirrored version, which is the newest.
+ * `behind`: the
+ * service has something newer, and nothing else differs. `different`: see the differences. `not-asked`: equal to the
+ * catalog, but the
+ * service was not asked or gave no answer. `not-followed`: equal to the catalog, and left out by datasets.include and
+ * datasets.exclude.
  */
 type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 

@@ -1,6 +1,8 @@
 /**
- * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance, stores nothing,
- * and does not ask about anything that the service has refused. A refusal of its own requests is shown and not stored: the next catch-up
+ * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance,
+ * stores nothing,
+ * and does not ask about anything that the service has refused. A refusal of its own requests is shown and not stored: the
+ * next catch-up
  * meets and stores it, and until then each run of verify may ask again.
  */
 
@@ -40,7 +42,8 @@ export interface VerifyOptions {
 }
 
 /**
- * @throws UsageError for a dataset that neither the mirror nor the desired state contains. @throws StorageError when there is no mirror or it cannot be read; BusyError when a writer has locked it.
+ * @throws UsageError for a dataset that neither the mirror nor the desired state contains. @throws StorageError when there
+ * is no mirror or it cannot be read; BusyError when a writer has locked it.
  */
 export async function verify(
   configuration: Configuration,
@@ -118,7 +121,8 @@ async function ask(
 }
 
 /**
- * Returns every dataset of the mirror or of the desired state, or the named ones among them. @throws UsageError for a named one that is
+ * Returns every dataset of the mirror or of the desired state, or the named ones among them. @throws UsageError for a named
+ * one that is
  * neither.
  */
 export function chooseDatasets(named: readonly string[], { datasets }: Report): readonly string[] {

@@ -1,5 +1,6 @@
 /**
- * One attempt to download a file: requests the rest of an existing part, or the whole, writes the bytes, and verifies them before the
+ * One attempt to download a file: requests the rest of an existing part, or the whole, writes the bytes, and verifies them
+ * before the
  * file gets its final name.
  */
 
@@ -132,7 +133,10 @@ interface FileSource {
   readonly guard: AddressGuard;
 }
 
-/** `link` is absolute, or relative to the base URL. `request` contains the request headers. @throws RefusedLinkError, TransientError */
+/**
+ * `link` is absolute, or relative to the base URL. `request` contains the request headers. @throws RefusedLinkError,
+ * TransientError
+ */
 async function openFile(
   link: string,
   request: Omit<HttpRequest, 'origin' | 'path'>,
@@ -173,7 +177,8 @@ interface FileStart {
 const NOTHING_THERE: FileStart = { resumption: null, kept: null };
 
 /**
- * Returns the existing bytes of the file. A loss of power may leave holes in a part, and without a stated digest nothing would reveal
+ * Returns the existing bytes of the file. A loss of power may leave holes in a part, and without a stated digest nothing
+ * would reveal
  * them. So without a digest only a part that this process began is continued, and a complete part counts as the file only after a
  * request.
  */

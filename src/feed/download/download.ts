@@ -1,7 +1,8 @@
 /**
  * Downloads the files of a snapshot, several at a time.
  *
- * Invariant: when the download ends, in whatever way, nothing writes into the folder any more, and every file under its final name is
+ * Invariant: when the download ends, in whatever way, nothing writes into the folder any more, and every file under its
+ * final name is
  * whole and verified.
  */
 
@@ -110,7 +111,8 @@ const MAX_ROUNDS = 4;
 type FetchedFiles = ReadonlyMap<string, Fetched>;
 
 /**
- * Verifies by digests or tags that all files belong together. `jobs` are distinct, `fetched` are their existing files, and `fetchAgain`
+ * Verifies by digests or tags that all files belong together. `jobs` are distinct, `fetched` are their existing files, and
+ * `fetchAgain`
  * requests existing files again. @throws Superseded where the files do not belong together, or where nothing proves it after the
  * manifest was read again
  */

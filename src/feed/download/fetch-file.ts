@@ -100,7 +100,8 @@ async function takeFreshLink(
 }
 
 /**
- * A file whose name is its digest was verified before it got the name. Where other files of the entry have no digest, the tag has to
+ * A file whose name is its digest was verified before it got the name. Where other files of the entry have no digest, the
+ * tag has to
  * prove that the file still belongs to them.
  */
 async function alreadyVerified(job: FileJob): Promise<FetchedFile | null> {
@@ -220,14 +221,18 @@ export class FreshLinks {
     return new Superseded(this.#entry);
   }
 
-  /** Returns the error for content that was replaced under its links; reads the manifest again, which may name the new content by now. */
+  /**
+   * Returns the error for content that was replaced under its links; reads the manifest again, which may name the new
+   * content by now.
+   */
   async supersededByReplacement(): Promise<Superseded> {
     return new Superseded(await this.#refresh());
   }
 }
 
 /**
- * Whether both entries may be the same version in the same files. Files without a digest are compared by their place: an entity tag says
+ * Whether both entries may be the same version in the same files. Files without a digest are compared by their place: an
+ * entity tag says
  * nothing about a file elsewhere.
  */
 function isSameContent(left: ManifestEntry, right: ManifestEntry): boolean {

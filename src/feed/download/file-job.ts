@@ -12,7 +12,8 @@ export interface FileJob {
   readonly position: number;
   readonly file: ManifestFile;
   /**
-   * Whether the entry states the digest of every file, so that digests prove which files belong together. Otherwise only entity tags
+   * Whether the entry states the digest of every file, so that digests prove which files belong together. Otherwise only
+   * entity tags
    * can.
    */
   readonly belongsByDigest: boolean;

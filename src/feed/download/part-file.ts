@@ -1,6 +1,8 @@
 /**
- * A partly downloaded file: the bytes that have arrived (`….part`) and the data for requesting the rest (`….part.json`). A finished file
- * of an entry that does not state all digests has a note with its tag (`….json`), for asking whether the file is unchanged. All of this
+ * A partly downloaded file: the bytes that have arrived (`….part`) and the data for requesting the rest (`….part.json`). A
+ * finished file
+ * of an entry that does not state all digests has a note with its tag (`….json`), for asking whether the file is unchanged.
+ * All of this
  * may be lost at any time; it only saves work.
  */
 
@@ -77,7 +79,8 @@ export function dropPart(path: string): Promise<void> {
 }
 
 /**
- * Gives a whole, synced and verified part its final name. `kept` is the note about its content: null where nothing could prove later
+ * Gives a whole, synced and verified part its final name. `kept` is the note about its content: null where nothing could
+ * prove later
  * that the file is unchanged, `by-name` where the name identifies the content. A note never stands beside a file that it does not
  * describe.
  */

@@ -183,7 +183,8 @@ export function extentOf(work: Work, { history }: Pick<StepDependencies, 'histor
 }
 
 /**
- * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started. All small steps
+ * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started. All
+ * small steps
  * together then stage at most half a gigabyte, plus the versions that were already under way.
  */
 export const MAX_SMALL_BYTES = 4_000_000;
@@ -247,7 +248,8 @@ export type StepResult =
   /** A dry run does not execute the step. */
   | { readonly kind: 'planned'; readonly step: PlannedStep }
   /**
-   * The changes of these versions are inapplicable, each with the reason, and nothing was applied. `oversized` is the version among
+   * The changes of these versions are inapplicable, each with the reason, and nothing was applied. `oversized` is the
+   * version among
    * them whose changes alone exceed the limit of staged bytes.
    */
   | {

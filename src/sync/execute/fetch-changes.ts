@@ -2,8 +2,10 @@
  * Fetches the changes of a path's versions, several at once, each version into a folder of its own. The destination reads fetched
  * versions while others are still on their way.
  *
- * Invariants: staged bytes never exceed the limit. Where the versions together exceed it, the latest versions leave the path and their
- * staged bytes are deleted. A version that the destination reads never leaves: all versions before it are complete by then, and no
+ * Invariants: staged bytes never exceed the limit. Where the versions together exceed it, the latest versions leave the
+ * path and their
+ * staged bytes are deleted. A version that the destination reads never leaves: all versions before it are complete by then,
+ * and no
  * version leaves for a later one. When the fetch ends, nothing writes into the folders any more.
  */
 
@@ -45,7 +47,8 @@ interface FetchedPath {
 type ReadSome = (some: readonly FetchedVersion[]) => Promise<ReadAhead | null>;
 
 /**
- * Starts no further version once one failed or is inapplicable. The first failure is thrown when the others have ended. `read` is called
+ * Starts no further version once one failed or is inapplicable. The first failure is thrown when the others have ended.
+ * `read` is called
  * with consecutive parts of the path.
  */
 export function fetchChanges(path: Path, tools: Tools, read: ReadSome): Promise<FetchedPath> {
@@ -141,7 +144,8 @@ class PathFetch {
   }
 
   /**
-   * Called before a page is written that brings its version to `bytes` staged bytes. Resolves once the versions that had to leave are
+   * Called before a page is written that brings its version to `bytes` staged bytes. Resolves once the versions that had to
+   * leave are
    * deleted. A version waits for later versions only, so there is no deadlock. @throws InterruptedError where there is no space.
    */
   async #freeSpaceFor(record: Version, position: number, bytes: number): Promise<void> {
@@ -305,7 +309,8 @@ export class StagedBytes {
   }
 
   /**
-   * The version at `position` is about to have `bytes` staged in all. False: the first version alone exceeds the limit, and all others
+   * The version at `position` is about to have `bytes` staged in all. False: the first version alone exceeds the limit, and
+   * all others
    * have left.
    */
   grow(position: number, bytes: number): boolean {

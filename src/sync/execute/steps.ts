@@ -35,7 +35,8 @@ interface Load {
 }
 
 /**
- * The plan is stale where the manifest names other content by now, or where a log does and the files may have either content. @throws
+ * The plan is stale where the manifest names other content by now, or where a log does and the files may have either
+ * content. @throws
  * ContractViolationError where the schema is not in the service's list.
  */
 export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult> {
@@ -120,7 +121,8 @@ interface Application {
 }
 
 /**
- * `inapplicable` where the service recorded no changes, where they contradict the version's record or fail the proof, or where the first
+ * `inapplicable` where the service recorded no changes, where they contradict the version's record or fail the proof, or
+ * where the first
  * version alone exceeds the limit.
  */
 export async function applyChanges(application: Application, tools: Tools): Promise<StepResult> {

@@ -1,7 +1,8 @@
 /**
  * Repairs what no event reported: members, versions and schemas in which the manifest and the desired state differ. Pure.
  *
- * A manifest may be older than the log, so it undoes no event that its watermark does not cover. A listed version is only a reason to
+ * A manifest may be older than the log, so it undoes no event that its watermark does not cover. A listed version is only a
+ * reason to
  * read the list of versions, which is the authority.
  */
 
@@ -48,7 +49,10 @@ export interface Findings {
   readonly present: readonly AbsenceSubject[];
 }
 
-/** A dataset that only a listing brings back is loaded again where its table exists, because the dataset may have been restarted. */
+/**
+ * A dataset that only a listing brings back is loaded again where its table exists, because the dataset may have been
+ * restarted.
+ */
 export function auditMembers(listing: Listing, { desiredStates, observed }: Audited): Findings {
   const { subscriptionId, watermark, readAt, datasetIds, isComplete } = listing;
   const listed = new Set(datasetIds);
@@ -112,7 +116,8 @@ export function auditEntries(
 }
 
 /**
- * Whether the manifest through which the table was loaded states other content for the version the table was loaded from. Where that
+ * Whether the manifest through which the table was loaded states other content for the version the table was loaded from.
+ * Where that
  * manifest does not list the dataset any more, any manifest counts.
  */
 function isOtherContent(
@@ -155,7 +160,8 @@ export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): bo
 const DAY_MS = 86_400_000;
 
 /**
- * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there was no earlier
+ * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there was no
+ * earlier
  * audit.
  */
 export function isListDue(datasetId: string, before: Date | null, now: Date): boolean {
@@ -226,7 +232,8 @@ export function requestReloads(
 }
 
 /**
- * Returns the needs that only the versions and schemas show. The next catch-up reads these only where something is requested, so it
+ * Returns the needs that only the versions and schemas show. The next catch-up reads these only where something is
+ * requested, so it
  * would not know of the needs.
  */
 export function onlyAnnounced(

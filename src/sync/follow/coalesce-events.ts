@@ -1,5 +1,6 @@
 /**
- * Turns events into changes of the desired state. Pure: a page gives the same changes however often it is read, so replaying an event
+ * Turns events into changes of the desired state. Pure: a page gives the same changes however often it is read, so
+ * replaying an event
  * changes nothing. Events are hints; versions and schemas tell what happened.
  */
 
@@ -100,8 +101,10 @@ function isReflected({ id }: FeedEvent, desired: DesiredState, { subscriptionId 
 }
 
 /**
- * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The exception is a dataset
- * that another subscription contained at that time, because its log reported everything in between. An addition without a version is at
+ * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The exception is
+ * a dataset
+ * that another subscription contained at that time, because its log reported everything in between. An addition without a
+ * version is at
  * least a metadata refresh.
  */
 function added(
@@ -132,7 +135,8 @@ function added(
 }
 
 /**
- * The table owes a reload where every subscription that contains the dataset now took it over after this drop: no log reported what
+ * The table owes a reload where every subscription that contains the dataset now took it over after this drop: no log
+ * reported what
  * happened in between.
  */
 function removed(
@@ -181,7 +185,8 @@ function isContainedElsewhere(
 }
 
 /**
- * Where the table already has the announced version, the event may announce another version under the same number, unless the event was
+ * Where the table already has the announced version, the event may announce another version under the same number, unless
+ * the event was
  * read before.
  */
 function updated(

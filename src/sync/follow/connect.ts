@@ -1,5 +1,6 @@
 /**
- * Prepares the following of subscriptions: lists them, checks that the mirror belongs to them, detects missing ones, and finds where
+ * Prepares the following of subscriptions: lists them, checks that the mirror belongs to them, detects missing ones, and
+ * finds where
  * their logs are read on. Writes nothing into the mirror.
  */
 
@@ -25,7 +26,8 @@ export interface Connected {
 }
 
 /**
- * `has` is the observed state of the mirror. @throws ConfigurationError where the mirror is of another service, or a chosen subscription
+ * `has` is the observed state of the mirror. @throws ConfigurationError where the mirror is of another service, or a chosen
+ * subscription
  * never existed.
  */
 export async function connect(

@@ -1,5 +1,6 @@
 /**
- * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it can satisfy
+ * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it can
+ * satisfy
  * whatever the log asks for. The record is read after the manifest, so it exposes a manifest of a log that was restarted.
  */
 
@@ -69,7 +70,8 @@ class Follower {
   /** The event that the log has at the position, as far as it was read. */
   #there: AtPosition = 'unknown';
   /**
-   * The state of the subscription when the event at its position was found gone, before the log was read further; null: the event was
+   * The state of the subscription when the event at its position was found gone, before the log was read further; null: the
+   * event was
    * not gone.
    */
   #gone: Followed | null = null;
@@ -125,7 +127,8 @@ class Follower {
   }
 
   /**
-   * Handles a position that is refused although the log can be read: the position may belong to an earlier log. @throws the error that
+   * Handles a position that is refused although the log can be read: the position may belong to an earlier log. @throws the
+   * error that
    * prevents following
    */
   async #followRefused(error: unknown): Promise<void> {
@@ -192,7 +195,10 @@ class Follower {
     return readingOfManifest(reading, this.#parts);
   }
 
-  /** Where each dataset has a manifest of its own, no manifest lists members: the members come from the subscription and its log. */
+  /**
+   * Where each dataset has a manifest of its own, no manifest lists members: the members come from the subscription and its
+   * log.
+   */
   async #auditEntries(): Promise<ListedEntries> {
     const { checkpoint, feed, choices } = this.#parts;
     const { record, readAt } = this.#listed;
@@ -293,7 +299,8 @@ class Follower {
   }
 
   /**
-   * A log that has just been restarted is not restarted again. A record from before the log was read may name an older event, so only
+   * A log that has just been restarted is not restarted again. A record from before the log was read may name an older
+   * event, so only
    * a later record counts. A new log that has passed the position need not have an event of that number.
    */
   async #isLogGone(): Promise<boolean> {
@@ -321,7 +328,8 @@ class Follower {
   }
 
   /**
-   * Whether the event at the position was gone, and the record names an event as newest that was read after that: a restarted log may
+   * Whether the event at the position was gone, and the record names an event as newest that was read after that: a
+   * restarted log may
    * have passed the position meanwhile, and have another event there.
    */
   async #isLogReplaced(): Promise<boolean> {

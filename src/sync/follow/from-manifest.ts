@@ -1,6 +1,7 @@
 /**
  * Takes a subscription from its manifest: at the first start, whenever its position in the log is lost, and where the service has
- * restarted the log. The position is taken before the manifest is read and never lies after what the manifest covers, so no event falls
+ * restarted the log. The position is taken before the manifest is read and never lies after what the manifest covers, so no
+ * event falls
  * between the two. The position never goes back behind events that were read before it was lost. Pure.
  */
 
@@ -94,7 +95,8 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
 }
 
 /**
- * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know older logs from
+ * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know older
+ * logs from
  * before the checkpoint was lost, and the reloads they satisfied there say nothing about this log.
  */
 function logNumberOf(subscriptionId: string, { followed, isNewLog, observed }: Before): number {
@@ -111,7 +113,8 @@ interface Taken {
 }
 
 /**
- * Loads every dataset of the subscription. A dataset whose entry is missing from this manifest is loaded once a later manifest lists it.
+ * Loads every dataset of the subscription. A dataset whose entry is missing from this manifest is loaded once a later
+ * manifest lists it.
  */
 function changesOf(source: Source, before: Before, taken: Taken): readonly DesiredStateChange[] {
   const { record, recordReadAt, membersReflect, coveredUntil, members } = source;
@@ -144,8 +147,10 @@ function changesOf(source: Source, before: Before, taken: Taken): readonly Desir
 }
 
 /**
- * Returns a reload as of the newest event that is known or may have been lost. The event has happened: a future number would swallow the
- * reload of the event that gets this number. The reload is not older than what the members cover, because it would otherwise predate
+ * Returns a reload as of the newest event that is known or may have been lost. The event has happened: a future number
+ * would swallow the
+ * reload of the event that gets this number. The reload is not older than what the members cover, because it would
+ * otherwise predate
  * their joining.
  */
 function lastReload(
@@ -282,7 +287,8 @@ export function readable(read: ReadonlyMap<string, DatasetManifest | Error>): re
 }
 
 /**
- * Reads the log from its start. Any event that the log no longer keeps is at least as old as the log's retention, which is longer than
+ * Reads the log from its start. Any event that the log no longer keeps is at least as old as the log's retention, which is
+ * longer than
  * any manifest lags. The bound grows with each reading, so whatever may have been lost in between is requested again. Where the
  * watermark is a number, the log is not read: the event may have been created at any time up to `readAt`, in service time.
  */

@@ -1,6 +1,8 @@
 /**
- * Reads the log of a subscription to its head. Where there is no position, or the position is lost, the subscription is taken from its
- * manifest, at most once in a catch-up: a log that returns only expired positions causes no endless loop, and a quiet log is not taken
+ * Reads the log of a subscription to its head. Where there is no position, or the position is lost, the subscription is
+ * taken from its
+ * manifest, at most once in a catch-up: a log that returns only expired positions causes no endless loop, and a quiet log
+ * is not taken
  * from the manifest repeatedly.
  */
 
@@ -27,7 +29,8 @@ interface LogOptions {
 }
 
 /**
- * Resolves to the event that a quiet log has at the position. @throws ServiceUnavailableError where the log cannot be read to its head
+ * Resolves to the event that a quiet log has at the position. @throws ServiceUnavailableError where the log cannot be read
+ * to its head
  * now.
  */
 export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<AtPosition> {
@@ -279,7 +282,8 @@ function refuseStandstill(subscription: Reader, { after: before }: Position, { a
 }
 
 /**
- * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past is unknown. A
+ * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past is
+ * unknown. A
  * suspended subscription's log is not read.
  */
 export async function readLogsOf(

@@ -16,7 +16,8 @@ export interface ReloadRequest {
 }
 
 /**
- * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head where the record does
+ * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head where
+ * the record does
  * not name its newest event, or names an unread one. Returns false where no subscription can be asked.
  */
 export async function askReload(
@@ -49,7 +50,8 @@ export async function askReload(
 }
 
 /**
- * Whether the log was read up to the time at which the record was read. If it was not, or the record does not say, an unread event may
+ * Whether the log was read up to the time at which the record was read. If it was not, or the record does not say, an
+ * unread event may
  * ask for a reload, too, and content that satisfies this request need not satisfy that one.
  */
 export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null): boolean {
@@ -67,8 +69,10 @@ interface ReloadTime {
 }
 
 /**
- * Returns the reload as of that time. The reload comes after every reload that the table satisfies, after every earlier request, also of
- * a subscription that has left since, and after the dataset's joining, even where service time in whole seconds does not tell them
+ * Returns the reload as of that time. The reload comes after every reload that the table satisfies, after every earlier
+ * request, also of
+ * a subscription that has left since, and after the dataset's joining, even where service time in whole seconds does not
+ * tell them
  * apart.
  */
 export function reloadAt(

@@ -1,7 +1,8 @@
 /**
  * Finds the condition of a dataset that is neither suspended nor retired. Pure.
  *
- * The checks run in order of cost: whatever can be decided without asking the service is decided first. A table that needs nothing costs
+ * The checks run in order of cost: whatever can be decided without asking the service is decided first. A table that needs
+ * nothing costs
  * no call, and neither does a table that only a snapshot can help while no manifest lists one.
  */
 
@@ -58,7 +59,8 @@ export interface ConditionsAtWork {
   /** A snapshot is needed, or may be the better path, and the manifests were not read yet. */
   'manifest-unread': null;
   /**
-   * The table has a version that was withdrawn or restarted, or owes a reload to a subscription that has dropped the dataset since,
+   * The table has a version that was withdrawn or restarted, or owes a reload to a subscription that has dropped the
+   * dataset since,
    * and no subscription that contains the dataset has asked for a reload since.
    */
   'reload-unasked': Step<'ask-reload'>;
@@ -171,7 +173,8 @@ function isSnapshotNeeded(need: Need): boolean {
 type Offered = PlanInput & { readonly listedEntries: readonly ListedEntry[] };
 
 /**
- * Needs the versions from the table's own on, because its record names the table's schema, and from any older version that may be loaded
+ * Needs the versions from the table's own on, because its record names the table's schema, and from any older version that
+ * may be loaded
  * instead. Needs all versions where the table's own may be absent.
  */
 function historyNeeded({ observed, desired, listedEntries, history }: Offered): number | null {
@@ -244,7 +247,8 @@ function demandsOf({ observed, desired }: PlanInput): readonly Wanting[] {
 }
 
 /**
- * Demands come first. Until a snapshot satisfies them, a table that owes an operator's resync may still advance by changes, and a table
+ * Demands come first. Until a snapshot satisfies them, a table that owes an operator's resync may still advance by changes,
+ * and a table
  * that owes a reload only by the snapshot of a later version.
  */
 function conditionBehind(found: Survey, failedBefore: FailedBefore): ConditionAtWork {
@@ -269,7 +273,10 @@ function conditionBehind(found: Survey, failedBefore: FailedBefore): ConditionAt
   return nothingAnswers(found);
 }
 
-/** An entry that is older than the table and no newer than the list may be missing from a list that was not read back that far. */
+/**
+ * An entry that is older than the table and no newer than the list may be missing from a list that was not read back that
+ * far.
+ */
 function nothingAnswers({ input, constraints }: Survey): ConditionAtWork {
   const { listedEntries, observed } = input;
   const until = untilAnswered(input, constraints.history);
@@ -321,7 +328,8 @@ function badOnTheWay({ walked }: Survey, failedBefore: FailedBefore): Version | 
 }
 
 /**
- * The snapshot of a later version is other content, so it leads around changes that failed. Without such a snapshot the table moves to
+ * The snapshot of a later version is other content, so it leads around changes that failed. Without such a snapshot the
+ * table moves to
  * the version before them.
  */
 function aroundBad(bad: Version, loads: readonly PathByLoad[], found: Survey): ConditionAtWork {

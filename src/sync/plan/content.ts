@@ -1,5 +1,6 @@
 /**
- * Identifies content that failed, so that the same content is not fetched again for a day. The identity includes what the service states
+ * Identifies content that failed, so that the same content is not fetched again for a day. The identity includes what the
+ * service states
  * about the content, because a wrong statement fails the content, too. Pure.
  */
 
@@ -20,7 +21,8 @@ export interface FailedBefore {
 }
 
 /**
- * Identifies a snapshot; `publishedAt` is the time of its version. Where the service states no digests, its other statements identify
+ * Identifies a snapshot; `publishedAt` is the time of its version. Where the service states no digests, its other
+ * statements identify
  * the content.
  */
 export function contentOf(
@@ -62,7 +64,8 @@ export function isOngoing({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'ret
 }
 
 /**
- * Whether the content is at fault, so that the same content is not fetched again at once. A failure may also remember content that
+ * Whether the content is at fault, so that the same content is not fetched again at once. A failure may also remember
+ * content that
  * differed earlier.
  */
 export function isOfContent({ contents, differing, failedAt }: Failure): boolean {

@@ -24,7 +24,8 @@ export type Need =
 export const OPERATOR = '';
 
 /**
- * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced versions are known; with
+ * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced versions
+ * are known; with
  * the history, published ones are, too.
  */
 export function needOf(
@@ -69,7 +70,10 @@ export function owesResync(observed: ObservedTable | null, { resyncNumber }: Des
   return (observed?.reloads.get(OPERATOR)?.eventNumber ?? 0n) < BigInt(resyncNumber);
 }
 
-/** Whether data read for one state serves the other, too: nothing was requested in between that the service may not have known yet. */
+/**
+ * Whether data read for one state serves the other, too: nothing was requested in between that the service may not have
+ * known yet.
+ */
 export function asksTheSame(left: DesiredState, right: DesiredState): boolean {
   return left === right || saidOf(left) === saidOf(right);
 }
@@ -94,7 +98,8 @@ export function isAnnounced({ members }: DesiredState, version: number): boolean
 }
 
 /**
- * Returns the target version: the newest published one, but at least the announced one. Returns a number below every version where
+ * Returns the target version: the newest published one, but at least the announced one. Returns a number below every
+ * version where
  * nothing is known.
  */
 function targetOf(desired: DesiredState, history: History | null): number {

@@ -1,5 +1,6 @@
 /**
- * Chooses the best path for a table: the path with the highest target version; among equals the path that leaves the fewest reloads
+ * Chooses the best path for a table: the path with the highest target version; among equals the path that leaves the fewest
+ * reloads
  * unsatisfied; among equals the path of least cost. Pure.
  */
 
@@ -66,7 +67,8 @@ export function pathByLoad(
 }
 
 /**
- * Whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no more cost than the
+ * Whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no more
+ * cost than the
  * smallest snapshot of as many rows. Then no manifest has to be read.
  */
 export function isSurelyBest(
@@ -96,7 +98,10 @@ function isBetter(updatePath: UpdatePath, than: UpdatePath): boolean {
 export const REQUEST_IN_ROWS = 1_000;
 /** The cost of a changed row: it travels as text, is decoded, checked and coalesced, and is found in the table by its key. */
 export const CHANGED_ROW_IN_ROWS = 10;
-/** The cost of a snapshot before its first row: its files are validated, and a new table is written and swapped for the old one. */
+/**
+ * The cost of a snapshot before its first row: its files are validated, and a new table is written and swapped for the old
+ * one.
+ */
 export const SNAPSHOT_IN_ROWS = 10_000;
 /** The rows on a full page of changes; also assumed for a version that does not state its number of rows. */
 export const ROWS_PER_PAGE = 1_000;

@@ -1,5 +1,6 @@
 /**
- * Decides which manifest entries satisfy a need. A manifest may lag, so its entry is loaded only where it surely meets the need. An
+ * Decides which manifest entries satisfy a need. A manifest may lag, so its entry is loaded only where it surely meets the
+ * need. An
  * older version never replaces a newer one that the service still lists. Pure.
  */
 
@@ -41,8 +42,10 @@ export function isAnswering(need: Wanting, listedEntry: ListedEntry, asking: Ask
 }
 
 /**
- * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its own subscription;
- * where that subscription owes a reload, the entry satisfies one; and it does not lower the table below a version that is still listed.
+ * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its own
+ * subscription;
+ * where that subscription owes a reload, the entry satisfies one; and it does not lower the table below a version that is
+ * still listed.
  */
 function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
   const { observed, history } = asking;
@@ -55,7 +58,10 @@ function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
   return listedEntry.entry.version >= observed.version || mayLower(asking, observed);
 }
 
-/** Whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log is void. */
+/**
+ * Whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log
+ * is void.
+ */
 function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): boolean {
   const satisfied = observed.reloads.get(listedEntry.subscriptionId);
   return (
@@ -83,7 +89,8 @@ export function owesWithdrawal(observed: ObservedTable | null, desired: DesiredS
 }
 
 /**
- * Returns the reloads that loading the entry satisfies: the reloads of its own subscription that the manifest surely covers, with all
+ * Returns the reloads that loading the entry satisfies: the reloads of its own subscription that the manifest surely
+ * covers, with all
  * earlier ones of that log, and all reloads of other subscriptions that were created no later than the newest of these.
  */
 export function answeredBy(listedEntry: ListedEntry, asking: Asking): readonly Reload[] {
@@ -118,7 +125,8 @@ function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, histor
 }
 
 /**
- * Whether the manifest through which the table was loaded now states other content for the version the table was loaded from, and only
+ * Whether the manifest through which the table was loaded now states other content for the version the table was loaded
+ * from, and only
  * this reload was requested since. An older unsatisfied reload could be the one that the other content satisfies.
  */
 function isOther(
@@ -166,7 +174,8 @@ export function satisfiedAfter(listedEntry: ListedEntry, asking: Asking): Readon
 }
 
 /**
- * Returns the earliest service time at which a manifest without a watermark covers one more reload of its own subscription; null: no
+ * Returns the earliest service time at which a manifest without a watermark covers one more reload of its own subscription;
+ * null: no
  * such time is known.
  */
 export function answeredAt(

@@ -29,7 +29,10 @@ export interface PlanInput extends DatasetState {
   readonly absentSince: ReadonlyMap<number, Date>;
   /** Null: not read yet. */
   readonly history: History | null;
-  /** Versions whose changes were found inapplicable during this run, each with the reason as a clause (`they were not recorded`). */
+  /**
+   * Versions whose changes were found inapplicable during this run, each with the reason as a clause (`they were not
+   * recorded`).
+   */
   readonly inapplicable: ReadonlyMap<number, string>;
   /** Whether the table of a dataset that no subscription contains may retire now; meaningless for other datasets. */
   readonly retirement: RetirementVerdict;
@@ -44,7 +47,8 @@ export interface PlanInput extends DatasetState {
 /** One step. */
 export type Plan =
   /**
-   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this step clears a
+   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this step
+   * clears a
    * failure, so that failed content is not fetched again too soon.
    */
   | { readonly kind: 'keep' }
@@ -126,7 +130,10 @@ export interface History {
   readonly entriesBefore: ReadonlySet<ManifestEntry>;
 }
 
-/** Reads the versions newer than `newerThan`; all versions where it is null. `entriesBefore`: the manifest entries read so far. */
+/**
+ * Reads the versions newer than `newerThan`; all versions where it is null. `entriesBefore`: the manifest entries read so
+ * far.
+ */
 export async function readHistory(
   feed: Feed,
   datasetId: string,

@@ -1,7 +1,8 @@
 /**
  * Finds how far changes lead a table along the version chain, and the obstacle that ends the path. Pure.
  *
- * A path continues only where it is known to be right. It ends at a version that does not state its predecessor or its schema, and at a
+ * A path continues only where it is known to be right. It ends at a version that does not state its predecessor or its
+ * schema, and at a
  * schema that may lack columns of the table; from there a snapshot is needed.
  */
 
@@ -18,7 +19,8 @@ export const MAX_VERSIONS_AT_ONCE = 1_000;
 export const MAX_ROWS_AT_ONCE = 2_000_000;
 
 /**
- * Column types with several spellings of one value, or one spelling of several values: a change by such a key would miss its row, or
+ * Column types with several spellings of one value, or one spelling of several values: a change by such a key would miss
+ * its row, or
  * replace another.
  */
 const INEXACT_KEYS: ReadonlySet<unknown> = new Set<ColumnType>(['json', 'number', 'geometry']);
@@ -81,7 +83,8 @@ export function reachOf(start: ChainStart, { path }: PossiblePath): number {
 }
 
 /**
- * Returns the part of a path that is committed at once, at least one version of a path that leads on. The next plan continues from
+ * Returns the part of a path that is committed at once, at least one version of a path that leads on. The next plan
+ * continues from
  * there.
  */
 export function cutToLimits(path: readonly Version[]): readonly Version[] {

@@ -84,7 +84,8 @@ export function differingCounts(
 }
 
 /**
- * Whether the version of an entry was published again between two lists. The entry does not say which of the two contents it has where
+ * Whether the version of an entry was published again between two lists. The entry does not say which of the two contents
+ * it has where
  * service time, in whole seconds, cannot tell them apart.
  */
 export function isAnyReplaced(entries: readonly ManifestEntry[], before: History, after: History): boolean {
@@ -109,7 +110,8 @@ export function findSchema(schemaVersion: string, { schemas }: History): Schema 
 }
 
 /**
- * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one, the newest schema
+ * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one, the
+ * newest schema
  * that had begun by then. @throws ContractViolationError where the list of schemas lacks it.
  */
 export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema {
@@ -125,7 +127,8 @@ export function findSchemaOfSnapshot(entry: ManifestEntry, history: History): Sc
 }
 
 /**
- * Returns the schema version expected of a table at `version`: the one its record names, else the newest schema that had begun by then.
+ * Returns the schema version expected of a table at `version`: the one its record names, else the newest schema that had
+ * begun by then.
  * Null where the service does not say.
  */
 export function schemaVersionAt(version: number, history: History): string | null {
@@ -149,7 +152,8 @@ export function schemaNamed(
 }
 
 /**
- * Returns the error for a schema that the service names and does not list. `schemaVersion` null: the service names none, and none had
+ * Returns the error for a schema that the service names and does not list. `schemaVersion` null: the service names none,
+ * and none had
  * begun by then.
  */
 export function absentSchema(

@@ -165,9 +165,9 @@ export const PLANNING: Area = {
     {
       name: 'absences of announced versions are forgotten where the table is loaded',
       file: 'src/sync/reconcile.ts',
-      text: 'is replaced as a whole.\n    this.#clearFailure();\n    this.#absences.forgetUnexpected(this.#known);',
+      text: 'whatever was at fault.\n    this.#clearFailure();\n    this.#absences.forgetUnexpected(this.#known);',
       instead:
-        'is replaced as a whole.\n    this.#clearFailure();\n    this.#absences.forgetAnnounced({ observed: null });',
+        'whatever was at fault.\n    this.#clearFailure();\n    this.#absences.forgetAnnounced({ observed: null });',
       breaks: ['W38'],
       tests: ['contract/hostile-feed-versions.test.ts'],
     },

@@ -32,7 +32,7 @@ export class AfterCommit {
   /** The newest commit in the published copy; null: no copy is published. */
   #copiedCommit: number | null = null;
 
-  /** Earlier commits are owed, too: only the copy and the history tell whether there were any. */
+  /** Earlier commits are owed, too: only the copy and the history show whether there were any. */
   constructor(session: Session, readers: Readers) {
     this.#session = session;
     this.#readers = readers;

@@ -181,7 +181,7 @@ export class Following {
     }
   }
 
-  /** A log that was read before may not tell yet that the dataset was added elsewhere, perhaps to a new subscription. */
+  /** A log that was read before may lack the addition of the dataset elsewhere, perhaps to a new subscription. */
   #noteLeft(subscription: SubscriptionProgress, startedMs: number): void {
     this.#leftMs = Math.max(this.#leftMs, startedMs);
     this.#verdict = null;
@@ -283,7 +283,7 @@ export class SubscriptionPoller {
   noteRead(subscription: SubscriptionProgress, headAtMs: number | null): void {
     const { clock, checkpoint } = this.#session.parts;
     subscription.headAtMs = headAtMs;
-    // A log that goes on is read on at once; so is one whose poll was requested after this reading began.
+    // A log that continues is read on at once; so is one whose poll was requested after this reading began.
     const isBehind = headAtMs === null || subscription.pollAskedMs > headAtMs;
     subscription.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
     if (headAtMs === null) return;

@@ -87,7 +87,7 @@ export class Working {
     this.#workerSession = null;
   }
 
-  /** The next work tells the mirror the table names and the forgotten subscriptions again. */
+  /** The next work enrolls the table names and the forgotten subscriptions again. */
   enrollAgain(): void {
     this.#enrolled.clear();
   }

@@ -170,7 +170,7 @@ function hookCommit(record: CommitRecord): HookCommit {
   };
 }
 
-/** The variables that hold the key, and those through which a process reaches the service manager. */
+/** The variables that contain the key, and those through which a process reaches the service manager. */
 const OURS = new Set([
   'FEED_SYNC_API_KEY',
   'FEED_SYNC_API_KEY_FILE',

@@ -16,8 +16,8 @@ import type { CatchUpResult, DatasetResult } from './result.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**
- * The most rounds over all subscriptions: where one has dropped a dataset, a log that was read before may not tell yet that the
- * dataset was added there.
+ * The most rounds over all subscriptions. After a drop the logs are read again, because a log that was read before may lack the addition
+ * of the same dataset.
  */
 const MAX_ROUNDS = 3;
 

@@ -1,24 +1,24 @@
-/** What is remembered of something that failed, and when it is tried again. Pure. */
+/** Decides which facts of a failure are stored, and when the dataset is retried. Pure. */
 
 import type { DifferingContent, Failure } from '../checkpoint/checkpoint.ts';
 import { type Backoff, longestDelayMs } from '../lib/backoff.ts';
 import { DATA_CODES, DataError, errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import { isOfContent, isOngoing, refusedContents } from './plan/content.ts';
 
-/** The same bad content is not fetched again for a day, unless the service names other content or a person asks. */
+/** The same bad content is not fetched again for a day, unless the service names other content or an operator asks. */
 export const SAME_CONTENT_AGAIN_AFTER_MS = 24 * 3_600_000;
-/** Content that differs from what is stated of it may be right the next time; the wait doubles, to that day. */
+/** Content that differs from its statement may be right the next time; the wait doubles, up to that day. */
 const DIFFERING_CONTENT_AGAIN_AFTER_MS = 15 * 60_000;
 const RETRY: Backoff = { baseDelayMs: 60_000, maxDelayMs: 3_600_000 };
-/** Bad contents of one dataset that are remembered; the oldest are fetched again first. */
+/** The most bad contents of one dataset that are remembered; the oldest are fetched again first. */
 export const MAX_BAD_CONTENTS = 50;
 
-/** Which content is not to be fetched again, and when the dataset is tried again. */
+/** Which content is not fetched again, and when the dataset is retried. */
 type Consequences = Pick<Failure, 'contents' | 'differing' | 'retryAt'>;
 
 /**
- * `contents` are the identities of what was being loaded, the newest first; they count only where the content itself is
- * at fault. What was found bad before and still stands is bad still.
+ * `contents` are the identities of the content being loaded, the newest first; they count only where the content itself is at fault.
+ * Content that was found bad before stays bad.
  */
 export function failureOf(
   datasetId: string,
@@ -39,7 +39,7 @@ export function failureOf(
   };
 }
 
-/** The error that a stored failure of content was, with the same code. */
+/** Returns the error of a stored failure of content, with the same code. */
 export function errorOf({ error, message, hint }: Failure): DataError {
   const code = DATA_CODES.find((known) => known === error) ?? 'data_invalid';
   return new DataError(message, { code, ...(hint === null ? {} : { hint }) });
@@ -72,7 +72,7 @@ function consequencesOf(
   return { contents: stillBad, differing: differingNow, retryAt: retryAt ?? now };
 }
 
-/** All of `contents` wait as long as the first: they were being fetched together. */
+/** All of `contents` wait as long as the first, because they were being fetched together. */
 function differingAgain(
   contents: readonly string[],
   before: readonly DifferingContent[],
@@ -90,13 +90,13 @@ function differingAgain(
   return [...again, ...others].slice(0, MAX_BAD_CONTENTS);
 }
 
-/** What is stored of a failure: other trouble does not make bad content forgotten that still stands. */
+/** Returns the failure to store: a failure of another kind does not clear the bad content of the previous one. */
 export function toRemember(failure: Failure, previous: Failure | null): Failure {
   if (isOfContent(failure) || previous === null) return failure;
   return refusedContents(previous, failure.failedAt).length > 0 ? previous : failure;
 }
 
-/** Each once, and no more than are remembered. */
+/** Returns each content once, and no more than are remembered. */
 export function newestContents(contents: readonly string[]): readonly string[] {
   return [...new Set(contents)].slice(0, MAX_BAD_CONTENTS);
 }

@@ -57,7 +57,7 @@ async function secretFindings(inspection: Inspection): Promise<readonly Finding[
   ];
 }
 
-/** The files that hold the API key. */
+/** The files that contain the API key. */
 function keyPaths({ filePath, settings }: Inspection): readonly string[] {
   const find = (key: SettingKey) => settings.find((setting) => setting.key === key) ?? null;
   const keyFile = find('service.apiKeyFile')?.value ?? null;

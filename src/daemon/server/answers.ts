@@ -1,11 +1,11 @@
-/** What is answered, as a value. Nothing of a request comes back in an answer. */
+/** The responses of the status server, as values. A response repeats nothing of its request. */
 
 export interface Answer {
   readonly status: number;
-  /** Null: there is no body. */
+  /** Null: the response has no body. */
   readonly contentType: string | null;
   readonly body: string;
-  /** Further ones. */
+  /** Additional headers. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
@@ -32,7 +32,7 @@ export const MISDIRECTED = plainAnswer(421, 'This machine is not called so.');
 export const FAILED = plainAnswer(500, 'This could not be answered. The log says why.');
 export const ACCEPTED: Answer = { status: 204, contentType: null, body: '', headers: {} };
 
-/** `allow`: the methods that are. */
+/** `allow`: the allowed methods. */
 export function notAllowed(allow: string): Answer {
   return { ...plainAnswer(405, 'This method is not allowed here.'), headers: { Allow: allow } };
 }

@@ -1,8 +1,8 @@
 /**
- * Whether the daemon is alive, ready and well, and why not. Pure.
+ * Judges whether the daemon is alive, ready and healthy, and why not. Pure.
  *
- * An outage of the feed is nobody's reason to restart this process: it fails neither liveness nor readiness, and health
- * only once it has become a stall.
+ * An outage of the feed is no reason to restart this process: it affects neither liveness nor readiness, and health only once it has
+ * become a stall.
  */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
@@ -13,40 +13,37 @@ import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState }
 import { LOOP_STUCK_AFTER_MS, MAX_NAMED_DATASETS } from './limits.ts';
 import { mostPressing } from './metrics.ts';
 
-/** Why something is not as it should be. Without one, it is. */
+/** A reason against a verdict. Without a reason the verdict is good. */
 export interface Reason {
   readonly kind: ReasonKind;
-  /** What it is about: `loop`, `run`, `mirror`, `workspace`, `subscription sub_1`. */
+  /** The subject of the reason: `loop`, `run`, `mirror`, `workspace`, `subscription sub_1`. */
   readonly of: string;
   /** For people. */
   readonly message: string;
-  /** Null: not known. */
+  /** Null: unknown. */
   readonly since: Date | null;
 }
 
 /**
- * - `stuck`: the loop goes round no more.
- * - `starting`: nothing has been caught up with yet.
- * - `draining`: the process is ending or starting anew.
- * - `storage`: the mirror, the checkpoint or the disk cannot be written.
- * - `stalled`: something should move and does not.
- * - `suspended`: an operator has to act before anything is asked of the service.
+ * `stuck`: the loop makes no rounds any more. `starting`: nothing was caught up yet. `draining`: the process is ending or restarting.
+ * `storage`: the mirror, the checkpoint or the disk cannot be written. `stalled`: progress is due and missing. `suspended`: an operator
+ * has to act before the service is asked again.
  */
 type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended';
 
-/** Whether this process does its work at all. Only a new one would help where it does not. */
+/** Whether this process works at all. If it does not, only a new process helps. */
 export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs'>): readonly Reason[] {
   if (loopSilentMs <= LOOP_STUCK_AFTER_MS) return [];
   const message = `The loop has not gone round for ${formatDuration(loopSilentMs)}.`;
   return [{ kind: 'stuck', of: 'loop', message, since: null }];
 }
 
-/** Whether the mirror is worth reading: it was caught up with once, and can be written. */
+/** Whether the mirror is worth reading: it was caught up once, and can be written. */
 export function reasonsNotReady(state: DaemonState): readonly Reason[] {
   return [...unreadyPhase(state), ...state.incidents.filter(isOfStorage).map(storageReason)];
 }
 
-/** Whether nobody has to look. */
+/** Whether no operator has to look. */
 export function reasonsNotWell(state: DaemonState): readonly Reason[] {
   return [
     ...reasonsNotLive(state),
@@ -70,7 +67,7 @@ function unreadyPhase({ phase, caughtUpAt, startedAt }: DaemonState): readonly R
 const STORAGE_CODES: readonly ErrorCode[] = ['storage_failed', 'disk_full'];
 const BUSY_CODES: readonly ErrorCode[] = ['mirror_busy', 'checkpoint_busy'];
 
-/** A reader who holds the mirror keeps nobody from reading it: that is trouble of the storage once it lasts. */
+/** A reader that has locked the mirror keeps no other reader out, so the lock is a reason only once it lasts. */
 function isOfStorage({ error, isStall }: OngoingIncident): boolean {
   return STORAGE_CODES.includes(error) || (BUSY_CODES.includes(error) && isStall);
 }
@@ -92,7 +89,7 @@ function suspensionReason({ refusal: { message }, suspendedAt }: Suspension): Re
   return { kind: 'suspended', of: 'workspace', message, since: suspendedAt };
 }
 
-/** What every one of the three answers begins with: `ok` where there is no reason against it. */
+/** The common beginning of all three responses: `ok` where there is no reason against the verdict. */
 export function verdictView(reasons: readonly Reason[]) {
   return { status: reasons.length === 0 ? 'ok' : 'failing', reasons: reasons.map(reasonView) };
 }
@@ -110,7 +107,7 @@ export function healthView(state: DaemonState, version: string) {
     nextPollAt: state.nextPollAt.toISOString(),
     subscriptions: [...state.subscriptions.values()].map(subscriptionView),
     datasets: countDatasets(datasets),
-    /** The most pressing of those that are not where they should be. */
+    /** The most pressing of the unsettled datasets. */
     datasetsBehind: mostPressing(datasets.filter(isUnsettled), MAX_NAMED_DATASETS).map(datasetView),
     incidents: state.incidents.map(incidentView),
     suspensions: suspensionsBeyondDatasets(state.suspensions).map(suspensionJson),
@@ -151,7 +148,7 @@ function countDatasets(datasets: readonly DatasetActivity[]) {
   };
 }
 
-/** Without the words of its failure, which may quote a value of the data: `/status` has them. */
+/** Without the words of the failure, which may quote a value of the data: `/status` has them. */
 function datasetView(dataset: DatasetActivity) {
   const { work, failure } = dataset;
   return {

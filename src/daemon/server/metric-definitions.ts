@@ -1,4 +1,4 @@
-/** The metrics that only grow while the process lives: what they are called, and how they are told from the tally. Pure. */
+/** Defines the metrics that only grow while the process lives: their names, and their values from the counters. Pure. */
 
 import { EVENT_TYPES } from '../../model/event.ts';
 import type { Counters, DatasetActivity, SubscriptionState } from '../state.ts';
@@ -15,7 +15,7 @@ interface LabelledCounterOf {
   readonly name: string;
   readonly help: string;
   readonly label: string;
-  /** Every value that the label can have. Each is there from the start as 0, so that its first time counts as an increase. */
+  /** Every value of the label. Each is 0 from the start, so that its first occurrence counts as an increase. */
   readonly values: readonly string[];
   readonly amountsOf: (counters: Counters) => ReadonlyMap<string, number>;
 }
@@ -70,7 +70,7 @@ export const LABELLED_COUNTERS: readonly LabelledCounterOf[] = [
   },
 ];
 
-/** What a map of the tally has for keys. */
+/** The keys of a map among the counters. */
 type KeyOf<Name extends keyof Counters> = Counters[Name] extends ReadonlyMap<infer Key, number> ? Key : never;
 
 export interface GaugeOf<Source> {
@@ -122,7 +122,7 @@ export const DATASET_GAUGES: readonly GaugeOf<DatasetActivity>[] = [
   },
 ];
 
-/** In bytes. One that the system does not tell is left out. */
+/** In bytes. A size that the system does not state is left out. */
 export const SIZE_GAUGES: readonly {
   readonly name: string;
   readonly help: string;

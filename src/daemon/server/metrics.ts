@@ -1,8 +1,8 @@
 /**
- * The metrics, in the words of Prometheus: base units, `_total` for what only grows. README.md lists them.
+ * The metrics, in the conventions of Prometheus: base units, `_total` for values that only grow. README.md lists them.
  *
- * Invariant: what one scrape tells is of one moment. All but the durations is set from a snapshot of the daemon's state
- * when it is asked for. Each server has a registry of its own, for a process may start a second one.
+ * Invariant: all values of one scrape are of the same time. All but the durations come from a snapshot of the daemon's state made on
+ * request. Each server has a registry of its own, because a process may start a second server.
  */
 
 import { createHash } from 'node:crypto';
@@ -31,13 +31,13 @@ export interface Metrics {
   readonly contentType: string;
   render(state: DaemonState, sizes: Sizes): Promise<string>;
   countDelivery(outcome: DeliveryOutcome): void;
-  /** Observes no more. */
+  /** Ends the observation. */
   stop(): void;
 }
 
 const DELIVERY_OUTCOMES = ['woke', 'repeated', 'refused'] as const;
 
-/** What came of a webhook: it woke the loop, it had come before, or it was refused. */
+/** The result of a webhook delivery: it woke the loop, was a repetition, or was refused. */
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number];
 
 const PREFIX = 'feed_sync_';
@@ -135,7 +135,7 @@ function sizeGauges(registry: Registry): (sizes: Sizes) => void {
   };
 }
 
-/** A counter is told what it has come to, not by how much it grew. */
+/** A counter gets its total, not its increase. */
 function eventCounters(registry: Registry): Fill {
   const fills = [...plainCounters(registry), ...labelledCounters(registry), requestCounter(registry)];
   return (state) => {
@@ -205,8 +205,8 @@ function durations(registry: Registry, name: string, help: string): Histogram {
 let registry: Registry | null = null;
 
 /**
- * As lines for Prometheus. Gathering begins with the first call and never ends, so it is one for the process, whatever
- * number of servers it starts.
+ * Returns lines for Prometheus. Collecting begins with the first call and never ends, so the whole process shares one collection,
+ * however many servers it starts.
  */
 function processMetrics(): Promise<string> {
   if (registry === null) {
@@ -218,14 +218,14 @@ function processMetrics(): Promise<string> {
 
 const DIGEST_CHARACTERS = 16;
 
-/** The id, or its beginning and a digest where it is long. */
+/** Returns the id, or its beginning and a digest where the id is long. */
 function labelOf(id: string): string {
   if (id.length <= MAX_LABEL_CHARACTERS) return id;
   const digest = createHash('sha256').update(id).digest('hex').slice(0, DIGEST_CHARACTERS);
   return `${id.slice(0, MAX_LABEL_CHARACTERS - DIGEST_CHARACTERS - 1).toWellFormed()}…${digest}`;
 }
 
-/** At most `most` of them: those that failed or are behind before those that are not, the longest first. */
+/** Returns at most `most` datasets: failed ones and ones that are behind before all others, the longest first. */
 export function mostPressing(datasets: readonly DatasetActivity[], most: number): readonly DatasetActivity[] {
   if (datasets.length <= most) return datasets;
   return datasets.toSorted((left, right) => pressure(left) - pressure(right)).slice(0, most);
@@ -243,7 +243,7 @@ interface SuspensionCount {
   readonly count: number;
 }
 
-/** How many holds of each scope and code; the codes are the service's, so beyond a limit they are one. */
+/** Counts the suspensions of each scope and code. The service defines the codes, so beyond a limit all further codes count as one. */
 function countSuspensions(suspensions: readonly Suspension[]): readonly SuspensionCount[] {
   const counts = new Map<string, SuspensionCount>();
   const codes = new Set<string>();

@@ -1,4 +1,4 @@
-/** What each question is answered with. */
+/** Finds the response to each question. */
 
 import type { IncomingMessage } from 'node:http';
 import { unreachable } from '../../lib/assert.ts';
@@ -19,18 +19,18 @@ import { type Folders, measure } from './sizes.ts';
 import { receive, type WebhookParts } from './webhook.ts';
 
 export interface QuestionParts {
-  /** Of the program: `0.1.0`. */
+  /** The version of the program: `0.1.0`. */
   readonly version: string;
   readonly observed: Observed;
-  /** What `feed-sync status --json` tells. */
+  /** Returns the report of `feed-sync status --json`. */
   readonly status: () => Promise<unknown>;
   readonly places: Folders;
-  /** Null: no webhook is received. */
+  /** Null: webhooks are off. */
   readonly webhook: WebhookParts | null;
   readonly clock: Clock;
 }
 
-/** @throws what the parts throw. */
+/** @throws the errors of the parts. */
 export type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
 
 export function answererOf(parts: QuestionParts, metrics: Metrics): AnswerQuestion {

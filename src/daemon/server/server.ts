@@ -1,8 +1,8 @@
 /**
- * The status server: how the daemon is, for supervisors, for Prometheus and for people; and where webhooks arrive.
+ * The status server: reports the daemon's state to supervisors, Prometheus and operators, and receives webhooks.
  *
- * Invariant: it only looks. Nothing here holds up the loop, changes the mirror or ends the process; what goes wrong in
- * an answer is answered with 500 and logged once.
+ * Invariant: the server only observes. Nothing here delays the loop, changes the mirror or ends the process; an error in a response
+ * becomes a 500 and is logged once.
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -36,16 +36,13 @@ export interface StatusServerParts extends QuestionParts {
 }
 
 export interface StatusServer {
-  /** Where it listens: `http://127.0.0.1:9464`. */
+  /** The address of the server: `http://127.0.0.1:9464`. */
   readonly url: string;
-  /** Accepts nothing more and finishes the answers that are begun, within `CLOSE_TIMEOUT_MS`. Never rejects. */
+  /** Accepts no further connection and finishes started responses, within `CLOSE_TIMEOUT_MS`. Never rejects. */
   close(): Promise<void>;
 }
 
-/**
- * Resolves when it listens.
- * @throws ConfigurationError when the address cannot be listened on, naming it and why.
- */
+/** Resolves when the server listens. @throws ConfigurationError when the address cannot be listened on, with the address and the reason. */
 export async function startStatusServer(parts: StatusServerParts): Promise<StatusServer> {
   const { listen, observed, version, log, clock } = parts;
   const server = limitedServer();
@@ -84,13 +81,13 @@ async function answerTo(
   const route = routeOf(method, url);
   if (route.kind === 'not-found') return NOT_FOUND;
   if (route.kind === 'not-allowed') return notAllowed(route.allow);
-  // A webhook proves by its signature whom it is for, and a proxy may have left its public name in it.
+  // A webhook proves its destination by its signature, and a proxy may have left its public name in the Host header.
   const mayBeForged = isOwnHostOnly && route.question !== 'webhook';
   if (mayBeForged && !isOwnHost(headers.host ?? '')) return MISDIRECTED;
   return answer(route.question, request);
 }
 
-/** Answers with 500 where the answer fails, and logs it once for each question, until that is answered again. */
+/** Responds with 500 where the response fails, and logs the error once for each question, until that question succeeds again. */
 function orFailed(answer: AnswerQuestion, log: Log): AnswerQuestion {
   const failing = new Set<Question>();
   return async (question, request) => {
@@ -99,7 +96,7 @@ function orFailed(answer: AnswerQuestion, log: Log): AnswerQuestion {
       failing.delete(question);
       return given;
     } catch (error) {
-      // Who asked is gone, and with it the request: nobody is in trouble.
+      // The client is gone, and with it the request, so there is no error to log.
       const isLogged = failing.has(question) || request.socket.destroyed;
       const fields = { question, error: errorCodeOf(error), why: reasonOf(error) };
       if (!isLogged) log.error(fields, 'The status server could not answer.');
@@ -166,7 +163,7 @@ const HINTS: ReadonlyMap<string | null, string> = new Map([
   ['ENOTFOUND', 'Nobody knows this name.'],
 ]);
 
-/** Of the configuration: no other process of ours can be it, because the data directory is ours by now. */
+/** Blames the configuration: no other process of feed-sync can have the address, because this one has the lock of the data directory. */
 function cannotListen(error: Error, host: string, port: number): ConfigurationError {
   const why = HINTS.get(systemCode(error)) ?? '';
   return new ConfigurationError(
@@ -207,7 +204,7 @@ const QUESTIONS: ReadonlyMap<string, Question> = new Map([
 const LOOKING: readonly string[] = ['GET', 'HEAD'];
 const DELIVERING: readonly string[] = ['POST'];
 
-/** `target` is that of the request line: a path, maybe with a query, which means nothing here. */
+/** `target` comes from the request line: a path, maybe with a query, which is ignored. */
 function routeOf(method: string, target: string): Route {
   const question = QUESTIONS.get(target.replace(/\?.*$/s, ''));
   if (question === undefined) return { kind: 'not-found' };

@@ -1,4 +1,4 @@
-/** What the mirror, the checkpoint and the disk take and have, for metrics. */
+/** The sizes of the mirror, the checkpoint and the disk, for metrics. */
 
 import { stat } from 'node:fs/promises';
 import { freeBytes, systemCode } from '../../lib/files.ts';
@@ -7,13 +7,13 @@ export interface Folders {
   readonly mirrorPath: string;
   readonly checkpointPath: string;
   readonly dataDirectory: string;
-  /** Bytes that are kept free. */
+  /** Bytes kept free. */
   readonly diskReserveBytes: number;
 }
 
-/** In bytes; null where the system does not tell. */
+/** In bytes; null where the system does not state the size. */
 export interface Sizes {
-  /** With its log. 0: there is none yet. */
+  /** With its log. 0: there is no file yet. */
   readonly mirror: number | null;
   readonly checkpoint: number | null;
   readonly diskFree: number | null;
@@ -45,7 +45,7 @@ async function oneFileBytes(path: string): Promise<number> {
   }
 }
 
-/** What a measurement has to say about trouble with the disk, the loop says louder. */
+/** Errors of a measurement are dropped, because the loop reports errors of the disk more clearly. */
 async function orNull(measurement: () => Promise<number>): Promise<number | null> {
   try {
     return await measurement();

@@ -1,8 +1,7 @@
 /**
- * The receiver of webhooks. One that is the service's wakes the loop, whatever it says: the log is the one source of
- * what happened.
+ * The receiver of webhooks. A valid webhook wakes the loop, whatever it contains: only the log says what happened.
  *
- * Invariant: what is refused wakes nothing and is remembered nowhere.
+ * Invariant: a refused webhook wakes nothing and is stored nowhere.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -30,9 +29,9 @@ import {
 import type { DeliveryOutcome } from './metrics.ts';
 
 export interface WebhookParts {
-  /** A secret on each line. Read for each delivery, so that a new secret counts at once. */
+  /** One secret per line. Read for each delivery, so that a new secret counts at once. */
   readonly secretFile: string;
-  /** The text of a file. @throws the system's errors, with `code`. */
+  /** Returns the text of a file. @throws the system's errors, with `code`. */
   readonly readFile: ReadFile;
   /** Stores that a delivery arrived. False: it had arrived before. */
   readonly remember: (deliveryId: string, at: Date) => boolean;
@@ -40,7 +39,7 @@ export interface WebhookParts {
   readonly wake: () => void;
 }
 
-/** @throws what reading the secrets or remembering the delivery throws. */
+/** @throws the errors of reading the secrets or storing the delivery. */
 export async function receive(
   request: IncomingMessage,
   parts: WebhookParts,
@@ -64,7 +63,7 @@ export async function receive(
   return ACCEPTED;
 }
 
-/** Where it cannot be remembered it wakes all the same, for waking twice does no harm. */
+/** Wakes the loop even where the delivery cannot be stored, because waking twice does no harm. */
 function wakeIfNew(deliveryId: string, now: Date, { remember, wake }: WebhookParts): boolean {
   let isNew = true;
   try {
@@ -84,9 +83,9 @@ interface Delivery {
 type Judgement =
   /** Signed with one of the secrets, and fresh. */
   | { readonly kind: 'valid'; readonly id: string }
-  /** It lacks what a webhook has. */
+  /** A required part of a webhook is missing. */
   | { readonly kind: 'malformed' }
-  /** It is too old, too new, or not signed with any of the secrets. */
+  /** The delivery is too old, too new, or signed with none of the secrets. */
   | { readonly kind: 'unauthorized' };
 
 export function judge(delivery: Delivery, secrets: readonly Secret[], now: Date): Judgement {
@@ -101,11 +100,11 @@ export function judge(delivery: Delivery, secrets: readonly Secret[], now: Date)
 interface Claim {
   readonly id: string;
   readonly sentAt: Date;
-  /** Each `v1,` and base64; others are passed over. */
+  /** The base64 signatures after `v1,`; other signatures are ignored. */
   readonly signatures: readonly Buffer[];
 }
 
-/** Null where a header is missing, or says nothing that could be signed, or the body is no text. */
+/** Null where a header is missing or cannot be signed, or the body is no text. */
 function claimOf({ headers, body }: Delivery): Claim | null {
   const id = only(headers['webhook-id']);
   const timestamp = only(headers['webhook-timestamp']);
@@ -117,7 +116,7 @@ function claimOf({ headers, body }: Delivery): Claim | null {
   return { id, sentAt, signatures: signatures.map((signature) => Buffer.from(signature)) };
 }
 
-/** The library signs, and we compare: its own check goes by the machine's clock and decodes the body. */
+/** The library signs, and this function compares: the library's own check uses the machine's clock and decodes the body. */
 function isSigned({ id, sentAt, signatures }: Claim, body: Buffer, secrets: readonly Secret[]): boolean {
   const matches = secrets.flatMap((secret) => {
     const expected = Buffer.from(new Webhook(secret.reveal()).sign(id, sentAt, body));
@@ -126,14 +125,14 @@ function isSigned({ id, sentAt, signatures }: Claim, body: Buffer, secrets: read
   return matches.includes(true);
 }
 
-/** A header that is missing, or is there twice, is as good as none. */
+/** A header that is missing or repeated counts as missing. */
 function only(value: string | readonly string[] | undefined): string {
   return typeof value === 'string' ? value : '';
 }
 
 /**
- * None where there is no file yet.
- * @throws StorageError when it cannot be read, ConfigurationError when it holds something else; no line of it is told.
+ * Returns no secret where there is no file yet. @throws StorageError when the file cannot be read, ConfigurationError when it contains
+ * something else; the message quotes no line of it.
  */
 function readSecrets(path: string, readFile: ReadFile): readonly Secret[] {
   const text = textOf(path, readFile);
@@ -170,9 +169,8 @@ function wrongFile(message: string): ConfigurationError {
 }
 
 /**
- * The bytes as they came; null where they are more than `MAX_BODY_BYTES`. The rest is then passed over, for as long as a
- * request may take, so that the answer is read by who sends it.
- * @throws when the connection ends before the body does.
+ * Returns the unchanged bytes; null where there are more than `MAX_BODY_BYTES`. The rest is then skipped, for as long as a request may
+ * take, so that the sender reads the response. @throws when the connection ends before the body does.
  */
 async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return null;
@@ -204,7 +202,7 @@ export class Waker {
     if (!this.#isPausing) void this.#wakeAndPause();
   }
 
-  /** Whoever asked within the pause is not heard any more. */
+  /** Ignores requests that came within the pause. */
   end(): void {
     this.#ended.abort();
   }

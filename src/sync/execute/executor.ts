@@ -1,4 +1,4 @@
-/** Executes planned steps. A dry run has an executor of its own (../dry-run.ts); nothing else tells a dry run from a catch-up. */
+/** Executes planned steps. A dry run has an executor of its own (../dry-run.ts); nothing else distinguishes a dry run from a catch-up. */
 
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';

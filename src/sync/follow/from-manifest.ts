@@ -273,7 +273,7 @@ async function createdAtOfNewest(
   return await newestCreatedAt(record.id, watermark, readAt, parts, signal);
 }
 
-/** Leaves out the datasets that the service refused and those that the user did not choose. */
+/** Leaves out the datasets that the service refused and the ones that the user did not choose. */
 export function askable(datasetIds: readonly string[], parts: Parts): readonly string[] {
   const { include, exclude } = parts.choices;
   const suspensions = currentSuspensions(parts);

@@ -98,9 +98,8 @@ const REPLAY_NOTED_EVERY_MS = 3_600_000;
 
 interface LogReading {
   /**
-   * - `head`: there is nothing after the position now.
-   * - `more`: the log goes on after all the pages of one go; what was read is kept.
-   * - `expired`: the service no longer keeps the events after the position.
+   * `head`: nothing follows the position now. `more`: the log continues after the pages of one go, which are stored. `expired`: the
+   * service no longer keeps the events after the position.
    */
   readonly end: 'head' | 'more' | 'expired';
   /** The datasets that the events name. */

@@ -56,10 +56,9 @@ export function absentVersions(
 }
 
 /**
- * Whether an offer counts: the list, read after it, names its version, with the same number of rows where both state one, and
- * as published before the manifest was read.
- * - `unread`: no list was read since.
- * - `unnamed`: it belongs to another time of the dataset, or the list lags.
+ * Whether the list confirms an entry: the list, read after the entry, names its version, with the same number of rows where both state
+ * one, and as published before the manifest was read. `unread`: no list was read since. `unnamed`: the entry belongs to another time of
+ * the dataset, or the list lags.
  */
 export function standingOfEntry(
   { entry, readAt }: Pick<ListedEntry, 'entry' | 'readAt'>,

@@ -158,7 +158,7 @@ class Reconciler {
         return this.#askReload(step.isWithdrawal, step.why);
       case 'void-announced':
         parts.checkpoint.voidAnnounced(this.#datasetId, step.above);
-        // The absence of a version that is announced again is measured again.
+        // Where the same number is announced again, its absence is measured from then on.
         this.#absences.forgetAnnounced(this.#known);
         parts.log.warn(
           { dataset: this.#datasetId, newest: step.above },

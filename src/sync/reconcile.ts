@@ -303,6 +303,8 @@ class Reconciler {
       isStillDesired,
     };
     try {
+      // Before the commit: a process that is killed between the two stores still knows what an older table owes.
+      if (work.kind === 'retire') this.#noteRetired();
       return await this.#settle(await this.#run.executor.execute(work, dependencies), work);
     } catch (error) {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {
@@ -328,7 +330,6 @@ class Reconciler {
       case 'retired':
         assert(work.kind === 'retire', 'only a retirement retires');
         noteRetirement(this.#datasetId, work.reason, result.table, parts);
-        this.#noteRetired();
         this.#clearFailure();
         await this.#run.executor.discard(this.#datasetId);
         return { kind: 'retired', table: result.table };

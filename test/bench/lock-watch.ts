@@ -34,7 +34,7 @@ export class LockWatch implements Disposable {
   }
 
   /** As of the last look. */
-  get isHeld(): boolean {
+  get isLocked(): boolean {
     return this.#since !== null;
   }
 
@@ -63,13 +63,13 @@ export class LockWatch implements Disposable {
   }
 
   #look(): void {
-    const isHeld = readFileSync('/proc/locks', 'utf8')
+    const isLocked = readFileSync('/proc/locks', 'utf8')
       .split('\n')
       .some((line) => line.includes(this.#owner) && line.includes(this.#file));
     const atMs = nowMs();
     this.#longestGapMs = Math.max(this.#longestGapMs, atMs - this.#lookedMs);
     this.#lookedMs = atMs;
-    if (isHeld) {
+    if (isLocked) {
       this.#since ??= atMs;
     } else if (this.#since !== null) {
       this.#observed.push({ fromMs: this.#since, untilMs: atMs });

@@ -229,7 +229,7 @@ it('F38 F39 V18 schemas that make no table', async () => {
     badSchema(
       'no-such-key',
       ({ keyColumns }) => keyColumns.push('"; --'),
-      `The key column ${JSON.stringify('"; --')} of no-such-key is no column`,
+      `The key column ${JSON.stringify('"; --')} of no-such-key is missing in its schema or files`,
     ),
     badSchema(
       'hostile-type',

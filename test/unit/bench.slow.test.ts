@@ -185,7 +185,7 @@ it('sees from outside how long a process has a database open, and never disturbs
   using locks = new LockWatch(process.pid, path);
   for (const heldMs of [120, 60]) {
     const instance = await DuckDBInstance.create(path);
-    await until('a look that finds it held', () => locks.isHeld);
+    await until('a look that finds it held', () => locks.isLocked);
     await sleep(heldMs);
     instance.closeSync();
     await locks.free(50);

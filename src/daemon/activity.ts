@@ -176,13 +176,13 @@ export class Counts {
   #addCommit({ commit, resync }: Extract<DaemonEvent, { kind: 'commit' }>): void {
     increase(this.#commits, commit.kind);
     if (resync !== null) increase(this.#resyncs, resync);
-    if (commit.net === null) {
+    if (commit.kind === 'snapshot') {
       increase(this.#rows, 'loaded', commit.rowCount);
       return;
     }
-    increase(this.#rows, 'added', commit.net.added);
-    increase(this.#rows, 'changed', commit.net.changed);
-    increase(this.#rows, 'removed', commit.net.removed);
+    increase(this.#rows, 'added', commit.net?.added ?? 0);
+    increase(this.#rows, 'changed', commit.net?.changed ?? 0);
+    increase(this.#rows, 'removed', commit.net?.removed ?? 0);
   }
 }
 

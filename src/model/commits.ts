@@ -1,6 +1,5 @@
 /** Commits: the result of one, from the destination to the report, and the record of each in the mirror, in their order. */
 
-import type { Counts } from './records.ts';
 import type { ObservedTable } from './write-jobs.ts';
 
 /** One transaction of the destination that brought a table to a version: from that transaction to the report. */
@@ -12,8 +11,8 @@ export interface CommitResult {
   readonly toVersion: number;
   /** Rows of the table afterwards. */
   readonly rowCount: number;
-  /** Rows added, changed and removed; null if the whole table was replaced. */
-  readonly net: Counts | null;
+  /** Null where there was no table before, or where its rows cannot be compared. */
+  readonly net: RowDifference | null;
   /** Versions whose changes it coalesces; 1 for a snapshot. */
   readonly versions: number;
   /** Of the files or of the pages of changes. */
@@ -22,6 +21,14 @@ export interface CommitResult {
   readonly durationMs: number;
   /** The live table as the destination has it from now on: the next step is planned from it. */
   readonly observed: ObservedTable;
+}
+
+/** The rows by which a table differs from the table before, found by their keys. */
+export interface RowDifference {
+  readonly added: number;
+  /** Null where the rows were compared by their keys alone. */
+  readonly changed: number | null;
+  readonly removed: number;
 }
 
 /** The effect of a commit on its table: the first load, changes, another load, the table's end, a load after its end. */
@@ -37,8 +44,8 @@ export interface CommitRecord {
   /** Null when there was no table before. */
   readonly fromVersion: number | null;
   readonly toVersion: number;
-  /** Rows that were added, changed and removed; null if the whole table was replaced. */
-  readonly net: Counts | null;
+  /** Null where there was no table before, or where its rows cannot be compared. */
+  readonly net: RowDifference | null;
   /** The current row count of the live table, possibly after further commits; null without a live table. */
   readonly rowCount: number | null;
   readonly appliedAt: Date;

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { SourceSchema } from '../../fixtures/source/content.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
 import type { Destination } from '../../src/destination/destination.ts';
+import type { RowDifference } from '../../src/model/commits.ts';
 import type { Counts } from '../../src/model/records.ts';
 import type { ChangesJob, ObservedTable, SnapshotJob } from '../../src/model/write-jobs.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
@@ -52,9 +53,9 @@ class Model {
     this.rows = new Map(texts.map((row) => [this.#keyOf(row), row]));
   }
 
-  /** Gives what came of it: of the keys that were named, how many have a row now and had one before. */
+  /** Gives what came of it: how many of the named keys have a row now, had one before, and have another one than before. */
   apply(versions: readonly WrittenVersion[]): Counts {
-    const before = new Set(this.rows.keys());
+    const before = new Map(this.rows);
     const named = new Set(versions.flatMap(({ happened }) => happened.map(({ key }) => key)));
     for (const { happened } of versions) {
       for (const { key, row } of happened) if (row === null) this.rows.delete(key);
@@ -62,7 +63,11 @@ class Model {
     }
     const count = (had: boolean, has: boolean): number =>
       [...named].filter((key) => before.has(key) === had && this.rows.has(key) === has).length;
-    return { added: count(false, true), changed: count(true, true), removed: count(true, false) };
+    const changed = [...named].filter((key) => {
+      const [old, now] = [before.get(key), this.rows.get(key)];
+      return old !== undefined && now !== undefined && JSON.stringify(old) !== JSON.stringify(now);
+    });
+    return { added: count(false, true), changed: changed.length, removed: count(true, false) };
   }
 }
 
@@ -87,7 +92,7 @@ async function apply(
   versions: readonly WrittenVersion[],
   first: number,
   rowsAfter: readonly number[],
-): Promise<Counts | null> {
+): Promise<RowDifference | null> {
   const plannedFrom = await observed(loaded.datasetId);
   const written = versions.map(async ({ pages, listed, statesRows }, index) => {
     const directory = join(folder.path, 'pages', loaded.datasetId, `${first + index}`);
@@ -146,6 +151,19 @@ async function mirrored({ datasetId }: SnapshotJob, schema: SourceSchema): Promi
   }
 }
 
+/** The recorded checksum of the table, and that of its rows. */
+async function checksums(datasetId: string): Promise<readonly Texts[]> {
+  const { tableName } = await observed(datasetId);
+  const file = await openExactly(join(folder.path, 'mirror.duckdb'));
+  try {
+    return await file.rows(`SELECT checksum::VARCHAR,
+        (SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR FROM main.${identifier(tableName)})
+      FROM feed_sync.datasets WHERE dataset_id = ${literal(datasetId)}`);
+  } finally {
+    file.close();
+  }
+}
+
 async function history({ datasetId }: SnapshotJob): Promise<readonly Texts[]> {
   const file = await openExactly(join(folder.path, 'mirror.duckdb'));
   try {
@@ -172,6 +190,8 @@ describe('changes', () => {
         const net = model.apply([version]);
         rowsAfter.push(model.rows.size);
         expect(await apply(stepped, [version], index + 2, [model.rows.size])).toEqual(net);
+        const [[recorded, computed] = []] = await checksums(stepped.datasetId);
+        expect(recorded).toBe(computed);
         lines.push([
           `${index + 1}`,
           `${index + 2}`,

@@ -2,7 +2,7 @@
 
 import { microsecondsOfTimestamp } from '../../fixtures/source/moment.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
-import { type ExactMirror, literal } from './exact-mirror.ts';
+import { type ExactMirror, identifier, literal } from './exact-mirror.ts';
 import {
   type ArchivedTable,
   countCopied,
@@ -24,6 +24,7 @@ export async function bookDifferences(
     ...(await tables(mirror, expected, archived)),
     ...(await datasets(mirror, expected, lines)),
     ...(await columns(mirror, expected, lines)),
+    ...(await checksums(mirror)),
     ...(await historyDifferences(expected, lines, archived, (name) => countCopied(mirror, name))),
     ...(await names(mirror)),
     ...(await reloads(mirror, expected)),
@@ -130,6 +131,21 @@ function crsAfterChanges(
   return !hasValue && actual === null ? null : CRS_OF_FILES;
 }
 
+/** The recorded checksum of each table is the sum of the hashes of its rows. */
+async function checksums(mirror: ExactMirror): Promise<readonly string[]> {
+  const recorded = await mirror.rows(
+    'SELECT table_name, checksum::VARCHAR FROM feed_sync.datasets ORDER BY table_name',
+  );
+  const computed: (readonly (string | null)[])[] = [];
+  for (const [name] of recorded) {
+    const [row] = await mirror.rows(
+      `SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR FROM main.${identifier(name ?? '')}`,
+    );
+    computed.push([name ?? null, row?.[0] ?? null]);
+  }
+  return sameText('checksums', computed, recorded);
+}
+
 /** Given once for each dataset, to no two the same, and those of the live tables among them. */
 async function names(mirror: ExactMirror): Promise<readonly string[]> {
   const repeated = await mirror.rows(`SELECT table_name FROM feed_sync.names GROUP BY ALL HAVING count(*) > 1
@@ -174,7 +190,7 @@ async function meta(
     'SELECT "key", value FROM feed_sync.meta ORDER BY encode("key"), encode(value)',
   );
   const wanted = [
-    ['format_version', '3'],
+    ['format_version', '4'],
     ['service_origin', origin],
     ...subscriptionIds.toSorted().map((id) => ['subscription_id', id]),
   ];

@@ -94,12 +94,14 @@ function fromAfter(previous: Line | undefined): Text {
 function lineDifferences(what: string, { from, to, kind, counts, appliedAt }: Line): readonly string[] {
   const [start, end] = [Number(from), Number(to)];
   const isCounted = counts.every((count) => count !== null && Number(count) >= 0);
-  const [added, changed] = counts;
+  const [added, changed, removed] = counts;
+  const isUncounted = counts.every((count) => count === null);
+  const isByKeys = Number(added ?? -1) >= 0 && changed === null && Number(removed ?? -1) >= 0;
   const isSound: Readonly<Record<string, boolean>> = {
-    // The table was replaced as a whole: what that changed in it nobody counted. The version may be a lower one.
-    load: from === null && counts.every((count) => count === null),
-    return: from === null && counts.every((count) => count === null),
-    reload: from !== null && counts.every((count) => count === null),
+    load: from === null && isUncounted,
+    return: from === null && isUncounted,
+    // The rows are compared by keys, where there are keys and a table that can be read. The version may be a lower one.
+    reload: from !== null && (isUncounted || isByKeys || isCounted),
     changes: from !== null && end > start && isCounted,
     // All its rows leave at once, or none where the table is kept.
     retire: from !== null && end === start && isCounted && added === '0' && changed === '0',

@@ -196,7 +196,8 @@ describe('changes of a backlog', () => {
       [5, 'five'],
     ]);
     expect(await world.apply(course)).toMatchObject({
-      committed: { fromVersion: 1, toVersion: 4, net: { added: 1, changed: 2, removed: 1 } },
+      // The row of key 1 is in the end what it was.
+      committed: { fromVersion: 1, toVersion: 4, net: { added: 1, changed: 1, removed: 1 } },
     });
     expect(await world.differences(course)).toEqual([]);
     const commits = 'SELECT from_version, to_version FROM feed_sync.commits';

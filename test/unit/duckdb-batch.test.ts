@@ -111,8 +111,8 @@ describe('a batch', () => {
       ['changed', '1', '2', 'changes', '0', '1', '0'],
       ['leaving', '1', '1', 'retire', '0', '0', '2'],
       ['back', null, '2', 'return', null, null, null],
-      ['again', '1', '2', 'reload', null, null, null],
-      ['described', '1', '1', 'reload', null, null, null],
+      ['again', '1', '2', 'reload', '0', null, '0'],
+      ['described', '1', '1', 'reload', '0', null, '0'],
       ['fresh', null, '1', 'load', null, null, null],
       ['Fresh!', null, '1', 'load', null, null, null],
     ]);

@@ -1,12 +1,13 @@
 /**
  * Mirrors of earlier formats: read as they are, migrated when they are first written.
  *
- * `mirror-formats/format-<n>.sql` is the dump of a mirror of format n. A new format comes with the dump of the one before it.
+ * `mirror-formats/format-<n>.sql` is the dump of a mirror of format n, the same mirror in each. A new format comes with the dump of
+ * the one before it.
  */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ObservedState } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
@@ -29,7 +30,7 @@ import { mirrorDump } from '../support/mirror-dump.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 
-const FORMAT_1 = readFileSync(new URL('mirror-formats/format-1.sql', import.meta.url), 'utf8');
+const EARLIER_FORMATS = [1, 3] as const;
 
 const ENROLMENT = {
   origin: 'https://feed.example',
@@ -70,10 +71,13 @@ const SUSPENDED: ObservedState = {
   retired: [],
 };
 
-async function mirrorOfFormat1(options: Partial<MirrorOptions> = {}) {
+async function mirrorOfFormat(format: number, options: Partial<MirrorOptions> = {}) {
   const folder = await temporaryFolder();
   const path = join(folder.path, 'mirror.duckdb');
-  await writeMirror(path, FORMAT_1);
+  await writeMirror(
+    path,
+    readFileSync(new URL(`mirror-formats/format-${format}.sql`, import.meta.url), 'utf8'),
+  );
   const mirror = await mirrorIn(folder.path, options);
   onTestFinished(async () => {
     await mirror.close();
@@ -90,121 +94,127 @@ async function formatOf(folder: string): Promise<unknown> {
 const COLUMNS = `SELECT table_name, column_name, data_type FROM duckdb_columns()
   WHERE schema_name = 'feed_sync' ORDER BY table_name, column_index`;
 
-it('reads a mirror of format 1 as it is, without a change to the file', async () => {
-  const { folder, path, mirror } = await mirrorOfFormat1();
-  expect(await mirror.has()).toEqual(SUSPENDED);
-  const options = {
-    path,
-    waitMs: 0,
-    memoryLimitBytes: 1e9,
-    threads: 1,
-    clock: systemClock,
-    random: fullJitter,
-  };
-  const reader = present(await openReader(options), 'the mirror is there');
-  expect(await reader.observed()).toEqual(SUSPENDED);
-  expect(await reader.count(['parcels'], () => false)).toMatchObject([
-    { observed: PARCELS, table: { rowCount: 2 } },
-  ]);
-  await reader.close();
-  await mirror.enroll(ENROLMENT);
-  expect(await formatOf(folder)).toBe('1');
-});
+/** The commits of format 3 as format 1 has them. */
+const ONE_BY_ONE =
+  'SELECT dataset_id, from_version, to_version, kind, added, changed, removed, applied_at FROM feed_sync.commits';
 
-it('migrates a mirror of format 1 when it is first written, and keeps everything that it says', async () => {
-  const { folder, mirror } = await mirrorOfFormat1();
-  const before = await inMirror(folder, 'FROM feed_sync.history');
-  await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
-  expect(await mirror.has()).toEqual(SUSPENDED);
-  expect(await formatOf(folder)).toBe('3');
-  const kinds = ['load', 'load', 'retire', 'changes'];
-  // Nobody knows when earlier retirements were judged.
-  const kept = before.map(([id, from, to, _, ...rest], index) => [
-    String(index + 1),
-    id,
-    from,
-    to,
-    kinds[index],
-    ...rest,
-    null,
-    null,
-  ]);
-  expect(await inMirror(folder, 'FROM feed_sync.commits')).toEqual(kept);
-  const another = await temporaryFolder();
-  const made = await mirrorIn(another.path);
-  await made.enroll(ENROLMENT);
-  expect(await inMirror(folder, COLUMNS)).toEqual(await inMirror(another.path, COLUMNS));
-  await made.close();
-  await another[Symbol.asyncDispose]();
-});
-
-it('loads into a mirror of format 1, and retires from it', async () => {
-  const { folder, mirror } = await mirrorOfFormat1();
-  const file = await parquet(folder, 'a.parquet', 'SELECT 5::BIGINT AS id');
-  const job = snapshot({
-    columns: [column('id', 'integer')],
-    keyColumns: ['id'],
-    files: [file],
-    datasetId: 'zoning',
+describe.each(EARLIER_FORMATS)('format %i', (format) => {
+  it('reads a mirror as it is, without a change to the file', async () => {
+    const { folder, path, mirror } = await mirrorOfFormat(format);
+    expect(await mirror.has()).toEqual(SUSPENDED);
+    const options = {
+      path,
+      waitMs: 0,
+      memoryLimitBytes: 1e9,
+      threads: 1,
+      clock: systemClock,
+      random: fullJitter,
+    };
+    const reader = present(await openReader(options), 'the mirror is there');
+    expect(await reader.observed()).toEqual(SUSPENDED);
+    expect(await reader.count(['parcels'], () => false)).toMatchObject([
+      { observed: PARCELS, table: { rowCount: 2 } },
+    ]);
+    await reader.close();
+    await mirror.enroll(ENROLMENT);
+    expect(await formatOf(folder)).toBe(String(format));
   });
-  const [loaded] = await load(mirror, job);
-  expect(loaded).toMatchObject({ kind: 'committed' });
-  expect(await formatOf(folder)).toBe('3');
-  expect((await mirror.has()).datasets.get('parcels')).toEqual(PARCELS);
-  expect(await inMirror(folder, 'FROM feed_sync.archived')).toEqual([]);
-});
 
-it('stores progress in a mirror of format 1', async () => {
-  const { folder, mirror } = await mirrorOfFormat1();
-  const subscription = {
-    subscriptionId: 'sub_1',
-    name: null,
-    logNumber: 1,
-    eventNumber: 9n,
-    eventCreatedAt: new Date('2026-01-02T03:04:05.678Z'),
-    positionAt: new Date('2026-01-02T03:04:06Z'),
-    statesLastEvent: true,
-  };
-  const progress = { subscriptions: [subscription], members: [], owed: [] };
-  expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
-  expect(await formatOf(folder)).toBe('3');
-  expect(await mirror.has()).toEqual({ ...SUSPENDED, progress });
-});
+  it('migrates a mirror when it is first written, and keeps everything that it says', async () => {
+    const { folder, mirror } = await mirrorOfFormat(format);
+    const before = await inMirror(folder, format < 3 ? 'FROM feed_sync.history' : ONE_BY_ONE);
+    await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
+    expect(await mirror.has()).toEqual(SUSPENDED);
+    expect(await formatOf(folder)).toBe('4');
+    const kinds = ['load', 'load', 'retire', 'changes'];
+    // Nobody knows when earlier retirements were judged.
+    const kept = before.map(([id, from, to, _, ...rest], index) => [
+      String(index + 1),
+      id,
+      from,
+      to,
+      kinds[index],
+      ...rest,
+      null,
+      null,
+    ]);
+    expect(await inMirror(folder, 'FROM feed_sync.commits')).toEqual(kept);
+    const another = await temporaryFolder();
+    const made = await mirrorIn(another.path);
+    await made.enroll(ENROLMENT);
+    expect(await inMirror(folder, COLUMNS)).toEqual(await inMirror(another.path, COLUMNS));
+    await made.close();
+    await another[Symbol.asyncDispose]();
+  });
 
-it('compacts a mirror of format 1, and publishes it', async () => {
-  const copy = await temporaryFolder();
-  const target = join(copy.path, 'copy.duckdb');
-  const publish = { path: target, keptPaths: [], reserveBytes: 0 };
-  const { path, mirror } = await mirrorOfFormat1({ publish });
-  const before = await mirrorDump(path);
-  expect(await mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 4 });
-  expect(await mirror.publish()).toMatchObject({ kind: 'current' });
-  expect(await mirrorDump(target)).toEqual(before);
-  await compactAt(path);
-  expect(await mirrorDump(path)).toEqual(before);
-  await copy[Symbol.asyncDispose]();
-});
+  it('loads into a mirror', async () => {
+    const { folder, mirror } = await mirrorOfFormat(format);
+    const file = await parquet(folder, 'a.parquet', 'SELECT 5::BIGINT AS id');
+    const job = snapshot({
+      columns: [column('id', 'integer')],
+      keyColumns: ['id'],
+      files: [file],
+      datasetId: 'zoning',
+    });
+    const [loaded] = await load(mirror, job);
+    expect(loaded).toMatchObject({ kind: 'committed' });
+    expect(await formatOf(folder)).toBe('4');
+    expect((await mirror.has()).datasets.get('parcels')).toEqual(PARCELS);
+    expect(await inMirror(folder, 'FROM feed_sync.archived')).toEqual([]);
+  });
 
-it('F01 a process that is killed while it migrates a mirror leaves it in the one format or the other, whole', async () => {
-  const { path, mirror } = await mirrorOfFormat1();
-  const left = await leftAtEffects(path, () => mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] }));
-  const formats = [];
-  for (const [timestamp, folder] of left) {
-    const reopened = await mirrorIn(folder);
-    // Reading puts a log into the memory of the reader alone.
-    expect(await reopened.has()).toEqual(SUSPENDED);
-    formats.push([timestamp, await formatOf(folder)]);
-    await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
-    expect(await reopened.has()).toEqual(SUSPENDED);
-    expect(await formatOf(folder)).toBe('3');
-    await reopened.close();
-  }
-  expect(formats).toEqual([
-    ['before attach', '1'],
-    ['after attach', '1'],
-    ['before commit', '1'],
-    ['after commit', '3'],
-    ['before checkpoint', '3'],
-    ['after checkpoint', '3'],
-  ]);
+  it('stores progress in a mirror', async () => {
+    const { folder, mirror } = await mirrorOfFormat(format);
+    const subscription = {
+      subscriptionId: 'sub_1',
+      name: null,
+      logNumber: 1,
+      eventNumber: 9n,
+      eventCreatedAt: new Date('2026-01-02T03:04:05.678Z'),
+      positionAt: new Date('2026-01-02T03:04:06Z'),
+      statesLastEvent: true,
+    };
+    const progress = { subscriptions: [subscription], members: [], owed: [] };
+    expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
+    expect(await formatOf(folder)).toBe('4');
+    expect(await mirror.has()).toEqual({ ...SUSPENDED, progress });
+  });
+
+  it('compacts a mirror, and publishes it', async () => {
+    const copy = await temporaryFolder();
+    const target = join(copy.path, 'copy.duckdb');
+    const publish = { path: target, keptPaths: [], reserveBytes: 0 };
+    const { path, mirror } = await mirrorOfFormat(format, { publish });
+    const before = await mirrorDump(path);
+    expect(await mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 4 });
+    expect(await mirror.publish()).toMatchObject({ kind: 'current' });
+    expect(await mirrorDump(target)).toEqual(before);
+    await compactAt(path);
+    expect(await mirrorDump(path)).toEqual(before);
+    await copy[Symbol.asyncDispose]();
+  });
+
+  it('F01 a process that is killed while it migrates a mirror leaves it in the one format or the other, whole', async () => {
+    const { path, mirror } = await mirrorOfFormat(format);
+    const left = await leftAtEffects(path, () => mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] }));
+    const formats = [];
+    for (const [timestamp, folder] of left) {
+      const reopened = await mirrorIn(folder);
+      // Reading puts a log into the memory of the reader alone.
+      expect(await reopened.has()).toEqual(SUSPENDED);
+      formats.push([timestamp, await formatOf(folder)]);
+      await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
+      expect(await reopened.has()).toEqual(SUSPENDED);
+      expect(await formatOf(folder)).toBe('4');
+      await reopened.close();
+    }
+    expect(formats).toEqual([
+      ['before attach', String(format)],
+      ['after attach', String(format)],
+      ['before commit', String(format)],
+      ['after commit', '4'],
+      ['before checkpoint', '4'],
+      ['after checkpoint', '4'],
+    ]);
+  });
 });

@@ -32,6 +32,7 @@ import {
   type RecordedColumn,
   recordedColumn,
 } from './catalog/tables.ts';
+import type { Checksum } from './checksum.ts';
 import type { ValidatedWrite } from './validate.ts';
 import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
@@ -62,7 +63,7 @@ async function validatedChanges(job: ChangesJob, net: NetChange): Promise<Valida
     rowCount: net.rows + net.removals + rewritten,
     tableRows: job.plannedFrom.rowCount + net.rows,
     bytes: sizes.reduce((sum, size) => sum + size, 0),
-    execute: (session, current, appliedAt) => applyChanges(session, { job, net, current, appliedAt }),
+    execute: (session, current, { appliedAt }) => applyChanges(session, { job, net, current, appliedAt }),
     explain: (_examiner, error, place) => explainChanges(job, error, place),
   };
 }
@@ -98,14 +99,14 @@ async function applyChanges(
   engine: Engine,
   { job, net, current, appliedAt }: Applying,
 ): Promise<CatalogEntry | null> {
-  const { live, recordedColumns } = current;
+  const { live, checksum, recordedColumns } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
 
   const found = present(current.found, 'a live table was looked at');
   proveColumns(job, live, found);
   await proveFirstValues(engine, live.tableName, net);
-  const after = tableAfter(live.columns, net.columns);
-  const written = await write(engine, job, { tableName: live.tableName, net, found }, after);
+  const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found);
+  const written = await write(engine, job, { tableName: live.tableName, net, found, checksum }, after);
   proveCount(job, written.rowCount);
   const { statements, columns } = describeColumns(live, recordedColumns, after);
   await runTogether(engine, statements);
@@ -134,15 +135,17 @@ interface Writing {
   readonly tableName: string;
   readonly net: NetChange;
   readonly found: FoundTable;
+  /** As recorded. */
+  readonly checksum: Checksum | null;
 }
 
 async function write(
   engine: Engine,
   job: ChangesJob,
-  { tableName, net, found }: Writing,
+  { tableName, net, found, checksum }: Writing,
   { columns, alteration }: TableAfter,
 ): Promise<Written> {
-  const before = { found, expectedBefore: job.plannedFrom.rowCount };
+  const before = { found, recorded: { rowCount: job.plannedFrom.rowCount, checksum } };
   try {
     return await writeNet(engine, { tableName, net, columns }, alteration, before);
   } catch (error) {
@@ -266,6 +269,18 @@ function alterationOf(
   const canAddress = after.every(({ columnName }) => columnName.toLowerCase() !== ROW_ADDRESS);
   if (!staysFirst || !canAddress) return { kind: 'rewrite', added: new Set(added) };
   return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };
+}
+
+/** Editing more than this share of the rows of a table takes longer than writing the table again. */
+const MOST_EDITED = 1 / 5;
+/** Tables up to this size are edited whatever the share: creating a table takes longer. */
+const FEW_ROWS = 100_000;
+
+function rewrittenIfMuch(after: TableAfter, { rows, removals }: NetChange, found: FoundTable): TableAfter {
+  const { columns, alteration } = after;
+  if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * MOST_EDITED) return after;
+  const added = alteration.kind === 'none' ? [] : alteration.added;
+  return { columns, alteration: { kind: 'rewrite', added: new Set(added) } };
 }
 
 export interface FoundTable {

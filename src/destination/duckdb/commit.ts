@@ -15,6 +15,7 @@ import { type CatalogEntry, KINDS_OF_JOB, observedAfter, writeEntries } from './
 import { readObservedTables } from './catalog/observed-state.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
+import { IncomparableError } from './difference.ts';
 import { placeOf } from './retire.ts';
 import type { ValidatedWrite } from './validate.ts';
 import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from './write-session.ts';
@@ -60,7 +61,7 @@ async function commitBatch(
   batch: readonly ValidatedWrite[],
 ): Promise<readonly JobResult[]> {
   try {
-    return await commitTogether(context, batch);
+    return await commitComparing(context, batch);
   } catch (error) {
     if (error instanceof WriteSessionLostError) throw error;
     const found = error instanceof OutcomeUnknownError ? await findCommitted(context, batch) : new Map();
@@ -78,9 +79,26 @@ async function commitBatch(
   }
 }
 
+/** Where a table cannot be compared, the batch is repeated without comparing that table. */
+async function commitComparing(
+  context: CommitContext,
+  batch: readonly ValidatedWrite[],
+): Promise<readonly JobResult[]> {
+  const incomparable = new Set<string>();
+  for (;;) {
+    try {
+      return await commitTogether(context, batch, incomparable);
+    } catch (error) {
+      if (!(error instanceof IncomparableError)) throw error;
+      incomparable.add(error.datasetId);
+    }
+  }
+}
+
 async function commitTogether(
   { session, appliedAt, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
+  incomparable: ReadonlySet<string>,
 ): Promise<readonly JobResult[]> {
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
@@ -93,7 +111,8 @@ async function commitTogether(
     const results: JobResult[] = [];
     for (const each of batch) {
       const ofDataset = present(current.get(each.job.datasetId), 'every dataset of the batch was read');
-      const entry = await each.execute(engine, ofDataset, appliedAt);
+      const isComparable = !incomparable.has(each.job.datasetId);
+      const entry = await each.execute(engine, ofDataset, { appliedAt, isComparable });
       if (entry !== null) entries.push(entry);
       results.push(resultOf(each, entry, ofDataset));
     }
@@ -254,6 +273,5 @@ function netFrom(row: Row): CommitResult['net'] {
   const added = numberOrNullAt(row, 4);
   const changed = numberOrNullAt(row, 5);
   const removed = numberOrNullAt(row, 6);
-  const isCounted = added !== null && changed !== null && removed !== null;
-  return isCounted ? { added, changed, removed } : null;
+  return added === null || removed === null ? null : { added, changed, removed };
 }

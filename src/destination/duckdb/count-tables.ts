@@ -7,8 +7,9 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
-import { readObservedState } from './catalog/observed-state.ts';
+import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
+import { type Checksum, computeChecksum } from './checksum.ts';
 
 /** A dataset as recorded in the catalog, and its actual table. */
 export interface CountedDataset {
@@ -23,6 +24,11 @@ export interface CountedTable {
   readonly keys: CountedKeys | null;
   /** The columns that differ from the catalog. */
   readonly strayColumns: readonly StrayColumn[];
+  /**
+   * Whether the rows have the recorded checksum. Null where none was recorded, or one of another version of the hash, and where
+   * columns differ.
+   */
+  readonly hasRecordedChecksum: boolean | null;
 }
 
 export interface CountedKeys {
@@ -56,12 +62,16 @@ export async function countDatasets(
 ): Promise<readonly CountedDataset[]> {
   await engine.run('BEGIN TRANSACTION READ ONLY');
   const { datasets } = await readObservedState(engine, path);
+  const format = await readFormat(engine, path);
   const chosen = datasetIds.flatMap((id) => datasets.get(id) ?? []);
+  const checksums = format === null ? new Map() : await readChecksums(engine, datasetIds, format);
   const columns = await readColumns(engine, chosen);
   const counted: CountedDataset[] = [];
   for (const observed of chosen) {
     const found = columns.get(observed.tableName);
-    counted.push({ observed, table: found === undefined ? null : await countOne(engine, observed, found) });
+    const recorded = checksums.get(observed.datasetId) ?? null;
+    const table = found === undefined ? null : await countOne(engine, observed, found, recorded);
+    counted.push({ observed, table });
     if (isEnough()) break;
   }
   // The file was opened for reading, so the rollback undoes nothing.
@@ -83,6 +93,7 @@ async function countOne(
   engine: Engine,
   observed: ObservedTable,
   found: ReadonlyMap<string, string>,
+  recorded: Checksum | null,
 ): Promise<CountedTable> {
   const keys = observed.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
   const usable = keys.every((key) => found.has(key)) ? keys : [];
@@ -92,11 +103,24 @@ async function countOne(
     hashes < rowCount
       ? await countRepeated(engine, observed.tableName, usable)
       : { repeatedRows: 0, example: null };
+  const stray = strayColumns(observed, found);
   return {
     rowCount,
     keys: usable.length === 0 ? null : { nullRows, ...repeated },
-    strayColumns: strayColumns(observed, found),
+    strayColumns: stray,
+    hasRecordedChecksum: stray.length > 0 ? null : await hasChecksum(engine, observed, recorded),
   };
+}
+
+async function hasChecksum(
+  engine: Engine,
+  { tableName, columns }: ObservedTable,
+  recorded: Checksum | null,
+): Promise<boolean | null> {
+  if (recorded === null) return null;
+  const names = columns.map(({ columnName }) => columnName);
+  const { sum, version } = await computeChecksum(engine, mirrored(tableName), names);
+  return version === recorded.version ? sum === recorded.sum : null;
 }
 
 async function countRepeated(

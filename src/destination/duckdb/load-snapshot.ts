@@ -1,6 +1,5 @@
 /** Validates a snapshot off the lock: the footers must fit the schema and the manifest. Then loads it in a transaction. */
 
-import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { DataError } from '../../model/errors.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
@@ -17,9 +16,11 @@ import {
 } from '../../staging/snapshot/table-plan.ts';
 import { type CatalogEntry, entryOfSnapshot } from './catalog/entries.ts';
 import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
+import { type Checksum, checksumAt } from './checksum.ts';
+import { differenceByKeys } from './difference.ts';
 import { BadKeysError, explainFailure } from './explain-failure.ts';
 import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
-import type { ValidatedWrite } from './validate.ts';
+import type { Turn, ValidatedWrite } from './validate.ts';
 
 /** @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
@@ -35,7 +36,7 @@ export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promis
     rowCount: rowsByFooters(files),
     tableRows: rowsByFooters(files),
     bytes: job.files.reduce((sum, file) => sum + file.bytes, 0),
-    execute: (session, current, appliedAt) => loadSnapshot(session, { job, plan, current, appliedAt }),
+    execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn }),
     explain: (examiner, error, place) => explainFailure(examiner, { job, plan }, error, place),
   };
 }
@@ -65,35 +66,47 @@ interface Loading {
   readonly job: SnapshotJob;
   readonly plan: TablePlan;
   readonly current: Current;
-  readonly appliedAt: Date;
+  readonly turn: Turn;
 }
 
-/** Returns the catalog entry; null when the mirror differs from the plan's observed state. */
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws IncomparableError */
 async function loadSnapshot(
   engine: Engine,
-  { job, plan, current, appliedAt }: Loading,
+  { job, plan, current, turn }: Loading,
 ): Promise<CatalogEntry | null> {
   const { tableName, live, isKept } = current;
   if (!isPlannedFrom(live, job.plannedFrom)) return null;
   refuseTakenName(job.datasetId, current);
 
   await engine.runWhileSpaceIsFree(createLoading(plan));
-  const rowCount = await prove(engine, job, plan.columns);
+  const keyColumns = plan.columns.filter(({ column }) => job.schema.keyColumns.includes(column.name));
+  const { rowCount, checksum } = await prove(engine, job, plan.columns, keyColumns);
+  const net = turn.isComparable ? await differenceByKeys(engine, current, keyColumns, rowCount) : null;
   await runTogether(engine, [
     ...swap(tableName, live !== null || isKept),
     ...comments(tableName, job.datasetId, plan.columns),
   ]);
-  return entryOfSnapshot(job, { current, columns: plan.columns, rowCount, appliedAt });
+  const { appliedAt } = turn;
+  return entryOfSnapshot(job, { current, columns: plan.columns, rowCount, checksum, net, appliedAt });
 }
 
-/** Proves the row count and the keys, and returns the row count. @throws DataError, BadKeysError */
-async function prove(engine: Engine, job: SnapshotJob, columns: readonly PlannedColumn[]): Promise<number> {
-  const keyColumns = columns.filter((column) => job.schema.keyColumns.includes(column.column.name));
-  const counts = present((await engine.rows(countRows(keyColumns, engine.threads)))[0], 'a count has a row');
+interface Proven {
+  readonly rowCount: number;
+  readonly checksum: Checksum;
+}
+
+/** Proves the row count and the keys. @throws DataError, BadKeysError */
+async function prove(
+  engine: Engine,
+  job: SnapshotJob,
+  columns: readonly PlannedColumn[],
+  keyColumns: readonly PlannedColumn[],
+): Promise<Proven> {
+  const [counts = []] = await engine.rows(countRows(columns, keyColumns, engine.threads));
   const rowCount = numberAt(counts, 0);
   refuseOtherCount(job, rowCount);
   for (const [index, planned] of keyColumns.entries()) {
-    const nulls = rowCount - numberAt(counts, index + 2);
+    const nulls = rowCount - numberAt(counts, index + 4);
     if (nulls === 0) continue;
     throw new BadKeysError(
       `The key column ${JSON.stringify(planned.column.name)} of ${job.datasetId} is null in ` +
@@ -101,8 +114,8 @@ async function prove(engine: Engine, job: SnapshotJob, columns: readonly Planned
       [{ column: planned, value: null }],
     );
   }
-  if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, job, keyColumns, rowCount);
-  return rowCount;
+  if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, keyColumns, rowCount);
+  return { rowCount, checksum: checksumAt(counts, 1) };
 }
 
 async function proveKeys(

@@ -6,6 +6,7 @@ import { readParquet } from '../../staging/snapshot/parquet.ts';
 import { aliases, MAX_SHOWN_VALUE, physical } from '../../staging/snapshot/scan-sql.ts';
 import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
+import { selectChecksum } from './checksum.ts';
 
 /** The table while it is loaded and proven. No dataset's table can have this name: their names are `[a-z0-9_]`. */
 export const LOADING = mirrored('feed-sync: loading');
@@ -32,13 +33,26 @@ function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): strin
 }
 
 /**
- * Returns one row: the row count, the number of distinct key hashes, and for each key column the number of non-null rows. As
- * many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because hashes may collide.
- * DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one scan for each, and each scan counts a part
- * of the hashes.
+ * Returns one row: the row count, the checksum, the number of distinct key hashes, and for each key column the number of non-null
+ * rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because hashes may
+ * collide. DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one scan of the keys for each, and each
+ * scan counts a part of the hashes; the checksum is computed beside them.
  */
-export function countRows(keyColumns: readonly PlannedColumn[], threads: number): string {
-  if (keyColumns.length === 0) return `SELECT count(*), count(*) FROM ${LOADING}`;
+export function countRows(
+  columns: readonly PlannedColumn[],
+  keyColumns: readonly PlannedColumn[],
+  threads: number,
+): string {
+  const checksum = selectChecksum(
+    LOADING,
+    columns.map(({ columnName }) => columnName),
+  );
+  return `SELECT counts.c0, checksum.*, counts.* EXCLUDE (c0)
+    FROM (${countOfKeys(keyColumns, threads)}) AS counts, (${checksum}) AS checksum(sum, version)`;
+}
+
+function countOfKeys(keyColumns: readonly PlannedColumn[], threads: number): string {
+  if (keyColumns.length === 0) return `SELECT count(*) AS c0, count(*) AS c1 FROM ${LOADING}`;
   const keys = keyColumns.map((_, index) => `k${index}`);
   const hashed = `SELECT hash(${keyList(keyColumns)}), ${keyList(keyColumns)} FROM ${LOADING}`;
   const counts = ['count(*)', 'count(DISTINCT h)', ...keys.map((key) => `count(${key})`)];
@@ -49,7 +63,7 @@ export function countRows(keyColumns: readonly PlannedColumn[], threads: number)
       `SELECT ${counts.join(', ')} FROM (${hashed}) AS hashed${tuple(['h', ...keys])} WHERE h % ${scans} = ${part}`,
   );
   const names = counts.map((_, index) => `c${index}`);
-  const sums = names.map((name) => `sum(${name})::BIGINT`);
+  const sums = names.map((name) => `sum(${name})::BIGINT AS ${name}`);
   return `SELECT ${sums.join(', ')} FROM (${parts.join(' UNION ALL ')}) AS parts${tuple(names)}`;
 }
 

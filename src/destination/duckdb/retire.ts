@@ -106,7 +106,7 @@ export async function validateRetirement(_engine: Engine, job: RetirementJob): P
     rowCount: job.how === 'archive' ? job.plannedFrom.rowCount : 0,
     tableRows: job.plannedFrom.rowCount,
     bytes: 0,
-    execute: (engine, current, appliedAt) => retireTable(engine, job, current, appliedAt),
+    execute: (engine, current, { appliedAt }) => retireTable(engine, job, current, appliedAt),
     explain: (_examiner, error, place) => mirrorError(error, place),
   };
 }

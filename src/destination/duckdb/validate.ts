@@ -141,6 +141,13 @@ function validateJob<Kind extends WriteJob['kind']>(
   return VALIDATE[kind](engine, job);
 }
 
+/** What a transaction tells each of its jobs. */
+export interface Turn {
+  readonly appliedAt: Date;
+  /** False where comparing the table failed before: the job replaces it without a comparison. */
+  readonly isComparable: boolean;
+}
+
 export interface ValidatedWrite extends ValidatedJob {
   /** The rows that this job writes, as far as known. Batches are limited by this number. */
   readonly rowCount: number;
@@ -154,7 +161,7 @@ export interface ValidatedWrite extends ValidatedJob {
    * change, when the mirror differs from the state that the job was planned from. `current` is the state of the dataset at the
    * beginning of the transaction.
    */
-  execute(engine: Engine, current: Current, appliedAt: Date): Promise<CatalogEntry | null>;
+  execute(engine: Engine, current: Current, turn: Turn): Promise<CatalogEntry | null>;
 
   /**
    * Turns an error of `execute` into the error for the operator and the planner. Runs on the validating engine after the mirror

@@ -201,6 +201,24 @@ export class Engine {
     return reader.getRowsJS();
   }
 
+  /**
+   * Appends the rows that a statement returns to a temporary table with the same columns. The rows pass in DuckDB's own chunks: no
+   * value becomes a value of JavaScript.
+   * @throws DuckDbError
+   */
+  async moveRows(sql: string, tableName: string): Promise<void> {
+    await this.use(async (connection) => {
+      const result = await connection.stream(sql);
+      const appender = await connection.createAppender(tableName, 'main', 'temp');
+      for (;;) {
+        const chunk = await result.fetchChunk();
+        if (chunk === null || chunk.rowCount === 0) break;
+        appender.appendDataChunk(chunk);
+      }
+      appender.closeSync();
+    });
+  }
+
   /** Calls DuckDB and diagnoses its errors. `stop` interrupts the call as well. @throws DuckDbError */
   async use<T>(call: (connection: DuckDBConnection) => Promise<T>, stop?: AbortSignal): Promise<T> {
     const signals = [this.#options.signal, stop].filter((signal) => signal !== undefined);

@@ -19,7 +19,7 @@ export function noteChanges(datasetId: string, commit: CommitResult, parts: Part
   const rows =
     net === null
       ? ''
-      : `: ${formatCount(net.added)} added, ${formatCount(net.changed)} changed, ${formatCount(net.removed)} removed`;
+      : `: ${formatCount(net.added)} added, ${formatCount(net.changed ?? 0)} changed, ${formatCount(net.removed)} removed`;
   note('applied', datasetId, `version ${fromVersion} to ${toVersion}${coalesced}${rows}`, parts);
 }
 

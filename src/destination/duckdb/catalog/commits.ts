@@ -76,7 +76,7 @@ function commitOf(row: Row): CommitRecord {
     kind,
     fromVersion: numberOrNullAt(row, 4),
     toVersion: numberAt(row, 5),
-    net: added === null ? null : { added, changed: numberAt(row, 7), removed: numberAt(row, 8) },
+    net: added === null ? null : { added, changed: numberOrNullAt(row, 7), removed: numberAt(row, 8) },
     rowCount: numberOrNullAt(row, 9),
     appliedAt: dateAt(row, 10),
   };

@@ -1,6 +1,6 @@
 /** The rows that jobs write into the catalog. All entries of a batch are collected as data before any becomes SQL. Pure. */
 
-import type { CommitKind } from '../../../model/commits.ts';
+import type { CommitKind, RowDifference } from '../../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
 import type { Counts } from '../../../model/records.ts';
 import type {
@@ -13,6 +13,7 @@ import type {
 } from '../../../model/write-jobs.ts';
 import { identifier, integer, json, text, tuple } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
+import type { Checksum } from '../checksum.ts';
 import { type CatalogTable, type CatalogType, catalogColumns, catalogTable } from './schema.ts';
 import { type Current, recordedColumn } from './tables.ts';
 
@@ -23,6 +24,7 @@ interface LiveEntry {
   readonly datasetId: string;
   /** Replaces the record of the table. */
   readonly table: Omit<ObservedTable, 'datasetId' | 'columns' | 'reloads'>;
+  readonly checksum: Checksum;
   /** Replaces the recorded columns; null keeps them. */
   readonly columns: readonly PlannedColumn[] | null;
   /** Replaces the recorded reloads of these subscriptions. */
@@ -73,7 +75,7 @@ interface CommitEntry {
   readonly fromVersion: number | null;
   readonly toVersion: number;
   readonly kind: CommitKind;
-  readonly net: Counts | null;
+  readonly net: RowDifference | null;
   readonly appliedAt: Date;
   /** Null when the commit is not a retirement. */
   readonly retirement?: { readonly judgedAt: Date; readonly isApproved: boolean };
@@ -92,11 +94,14 @@ interface LoadedTable {
   readonly current: Current;
   readonly columns: readonly PlannedColumn[];
   readonly rowCount: number;
+  readonly checksum: Checksum;
+  /** Null where there was no table before, or where its rows cannot be compared. */
+  readonly net: RowDifference | null;
   readonly appliedAt: Date;
 }
 
 export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntry {
-  const { current, columns, rowCount, appliedAt } = loaded;
+  const { current, columns, rowCount, checksum, net, appliedAt } = loaded;
   const { tableName, live, isKept, hasCommits } = current;
   const firstOrReturn = hasCommits ? 'return' : 'load';
   return {
@@ -111,15 +116,15 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
       loadedThrough: job.loadedThrough,
       loadedAt: job.loadedAt,
     },
+    checksum,
     columns,
     newerReloads: newerReloads(job.reloads, live?.reloads ?? new Map()),
     wasKept: isKept,
-    // A load replaces the whole table, so the numbers of added, changed and removed rows are unknown.
     commit: {
       fromVersion: live?.version ?? null,
       toVersion: job.version,
       kind: live === null ? firstOrReturn : 'reload',
-      net: null,
+      net,
       appliedAt,
     },
   };
@@ -130,19 +135,21 @@ interface ChangedTable {
   /** Null when the recorded columns stay as they are. */
   readonly columns: readonly PlannedColumn[] | null;
   readonly rowCount: number;
+  readonly checksum: Checksum;
   readonly net: Counts;
   readonly appliedAt: Date;
 }
 
 /** Changes do not alter the record of the snapshot that the table was last loaded from. */
 export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntry {
-  const { live, columns, rowCount, net, appliedAt } = changed;
+  const { live, columns, rowCount, checksum, net, appliedAt } = changed;
   const { tableName, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } = live;
   const loaded = { snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
   return {
     kind: 'live',
     datasetId: job.datasetId,
     table: { ...tableOf(job, rowCount, appliedAt), tableName, ...loaded },
+    checksum,
     columns,
     newerReloads: new Map(),
     wasKept: false,
@@ -239,7 +246,7 @@ export function writeEntries(given: readonly CatalogEntry[], newestNumber: numbe
 
 type Numbered<Entry> = Entry & { readonly commitNumber: number };
 
-function datasetRow({ datasetId, table, commitNumber }: Numbered<LiveEntry>): CatalogRow {
+function datasetRow({ datasetId, table, checksum, commitNumber }: Numbered<LiveEntry>): CatalogRow {
   return [
     datasetId,
     table.tableName,
@@ -255,6 +262,8 @@ function datasetRow({ datasetId, table, commitNumber }: Numbered<LiveEntry>): Ca
     table.loadedAt,
     table.publishedAt,
     table.appliedAt,
+    checksum.sum,
+    checksum.version,
   ];
 }
 
@@ -339,6 +348,7 @@ export function jsonRow(row: CatalogRow): string {
 const FROM_JSON: Readonly<Record<CatalogType, (value: string, shown: string) => string>> = {
   VARCHAR: (_value, shown) => shown,
   BIGINT: (_value, shown) => `(${shown})::BIGINT`,
+  HUGEINT: (_value, shown) => `(${shown})::HUGEINT`,
   BOOLEAN: (_value, shown) => `(${shown})::BOOLEAN`,
   TIMESTAMPTZ: (_value, shown) => `make_timestamptz((${shown})::BIGINT * 1000)`,
   'VARCHAR[]': (value) => `from_json(${value}, '["VARCHAR"]')`,

@@ -20,6 +20,7 @@ import {
   tuple,
 } from '../../../staging/engine/sql.ts';
 import type { Enrolment, ObservedState, RetiredTable } from '../../destination.ts';
+import { type Checksum, checksumOrNullAt } from '../checksum.ts';
 import { readProgress } from './progress.ts';
 import {
   type CatalogTable,
@@ -193,6 +194,7 @@ interface LiveTable {
   readonly observed: ObservedTable;
   /** In the order of the table. */
   readonly recordedColumns: readonly RecordedColumn[];
+  readonly checksum: Checksum | null;
 }
 
 /** Returns the live tables of some datasets with their recorded columns, from a mirror that is attached for writing. */
@@ -205,9 +207,28 @@ export async function readLiveTables(
   const recorded = await readRecordedColumns(engine, asked);
   const columns = new Map([...recorded].map(([datasetId, of]) => [datasetId, of.map(observedColumn)]));
   const observed = await readTables(engine, asked, columns);
+  const checksums = await readChecksums(engine, datasetIds);
   return new Map(
     [...observed].map(([datasetId, table]) => {
-      return [datasetId, { observed: table, recordedColumns: recorded.get(datasetId) ?? [] }];
+      const recordedColumns = recorded.get(datasetId) ?? [];
+      return [datasetId, { observed: table, recordedColumns, checksum: checksums.get(datasetId) ?? null }];
+    }),
+  );
+}
+
+/** Returns the recorded checksums by dataset id. */
+export async function readChecksums(
+  engine: Engine,
+  datasetIds: readonly string[],
+  format = FORMAT_VERSION,
+): Promise<ReadonlyMap<string, Checksum>> {
+  const rows = await engine.rows(
+    `SELECT dataset_id, checksum, checksum_version FROM ${ofDatasets('datasets', { datasetIds, format })}`,
+  );
+  return new Map(
+    rows.flatMap((row) => {
+      const checksum = checksumOrNullAt(row, 1);
+      return checksum === null ? [] : [[textAt(row, 0), checksum] as const];
     }),
   );
 }

@@ -15,14 +15,14 @@ export const MIRROR = 'mirror';
 export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
 
 /** The version of this schema. A mirror with a newer version is refused. */
-export const FORMAT_VERSION = 3;
+export const FORMAT_VERSION = 4;
 
 export const META_FORMAT_VERSION = 'format_version';
 export const META_SERVICE_ORIGIN = 'service_origin';
 /** One row for each subscription ever seen. */
 export const META_SUBSCRIPTION_ID = 'subscription_id';
 
-export type CatalogType = 'VARCHAR' | 'BIGINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
+export type CatalogType = 'VARCHAR' | 'BIGINT' | 'HUGEINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 
 /** The columns of each table in order, with their types. */
 const TABLES = {
@@ -45,6 +45,9 @@ const TABLES = {
     loaded_at: 'TIMESTAMPTZ',
     published_at: 'TIMESTAMPTZ',
     applied_at: 'TIMESTAMPTZ',
+    /** The checksum of the rows, and the version of the hash that it was computed with. */
+    checksum: 'HUGEINT',
+    checksum_version: 'VARCHAR',
   },
   /** The newest reload of each subscription that the table satisfies. */
   reloads: {
@@ -209,6 +212,9 @@ const OLDEST_FORMAT = 1;
 /** The first format that stores the progress of subscriptions. */
 const FORMAT_OF_PROGRESS = 2;
 
+/** The first format that numbers the commits. */
+const FORMAT_OF_COMMITS = 3;
+
 const TABLES_OF_PROGRESS = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
 
 /** Tells whether this program can read the format. */
@@ -234,7 +240,7 @@ export function migrate(format: number): readonly string[] {
     ...[...earlierTables(format)].map(
       ([table, select]) => `CREATE OR REPLACE TABLE ${catalogTable(table)} AS ${select}`,
     ),
-    `DROP TABLE ${HISTORY}`,
+    ...(format < FORMAT_OF_COMMITS ? [`DROP TABLE ${HISTORY}`] : []),
     ...(storesProgress(format) ? [] : TABLES_OF_PROGRESS.map(createCatalogTable)),
     `UPDATE ${catalogTable('meta')} SET value = ${text(String(FORMAT_VERSION))} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
   ];
@@ -255,24 +261,26 @@ const NEWEST_COMMIT_OF_DATASET = `(SELECT max(number) FROM (${NUMBERED_HISTORY})
  * Returns, for each table that this format lacks in its current form, a query for rows with the columns of the newest format.
  */
 function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
-  if (format === FORMAT_VERSION) return new Map();
-  const hasProgress = storesProgress(format);
-  const since2 = (values: Readonly<Record<string, string>>) => (hasProgress ? {} : values);
+  const earlier = new Map<CatalogTable, string>();
+  if (format === FORMAT_VERSION) return earlier;
+  const before = (first: number, values: Readonly<Record<string, string>>) => (format < first ? values : {});
   const datasets = {
-    commit_number: NEWEST_COMMIT_OF_DATASET,
-    ...since2({ digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' }),
+    ...before(FORMAT_OF_PROGRESS, { digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' }),
+    ...before(FORMAT_OF_COMMITS, { commit_number: NEWEST_COMMIT_OF_DATASET }),
+    checksum: 'NULL',
+    checksum_version: 'NULL',
   };
-  const commits = {
-    commit_number: 'number',
-    kind: KIND_OF_HISTORY,
-    ...since2({ service_time: 'NULL', approved: 'NULL' }),
-  };
-  const reloads = { log_number: '1', created_at: 'NULL' };
-  return new Map<CatalogTable, string>([
-    ['datasets', selectWith('datasets', datasets, `${catalogTable('datasets')} earlier`)],
-    ['commits', `${selectWith('commits', commits, `(${NUMBERED_HISTORY})`)} ORDER BY number`],
-    ...(hasProgress ? [] : [['reloads', selectWith('reloads', reloads, catalogTable('reloads'))] as const]),
-  ]);
+  earlier.set('datasets', selectWith('datasets', datasets, `${catalogTable('datasets')} earlier`));
+  if (format < FORMAT_OF_COMMITS) {
+    const judged = before(FORMAT_OF_PROGRESS, { service_time: 'NULL', approved: 'NULL' });
+    const commits = { commit_number: 'number', kind: KIND_OF_HISTORY, ...judged };
+    earlier.set('commits', `${selectWith('commits', commits, `(${NUMBERED_HISTORY})`)} ORDER BY number`);
+  }
+  if (!storesProgress(format)) {
+    const reloads = { log_number: '1', created_at: 'NULL' };
+    earlier.set('reloads', selectWith('reloads', reloads, catalogTable('reloads')));
+  }
+  return earlier;
 }
 
 /** Selects the columns of the newest format from `source`; `values` gives SQL for the columns that the source lacks. */

@@ -13,6 +13,7 @@ import type { Engine } from '../../../staging/engine/engine.ts';
 import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
 import { type FoundTable, readFoundTables } from '../apply-changes.ts';
+import type { Checksum } from '../checksum.ts';
 import { giveNames, readLiveTables } from './observed-state.ts';
 import { catalogTable, mirrored, selectKinds } from './schema.ts';
 
@@ -20,6 +21,8 @@ export interface Current {
   readonly tableName: string;
   /** Null when the dataset has no live table. */
   readonly live: ObservedTable | null;
+  /** The recorded checksum of the live table; null when none was recorded. */
+  readonly checksum: Checksum | null;
   /** True when retirement has kept a table of this name; always false for changes, which do not need it. */
   readonly isKept: boolean;
   /** True when the dataset ever had a table; always false for changes, which do not need it. */
@@ -65,6 +68,7 @@ export async function readCurrent(
         {
           tableName,
           live: table?.observed ?? null,
+          checksum: table?.checksum ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
           hasCommits: named.get(datasetId)?.hasCommits ?? false,
           recordedColumns: table?.recordedColumns ?? [],

@@ -1,0 +1,72 @@
+/**
+ * The checksum of a table: the sum of the hashes of its rows. Every commit keeps it up, so that a value that was changed by hand
+ * or by a damaged disk is found without a download. The order of the rows does not matter, so a commit subtracts the rows that it
+ * takes away and adds the rows that it brings.
+ *
+ * DuckDB may change its hash in a later version. The version of a checksum therefore holds the hash of a constant row: a checksum
+ * with another version cannot be compared, and is computed again.
+ */
+
+import type { Engine, Row } from '../../staging/engine/engine.ts';
+import { bigintAt, bigintOrNullAt, identifier, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+
+export interface Checksum {
+  readonly sum: bigint;
+  readonly version: string;
+}
+
+/** Raised when the way of hashing a row below changes. */
+const METHOD = 1;
+
+/** One value of each type of the mirror. */
+const CONSTANT_ROW = [
+  "'feed-sync'",
+  '42::BIGINT',
+  '0.1::DOUBLE',
+  'TRUE',
+  "DATE '2000-01-02'",
+  "TIMESTAMPTZ '2000-01-02 03:04:05+00'",
+  "'POINT (1 2)'::GEOMETRY",
+  `'{"a":1}'::JSON`,
+  'NULL::VARCHAR',
+];
+
+/** `columns` are SQL values, in the order of the table. Combined hashes are hashed again: sums of them would rarely differ. */
+function rowHash(columns: readonly string[]): string {
+  return `hash(hash(${columns.join(', ')}))`;
+}
+
+/** Returns an SQL value: the sum of the hashes of all rows, 0 without rows. */
+export function sumOfHashes(columns: readonly string[]): string {
+  return `coalesce(sum(${rowHash(columns)}), 0)::HUGEINT`;
+}
+
+/** Returns an SQL value: the version of checksums that this instance computes. */
+export const CHECKSUM_VERSION = `'${METHOD}-' || ${rowHash(CONSTANT_ROW)}`;
+
+/** `table` is SQL. Returns one row for `checksumAt`. */
+export function selectChecksum(table: string, columnNames: readonly string[]): string {
+  return `SELECT ${sumOfHashes(columnNames.map(identifier))}, ${CHECKSUM_VERSION} FROM ${table}`;
+}
+
+/** Reads two cells: the sum and the version. */
+export function checksumAt(row: Row, index: number): Checksum {
+  return { sum: bigintAt(row, index), version: textAt(row, index + 1) };
+}
+
+/** Null where no checksum was recorded. */
+export function checksumOrNullAt(row: Row, index: number): Checksum | null {
+  const sum = bigintOrNullAt(row, index);
+  const version = textOrNullAt(row, index + 1);
+  return sum === null || version === null ? null : { sum, version };
+}
+
+/** Reads the whole table. */
+export async function computeChecksum(
+  engine: Engine,
+  table: string,
+  columnNames: readonly string[],
+): Promise<Checksum> {
+  const [row = []] = await engine.rows(selectChecksum(table, columnNames));
+  return checksumAt(row, 0);
+}

@@ -71,8 +71,18 @@ it('counts rows and keys, and finds every column of every type in its place', as
     ['parcels', 100],
   ]);
   const keys = { nullRows: 0, repeatedRows: 0, example: null };
-  expect(tableOf(all, 'parcels')).toEqual({ rowCount: 100, keys, strayColumns: [] });
-  expect(tableOf(all, 'zoning')).toEqual({ rowCount: 100, keys: null, strayColumns: [] });
+  expect(tableOf(all, 'parcels')).toEqual({
+    rowCount: 100,
+    keys,
+    strayColumns: [],
+    hasRecordedChecksum: true,
+  });
+  expect(tableOf(all, 'zoning')).toEqual({
+    rowCount: 100,
+    keys: null,
+    strayColumns: [],
+    hasRecordedChecksum: true,
+  });
 });
 
 it('stops after a dataset when it is enough', async () => {
@@ -97,6 +107,22 @@ it('finds rows and keys that were changed by hand', async () => {
   expect(keys).toEqual({ nullRows: 2, repeatedRows: 3, example });
 });
 
+it('finds a single value that was changed by hand, by the checksum of the rows', async () => {
+  const path = join(folder.path, 'mirror.duckdb');
+  await writeMirror(path, `UPDATE parcels SET rest = '"other"' WHERE id = 'p7'`);
+  expect(tableOf(await counted(), 'parcels')).toMatchObject({ rowCount: 100, hasRecordedChecksum: false });
+  await writeMirror(path, `UPDATE parcels SET rest = '{}' WHERE id = 'p7'`);
+  expect(tableOf(await counted(), 'parcels')).toMatchObject({ hasRecordedChecksum: true });
+});
+
+it('says nothing of a checksum that another version of the hash gave, or of none', async () => {
+  const path = join(folder.path, 'mirror.duckdb');
+  for (const sql of ["checksum_version = '0-0'", 'checksum = NULL']) {
+    await writeMirror(path, `UPDATE feed_sync.datasets SET ${sql}`);
+    expect(tableOf(await counted(), 'parcels')).toMatchObject({ rowCount: 100, hasRecordedChecksum: null });
+  }
+});
+
 it('finds tables and columns that were changed by hand', async () => {
   await writeMirror(
     join(folder.path, 'mirror.duckdb'),
@@ -116,5 +142,6 @@ it('finds tables and columns that were changed by hand', async () => {
       { columnName: 'rest', expected: 'JSON', found: 'VARCHAR' },
       { columnName: 'mine', expected: null, found: 'DATE' },
     ],
+    hasRecordedChecksum: null,
   });
 });

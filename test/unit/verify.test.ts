@@ -32,6 +32,7 @@ const SOUND: CountedTable = {
   rowCount: 10,
   keys: { nullRows: 0, repeatedRows: 0, example: null },
   strayColumns: [],
+  hasRecordedChecksum: true,
 };
 
 function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } = {}): Finding {
@@ -91,10 +92,19 @@ describe('a dataset', () => {
       'The column "at" of the table parcels is not listed in feed_sync.columns.',
       { strayColumns: [{ columnName: 'at', expected: null, found: 'DATE' }] },
     ],
+    [
+      'The rows of the table parcels are not those that were committed: their checksum differs.',
+      { hasRecordedChecksum: false },
+    ],
   ])('that differs from its books: %s', (message, found) => {
     const { result, differences, exitCode } = verified(finding({ found }));
     expect({ result, exitCode }).toEqual({ result: 'different', exitCode: 65 });
     expect(differences).toMatchObject([{ message, remedy: 'feed-sync resync parcels' }]);
+  });
+
+  it('whose rows are known to be too few is not said to have another checksum, too', () => {
+    const { differences } = verified(finding({ found: { rowCount: 1, hasRecordedChecksum: false } }));
+    expect(differences).toHaveLength(1);
   });
 
   it.each<[string, string, readonly Version[]]>([

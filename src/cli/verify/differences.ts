@@ -40,6 +40,8 @@ type DifferenceKind =
   | 'key-repeated'
   /** A column is missing, is surplus, or has another type than in the catalog. */
   | 'column'
+  /** The rows are not those that were committed, though their number is right. */
+  | 'checksum'
   /** The service states another number of rows for the mirrored version. */
   | 'service-row-count'
   /** The service states another schema version for the mirrored version. */
@@ -79,6 +81,13 @@ export function differencesFromCatalog({ observed, table }: CountedDataset): rea
               },
           ...(table.keys === null ? [] : keyDifferences(tableName, table.keys)),
           ...table.strayColumns.map((column) => columnDifference(tableName, column)),
+          // Other rows of another number are no news.
+          table.hasRecordedChecksum === false && table.rowCount === rowCount
+            ? {
+                kind: 'checksum',
+                message: `The rows of the table ${tableName} are not those that were committed: their checksum differs.`,
+              }
+            : null,
         ];
   return found.flatMap((difference) =>
     difference === null ? [] : { ...difference, remedy: reload(datasetId) },

@@ -23,11 +23,14 @@ import { property } from './property.ts';
 
 type Texts = readonly (string | null)[];
 
+/** A part of the ids of the tables that are brought along version by version, and keep their history. */
+const STEPPED = 'one by one';
+
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let mirror: Destination;
 beforeAll(async () => {
   folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path, { threads: 1 });
+  mirror = await mirrorIn(folder.path, { threads: 1, keepsHistory: (id) => id.includes(STEPPED) });
   const service = {
     origin: 'https://feed.example',
     subscriptionIds: ['sub_1'],
@@ -128,8 +131,15 @@ async function apply(
   return outcome.committed.net;
 }
 
-/** The rows of the table as text, in order; its columns are those of the schema, in their order. */
-async function mirrored({ datasetId }: SnapshotJob, schema: SourceSchema): Promise<readonly string[]> {
+/**
+ * The rows of the table as text, in order; its columns are those of the schema, in their order. With a commit, the rows as they were
+ * after it.
+ */
+async function mirrored(
+  { datasetId }: SnapshotJob,
+  schema: SourceSchema,
+  asOf: number | null = null,
+): Promise<readonly string[]> {
   const { tableName, columns } = await observed(datasetId);
   const expected = columnsOf(schema).filter(({ name }) => columns.some((each) => each.name === name));
   expect(columns.map(({ name, type }) => [name, type])).toEqual(
@@ -140,12 +150,27 @@ async function mirrored({ datasetId }: SnapshotJob, schema: SourceSchema): Promi
   );
   const file = await openExactly(join(folder.path, 'mirror.duckdb'));
   try {
-    const rows = await file.rows(`SELECT ${values.join(', ')} FROM main.${identifier(tableName)}`);
+    const source =
+      asOf === null
+        ? `main.${identifier(tableName)}`
+        : `history.${identifier(`${tableName}_as_of_commit`)}(${asOf})`;
+    const rows = await file.rows(`SELECT ${values.join(', ')} FROM ${source}`);
     return rows
       .map((row) =>
         JSON.stringify(row.map((text, index) => textOfMirrored(columns[index]?.type ?? 'string', text))),
       )
       .sort();
+  } finally {
+    file.close();
+  }
+}
+
+async function commitNumbers({ datasetId }: SnapshotJob): Promise<readonly number[]> {
+  const file = await openExactly(join(folder.path, 'mirror.duckdb'));
+  try {
+    const rows = await file.rows(`SELECT commit_number::VARCHAR FROM feed_sync.commits
+      WHERE dataset_id = ${literal(datasetId)} ORDER BY commit_number`);
+    return rows.map(([commit]) => Number(commit));
   } finally {
     file.close();
   }
@@ -180,11 +205,13 @@ describe('changes', () => {
     4,
     fc.asyncProperty(backlogs, async (backlog) => {
       const { schema, versions } = backlog;
-      const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, 'one by one')];
-      await commitAll(mirror, [await mirror.validate(folded), await mirror.validate(stepped)]);
+      const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, STEPPED)];
+      const loads = await commitAll(mirror, [await mirror.validate(folded), await mirror.validate(stepped)]);
+      expect(loads).toMatchObject([{ kind: 'committed' }, { kind: 'committed' }]);
 
       const model = new Model(backlog);
       const rowsAfter: number[] = [];
+      const states = [await mirrored(stepped, schema)];
       const lines: Texts[] = [[null, '1', 'load', null, null, null]];
       for (const [index, version] of versions.entries()) {
         const net = model.apply([version]);
@@ -192,6 +219,7 @@ describe('changes', () => {
         expect(await apply(stepped, [version], index + 2, [model.rows.size])).toEqual(net);
         const [[recorded, computed] = []] = await checksums(stepped.datasetId);
         expect(recorded).toBe(computed);
+        states.push(await mirrored(stepped, schema));
         lines.push([
           `${index + 1}`,
           `${index + 2}`,
@@ -206,6 +234,9 @@ describe('changes', () => {
       expect(await mirrored(folded, schema)).toEqual(expected);
       expect(await mirrored(stepped, schema)).toEqual(expected);
       expect(await history(stepped)).toEqual(lines);
+      for (const [index, commit] of (await commitNumbers(stepped)).entries()) {
+        expect(await mirrored(stepped, schema, commit), `as of commit ${commit}`).toEqual(states[index]);
+      }
       expect(await history(folded)).toEqual([
         lines[0],
         ['1', `${versions.length + 1}`, 'changes', ...[net.added, net.changed, net.removed].map(String)],

@@ -453,7 +453,7 @@ describe('F12 asked to stop', () => {
         throw new InterruptedError('The statement was interrupted.');
       },
     };
-    const context = { session, appliedAt: new Date(0), signal: stop.signal };
+    const context = { session, appliedAt: new Date(0), keepsHistory: () => false, signal: stop.signal };
     const results = [];
     for await (const { result } of commitJobs(context, prepared as ValidatedWrite[])) results.push(result);
     expect(results).toMatchObject(

@@ -10,7 +10,12 @@ import { formatCount } from '../../lib/units.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { ChangesJob, ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
-import { coalesceChanges, coalesceTogether, type NetChange } from '../../staging/changes/net-change.ts';
+import {
+  coalesceChanges,
+  coalesceTogether,
+  type NetChange,
+  netRows,
+} from '../../staging/changes/net-change.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import {
   DuckDbError,
@@ -32,9 +37,10 @@ import {
   type RecordedColumn,
   recordedColumn,
 } from './catalog/tables.ts';
-import type { Checksum } from './checksum.ts';
-import type { ValidatedWrite } from './validate.ts';
-import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
+import { type CommitLog, logOfCommit } from './commit-log.ts';
+import { namesInHistory } from './history.ts';
+import type { Turn, ValidatedWrite } from './validate.ts';
+import { findFilled, type NetRows, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
 /** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateChanges(engine: Engine, job: ChangesJob): Promise<ValidatedWrite> {
@@ -63,7 +69,7 @@ async function validatedChanges(job: ChangesJob, net: NetChange): Promise<Valida
     rowCount: net.rows + net.removals + rewritten,
     tableRows: job.plannedFrom.rowCount + net.rows,
     bytes: sizes.reduce((sum, size) => sum + size, 0),
-    execute: (session, current, { appliedAt }) => applyChanges(session, { job, net, current, appliedAt }),
+    execute: (session, current, turn) => applyChanges(session, { job, net, current, turn }),
     explain: (_examiner, error, place) => explainChanges(job, error, place),
   };
 }
@@ -91,26 +97,29 @@ interface Applying {
   readonly job: ChangesJob;
   readonly net: NetChange;
   readonly current: Current;
-  readonly appliedAt: Date;
+  readonly turn: Turn;
 }
 
 /** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws InapplicableChangesError */
 async function applyChanges(
   engine: Engine,
-  { job, net, current, appliedAt }: Applying,
+  { job, net, current, turn }: Applying,
 ): Promise<CatalogEntry | null> {
-  const { live, checksum, recordedColumns } = current;
+  const { live, recordedColumns } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
 
   const found = present(current.found, 'a live table was looked at');
   proveColumns(job, live, found);
   await proveFirstValues(engine, live.tableName, net);
-  const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found);
-  const written = await write(engine, job, { tableName: live.tableName, net, found, checksum }, after);
+  const begins = turn.keepsHistory && current.log === null;
+  const log = logOfCommit(current, live, turn, job, begins ? await namesInHistory(engine) : new Set());
+  const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found, log !== null);
+  await runTogether(engine, log?.before(after) ?? []);
+  const written = await write(engine, job, { current, live, net, found, log }, after);
   proveCount(job, written.rowCount);
   const { statements, columns } = describeColumns(live, recordedColumns, after);
-  await runTogether(engine, statements);
-  return entryOfChanges(job, { live, columns, ...written, appliedAt });
+  await runTogether(engine, [...statements, ...(log?.after(after) ?? [])]);
+  return entryOfChanges(job, { live, columns, ...written, appliedAt: turn.appliedAt });
 }
 
 /** Changes must not go into a table whose columns were changed by hand. */
@@ -132,22 +141,23 @@ async function proveFirstValues(
 }
 
 interface Writing {
-  readonly tableName: string;
+  readonly current: Current;
+  readonly live: ObservedTable;
   readonly net: NetChange;
   readonly found: FoundTable;
-  /** As recorded. */
-  readonly checksum: Checksum | null;
+  readonly log: CommitLog | null;
 }
 
 async function write(
   engine: Engine,
   job: ChangesJob,
-  { tableName, net, found, checksum }: Writing,
+  { current, live: { tableName, rowCount }, net, found, log }: Writing,
   { columns, alteration }: TableAfter,
 ): Promise<Written> {
-  const before = { found, recorded: { rowCount: job.plannedFrom.rowCount, checksum } };
+  const before = { found, recorded: { rowCount, checksum: current.checksum } };
+  const target = { tableName, net: { ...net, from: netRows(net) }, columns };
   try {
-    return await writeNet(engine, { tableName, net, columns }, alteration, before);
+    return await writeNet(engine, target, alteration, before, (rows) => log?.entries(rows) ?? []);
   } catch (error) {
     if (!(error instanceof UnprovenError)) throw error;
     throw inapplicable(job, `the table ${tableName} does not prove: ${error.message}`);
@@ -273,12 +283,19 @@ function alterationOf(
 
 /** Editing more than this share of the rows of a table takes longer than writing the table again. */
 const MOST_EDITED = 1 / 5;
+const MOST_EDITED_WITH_HISTORY = 1 / 10;
 /** Tables up to this size are edited whatever the share: creating a table takes longer. */
 const FEW_ROWS = 100_000;
 
-function rewrittenIfMuch(after: TableAfter, { rows, removals }: NetChange, found: FoundTable): TableAfter {
+export function rewrittenIfMuch(
+  after: TableAfter,
+  { rows, removals }: Pick<NetRows, 'rows' | 'removals'>,
+  found: FoundTable,
+  keepsHistory: boolean,
+): TableAfter {
   const { columns, alteration } = after;
-  if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * MOST_EDITED) return after;
+  const most = keepsHistory ? MOST_EDITED_WITH_HISTORY : MOST_EDITED;
+  if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * most) return after;
   const added = alteration.kind === 'none' ? [] : alteration.added;
   return { columns, alteration: { kind: 'rewrite', added: new Set(added) } };
 }

@@ -8,6 +8,7 @@ import type { CommitResult } from '../../model/commits.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { ObservedTable, WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
+import { firstLine } from '../../staging/engine/errors.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
 import type { JobResult } from '../destination.ts';
 import { readNewestNumber } from './catalog/commits.ts';
@@ -23,6 +24,7 @@ import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from '.
 interface CommitContext {
   readonly session: WriteSession;
   readonly appliedAt: Date;
+  readonly keepsHistory: (datasetId: string) => boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -84,21 +86,21 @@ async function commitComparing(
   context: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<readonly JobResult[]> {
-  const incomparable = new Set<string>();
+  const incomparable = new Map<string, string>();
   for (;;) {
     try {
       return await commitTogether(context, batch, incomparable);
     } catch (error) {
       if (!(error instanceof IncomparableError)) throw error;
-      incomparable.add(error.datasetId);
+      incomparable.set(error.datasetId, firstLine(error.cause));
     }
   }
 }
 
 async function commitTogether(
-  { session, appliedAt, signal }: CommitContext,
+  { session, appliedAt, keepsHistory, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
-  incomparable: ReadonlySet<string>,
+  incomparable: ReadonlyMap<string, string>,
 ): Promise<readonly JobResult[]> {
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
@@ -107,16 +109,21 @@ async function commitTogether(
       engine,
       batch.map(({ job }) => job),
     );
+    const newest = await readNewestNumber(engine, FORMAT_VERSION);
     const entries: CatalogEntry[] = [];
     const results: JobResult[] = [];
     for (const each of batch) {
-      const ofDataset = present(current.get(each.job.datasetId), 'every dataset of the batch was read');
-      const isComparable = !incomparable.has(each.job.datasetId);
-      const entry = await each.execute(engine, ofDataset, { appliedAt, isComparable });
+      const { datasetId } = each.job;
+      const ofDataset = present(current.get(datasetId), 'every dataset of the batch was read');
+      const entry = await each.execute(engine, ofDataset, {
+        commitNumber: newest + entries.length + 1,
+        appliedAt,
+        incomparable: incomparable.get(datasetId) ?? null,
+        keepsHistory: keepsHistory(datasetId),
+      });
       if (entry !== null) entries.push(entry);
       results.push(resultOf(each, entry, ofDataset));
     }
-    const newest = entries.length === 0 ? 0 : await readNewestNumber(engine, FORMAT_VERSION);
     for (const statement of writeEntries(entries, newest)) await engine.run(statement);
     return results;
   });

@@ -1,25 +1,28 @@
 /**
- * The difference that a reload makes, by keys alone: how many rows it adds and removes. Comparing whole rows costs as much as the
- * load itself; the keys cost a tenth of it.
+ * The difference that a reload makes. By default the keys alone are compared, which tells how many rows are added and removed:
+ * comparing whole rows costs as much as the load itself, the keys a tenth of it. Where history is kept the rows are compared.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { RowDifference } from '../../model/commits.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError } from '../../staging/engine/errors.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
 import type { Current } from './catalog/tables.ts';
-import { LOADING } from './load-sql.ts';
+import { LOADING, STAGED } from './load-sql.ts';
+import { type NetRows, UnprovenError } from './write-net-change.ts';
 
 /** The table of the dataset cannot be compared: it is damaged, or was changed by hand. The load replaces it all the same. */
 export class IncomparableError extends Error {
   override readonly name = 'IncomparableError';
   readonly datasetId: string;
-  override readonly cause: DuckDbError;
+  override readonly cause: Error;
 
-  constructor(datasetId: string, cause: DuckDbError) {
+  constructor(datasetId: string, cause: Error) {
     super(cause.message);
     this.datasetId = datasetId;
     this.cause = cause;
@@ -48,9 +51,14 @@ export async function differenceByKeys(
     const [rowsBefore, kept] = [numberAt(row, 0), numberAt(row, 1)];
     return { added: rowCount - kept, changed: null, removed: Math.max(0, rowsBefore - kept) };
   } catch (error) {
-    if (!(error instanceof DuckDbError) || !IS_OF_TABLE.has(error.fault)) throw error;
-    throw new IncomparableError(live.datasetId, error);
+    throw incomparable(live.datasetId, error);
   }
+}
+
+/** Returns the error that an error met while comparing a table stands for. */
+export function incomparable(datasetId: string, error: unknown): unknown {
+  const isOfTable = error instanceof DuckDbError && IS_OF_TABLE.has(error.fault);
+  return isOfTable || error instanceof UnprovenError ? new IncomparableError(datasetId, error) : error;
 }
 
 const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([
@@ -62,11 +70,61 @@ const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([
 
 /** Returns one row: the number of rows of the live table, and of loaded rows whose key it has. */
 function countKept(tableName: string, keyColumns: readonly PlannedColumn[]): string {
-  const sameKey = keyColumns.map(({ columnName, type }) => {
-    const pair = ['loaded', 'live'].map((side) => `${side}.${identifier(columnName)}`);
+  return `SELECT (SELECT count(*) FROM ${mirrored(tableName)}),
+    (SELECT count(*) FROM ${LOADING} AS loaded SEMI JOIN ${mirrored(tableName)} AS live ON ${sameKeys(keyColumns, 'loaded')})`;
+}
+
+function sameKeys(keyColumns: readonly PlannedColumn[], side: string): string {
+  const pairs = keyColumns.map(({ columnName, type }) => {
+    const pair = [side, 'live'].map((each) => `${each}.${identifier(columnName)}`);
     // In a join, DuckDB silently treats equal geometries as different.
     return pair.map((value) => (type === 'geometry' ? `ST_AsWKB(${value})` : value)).join(' = ');
   });
-  return `SELECT (SELECT count(*) FROM ${mirrored(tableName)}),
-    (SELECT count(*) FROM ${LOADING} AS loaded SEMI JOIN ${mirrored(tableName)} AS live ON ${sameKey.join(' AND ')})`;
+  return pairs.join(' AND ');
+}
+
+const DIFFERENCE = `temp.${identifier('feed-sync: difference')}`;
+
+/**
+ * Compares the staged content with the live table, row by row. Returns the rows of the content that are new or differ, and the keys
+ * that the content lacks, as a net change of the table. `columns` are those of the table afterwards; a column that the table lacks
+ * is null in all of its rows.
+ * @throws DuckDbError
+ */
+export async function differenceFromStaged(
+  engine: Engine,
+  live: ObservedTable,
+  columns: readonly PlannedColumn[],
+): Promise<NetRows> {
+  await engine.run(createDifference(live, columns));
+  const [row = []] = await engine.rows(
+    `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}) FROM ${DIFFERENCE}`,
+  );
+  return { from: DIFFERENCE, rows: numberAt(row, 0), removals: numberAt(row, 1) };
+}
+
+export function dropDifference(): string {
+  return `DROP TABLE ${DIFFERENCE}`;
+}
+
+function createDifference(
+  { tableName, columns: before }: ObservedTable,
+  columns: readonly PlannedColumn[],
+): string {
+  const known = new Set(before.map(({ columnName }) => columnName));
+  const isKey = ({ role }: PlannedColumn): boolean => role === 'key';
+  const old = ({ columnName }: PlannedColumn): string =>
+    known.has(columnName) ? `live.${identifier(columnName)}` : 'NULL';
+  const values = columns.map((column, position) => {
+    const staged = `staged.${identifier(column.columnName)}`;
+    return `${isKey(column) ? `CASE WHEN is_staged THEN ${staged} ELSE ${old(column)} END` : staged} AS ${netColumn(position)}`;
+  });
+  const differs = columns
+    .filter((column) => !isKey(column))
+    .map((column) => `staged.${identifier(column.columnName)} IS DISTINCT FROM ${old(column)}`);
+  const sameKey = sameKeys(columns.filter(isKey), 'staged');
+  return `CREATE TEMP TABLE ${DIFFERENCE} AS SELECT ${values.join(', ')}, is_staged IS NOT NULL AS ${PRESENT}
+    FROM (SELECT *, TRUE AS is_staged FROM ${STAGED}) AS staged
+    FULL JOIN (SELECT *, TRUE AS is_live FROM ${mirrored(tableName)}) AS live ON ${sameKey}
+    WHERE is_staged IS NULL OR is_live IS NULL OR ${['FALSE', ...differs].join(' OR ')}`;
 }

@@ -1,8 +1,11 @@
 /** Validates a snapshot off the lock: the footers must fit the schema and the manifest. Then loads it in a transaction. */
 
+import { isDeepStrictEqual } from 'node:util';
+import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
+import type { RowDifference } from '../../model/commits.ts';
 import { DataError } from '../../model/errors.ts';
-import type { SnapshotJob } from '../../model/write-jobs.ts';
+import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { examine, type ParquetFile } from '../../staging/snapshot/parquet.ts';
@@ -14,13 +17,26 @@ import {
   refuseOtherFamily,
   type TablePlan,
 } from '../../staging/snapshot/table-plan.ts';
+import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { type CatalogEntry, entryOfSnapshot } from './catalog/entries.ts';
 import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
 import { type Checksum, checksumAt } from './checksum.ts';
-import { differenceByKeys } from './difference.ts';
+import { logOfCommit, logOfSwap } from './commit-log.ts';
+import { differenceByKeys, differenceFromStaged, dropDifference, incomparable } from './difference.ts';
 import { BadKeysError, explainFailure } from './explain-failure.ts';
-import { countKeys, countRows, createLoading, findRepeatedKey, swap } from './load-sql.ts';
+import { freezeKept, namesInHistory } from './history.ts';
+import {
+  countKeys,
+  countRows,
+  createLoading,
+  createStaged,
+  findRepeatedKey,
+  LOADING,
+  STAGED,
+  swap,
+} from './load-sql.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
+import { UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
 /** @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
@@ -70,24 +86,105 @@ interface Loading {
 }
 
 /** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws IncomparableError */
-async function loadSnapshot(
-  engine: Engine,
-  { job, plan, current, turn }: Loading,
-): Promise<CatalogEntry | null> {
-  const { tableName, live, isKept } = current;
-  if (!isPlannedFrom(live, job.plannedFrom)) return null;
+async function loadSnapshot(engine: Engine, loading: Loading): Promise<CatalogEntry | null> {
+  const { job, current, turn } = loading;
+  if (!isPlannedFrom(current.live, job.plannedFrom)) return null;
   refuseTakenName(job.datasetId, current);
+  const loaded = isEdited(loading) ? await edit(engine, loading) : await replace(engine, loading);
+  return entryOfSnapshot(job, { current, ...loaded, appliedAt: turn.appliedAt });
+}
 
+/** The table after the load. */
+interface Loaded extends Proven {
+  readonly columns: readonly PlannedColumn[];
+  readonly net: RowDifference | null;
+}
+
+/** History needs to know every row that a reload changes. */
+function isEdited({ job, plan, current, turn }: Loading): boolean {
+  const { live, existingObject } = current;
+  if (!turn.keepsHistory || turn.incomparable !== null || live === null || existingObject !== 'table')
+    return false;
+  return live.keyColumns.length > 0 && isSameTable(live, job, plan);
+}
+
+/** True when the columns of the snapshot are those of the table, and perhaps more, with the same key. */
+function isSameTable(live: ObservedTable, job: SnapshotJob, { columns }: TablePlan): boolean {
+  const types = new Map(columns.map(({ column, type }) => [column.name, type]));
+  return (
+    isDeepStrictEqual(live.keyColumns, job.schema.keyColumns) &&
+    live.columns.every(({ name, type }) => types.get(name) === type)
+  );
+}
+
+/** Loads the content into a new table, which then takes the place of the old one. */
+async function replace(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded> {
+  const { tableName, live, isKept } = current;
   await engine.runWhileSpaceIsFree(createLoading(plan));
-  const keyColumns = plan.columns.filter(({ column }) => job.schema.keyColumns.includes(column.name));
-  const { rowCount, checksum } = await prove(engine, job, plan.columns, keyColumns);
-  const net = turn.isComparable ? await differenceByKeys(engine, current, keyColumns, rowCount) : null;
+  const keyColumns = keyColumnsOf(job, plan.columns);
+  const proven = await prove(engine, job, LOADING, plan.columns);
+  const net =
+    turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
+  const table = { datasetId: job.datasetId, tableName, columns: plan.columns };
+  const missing = live === null || current.existingObject === 'table' ? null : 'the table was missing';
+  const log = logOfSwap(current.log, turn, {
+    live,
+    loaded: table,
+    isSameTable: live !== null && isSameTable(live, job, plan),
+    unreadable: turn.incomparable ?? missing,
+    taken: turn.keepsHistory || current.log !== null ? await namesInHistory(engine) : new Set(),
+  });
   await runTogether(engine, [
+    ...(isKept ? await freezeKept(engine, tableName) : []),
+    ...log.before,
     ...swap(tableName, live !== null || isKept),
     ...comments(tableName, job.datasetId, plan.columns),
+    ...log.after,
   ]);
-  const { appliedAt } = turn;
-  return entryOfSnapshot(job, { current, columns: plan.columns, rowCount, checksum, net, appliedAt });
+  return { ...proven, columns: plan.columns, net };
+}
+
+/** Writes the rows of the table that differ from the content, and no others. @throws IncomparableError */
+async function edit(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded> {
+  const live = present(current.live, 'a table that is edited is live');
+  const { columns, alteration } = tableAfter(live.columns, plan.columns);
+  const named = { ...plan, columns };
+  await engine.runWhileSpaceIsFree(createStaged(named));
+  const proven = await prove(engine, job, STAGED, columns);
+  const taken = await namesInHistory(engine);
+  const log = present(logOfCommit(current, live, turn, job, taken), 'a table that is edited has history');
+  try {
+    const found = present(
+      (await readFoundTables(engine, [live.tableName])).get(live.tableName),
+      'it is there',
+    );
+    const net = await differenceFromStaged(engine, live, columns);
+    const after = rewrittenIfMuch({ columns, alteration }, net, found, true);
+    await runTogether(engine, log.before(after));
+    const before = { found, recorded: { rowCount: found.rowCount, checksum: null } };
+    const target = { tableName: live.tableName, net, columns };
+    const written = await writeNet(engine, target, after.alteration, before, (rows) => log.entries(rows));
+    proveEqual(written, proven);
+    await runTogether(engine, [
+      ...comments(live.tableName, job.datasetId, columns),
+      ...log.after(after),
+      dropDifference(),
+      `DROP TABLE ${STAGED}`,
+    ]);
+    return { ...proven, columns, net: written.net };
+  } catch (error) {
+    throw incomparable(job.datasetId, error);
+  }
+}
+
+/** The checksum of the edited table is that of the content, whatever was in the table before. @throws UnprovenError */
+function proveEqual(written: Written, content: Proven): void {
+  if (written.rowCount === content.rowCount && written.checksum.sum === content.checksum.sum) return;
+  throw new UnprovenError('its rows are not those of the snapshot');
+}
+
+function keyColumnsOf(job: SnapshotJob, columns: readonly PlannedColumn[]): readonly PlannedColumn[] {
+  return columns.filter(({ column }) => job.schema.keyColumns.includes(column.name));
 }
 
 interface Proven {
@@ -95,14 +192,15 @@ interface Proven {
   readonly checksum: Checksum;
 }
 
-/** Proves the row count and the keys. @throws DataError, BadKeysError */
+/** Proves the row count and the keys of the content; `table` is SQL. @throws DataError, BadKeysError */
 async function prove(
   engine: Engine,
   job: SnapshotJob,
+  table: string,
   columns: readonly PlannedColumn[],
-  keyColumns: readonly PlannedColumn[],
 ): Promise<Proven> {
-  const [counts = []] = await engine.rows(countRows(columns, keyColumns, engine.threads));
+  const keyColumns = keyColumnsOf(job, columns);
+  const [counts = []] = await engine.rows(countRows(table, columns, keyColumns, engine.threads));
   const rowCount = numberAt(counts, 0);
   refuseOtherCount(job, rowCount);
   for (const [index, planned] of keyColumns.entries()) {
@@ -114,19 +212,20 @@ async function prove(
       [{ column: planned, value: null }],
     );
   }
-  if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, keyColumns, rowCount);
+  if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, table, keyColumns, rowCount);
   return { rowCount, checksum: checksumAt(counts, 1) };
 }
 
 async function proveKeys(
   engine: Engine,
   job: SnapshotJob,
+  table: string,
   keyColumns: readonly PlannedColumn[],
   rowCount: number,
 ): Promise<void> {
-  const keys = numberAt((await engine.rows(countKeys(keyColumns)))[0] ?? [], 0);
+  const keys = numberAt((await engine.rows(countKeys(table, keyColumns)))[0] ?? [], 0);
   if (keys === rowCount) return;
-  const [repeated = []] = await engine.rows(findRepeatedKey(keyColumns));
+  const [repeated = []] = await engine.rows(findRepeatedKey(table, keyColumns));
   const key = keyColumns.map(
     ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
   );

@@ -14,14 +14,25 @@ export const LOADING = mirrored('feed-sync: loading');
 /** Each scan reads all keys, so more scans than this would take longer than the counting. */
 const MAX_SCANS_OF_KEYS = 8;
 
-export function createLoading({ columns, groups }: TablePlan): string {
+/** The content of a snapshot beside the table that it is compared with. */
+export const STAGED = `temp.${identifier('feed-sync: staged')}`;
+
+export function createLoading(plan: TablePlan): string {
+  return createAs(`CREATE TABLE ${LOADING}`, plan);
+}
+
+export function createStaged(plan: TablePlan): string {
+  return createAs(`CREATE TEMP TABLE ${STAGED}`, plan);
+}
+
+function createAs(create: string, { columns, groups }: TablePlan): string {
   if (groups.length === 0) {
     const definitions = columns.map(
       ({ columnName, type }) => `${identifier(columnName)} ${DUCKDB_TYPES[type]}`,
     );
-    return `CREATE TABLE ${LOADING} (${definitions.join(', ')})`;
+    return `${create} (${definitions.join(', ')})`;
   }
-  return `CREATE TABLE ${LOADING} AS ${groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ')}`;
+  return `${create} AS ${groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ')}`;
 }
 
 function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
@@ -33,28 +44,29 @@ function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): strin
 }
 
 /**
- * Returns one row: the row count, the checksum, the number of distinct key hashes, and for each key column the number of non-null
+ * `table` is SQL. Returns one row: the row count, the checksum, the number of distinct key hashes, and for each key column the number of non-null
  * rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because hashes may
  * collide. DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one scan of the keys for each, and each
  * scan counts a part of the hashes; the checksum is computed beside them.
  */
 export function countRows(
+  table: string,
   columns: readonly PlannedColumn[],
   keyColumns: readonly PlannedColumn[],
   threads: number,
 ): string {
   const checksum = selectChecksum(
-    LOADING,
+    table,
     columns.map(({ columnName }) => columnName),
   );
   return `SELECT counts.c0, checksum.*, counts.* EXCLUDE (c0)
-    FROM (${countOfKeys(keyColumns, threads)}) AS counts, (${checksum}) AS checksum(sum, version)`;
+    FROM (${countOfKeys(table, keyColumns, threads)}) AS counts, (${checksum}) AS checksum(sum, version)`;
 }
 
-function countOfKeys(keyColumns: readonly PlannedColumn[], threads: number): string {
-  if (keyColumns.length === 0) return `SELECT count(*) AS c0, count(*) AS c1 FROM ${LOADING}`;
+function countOfKeys(table: string, keyColumns: readonly PlannedColumn[], threads: number): string {
+  if (keyColumns.length === 0) return `SELECT count(*) AS c0, count(*) AS c1 FROM ${table}`;
   const keys = keyColumns.map((_, index) => `k${index}`);
-  const hashed = `SELECT hash(${keyList(keyColumns)}), ${keyList(keyColumns)} FROM ${LOADING}`;
+  const hashed = `SELECT hash(${keyList(keyColumns)}), ${keyList(keyColumns)} FROM ${table}`;
   const counts = ['count(*)', 'count(DISTINCT h)', ...keys.map((key) => `count(${key})`)];
   const scans = Math.min(threads, MAX_SCANS_OF_KEYS);
   const parts = Array.from(
@@ -67,16 +79,16 @@ function countOfKeys(keyColumns: readonly PlannedColumn[], threads: number): str
   return `SELECT ${sums.join(', ')} FROM (${parts.join(' UNION ALL ')}) AS parts${tuple(names)}`;
 }
 
-export function countKeys(keyColumns: readonly PlannedColumn[]): string {
-  return `SELECT count(*) FROM (SELECT DISTINCT ${keyList(keyColumns)} FROM ${LOADING})`;
+export function countKeys(table: string, keyColumns: readonly PlannedColumn[]): string {
+  return `SELECT count(*) FROM (SELECT DISTINCT ${keyList(keyColumns)} FROM ${table})`;
 }
 
 /** Returns one repeated key: its values as text, and how often it occurs. */
-export function findRepeatedKey(keyColumns: readonly PlannedColumn[]): string {
+export function findRepeatedKey(table: string, keyColumns: readonly PlannedColumn[]): string {
   const shown = keyColumns.map(
     ({ columnName }) => `left(${identifier(columnName)}::VARCHAR, ${MAX_SHOWN_VALUE})`,
   );
-  return `SELECT count(*), ${shown.join(', ')} FROM ${LOADING}
+  return `SELECT count(*), ${shown.join(', ')} FROM ${table}
     GROUP BY ${keyList(keyColumns)} HAVING count(*) > 1 LIMIT 1`;
 }
 

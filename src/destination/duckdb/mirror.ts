@@ -29,7 +29,7 @@ import type {
   ValidatedJob,
 } from '../destination.ts';
 import type { CommitLimits, CommitPage, PostCommitSource, Publication } from '../publication.ts';
-import { NO_COMMITS, readCommits } from './catalog/commits.ts';
+import { NO_COMMITS, readCommits, readNewestTime } from './catalog/commits.ts';
 import {
   EMPTY,
   ensureSchema,
@@ -80,6 +80,8 @@ export interface MirrorOptions {
   readonly random: Random;
   readonly log: Log;
   readonly signal?: AbortSignal;
+  /** Tells which datasets keep their history; none by default. */
+  readonly keepsHistory?: (datasetId: string) => boolean;
   /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;
 }
@@ -158,6 +160,8 @@ class Mirror implements Destination, PostCommitSource {
   readonly #validation: Validation;
   readonly #inTurn = pLimit(1);
   readonly #publisher: Publisher | null;
+  /** The time of the newest commit: times never fall, so that each time names one state. */
+  #appliedAt = new Date(0);
   /** The last enrolment: a mirror that is rebuilt in the middle of a run gets the same table names. */
   #enrolment: Enrolment | null = null;
   /**
@@ -237,12 +241,21 @@ class Mirror implements Destination, PostCommitSource {
 
   async #commitWhileOpen(opened: Opened, first: readonly ValidatedWrite[]): Promise<Ended> {
     const { session, size, queue, isNotLast } = opened;
-    const { clock, signal } = this.#options;
+    const { clock, signal, keepsHistory = () => false } = this.#options;
     const failed: Failed[] = [];
     const forOtherSession: ValidatedWrite[] = [];
-    if (await session.transaction((engine) => this.#enrollAgain(engine))) this.#isCreatedAgain = true;
+    await session.transaction(async (engine) => {
+      if (await this.#enrollAgain(engine)) this.#isCreatedAgain = true;
+      this.#appliedAt = await readNewestTime(engine);
+    });
     for (let jobs = first; jobs.length > 0; ) {
-      const context = { session, appliedAt: clock.now(), ...(signal === undefined ? {} : { signal }) };
+      this.#appliedAt = later(clock.now(), this.#appliedAt);
+      const context = {
+        session,
+        appliedAt: this.#appliedAt,
+        keepsHistory,
+        ...(signal === undefined ? {} : { signal }),
+      };
       for await (const { job, result } of commitJobs(context, jobs)) {
         if (result.kind === 'failed') failed.push({ job, error: result.error });
         else queue.report(job, result);
@@ -318,6 +331,10 @@ class Mirror implements Destination, PostCommitSource {
 function ownValidated(validated: ValidatedJob): ValidatedWrite {
   assert('execute' in validated, 'a unit is committed by the destination that prepared it');
   return validated as ValidatedWrite;
+}
+
+function later(left: Date, right: Date): Date {
+  return left > right ? left : right;
 }
 
 /** The number of rows in a full DuckDB row group. */

@@ -3,14 +3,15 @@
  * as it is, including changes made by hand.
  */
 
-import type { Retirement, RetirementJob } from '../../model/write-jobs.ts';
+import type { ObservedTable, Retirement, RetirementJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
 import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
-import type { ValidatedWrite } from './validate.ts';
+import { freezeLog, frozenNames, namesInHistory, type UndoLog, viewFrozen } from './history.ts';
+import type { Turn, ValidatedWrite } from './validate.ts';
 
 type Retire = (
   engine: Engine,
@@ -26,8 +27,8 @@ const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 async function retireTable(
   engine: Engine,
   job: RetirementJob,
-  { tableName, live, existingObject }: Current,
-  appliedAt: Date,
+  { tableName, live, log, existingObject }: Current,
+  { commitNumber, appliedAt }: Turn,
 ): Promise<CatalogEntry | null> {
   const { how, plannedFrom } = job;
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
@@ -36,7 +37,25 @@ async function retireTable(
     existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
       : await RETIRE[how](engine, job, tableName, appliedAt);
+  if (log !== null) await freeze(engine, live, log, { ...retired, how, commitNumber });
   return entryOfRetirement(job, retired, appliedAt);
+}
+
+/** The undo log stays with the rows that it leads back from. */
+async function freeze(
+  engine: Engine,
+  live: ObservedTable,
+  { logName }: UndoLog,
+  { tableName: retiredName, how, commitNumber }: RetiredTable & { how: Retirement; commitNumber: number },
+): Promise<void> {
+  const frozen = frozenNames(live.tableName, commitNumber, await namesInHistory(engine));
+  const statements = {
+    archive: (name: string) =>
+      freezeLog(live, logName, commitNumber, { ...frozen, schema: 'archived', name }),
+    keep: () => [...viewFrozen(live.tableName, frozen), ...freezeLog(live, logName, commitNumber, frozen)],
+    drop: () => freezeLog(live, logName, commitNumber, null),
+  };
+  await runTogether(engine, retiredName === null ? statements.drop() : statements[how](retiredName));
 }
 
 /** Returns a retired table with its schema, for people. */
@@ -106,7 +125,7 @@ export async function validateRetirement(_engine: Engine, job: RetirementJob): P
     rowCount: job.how === 'archive' ? job.plannedFrom.rowCount : 0,
     tableRows: job.plannedFrom.rowCount,
     bytes: 0,
-    execute: (engine, current, { appliedAt }) => retireTable(engine, job, current, appliedAt),
+    execute: (engine, current, turn) => retireTable(engine, job, current, turn),
     explain: (_examiner, error, place) => mirrorError(error, place),
   };
 }

@@ -143,9 +143,12 @@ function validateJob<Kind extends WriteJob['kind']>(
 
 /** What a transaction tells each of its jobs. */
 export interface Turn {
+  readonly commitNumber: number;
   readonly appliedAt: Date;
-  /** False where comparing the table failed before: the job replaces it without a comparison. */
-  readonly isComparable: boolean;
+  /** Why the table could not be compared before, so that the job replaces it without a comparison; null where nothing is known. */
+  readonly incomparable: string | null;
+  /** True when the undo log of the dataset is to hold this commit. */
+  readonly keepsHistory: boolean;
 }
 
 export interface ValidatedWrite extends ValidatedJob {

@@ -11,7 +11,7 @@
 
 import { formatCount } from '../../lib/units.ts';
 import type { Counts } from '../../model/records.ts';
-import { type NetChange, netColumn, netRows, PRESENT } from '../../staging/changes/net-change.ts';
+import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
 import { bigintAt, identifier, numberAt } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
@@ -52,12 +52,16 @@ interface Touched {
   readonly hashes: bigint;
 }
 
-/** @throws UnprovenError */
+/**
+ * `logEntries` returns statements that keep the difference, while the touched rows are there as they were.
+ * @throws UnprovenError
+ */
 export async function writeNet(
   engine: Engine,
   target: Target,
   alteration: TableAfter['alteration'],
   before: Before,
+  logEntries: (rows: TouchedRows) => readonly string[],
 ): Promise<Written> {
   const { found, recorded } = before;
   expect('rows', found.rowCount, recorded.rowCount);
@@ -65,6 +69,7 @@ export async function writeNet(
     alteration.kind === 'rewrite'
       ? await rewrite(engine, target, alteration.added)
       : await editRows(engine, target, alteration, found);
+  await runTogether(engine, [...logEntries(touchedRows(target)), dropOld()]);
   const added = target.net.rows - touched.replaced;
   const removed = touched.rows - touched.replaced;
   // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
@@ -110,7 +115,7 @@ async function editRows(
     await runTogether(engine, [...find, createOld(target), deleteTouched(target), ...insert]);
   }
   const [row = []] = await engine.rows(countEdited(target, highestAddress));
-  await runTogether(engine, [dropTouched(), dropOld()]);
+  await engine.run(dropTouched());
   proveWritten(net, row.slice(5));
   return { touched: touchedFrom(row), rowCount: numberAt(row, 10), inserted: checksumAt(row, 8) };
 }
@@ -120,7 +125,7 @@ async function rewrite(engine: Engine, target: Target, added: ReadonlySet<Planne
   const [counted = []] = await engine.rows(countTouched(target));
   const touched = touchedFrom(counted);
   await engine.run(createRewritten(target, added));
-  for (const statement of [...swap(target.tableName, true), dropOld()]) await engine.run(statement);
+  for (const statement of swap(target.tableName, true)) await engine.run(statement);
   const [written = []] = await engine.rows(countWritten(target));
   proveWritten(target.net, written);
   const [all = []] = await engine.rows(countRowsOf(target.tableName));
@@ -134,7 +139,7 @@ function touchedFrom(row: Row): Touched {
 }
 
 /** Proves that each key with a row has exactly one, and that no part of a key is null. */
-function proveWritten(net: NetChange, row: Row): void {
+function proveWritten(net: NetRows, row: Row): void {
   expect('new rows', numberAt(row, 0), net.rows);
   expect('keys in the new rows', numberAt(row, 1), net.rows);
   expect('new rows with a whole key', numberAt(row, 2), net.rows);
@@ -155,12 +160,57 @@ const TOUCHED = `temp.${identifier('feed-sync: touched')}`;
 const OLD_NAME = 'feed-sync: old';
 const OLD = `temp.${identifier(OLD_NAME)}`;
 
+/** The rows of a net change, wherever they come from. */
+export interface NetRows {
+  /** SQL for use after FROM with an alias: the columns `c0`, `c1`, … with the types of the mirror, then `present`. */
+  readonly from: string;
+  /** The number of keys with a row afterwards. */
+  readonly rows: number;
+  /** The number of keys without a row afterwards. */
+  readonly removals: number;
+}
+
 /** A table and its net change. */
-interface Target {
+export interface Target {
   readonly tableName: string;
-  readonly net: NetChange;
+  readonly net: NetRows;
   /** The columns of the table afterwards, in the order of the net change. */
   readonly columns: readonly PlannedColumn[];
+}
+
+/** What an undo log keeps of a commit, as SQL. */
+export interface TouchedRows {
+  /** The columns of the table, quoted, in order. */
+  readonly columns: readonly string[];
+  /** Selects those columns as they were of every row that is removed or changed, after its operation. */
+  readonly selectOld: string;
+  /** Selects the same of every row that is added: its key; all other values are null. */
+  readonly selectAdded: string;
+}
+
+function touchedRows(target: Target): TouchedRows {
+  const columns = target.columns.map((_, position) => columnAt(target, position));
+  const old = columns.map((column) => `${TABLE}.${column}`);
+  const keys = keyPositions(target);
+  const added = target.columns.map(({ type }, position) =>
+    keys.includes(position) ? `${NET}.${netColumn(position)}` : `NULL::${DUCKDB_TYPES[type]}`,
+  );
+  return {
+    columns,
+    selectOld: `SELECT CASE WHEN ${NET}.${PRESENT} THEN 'changed' ELSE 'removed' END, ${old.join(', ')}
+      FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}
+      WHERE NOT ${NET}.${PRESENT} OR ${differs(target)}`,
+    selectAdded: `SELECT 'added', ${added.join(', ')}
+      FROM ${target.net.from} AS ${NET} ANTI JOIN ${OLD} AS ${TABLE} ON ${sameKey(target)} WHERE ${NET}.${PRESENT}`,
+  };
+}
+
+/** True when the new row of a key differs from the one before. */
+function differs(target: Target): string {
+  const columns = target.columns.map(
+    (_, position) => `${TABLE}.${columnAt(target, position)} IS DISTINCT FROM ${NET}.${netColumn(position)}`,
+  );
+  return `(${columns.join(' OR ')})`;
 }
 
 function addColumn(tableName: string, { columnName, type }: PlannedColumn): string {
@@ -179,7 +229,7 @@ export function findFilled(tableName: string, columnName: string): string {
 /** A single scan of the key columns; the later statements address the rows directly. */
 function createTouched(target: Target): string {
   return `CREATE TEMP TABLE ${TOUCHED} AS SELECT ${TABLE}.rowid AS row_id
-    FROM ${mirrored(target.tableName)} AS ${TABLE} JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
+    FROM ${mirrored(target.tableName)} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
 }
 
 const IS_TOUCHED = `rowid IN (SELECT row_id FROM ${TOUCHED})`;
@@ -199,7 +249,7 @@ function selectOld(target: Target): string {
 /** For a table whose rows have no address, or that lacks the columns in `added`. */
 function createOldByKey(target: Target, added: ReadonlySet<PlannedColumn>): string {
   return `CREATE TEMP TABLE ${OLD} AS SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE}
-    SEMI JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
+    SEMI JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
 }
 
 function deleteTouched({ tableName }: Target): string {
@@ -233,13 +283,10 @@ function countEdited(target: Target, afterAddress: string | null): string {
  */
 function countTouched(target: Target): string {
   const keys = keyPositions(target).map((position) => `${TABLE}.${columnAt(target, position)}`);
-  const differs = target.columns.map(
-    (_, position) => `${TABLE}.${columnAt(target, position)} IS DISTINCT FROM ${NET}.${netColumn(position)}`,
-  );
   const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
   return `SELECT count(*), count(DISTINCT ${together(keys)}), count(*) FILTER (${NET}.${PRESENT}),
-      count(*) FILTER (${NET}.${PRESENT} AND (${differs.join(' OR ')})), ${sumOfHashes(hashed)}
-    FROM ${OLD} AS ${TABLE} JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
+      count(*) FILTER (${NET}.${PRESENT} AND ${differs(target)}), ${sumOfHashes(hashed)}
+    FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
 }
 
 function insertPresent(target: Target): string {
@@ -248,13 +295,13 @@ function insertPresent(target: Target): string {
 
 function selectPresent({ net, columns }: Pick<Target, 'net' | 'columns'>): string {
   const values = columns.map((_, position) => `${NET}.${netColumn(position)}`);
-  return `SELECT ${values.join(', ')} FROM ${netRows(net)} AS ${NET} WHERE ${NET}.${PRESENT}`;
+  return `SELECT ${values.join(', ')} FROM ${net.from} AS ${NET} WHERE ${NET}.${PRESENT}`;
 }
 
 /** Creates the complete new table, in the order of its columns, under the name of a table that is being loaded. */
 function createRewritten(target: Target, added: ReadonlySet<PlannedColumn>): string {
   return `CREATE TABLE ${LOADING} AS SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE}
-    ANTI JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)} UNION ALL ${selectPresent(target)}`;
+    ANTI JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)} UNION ALL ${selectPresent(target)}`;
 }
 
 /** The columns afterwards, as the table has them before. */
@@ -277,7 +324,7 @@ function countInserted(target: Target, afterAddress: string | null): string {
  * key.
  */
 function countWritten(target: Target): string {
-  return `${selectWritten(target)} SEMI JOIN ${netRows(target.net)} AS ${NET} ON ${sameKey(target)}`;
+  return `${selectWritten(target)} SEMI JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
 }
 
 function selectWritten(target: Target, further: readonly string[] = []): string {

@@ -22,6 +22,14 @@ export async function readNewestNumber(engine: Engine, format: number): Promise<
   return row === undefined ? 0 : numberAt(row, 0);
 }
 
+/** Returns the time of the newest commit; 1970 without one. */
+export async function readNewestTime(engine: Engine): Promise<Date> {
+  const [row = []] = await engine.rows(
+    `SELECT coalesce(epoch_ms(max(applied_at)), 0) FROM ${catalogTable('commits')}`,
+  );
+  return dateAt(row, 0);
+}
+
 /** The position of the newest commit. */
 export async function readPosition(engine: Engine, format: number): Promise<CommitPosition> {
   return await positionAt(engine, format, await readNewestNumber(engine, format));

@@ -13,6 +13,7 @@ import {
   dateAt,
   dateOrNullAt,
   numberAt,
+  numberOrNullAt,
   text,
   textAt,
   textListAt,
@@ -195,6 +196,7 @@ interface LiveTable {
   /** In the order of the table. */
   readonly recordedColumns: readonly RecordedColumn[];
   readonly checksum: Checksum | null;
+  readonly commitNumber: number | null;
 }
 
 /** Returns the live tables of some datasets with their recorded columns, from a mirror that is attached for writing. */
@@ -208,12 +210,20 @@ export async function readLiveTables(
   const columns = new Map([...recorded].map(([datasetId, of]) => [datasetId, of.map(observedColumn)]));
   const observed = await readTables(engine, asked, columns);
   const checksums = await readChecksums(engine, datasetIds);
+  const numbers = await readCommitNumbers(engine, asked);
   return new Map(
     [...observed].map(([datasetId, table]) => {
       const recordedColumns = recorded.get(datasetId) ?? [];
-      return [datasetId, { observed: table, recordedColumns, checksum: checksums.get(datasetId) ?? null }];
+      const checksum = checksums.get(datasetId) ?? null;
+      const commitNumber = numbers.get(datasetId) ?? null;
+      return [datasetId, { observed: table, recordedColumns, checksum, commitNumber }];
     }),
   );
+}
+
+async function readCommitNumbers(engine: Engine, asked: Asked): Promise<ReadonlyMap<string, number | null>> {
+  const rows = await engine.rows(`SELECT dataset_id, commit_number FROM ${ofDatasets('datasets', asked)}`);
+  return new Map(rows.map((row) => [textAt(row, 0), numberOrNullAt(row, 1)]));
 }
 
 /** Returns the recorded checksums by dataset id. */

@@ -117,13 +117,30 @@ const TABLES = {
     reason: 'VARCHAR',
     archived_at: 'TIMESTAMPTZ',
   },
+  /** The undo logs, of live tables and of frozen ones. */
+  history_logs: {
+    dataset_id: 'VARCHAR',
+    /** The log in schema `history`. */
+    log_name: 'VARCHAR',
+    /** The table of the newest state, with its schema. */
+    table_name: 'VARCHAR',
+    /** The first commit whose state the log can restore, and its time. */
+    first_commit: 'BIGINT',
+    first_time: 'TIMESTAMPTZ',
+    /** The newest commit that the log lacks, its time, and why; null when the log lacks none. Earlier states are lost. */
+    closed_commit: 'BIGINT',
+    closed_time: 'TIMESTAMPTZ',
+    closed_reason: 'VARCHAR',
+    /** The commit that ended the table with these columns; null for the log of a live table. */
+    frozen_commit: 'BIGINT',
+  },
   meta: { key: 'VARCHAR', value: 'VARCHAR' },
 } as const satisfies Readonly<Record<string, Readonly<Record<string, CatalogType>>>>;
 
 export type CatalogTable = keyof typeof TABLES;
 
-/** The schemas of mirrored data: live and kept tables in `main`, copies of retired ones in `archived`. */
-type DataSchema = 'main' | 'archived';
+/** The schemas of mirrored data: live and kept tables in `main`, copies of retired ones in `archived`, undo logs in `history`. */
+type DataSchema = 'main' | 'archived' | 'history';
 
 /** Returns the SQL name of a table in schema `feed_sync`. */
 export function catalogTable(table: CatalogTable): string {
@@ -143,6 +160,16 @@ export function mirrored(tableName: string): string {
 /** Returns the SQL name of the copy of a retired table. */
 export function archived(tableName: string): string {
   return `${identifier(MIRROR)}.archived.${identifier(tableName)}`;
+}
+
+/** Returns the SQL name of an undo log or of a frozen table. */
+export function historic(name: string): string {
+  return `${identifier(MIRROR)}.history.${identifier(name)}`;
+}
+
+/** The first undo log creates this schema. */
+export function createHistory(): string {
+  return `CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.history`;
 }
 
 /** The first archived table creates this schema. */
@@ -215,11 +242,19 @@ const FORMAT_OF_PROGRESS = 2;
 /** The first format that numbers the commits. */
 const FORMAT_OF_COMMITS = 3;
 
+/** The first format with checksums and undo logs. */
+const FORMAT_OF_HISTORY = 4;
+
 const TABLES_OF_PROGRESS = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
 
 /** Tells whether this program can read the format. */
 export function isKnownFormat(format: number): boolean {
   return Number.isInteger(format) && format >= OLDEST_FORMAT && format <= FORMAT_VERSION;
+}
+
+/** Tells whether mirrors of this format have checksums and undo logs. */
+export function storesHistory(format: number): boolean {
+  return format >= FORMAT_OF_HISTORY;
 }
 
 /** Tells whether mirrors of this format have the tables of stored progress. */
@@ -242,6 +277,7 @@ export function migrate(format: number): readonly string[] {
     ),
     ...(format < FORMAT_OF_COMMITS ? [`DROP TABLE ${HISTORY}`] : []),
     ...(storesProgress(format) ? [] : TABLES_OF_PROGRESS.map(createCatalogTable)),
+    createCatalogTable('history_logs'),
     `UPDATE ${catalogTable('meta')} SET value = ${text(String(FORMAT_VERSION))} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
   ];
 }

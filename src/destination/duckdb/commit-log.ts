@@ -1,0 +1,130 @@
+/** Decides what a commit does to the undo log of its table: begin it, continue it, close it, or freeze it. Pure. */
+
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { identifier } from '../../staging/engine/sql.ts';
+import type { TableAfter } from './apply-changes.ts';
+import type { Current } from './catalog/tables.ts';
+import {
+  addToLog,
+  asOfMacros,
+  beginLog,
+  closeLog,
+  copyFrozen,
+  freeName,
+  freezeLog,
+  frozenNames,
+  type LoggedTable,
+  logCommit,
+  type UndoLog,
+} from './history.ts';
+import type { Turn } from './validate.ts';
+import type { TouchedRows } from './write-net-change.ts';
+
+/** The statements that one commit makes for an undo log. */
+export interface CommitLog {
+  /** Before the rows are touched. */
+  before(after: TableAfter): readonly string[];
+  /** While the touched rows are there as they were. */
+  entries(rows: TouchedRows): readonly string[];
+  /** After the rows are written. */
+  after(after: TableAfter): readonly string[];
+}
+
+const SWITCHED_OFF = 'history was switched off';
+
+/** The version that a commit brings. */
+interface CommittedVersion {
+  readonly version: number;
+  readonly publishedAt: Date | null;
+}
+
+/** Returns null where the table has no log and gets none. `live` is the table before; `taken` are the names in schema `history`. */
+export function logOfCommit(
+  { log, commitNumber }: Pick<Current, 'log' | 'commitNumber'>,
+  live: ObservedTable,
+  turn: Turn,
+  { version, publishedAt }: CommittedVersion,
+  taken: ReadonlySet<string>,
+): CommitLog | null {
+  if (!turn.keepsHistory || live.keyColumns.length === 0) {
+    return log === null ? null : closedBy(log.logName, turn, SWITCHED_OFF);
+  }
+  const logName = log?.logName ?? freeName(live.tableName, taken);
+  // The state that the table has is the first that the log can restore, so that the log begins with the commit before this one.
+  const first = { commitNumber: commitNumber ?? turn.commitNumber, appliedAt: live.appliedAt };
+  const commit = { ...turn, version, publishedAt };
+  return {
+    before: (after) => [
+      ...(log === null ? beginLog(live, logName, first) : []),
+      ...addToLog(logName, addedBy(after)),
+    ],
+    entries: (rows) => logCommit(logName, commit, rows),
+    after: ({ columns, alteration }) =>
+      alteration.kind === 'none'
+        ? []
+        : asOfMacros({ ...tableWith(live, columns), logName, source: `main.${identifier(live.tableName)}` }),
+  };
+}
+
+function closedBy(logName: string, turn: Turn, reason: string): CommitLog {
+  return {
+    before: (after) => addToLog(logName, addedBy(after)),
+    entries: () => [],
+    after: ({ columns: _ }) => closeLog(logName, turn, reason),
+  };
+}
+
+function addedBy({ alteration }: TableAfter) {
+  return alteration.kind === 'none' ? [] : [...alteration.added];
+}
+
+function tableWith({ datasetId, tableName }: ObservedTable, columns: LoggedTable['columns']): LoggedTable {
+  return { datasetId, tableName, columns };
+}
+
+/** The statements around a swap, which replaces the table by another one without comparing the rows. */
+export interface SwapLog {
+  readonly before: readonly string[];
+  readonly after: readonly string[];
+}
+
+interface Swap {
+  /** The table before; null where there is none. */
+  readonly live: ObservedTable | null;
+  /** The table that takes its place. */
+  readonly loaded: LoggedTable;
+  /** True when the columns of `loaded` are those of `live`, and perhaps more. */
+  readonly isSameTable: boolean;
+  /** Why the rows of `live` cannot be compared or copied; null where they can. */
+  readonly unreadable: string | null;
+  /** The names in schema `history`. */
+  readonly taken: ReadonlySet<string>;
+}
+
+export function logOfSwap(
+  log: UndoLog | null,
+  turn: Turn,
+  { live, loaded, isSameTable, unreadable, taken }: Swap,
+): SwapLog {
+  const isLogged = turn.keepsHistory && loaded.columns.some(({ role }) => role === 'key');
+  if (log === null || live === null) {
+    return { before: [], after: isLogged ? beginLog(loaded, freeName(loaded.tableName, taken), turn) : [] };
+  }
+  const { logName } = log;
+  if (isSameTable) {
+    const known = new Set(live.columns.map(({ columnName }) => columnName));
+    const added = loaded.columns.filter(({ columnName }) => !known.has(columnName));
+    const macros = asOfMacros({ ...loaded, logName, source: `main.${identifier(loaded.tableName)}` });
+    const closed = closeLog(logName, turn, unreadable ?? SWITCHED_OFF);
+    return { before: [], after: [...addToLog(logName, added), ...macros, ...closed] };
+  }
+  // The log that ends leaves its name to the one that begins.
+  const begin = isLogged ? beginLog(loaded, logName, turn) : [];
+  if (unreadable !== null) {
+    const closed = isLogged ? closeLog(logName, turn, unreadable) : [];
+    return { before: freezeLog(live, logName, turn.commitNumber, null), after: [...begin, ...closed] };
+  }
+  const frozen = frozenNames(live.tableName, turn.commitNumber, taken);
+  const freeze = freezeLog(live, logName, turn.commitNumber, frozen);
+  return { before: [copyFrozen(live.tableName, frozen), ...freeze], after: begin };
+}

@@ -1,0 +1,320 @@
+/**
+ * The past of a table: an undo log in schema `history` holds, for each commit, the rows that it changed or removed as they were, and
+ * the keys that it added. The table itself stays as it is. Its state after an earlier commit is: the rows whose keys no later commit
+ * touched, and of the other keys the row that their earliest later entry holds, none where that entry says `added`.
+ *
+ * Invariants: a commit writes its entries in its own transaction. A log never leaves out a commit in silence: a commit that could
+ * not be logged closes the log for everything before it, with the reason. A table that gets other columns is frozen with its log,
+ * and a new log begins.
+ */
+
+import { createHash } from 'node:crypto';
+import { MAX_TABLE_NAME_BYTES } from '../../model/naming.ts';
+import type { ColumnType } from '../../model/records.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import {
+  identifier,
+  integer,
+  numberAt,
+  numberOrNullAt,
+  text,
+  textAt,
+  timestamp,
+} from '../../staging/engine/sql.ts';
+import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
+import {
+  catalogTable,
+  createHistory,
+  historic,
+  MIRROR,
+  mirrored,
+  selectTableNames,
+} from './catalog/schema.ts';
+import type { TouchedRows } from './write-net-change.ts';
+
+/** The log of a live table, as the catalog records it. */
+export interface UndoLog {
+  readonly logName: string;
+  /** The state after this commit is the earliest that can be restored. */
+  readonly firstCommit: number;
+}
+
+/** The commit whose entries are written. */
+export interface LoggedCommit {
+  readonly commitNumber: number;
+  readonly version: number;
+  readonly publishedAt: Date | null;
+  readonly appliedAt: Date;
+}
+
+/** A column of a table with history. */
+export interface LoggedColumn {
+  readonly columnName: string;
+  readonly type: ColumnType;
+  readonly role: 'key' | 'data' | 'envelope';
+}
+
+/** A table with history. */
+export interface LoggedTable {
+  readonly datasetId: string;
+  readonly tableName: string;
+  readonly columns: readonly LoggedColumn[];
+}
+
+/** The columns of a log before those of its table. */
+const OWN_COLUMNS = ['_commit', '_operation', '_version', '_published_at', '_applied_at'] as const;
+const OWN_TYPES = ['BIGINT', 'VARCHAR', 'BIGINT', 'TIMESTAMPTZ', 'TIMESTAMPTZ'];
+const OWN_NAME = new RegExp(`^(?:${OWN_COLUMNS.join('|')})(?:_2)*$`, 'i');
+
+/** Returns the name that a column of the table has in the log. No two columns get the same. */
+export function columnInLog(columnName: string): string {
+  return OWN_NAME.test(columnName) ? `${columnName}_2` : columnName;
+}
+
+/** Returns the logs of the live tables of these datasets, by dataset id. */
+export async function readLogs(
+  engine: Engine,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, UndoLog>> {
+  if (datasetIds.length === 0) return new Map();
+  const rows = await engine.rows(`SELECT dataset_id, log_name, first_commit, closed_commit
+    FROM ${catalogTable('history_logs')}
+    WHERE frozen_commit IS NULL AND dataset_id IN (${datasetIds.map(text).join(', ')})`);
+  return new Map(
+    rows.map((row) => {
+      const firstCommit = Math.max(numberAt(row, 2), numberOrNullAt(row, 3) ?? 0);
+      return [textAt(row, 0), { logName: textAt(row, 1), firstCommit }];
+    }),
+  );
+}
+
+/** Returns the statements that begin the log of a table whose state after `first` is known. */
+export function beginLog(
+  table: LoggedTable,
+  logName: string,
+  first: { readonly commitNumber: number; readonly appliedAt: Date },
+): readonly string[] {
+  const own = OWN_COLUMNS.map((name, index) => `${identifier(name)} ${OWN_TYPES[index]}`);
+  const columns = table.columns.map(
+    ({ columnName, type }) => `${identifier(columnInLog(columnName))} ${DUCKDB_TYPES[type]}`,
+  );
+  const row = [
+    text(table.datasetId),
+    text(logName),
+    text(`main.${table.tableName}`),
+    integer(first.commitNumber),
+    timestamp(first.appliedAt),
+  ];
+  return [
+    createHistory(),
+    `CREATE TABLE ${historic(logName)} (${[...own, ...columns].join(', ')})`,
+    `INSERT INTO ${catalogTable('history_logs')} (dataset_id, log_name, table_name, first_commit, first_time)
+      VALUES (${row.join(', ')})`,
+    ...asOfMacros({ ...table, logName, source: `main.${identifier(table.tableName)}` }),
+  ];
+}
+
+/** Returns the statements that write the entries of a commit. */
+export function logCommit(logName: string, commit: LoggedCommit, rows: TouchedRows): readonly string[] {
+  const own = [
+    integer(commit.commitNumber),
+    'operation',
+    integer(commit.version),
+    timestamp(commit.publishedAt),
+    timestamp(commit.appliedAt),
+  ];
+  const values = rows.columns.map((_, index) => `v${index}`);
+  const target = [...OWN_COLUMNS.map(identifier), ...rows.columns.map(quotedInLog)].join(', ');
+  return [rows.selectOld, rows.selectAdded].map(
+    (select) => `INSERT INTO ${historic(logName)} (${target})
+      SELECT ${[...own, ...values].join(', ')} FROM (${select}) AS entries(${['operation', ...values].join(', ')})`,
+  );
+}
+
+/** `column` is quoted. */
+function quotedInLog(column: string): string {
+  return identifier(columnInLog(column.slice(1, -1).replaceAll('""', '"')));
+}
+
+/** Returns the statements that add columns of the table to its log. */
+export function addToLog(logName: string, added: readonly LoggedColumn[]): readonly string[] {
+  return added.map(
+    ({ columnName, type }) =>
+      `ALTER TABLE ${historic(logName)} ADD COLUMN ${identifier(columnInLog(columnName))} ${DUCKDB_TYPES[type]}`,
+  );
+}
+
+/** Returns the statements that close a log before a commit that it lacks. Its earlier entries lead nowhere and are deleted. */
+export function closeLog(
+  logName: string,
+  { commitNumber, appliedAt }: Pick<LoggedCommit, 'commitNumber' | 'appliedAt'>,
+  reason: string,
+): readonly string[] {
+  return [
+    `DELETE FROM ${historic(logName)} WHERE _commit <= ${integer(commitNumber)}`,
+    `UPDATE ${catalogTable('history_logs')}
+      SET closed_commit = ${integer(commitNumber)}, closed_time = ${timestamp(appliedAt)}, closed_reason = ${text(reason)}
+      WHERE log_name = ${text(logName)}`,
+  ];
+}
+
+/**
+ * Returns the statements that freeze a log: the table gets other columns, or retires. `frozenTable` is the table with the last rows
+ * of the old columns, with its schema; null keeps neither the log nor its table.
+ */
+export function freezeLog(
+  table: LoggedTable,
+  logName: string,
+  commitNumber: number,
+  frozen: Frozen | null,
+): readonly string[] {
+  const dropped = [...dropMacros(logName)];
+  if (frozen === null) {
+    return [
+      ...dropped,
+      `DROP TABLE ${historic(logName)}`,
+      `DELETE FROM ${catalogTable('history_logs')} WHERE log_name = ${text(logName)}`,
+    ];
+  }
+  const { schema, name, logName: frozenLog } = frozen;
+  return [
+    ...dropped,
+    `ALTER TABLE ${historic(logName)} RENAME TO ${identifier(frozenLog)}`,
+    `UPDATE ${catalogTable('history_logs')} SET log_name = ${text(frozenLog)}, table_name = ${text(`${schema}.${name}`)},
+      frozen_commit = ${integer(commitNumber)} WHERE log_name = ${text(logName)}`,
+    ...asOfMacros({ ...table, logName: frozenLog, source: `${identifier(schema)}.${identifier(name)}` }),
+  ];
+}
+
+/** Where a frozen table and its log are. */
+export interface Frozen {
+  readonly schema: 'history' | 'archived';
+  readonly name: string;
+  /** In schema `history`. */
+  readonly logName: string;
+}
+
+/** Returns names in schema `history` for a table and its log that a commit freezes. */
+export function frozenNames(tableName: string, commitNumber: number, taken: ReadonlySet<string>): Frozen {
+  const name = freeName(derivedName(tableName, `__${integer(commitNumber)}`), taken);
+  const logName = freeName(
+    derivedName(tableName, `__${integer(commitNumber)}_log`),
+    new Set([...taken, name]),
+  );
+  return { schema: 'history', name, logName };
+}
+
+/** Returns the names of all tables and views in schema `history`. */
+export async function namesInHistory(engine: Engine): Promise<ReadonlySet<string>> {
+  return new Set((await engine.rows(selectTableNames('history'))).map((row) => textAt(row, 0)));
+}
+
+/** Returns the name with `_2`, `_3`, … where it is taken. */
+export function freeName(name: string, taken: ReadonlySet<string>): string {
+  for (let number = 2, free = name; ; number += 1) {
+    if (!taken.has(free)) return free;
+    free = derivedName(name, `_${number}`);
+  }
+}
+
+/** Returns the name with the ending, cut as names of tables are: a name that is cut gets a digest of the whole. */
+function derivedName(name: string, ending: string): string {
+  if (name.length + ending.length <= MAX_TABLE_NAME_BYTES) return `${name}${ending}`;
+  const digest = `_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
+  return `${name.slice(0, MAX_TABLE_NAME_BYTES - digest.length - ending.length)}${digest}${ending}`;
+}
+
+/** Copies the table with the old columns, before it is replaced. */
+export function copyFrozen(tableName: string, { name }: Frozen): string {
+  return `CREATE TABLE ${historic(name)} AS SELECT * FROM ${mirrored(tableName)}`;
+}
+
+/** Stands for a retired table that is kept in its place, under the name of a copy. */
+export function viewFrozen(tableName: string, { name }: Frozen): readonly string[] {
+  return insideMirror([`CREATE VIEW ${historic(name)} AS SELECT * FROM main.${identifier(tableName)}`]);
+}
+
+/** Returns the statements that put copies in the place of such views, because a load replaces the kept table. */
+export async function freezeKept(engine: Engine, tableName: string): Promise<readonly string[]> {
+  const rows =
+    await engine.rows(`SELECT view_name FROM duckdb_views() JOIN ${catalogTable('history_logs')} logs
+      ON logs.table_name = 'history.' || view_name
+    WHERE database_name = ${text(MIRROR)} AND schema_name = 'history' AND logs.dataset_id IN (
+      SELECT dataset_id FROM ${catalogTable('names')} WHERE table_name = ${text(tableName)})`);
+  return rows.flatMap((row) => {
+    const view = historic(textAt(row, 0));
+    return [`DROP VIEW ${view}`, `CREATE TABLE ${view} AS SELECT * FROM ${mirrored(tableName)}`];
+  });
+}
+
+interface AsOf extends LoggedTable {
+  readonly logName: string;
+  /** The table with the newest rows, as SQL without the name of the database: readers attach the file under names of their own. */
+  readonly source: string;
+}
+
+/** Returns the statements that replace the functions which answer for an earlier time and for an earlier commit. */
+export function asOfMacros(table: AsOf): readonly string[] {
+  const byTime = asOfQuery(table, '_applied_at', 'epoch_us(as_of)', 'epoch_us', 'time');
+  const byCommit = asOfQuery(table, '_commit', 'as_of', '', 'commit');
+  const [timeMacro, commitMacro] = macroNames(table.logName);
+  return insideMirror([
+    `CREATE OR REPLACE MACRO ${historic(timeMacro)}(as_of) AS TABLE ${byTime}`,
+    `CREATE OR REPLACE MACRO ${historic(commitMacro)}(as_of) AS TABLE ${byCommit}`,
+  ]);
+}
+
+/**
+ * Statements whose names have no database in them: readers attach the file under names of their own. DuckDB looks such names up
+ * where the object is created, too.
+ */
+function insideMirror(statements: readonly string[]): readonly string[] {
+  return [`USE ${identifier(MIRROR)}`, ...statements, 'USE memory'];
+}
+
+function dropMacros(logName: string): readonly string[] {
+  return macroNames(logName).map((name) => `DROP MACRO TABLE ${historic(name)}`);
+}
+
+function macroNames(logName: string): readonly [string, string] {
+  return [derivedName(logName, '_as_of'), derivedName(logName, '_as_of_commit')];
+}
+
+function asOfQuery(
+  { columns, logName, source }: AsOf,
+  ordered: '_applied_at' | '_commit',
+  asOf: string,
+  convert: string,
+  floor: 'time' | 'commit',
+): string {
+  const log = `history.${identifier(logName)}`;
+  const names = columns.map(({ columnName }) => identifier(columnName));
+  const logged = columns.map(
+    ({ columnName }) => `${identifier(columnInLog(columnName))} AS ${identifier(columnName)}`,
+  );
+  const keys = columns.filter(({ role }) => role === 'key');
+  const sameKey = keys.map((key) =>
+    [`newest.${identifier(key.columnName)}`, `later.${identifier(columnInLog(key.columnName))}`]
+      // In a join, DuckDB silently treats equal geometries as different.
+      .map((value) => (key.type === 'geometry' ? `ST_AsWKB(${value})` : value))
+      .join(' = '),
+  );
+  const keyList = keys.map(({ columnName }) => identifier(columnInLog(columnName))).join(', ');
+  const at = convert === '' ? ordered : `${convert}(${ordered})`;
+  const later = `(SELECT * FROM ${log} WHERE ${at} > ${asOf})`;
+  return `SELECT ${names.join(', ')} FROM ${guard(logName, asOf, convert, floor)},
+      ${source} AS newest WHERE is_known AND NOT EXISTS (SELECT 1 FROM ${later} AS later WHERE ${sameKey.join(' AND ')})
+    UNION ALL SELECT ${logged.join(', ')} FROM (SELECT * FROM ${later} QUALIFY
+      row_number() OVER (PARTITION BY ${keyList} ORDER BY _commit) = 1) WHERE _operation <> 'added'`;
+}
+
+/** One row, or an error: a state from before the log begins is not known. */
+function guard(logName: string, asOf: string, convert: string, floor: 'time' | 'commit'): string {
+  const [first, closed] = [`first_${floor}`, `closed_${floor}`];
+  const begin = `greatest(${first}, ${closed})`;
+  const value = convert === '' ? begin : `${convert}(${begin})`;
+  return `(SELECT CASE WHEN ${asOf} >= ${value} THEN TRUE ELSE error(
+      'The history of ' || dataset_id || ' begins with commit ' || greatest(first_commit, closed_commit) || ' at ' ||
+      greatest(first_time, closed_time) || coalesce(': ' || closed_reason, '') || '. Earlier states are not known.')
+    END AS is_known FROM feed_sync.history_logs WHERE log_name = ${text(logName)})`;
+}

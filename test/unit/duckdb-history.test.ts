@@ -1,0 +1,275 @@
+/** The past of a table: undo logs and the functions that answer for an earlier commit or time (F70, F71). */
+
+import { describe, expect, it } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+  [3, 'three'],
+];
+
+async function threePeople(keepsHistory: (datasetId: string) => boolean = () => true) {
+  const world = await mirrorAtWork({ keepsHistory });
+  const course = world.published(firstContent(people, FIRST));
+  committed(await world.load(course));
+  return { world, course };
+}
+
+function committed(result: JobResult): void {
+  if (result.kind === 'failed') throw result.error;
+  expect(result.kind).toBe('committed');
+}
+
+const asOf = (commit: number, name = 'parcels') =>
+  `SELECT * FROM history.${name}_as_of_commit(${commit}) ORDER BY ALL`;
+
+describe('a log', () => {
+  it('restores the state after each commit, of changes and of reloads', async () => {
+    const { world, course } = await threePeople();
+    const states = [await inMirror(world.folder, 'FROM parcels ORDER BY ALL')];
+    const steps: (readonly Row[])[] = [
+      [
+        [1, 'one'],
+        [2, 'TWO'],
+        [4, 'four'],
+      ],
+      [
+        [2, null],
+        [4, 'four'],
+        [5, 'five'],
+      ],
+      [],
+      [
+        [1, 'again'],
+        [2, 'TWO'],
+      ],
+    ];
+    for (const [index, rows] of steps.entries()) {
+      course.publishRows(rows);
+      committed(index % 2 === 0 ? await world.apply(course) : await world.load(course));
+      states.push(await inMirror(world.folder, 'FROM parcels ORDER BY ALL'));
+    }
+    for (const [index, state] of states.entries()) {
+      expect(await inMirror(world.folder, asOf(index + 1)), `commit ${index + 1}`).toEqual(state);
+    }
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('writes no more than the rows that differ, with the commit, its version and its time', async () => {
+    const { world, course } = await threePeople();
+    const { publishedAt } = course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [4, 'four'],
+    ]);
+    committed(await world.load(course));
+    const [[appliedAt] = []] = await inMirror(world.folder, 'SELECT applied_at FROM feed_sync.datasets');
+    const own = [publishedAt, appliedAt];
+    const rows = await inMirror(
+      world.folder,
+      `SELECT _commit, _operation, _version, id, name, strftime(_published_at, '%Y-%m-%dT%H:%M:%S.%gZ'), _applied_at
+        FROM history.parcels ORDER BY id`,
+    );
+    expect(rows).toEqual([
+      ['2', 'changed', '2', '2', 'two', ...own],
+      ['2', 'removed', '2', '3', 'three', ...own],
+      ['2', 'added', '2', '4', null, ...own],
+    ]);
+    expect(await inMirror(world.folder, COUNTS)).toEqual([
+      ['load', null, null, null],
+      ['reload', '1', '1', '1'],
+    ]);
+  });
+
+  it('answers for a time as for the newest commit up to it', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows([[1, 'one']]);
+    committed(await world.apply(course));
+    const [before, after] = await inMirror(
+      world.folder,
+      'SELECT applied_at FROM feed_sync.commits ORDER BY commit_number',
+    );
+    const at = (time: unknown) => `SELECT id FROM history.parcels_as_of('${time}'::TIMESTAMPTZ) ORDER BY id`;
+    expect(await inMirror(world.folder, at(before?.[0]))).toEqual([['1'], ['2'], ['3']]);
+    expect(await inMirror(world.folder, at(after?.[0]))).toEqual([['1']]);
+    expect(await inMirror(world.folder, at('2100-01-01 00:00:00+00'))).toEqual([['1']]);
+    await expect(inMirror(world.folder, at('2020-01-01 00:00:00+00'))).rejects.toThrow(
+      'The history of parcels begins with commit 1 at',
+    );
+  });
+
+  it('has the columns of now: what was added later is null before', async () => {
+    const { world, course } = await threePeople();
+    const wider = sourceSchema(
+      [column('id', 'integer', false), column('note', 'string'), column('name', 'string')],
+      { schemaVersion: '2' },
+    );
+    const rows: readonly Row[] = [
+      [1, 'new', 'one'],
+      [2, null, 'two'],
+    ];
+    course.publish({ ...firstContent(wider, rows), rowCount: 2 });
+    committed(await world.load(course));
+    expect(await inMirror(world.folder, asOf(1))).toEqual([
+      ['1', null, 'one'],
+      ['2', null, 'two'],
+      ['3', null, 'three'],
+    ]);
+    expect(await inMirror(world.folder, asOf(2))).toEqual([
+      ['1', 'new', 'one'],
+      ['2', null, 'two'],
+    ]);
+    expect(await inMirror(world.folder, COUNTS)).toContainEqual(['reload', '0', '1', '1']);
+  });
+
+  it('begins with the state that a table has when history is switched on', async () => {
+    let isOn = false;
+    const { world, course } = await threePeople(() => isOn);
+    isOn = true;
+    course.publishRows([[1, 'one']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, asOf(1))).toEqual(asText(FIRST));
+    await expect(inMirror(world.folder, asOf(0))).rejects.toThrow('begins with commit 1');
+  });
+
+  it('is not begun for a table without keys', async () => {
+    const world = await mirrorAtWork({ keepsHistory: () => true });
+    const keyless = sourceSchema([column('name', 'string')], { keyColumns: [] });
+    const course = world.published(firstContent(keyless, [['one']]));
+    committed(await world.load(course));
+    course.publish(firstContent(keyless, [['two']]));
+    committed(await world.load(course));
+    expect(await inMirror(world.folder, 'FROM feed_sync.history_logs')).toEqual([]);
+    expect(await inMirror(world.folder, COUNTS)).toContainEqual(['reload', null, null, null]);
+  });
+});
+
+const COUNTS = 'SELECT kind, added, changed, removed FROM feed_sync.commits ORDER BY commit_number';
+
+function asText(rows: readonly Row[]): readonly (readonly (string | null)[])[] {
+  return rows.map((row) => row.map((cell) => (cell === null ? null : String(cell))));
+}
+
+describe('a log is closed', () => {
+  it.each(['changes', 'a reload'])('by %s while history is switched off', async (how) => {
+    let isOn = true;
+    const { world, course } = await threePeople(() => isOn);
+    const steps: readonly Row[] = [
+      [1, 'one'],
+      [2, 'TWO'],
+      [3, 'THREE'],
+    ];
+    for (const [index] of steps.entries()) {
+      isOn = index !== 1;
+      course.publishRows(steps.slice(index));
+      committed(how === 'changes' ? await world.apply(course) : await world.load(course));
+    }
+    await expect(inMirror(world.folder, asOf(2))).rejects.toThrow(
+      /The history of parcels begins with commit 3 at .*: history was switched off\./,
+    );
+    expect(await inMirror(world.folder, asOf(3))).toEqual(asText(steps.slice(1)));
+    expect(await inMirror(world.folder, asOf(4))).toEqual(asText(steps.slice(2)));
+  });
+
+  it('by a reload of a table that cannot be compared', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand('ALTER TABLE parcels DROP COLUMN name');
+    course.publishRows([[1, 'uno']]);
+    committed(await world.load(course));
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(/begins with commit 2 at .*name/s);
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+  });
+
+  it('by a reload of a table that was dropped by hand', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand('DROP TABLE parcels');
+    course.publishRows([[1, 'uno']]);
+    committed(await world.load(course));
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(
+      /begins with commit 2 .* the table was missing/,
+    );
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+  });
+});
+
+describe('a log is frozen with its table (F71)', () => {
+  const other = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+    schemaVersion: '2',
+  });
+
+  it('by a schema that is not the one before with further columns; a new log begins', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows([[1, 'uno']]);
+    committed(await world.apply(course));
+    course.publish(firstContent(other, [[1, 'Ann']]));
+    committed(await world.load(course));
+    course.publishRows([[1, 'Bob']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(FIRST));
+    expect(await inMirror(world.folder, asOf(2, 'parcels__3_log'))).toEqual([['1', 'uno']]);
+    expect(await inMirror(world.folder, asOf(3))).toEqual([['1', 'Ann']]);
+    await expect(inMirror(world.folder, asOf(2))).rejects.toThrow('begins with commit 3');
+    const logs = 'SELECT log_name, table_name, frozen_commit FROM feed_sync.history_logs ORDER BY log_name';
+    expect(await inMirror(world.folder, logs)).toEqual([
+      ['parcels', 'main.parcels', null],
+      ['parcels__3_log', 'history.parcels__3', '3'],
+    ]);
+  });
+
+  it.each(['archive', 'keep'] as const)('by retirement (%s), and a return begins a new one', async (how) => {
+    const { world, course } = await threePeople();
+    course.publishRows([[1, 'uno']]);
+    committed(await world.apply(course));
+    expect(await world.retire(course, how)).toMatchObject({ kind: 'retired' });
+    const past = async () => {
+      expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(FIRST));
+      expect(await inMirror(world.folder, asOf(2, 'parcels__3_log'))).toEqual([['1', 'uno']]);
+    };
+    await past();
+    course.publishRows([[7, 'seven']]);
+    committed(await world.load(course));
+    await past();
+    expect(await inMirror(world.folder, asOf(4))).toEqual([['7', 'seven']]);
+  });
+
+  it('beside logs whose names it would take, and with the longest names', async () => {
+    const world = await mirrorAtWork({ keepsHistory: () => true });
+    const long = 'p'.repeat(63);
+    for (const datasetId of ['parcels', 'parcels__4', 'parcels__4_log', long]) {
+      committed(await world.load(world.published(firstContent(people, FIRST), datasetId)));
+    }
+    for (const datasetId of ['parcels', long]) {
+      const course = world.published(firstContent(people, FIRST), datasetId);
+      course.publish(firstContent(other, [[1, 'Ann']]));
+      committed(await world.load(course));
+    }
+    const names = 'SELECT dataset_id, log_name FROM feed_sync.history_logs WHERE frozen_commit IS NOT NULL';
+    const frozen = await inMirror(world.folder, names);
+    expect(frozen.map(([datasetId]) => datasetId).sort()).toEqual(['parcels', long]);
+    for (const [, logName] of frozen) {
+      expect(String(logName).length).toBeLessThanOrEqual(63);
+      const functions = `SELECT function_name FROM duckdb_functions() WHERE schema_name = 'history'
+        AND function_name LIKE '%_as_of_commit' AND macro_definition LIKE '%''${logName}''%'`;
+      const [[name] = []] = await inMirror(world.folder, functions);
+      expect(await inMirror(world.folder, `SELECT * FROM history."${name}"(4) ORDER BY ALL`)).toEqual(
+        asText(FIRST),
+      );
+    }
+  });
+
+  it('but ends with a table that is dropped', async () => {
+    const { world, course } = await threePeople();
+    expect(await world.retire(course, 'drop')).toMatchObject({ kind: 'retired' });
+    const left = `SELECT table_name FROM duckdb_tables() WHERE schema_name = 'history'
+      UNION ALL SELECT log_name FROM feed_sync.history_logs
+      UNION ALL SELECT function_name FROM duckdb_functions() WHERE schema_name = 'history'`;
+    expect(await inMirror(world.folder, left)).toEqual([]);
+  });
+});

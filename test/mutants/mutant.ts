@@ -10,7 +10,7 @@ export interface Mutant {
   /** What stands there instead. It compiles. */
   readonly instead: string;
   /**
-   * What is lost by it: rules of `src/rules.md`, promises (`P1` to `P7`), faults (`F16`); in words where it has no
+   * What is lost by it: rules of `src/rules.md`, promises (`P1` to `P10`), faults (`F16`); in words where it has no
    * number.
    */
   readonly breaks: readonly string[];

@@ -8,7 +8,7 @@ const INTRODUCTION = `To see that the tests notice, decisions of the program are
     npm run mutants                              # all of them
     npm run mutants -- --write cursor            # those with this word in them, and what noticed them into this page
 
-The catalogue is in \`mutants/catalogue\`. P1 to P7 are the promises, in the order of their table.`;
+The catalogue is in \`mutants/catalogue\`. P1 to P10 are the promises, in the order of their table.`;
 const HEAD = ['| what is broken | what is lost | noticed by |', '|---|---|---|'];
 const MAX_TEST_NAME = 150;
 

@@ -11,7 +11,7 @@ export const MIRROR: Area = {
     {
       name: 'a snapshot is committed over a table that it was not planned from',
       file: LOAD,
-      text: 'if (!isPlannedFrom(live, job.plannedFrom)) return null;',
+      text: 'if (!isPlannedFrom(current.live, job.plannedFrom)) return null;',
       instead: '',
       breaks: ['P1', 'W14'],
       tests: ['unit/duckdb-load.test.ts'],
@@ -35,7 +35,7 @@ export const MIRROR: Area = {
     {
       name: 'a snapshot may have a key twice',
       file: LOAD,
-      text: 'if (numberAt(counts, 1) !== rowCount) await proveKeys(engine, job, keyColumns, rowCount);',
+      text: 'if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, table, keyColumns, rowCount);',
       instead: '',
       breaks: ['V8', 'P7', 'F41'],
       tests: ['unit/duckdb-load.test.ts'],

@@ -30,7 +30,10 @@ let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let mirror: Destination;
 beforeAll(async () => {
   folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path, { threads: 1, keepsHistory: (id) => id.includes(STEPPED) });
+  mirror = await mirrorIn(folder.path, {
+    threads: 1,
+    history: { keeps: (id) => id.includes(STEPPED), keepMs: Number.POSITIVE_INFINITY },
+  });
   const service = {
     origin: 'https://feed.example',
     subscriptionIds: ['sub_1'],

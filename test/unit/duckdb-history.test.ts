@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { inMirror } from '../support/duckdb-mirror.ts';
+import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
@@ -15,8 +15,10 @@ const FIRST: readonly Row[] = [
   [3, 'three'],
 ];
 
+const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+
 async function threePeople(keepsHistory: (datasetId: string) => boolean = () => true) {
-  const world = await mirrorAtWork({ keepsHistory });
+  const world = await mirrorAtWork({ history: { keeps: keepsHistory, keepMs: Number.POSITIVE_INFINITY } });
   const course = world.published(firstContent(people, FIRST));
   committed(await world.load(course));
   return { world, course };
@@ -140,7 +142,7 @@ describe('a log', () => {
   });
 
   it('is not begun for a table without keys', async () => {
-    const world = await mirrorAtWork({ keepsHistory: () => true });
+    const world = await mirrorAtWork({ history: ALL });
     const keyless = sourceSchema([column('name', 'string')], { keyColumns: [] });
     const course = world.published(firstContent(keyless, [['one']]));
     committed(await world.load(course));
@@ -240,7 +242,7 @@ describe('a log is frozen with its table (F71)', () => {
   });
 
   it('beside logs whose names it would take, and with the longest names', async () => {
-    const world = await mirrorAtWork({ keepsHistory: () => true });
+    const world = await mirrorAtWork({ history: ALL });
     const long = 'p'.repeat(63);
     for (const datasetId of ['parcels', 'parcels__4', 'parcels__4_log', long]) {
       committed(await world.load(world.published(firstContent(people, FIRST), datasetId)));
@@ -271,5 +273,45 @@ describe('a log is frozen with its table (F71)', () => {
       UNION ALL SELECT log_name FROM feed_sync.history_logs
       UNION ALL SELECT function_name FROM duckdb_functions() WHERE schema_name = 'history'`;
     expect(await inMirror(world.folder, left)).toEqual([]);
+  });
+});
+
+describe('what is older than it is to be kept', () => {
+  const DAY_MS = 86_400_000;
+
+  it('is forgotten with the next commit: entries, and frozen tables with their logs', async () => {
+    const clock = manualClock();
+    const world = await mirrorAtWork({ clock, history: { keeps: () => true, keepMs: 3 * DAY_MS } });
+    const other = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+      schemaVersion: '2',
+    });
+    const course = world.published(firstContent(people, FIRST));
+    committed(await world.load(course));
+    course.publish(firstContent(other, [[1, 'Ann']]));
+    await clock.sleep(DAY_MS);
+    committed(await world.load(course));
+    for (const owner of ['Bob', 'Cem', 'Dee']) {
+      await clock.sleep(DAY_MS);
+      course.publishRows([[1, owner]]);
+      committed(await world.apply(course));
+    }
+    // Commits 1 to 5 are of the days 0 to 4; kept is what came after day 2, as seen from day 5.5.
+    await clock.sleep(1.5 * DAY_MS);
+    course.publishRows([[1, 'Eva']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, 'SELECT log_name, first_commit FROM feed_sync.history_logs')).toEqual(
+      [['parcels', '3']],
+    );
+    await expect(inMirror(world.folder, asOf(2))).rejects.toThrow('begins with commit 3');
+    for (const [commit, owner] of [
+      [3, 'Bob'],
+      [4, 'Cem'],
+      [5, 'Dee'],
+      [6, 'Eva'],
+    ] as const) {
+      expect(await inMirror(world.folder, asOf(commit))).toEqual([['1', owner]]);
+    }
+    const left = `SELECT table_name FROM duckdb_tables() WHERE schema_name = 'history'`;
+    expect(await inMirror(world.folder, left)).toEqual([['parcels']]);
   });
 });

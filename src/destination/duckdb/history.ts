@@ -168,21 +168,23 @@ export function freezeLog(
   commitNumber: number,
   frozen: Frozen | null,
 ): readonly string[] {
-  const dropped = [...dropMacros(logName)];
-  if (frozen === null) {
-    return [
-      ...dropped,
-      `DROP TABLE ${historic(logName)}`,
-      `DELETE FROM ${catalogTable('history_logs')} WHERE log_name = ${text(logName)}`,
-    ];
-  }
+  if (frozen === null) return dropLog(logName);
   const { schema, name, logName: frozenLog } = frozen;
   return [
-    ...dropped,
+    ...dropMacros(logName),
     `ALTER TABLE ${historic(logName)} RENAME TO ${identifier(frozenLog)}`,
     `UPDATE ${catalogTable('history_logs')} SET log_name = ${text(frozenLog)}, table_name = ${text(`${schema}.${name}`)},
       frozen_commit = ${integer(commitNumber)} WHERE log_name = ${text(logName)}`,
     ...asOfMacros({ ...table, logName: frozenLog, source: `${identifier(schema)}.${identifier(name)}` }),
+  ];
+}
+
+/** Returns the statements that end a log with everything that it holds. */
+export function dropLog(logName: string): readonly string[] {
+  return [
+    ...dropMacros(logName),
+    `DROP TABLE ${historic(logName)}`,
+    `DELETE FROM ${catalogTable('history_logs')} WHERE log_name = ${text(logName)}`,
   ];
 }
 

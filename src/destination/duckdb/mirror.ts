@@ -42,6 +42,7 @@ import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
 import { commitJobs } from './commit.ts';
 import { clearUnfinished } from './compact.ts';
 import { mirrorPath } from './mirror-file.ts';
+import { pruneHistory } from './prune-history.ts';
 import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
 import { type ValidatedWrite, Validation } from './validate.ts';
 import {
@@ -80,11 +81,23 @@ export interface MirrorOptions {
   readonly random: Random;
   readonly log: Log;
   readonly signal?: AbortSignal;
-  /** Tells which datasets keep their history; none by default. */
-  readonly keepsHistory?: (datasetId: string) => boolean;
+  /** Tells which datasets keep their history, and for how long; none by default. */
+  readonly history?: HistoryOptions;
   /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;
 }
+
+export interface HistoryOptions {
+  /** True for a dataset whose commits can be undone and looked back at. */
+  keeps(datasetId: string): boolean;
+  /** What came to an end longer ago is forgotten. */
+  readonly keepMs: number;
+}
+
+const NO_HISTORY: HistoryOptions = { keeps: () => false, keepMs: Number.POSITIVE_INFINITY };
+
+/** The past is pruned at most so often, in a write session that commits something anyway. */
+const PRUNE_EVERY_MS = 3_600_000;
 
 /** Opens no file yet: the first write creates the mirror. @throws StorageError, ConfigurationError */
 export async function openMirror(options: MirrorOptions): Promise<Destination & PostCommitSource> {
@@ -162,6 +175,8 @@ class Mirror implements Destination, PostCommitSource {
   readonly #publisher: Publisher | null;
   /** The time of the newest commit: times never fall, so that each time names one state. */
   #appliedAt = new Date(0);
+  /** When the past was last pruned, on the monotonic clock. */
+  #prunedMs = Number.NEGATIVE_INFINITY;
   /** The last enrolment: a mirror that is rebuilt in the middle of a run gets the same table names. */
   #enrolment: Enrolment | null = null;
   /**
@@ -241,7 +256,7 @@ class Mirror implements Destination, PostCommitSource {
 
   async #commitWhileOpen(opened: Opened, first: readonly ValidatedWrite[]): Promise<Ended> {
     const { session, size, queue, isNotLast } = opened;
-    const { clock, signal, keepsHistory = () => false } = this.#options;
+    const { clock, signal, history = NO_HISTORY } = this.#options;
     const failed: Failed[] = [];
     const forOtherSession: ValidatedWrite[] = [];
     await session.transaction(async (engine) => {
@@ -253,7 +268,7 @@ class Mirror implements Destination, PostCommitSource {
       const context = {
         session,
         appliedAt: this.#appliedAt,
-        keepsHistory,
+        keepsHistory: (datasetId: string) => history.keeps(datasetId),
         ...(signal === undefined ? {} : { signal }),
       };
       for await (const { job, result } of commitJobs(context, jobs)) {
@@ -267,7 +282,20 @@ class Mirror implements Destination, PostCommitSource {
     const isReported =
       !this.#isCreatedAgain && !isNotLast && failed.length === 0 && forOtherSession.length === 0;
     if (isReported) await storeBesideCommits(session, queue, this.#options);
+    await this.#pruneHistory(session);
     return { failed, forOtherSession };
+  }
+
+  /** A failure is only logged, because the jobs are committed. */
+  async #pruneHistory(session: WriteSession): Promise<void> {
+    const { clock, log, path, history = NO_HISTORY } = this.#options;
+    if (!Number.isFinite(history.keepMs) || clock.monotonicMs() - this.#prunedMs < PRUNE_EVERY_MS) return;
+    this.#prunedMs = clock.monotonicMs();
+    try {
+      await pruneHistory(session, new Date(clock.now().getTime() - history.keepMs));
+    } catch (error) {
+      log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
+    }
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {

@@ -17,7 +17,7 @@ import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
-import { feedOptions, isKnownOrigin, keyHashOf } from './operator-session.ts';
+import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
 export interface OpenOptions {
   readonly configuration: Configuration;

@@ -230,7 +230,7 @@ function defineDoctor(program: Command, version: string, context: Context, finis
     .option('--json', 'as JSON, for programs')
     .action(async ({ json = false }: { json?: boolean }) => {
       const { doctor } = await import('./doctor/doctor.ts');
-      finish(await doctor(loadInput(program, context), context, { version, json }));
+      finish(await doctor(loadInput(program, context), context, version, json));
     });
 }
 

@@ -154,7 +154,7 @@ function datasetJson(dataset: DatasetReport) {
     state: dataset.phase,
     need: dataset.need,
     subscriptions: desired === null ? [] : [...desired.members.keys()].sort(),
-    wantedVersion: desired === null ? null : announcedVersion(desired),
+    targetVersion: desired === null ? null : announcedVersion(desired),
     isReloadPending: dataset.isReloadPending,
     isResyncPending: dataset.isResyncPending,
     isRefreshPending: dataset.isRefreshPending,

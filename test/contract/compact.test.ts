@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
 import { type CompactionView, progressLine } from '../../src/cli/commands/compact.ts';
-import { judgeMirror } from '../../src/cli/doctor/mirror.ts';
+import { judgeMirror } from '../../src/cli/doctor/stores.ts';
 import { renderStatus } from '../../src/cli/render/status.ts';
 import { isWorthCompacting } from '../../src/reporting/mirror-file.ts';
 import { reportOf } from '../../src/reporting/report.ts';

@@ -5,8 +5,8 @@ import type { County } from '../../feed/operator.ts';
 import { formatCount } from '../../lib/units.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { usingOperator } from '../operator-session.ts';
 import { jsonText, renderTable } from '../render/table.ts';
+import { usingOperator } from '../service-client.ts';
 
 /** The most fields beside id, name and state that a table shows; the JSON has all of them. */
 const MAX_FURTHER_COLUMNS = 6;

@@ -7,8 +7,8 @@ import type { Subscription } from '../../model/records.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
-import { feedOptions } from '../operator-session.ts';
 import { jsonText, renderTable } from '../render/table.ts';
+import { feedOptions } from '../service-client.ts';
 
 export interface SubscriptionsOptions {
   readonly json: boolean;

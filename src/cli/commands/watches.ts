@@ -8,9 +8,9 @@ import { formatCount } from '../../lib/units.ts';
 import { CommandRefusedError, FeedSyncError, UsageError } from '../../model/errors.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import { usingOperator } from '../operator-session.ts';
 import { formatError, minuteOf } from '../render/messages.ts';
 import { jsonText, renderTable } from '../render/table.ts';
+import { usingOperator } from '../service-client.ts';
 
 const NOTHING_WATCHED = 'No dataset is watched. Watch one with: feed-sync watch DATASET\n';
 

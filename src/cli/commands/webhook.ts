@@ -20,8 +20,8 @@ import { CommandRefusedError, StorageError, UsageError } from '../../model/error
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
-import { usingOperator } from '../operator-session.ts';
 import { openSecretFile, type SecretFile } from '../secret-file.ts';
+import { usingOperator } from '../service-client.ts';
 import { oneByOne } from './watches.ts';
 
 export interface WebhookAddFlags extends HeaderFlags {

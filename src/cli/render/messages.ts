@@ -64,13 +64,18 @@ export function formatRetryOfContent(datasetId: string, time: string): string {
 }
 
 /** Marks the service's words as such. */
-function answerOf({ operation, status, code, message, links }: RefusalWords): readonly string[] {
-  const answer = [status, code].filter((word) => word !== null).join(' ');
+function answerOf(refusal: RefusalWords): readonly string[] {
+  const { operation, message, links } = refusal;
   return [
-    `The service refused to ${printable(operation)} (${printable(answer)}).`,
+    `The service refused to ${printable(operation)} (${printable(statusAndCode(refusal))}).`,
     `  It says: ${printable(message)}`,
     ...[...links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
   ];
+}
+
+/** `403 insufficient_scope` */
+export function statusAndCode({ status, code }: Pick<RefusalWords, 'status' | 'code'>): string {
+  return [status, code].filter((part) => part !== null).join(' ');
 }
 
 function ourWords({ scope, code, message }: Refusal): string {

@@ -22,9 +22,9 @@ import {
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { logFor } from '../log-for.ts';
-import { feedOptions, isKnownOrigin, keyHashOf } from '../operator-session.ts';
 import { formatUnknown } from '../render/messages.ts';
 import { jsonText } from '../render/table.ts';
+import { feedOptions, isKnownOrigin, keyHashOf } from '../service-client.ts';
 import { type Answers, askService } from './differences.ts';
 import {
   type Comparison,

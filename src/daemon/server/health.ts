@@ -154,7 +154,7 @@ function datasetView(dataset: DatasetActivity) {
   return {
     id: dataset.datasetId,
     version: dataset.version,
-    wantedVersion: dataset.wantedVersion,
+    targetVersion: dataset.targetVersion,
     behindSince: isoOrNull(dataset.behindSince),
     work: work === null ? null : { step: work.step, since: work.since.toISOString(), bytes: work.bytes },
     failure: failure === null ? null : { error: failure.error, attempts: failure.attempts },

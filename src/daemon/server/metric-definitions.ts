@@ -107,7 +107,7 @@ export const DATASET_GAUGES: readonly GaugeOf<DatasetActivity>[] = [
   {
     name: 'dataset_versions_behind',
     help: 'Versions between the one in the mirror and the newest known.',
-    amountOf: ({ version, wantedVersion }) => Math.max(0, (wantedVersion ?? 0) - (version ?? 0)),
+    amountOf: ({ version, targetVersion }) => Math.max(0, (targetVersion ?? 0) - (version ?? 0)),
   },
   {
     name: 'dataset_lag_seconds',

@@ -81,10 +81,10 @@ export function statusJson(status: Status) {
     mirror: mirrorJson(status),
     publishedCopy: publishedCopy && {
       path: publishedCopy.path,
-      publishedAt: isoOrNull(publishedCopy.publishedAt),
+      publishedAt: publishedCopy.publishedAt?.toISOString() ?? null,
     },
     afterCommit: hook && {
-      reportedAt: isoOrNull(hook.reportedAt),
+      reportedAt: hook.reportedAt?.toISOString() ?? null,
       failure: hook.failure && { ...hook.failure, failedAt: hook.failure.failedAt.toISOString() },
     },
     runningInstance: runningInstance && {
@@ -140,7 +140,7 @@ function subscriptionJson(subscription: SubscriptionReport) {
     name,
     cursor: cursor?.text ?? null,
     cursorAt: cursorAt.toISOString(),
-    replayedAt: isoOrNull(replayedAt),
+    replayedAt: replayedAt?.toISOString() ?? null,
     state: subscriptionState(subscription),
     isSuspended: subscription.suspension !== null,
   };
@@ -166,8 +166,8 @@ function datasetJson(dataset: DatasetReport) {
     table: observed?.tableName ?? null,
     version: observed?.version ?? null,
     rows: observed?.rowCount ?? null,
-    publishedAt: isoOrNull(observed?.publishedAt ?? null),
-    appliedAt: isoOrNull(observed?.appliedAt ?? null),
+    publishedAt: observed?.publishedAt?.toISOString() ?? null,
+    appliedAt: observed?.appliedAt?.toISOString() ?? null,
     suspension: suspension && suspensionJson(suspension),
     failure: failure && failureJson(failure),
   };
@@ -243,8 +243,4 @@ function idOf(scope: RefusalScope): string | null {
     case 'retirement':
       return null;
   }
-}
-
-function isoOrNull(at: Date | null): string | null {
-  return at === null ? null : at.toISOString();
 }

@@ -1,10 +1,17 @@
 /** The report of a dry run, for programs and for people. Pure. */
 
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatCount } from '../../lib/units.ts';
+import { formatBytes, formatCount, plural } from '../../lib/units.ts';
 import { type SuspensionJson, suspensionJson } from '../../reporting/status.ts';
 import type { CatchUpResult, DatasetResult, PlannedStep } from '../../sync/result.ts';
-import { formatError, formatSuspension, type IncidentRaised, incidentRaised } from './messages.ts';
+import {
+  formatError,
+  formatIncident,
+  formatSuspension,
+  type IncidentRaised,
+  incidentRaised,
+  isSuspendedItself,
+} from './messages.ts';
 import { renderTable } from './table.ts';
 
 export interface DryRun {
@@ -153,21 +160,17 @@ function inPlaceOf({ fromVersion, toVersion }: PlannedStep & { kind: 'load' }): 
 
 /** Each suspension stands here once, however many datasets it suspends. */
 function problemTexts({ datasets, suspensions, incidents }: CatchUpResult): readonly string[] {
-  const ofDatasets = datasets.flatMap((dataset) => {
-    const isSuspendedItself =
-      dataset.kind === 'suspended' && dataset.suspension.refusal.scope.kind === 'dataset';
-    return isSuspendedItself ? [dataset.suspension] : [];
-  });
+  const ofDatasets = datasets.filter(isSuspendedItself).map(({ suspension }) => suspension);
   const failures = datasets.flatMap((dataset) =>
     dataset.kind === 'failed'
       ? [`Dataset ${printable(dataset.datasetId)}: ${formatError(dataset.error)}`]
       : [],
   );
-  const reported = incidents.map(({ subscriptionId, error }) => {
-    const of = subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
-    return `${of}${formatError(error)}`;
-  });
-  return [...[...suspensions, ...ofDatasets].map(formatSuspension), ...failures, ...reported];
+  return [
+    ...[...suspensions, ...ofDatasets].map(formatSuspension),
+    ...failures,
+    ...incidents.map(formatIncident),
+  ];
 }
 
 const RESULT_WORDS = [
@@ -204,8 +207,4 @@ function diskLines({ totals, disk }: DryRun): readonly string[] {
         `Disk: about ${needed} are needed; only ${free} are free, ${kept}.`,
         '→ Free some space, or set dataDir to a larger disk.',
       ];
-}
-
-function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }

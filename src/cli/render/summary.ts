@@ -2,13 +2,20 @@
 
 import type { Failure } from '../../checkpoint/checkpoint.ts';
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatCount, formatDuration } from '../../lib/units.ts';
+import { formatBytes, formatCount, formatDuration, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import { isOfContent } from '../../sync/plan/content.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import { formatError, formatRetryOfContent, formatSuspension, formatTimeRoundedUp } from './messages.ts';
+import {
+  formatError,
+  formatIncident,
+  formatRetryOfContent,
+  formatSuspension,
+  formatTimeRoundedUp,
+  isSuspendedItself,
+} from './messages.ts';
 
 /** The most datasets named under a heading; the rest is counted and left to `feed-sync status`. */
 const MAX_NAMED = 20;
@@ -18,13 +25,10 @@ export function summarize(result: CatchUpResult): string {
   const waiting = ofKind(datasets, 'waiting');
   return [
     headline(result),
-    ...[
-      ...result.suspensions.map(formatSuspension),
-      ...result.incidents.map(
-        ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${formatError(error)}`,
-      ),
-    ].flatMap((text) => ['', text]),
-    ...section('Suspended', ofKind(datasets, 'suspended').filter(isSuspendedItself), ({ suspension }) => [
+    ...[...result.suspensions.map(formatSuspension), ...result.incidents.map(formatIncident)].flatMap(
+      (text) => ['', text],
+    ),
+    ...section('Suspended', datasets.filter(isSuspendedItself), ({ suspension }) => [
       formatSuspension(suspension),
     ]),
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
@@ -90,14 +94,12 @@ function formatAgain({ again }: CatchUpResult): readonly string[] {
   ];
 }
 
-interface Counted {
+/** Every result is counted once. */
+const COUNTED: readonly {
   readonly words: string;
   readonly counts: (result: DatasetResult) => boolean;
   readonly isAlwaysReported?: boolean;
-}
-
-/** Every result is counted once. */
-const COUNTED: readonly Counted[] = [
+}[] = [
   {
     words: 'loaded',
     counts: (result) => result.kind === 'updated' && hasLoaded(result),
@@ -127,30 +129,24 @@ function formatLoads(commits: readonly CommitResult[]): readonly string[] {
 function formatChanges(commits: readonly CommitResult[]): readonly string[] {
   const changes = commits.filter(({ kind }) => kind === 'changes');
   if (changes.length === 0) return [];
+  const sum = (what: (commit: CommitResult) => number | undefined): number => sumOf(changes, what);
   const versions = plural(
-    sumOf(changes, (commit) => commit.versions),
+    sum((commit) => commit.versions),
     'version',
   );
   const added = plural(
-    sumOf(changes, ({ net }) => net?.added ?? 0),
+    sum(({ net }) => net?.added),
     'row',
   );
-  const changed = formatCount(sumOf(changes, ({ net }) => net?.changed ?? 0));
-  const removed = formatCount(sumOf(changes, ({ net }) => net?.removed ?? 0));
-  const bytes = formatBytes(sumOf(changes, (commit) => commit.bytes));
+  const changed = formatCount(sum(({ net }) => net?.changed));
+  const removed = formatCount(sum(({ net }) => net?.removed));
+  const bytes = formatBytes(sum((commit) => commit.bytes));
   return [`${versions}: ${added} added, ${changed} changed, ${removed} removed, from ${bytes}`];
 }
 
-function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) => number): number {
-  return commits.reduce((sum, commit) => sum + what(commit), 0);
-}
-
-/**
- * Whether the dataset itself is suspended. A suspension of its subscription, or of all retirements, is reported once for all its
- * datasets.
- */
-function isSuspendedItself({ suspension }: Extract<DatasetResult, { kind: 'suspended' }>): boolean {
-  return suspension.refusal.scope.kind === 'dataset';
+/** A missing number counts as 0. */
+function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) => number | undefined): number {
+  return commits.reduce((sum, commit) => sum + (what(commit) ?? 0), 0);
 }
 
 function formatRetry(failure: Failure): string {
@@ -174,7 +170,8 @@ function section<T extends DatasetResult>(
   if (results.length === 0) return [];
   const named = results.slice(0, MAX_NAMED).map((result) => {
     const reported = [...report(result), ...formatReached(result)].join('\n');
-    return indent(`${printable(result.datasetId)}: ${hang(reported)}`);
+    // All lines after the first are indented further, so that the next dataset is easy to find.
+    return `  ${printable(result.datasetId)}: ${reported.replaceAll('\n', '\n    ')}`;
   });
   const rest = results.length - named.length;
   return [
@@ -199,21 +196,4 @@ function ofKind<K extends DatasetResult['kind']>(
   kind: K,
 ): readonly Extract<DatasetResult, { kind: K }>[] {
   return results.filter((result): result is Extract<DatasetResult, { kind: K }> => result.kind === kind);
-}
-
-function ofSubscription(subscriptionId: string | null): string {
-  return subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
-}
-
-function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
-}
-
-/** Indents all lines after the first, so that the next dataset is easy to find. */
-function hang(text: string): string {
-  return text.replaceAll('\n', '\n  ');
-}
-
-function indent(text: string): string {
-  return text.replaceAll(/^/gm, '  ');
 }

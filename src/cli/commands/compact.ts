@@ -73,19 +73,10 @@ export function progressLine({ phase, table, done, tables, share }: CopyProgress
   return cut(`${PHASES[phase]}: ${percent}, ${of}, ${printable(table)}`, Math.max(1, width - 1));
 }
 
-export interface CompactionView {
-  /** The path of the mirror. */
-  readonly mirror: string;
-  /** `absent`: there is no mirror yet. */
-  readonly result: 'compacted' | 'absent';
-  /** The bytes of the file with its log; null where there is none. */
-  readonly bytesBefore: number | null;
-  readonly bytesAfter: number | null;
-  /** The number of tables copied and compared, including those of the catalog; null where there is no mirror. */
-  readonly tables: number | null;
-}
+/** The JSON; `cli/outputs.md` documents its fields. */
+export type CompactionView = ReturnType<typeof compactionOf>;
 
-export function compactionOf(mirror: string, compaction: Compaction): CompactionView {
+export function compactionOf(mirror: string, compaction: Compaction) {
   if (compaction.kind === 'absent') {
     return { mirror, result: 'absent', bytesBefore: null, bytesAfter: null, tables: null };
   }

@@ -24,14 +24,15 @@ import {
   suspensionsBeyondDatasets,
 } from '../../reporting/status.ts';
 import { readCheckpoint, seeMirror } from '../../reporting/stores.ts';
-import { isOfContent } from '../../sync/plan/content.ts';
 import type { Need } from '../../sync/plan/need.ts';
 import { reportAwaited } from '../../sync/retirements.ts';
 import { type Context, write } from '../context.ts';
 import { runningInstance } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
 import {
-  formatRetryOfContent,
+  type Counted,
+  formatCounts,
+  formatRetry,
   formatSuspension,
   formatTime,
   formatTimeFrom,
@@ -80,7 +81,12 @@ export function renderStatus(status: Status, shownTo: ShownTo): string {
     leftOutLine(datasets),
     absencesText(absences),
     ...problemTexts(status, datasets, shownTo),
-    datasets.length === 0 ? null : [conditionLine(datasets), ...nextCommand(status, datasets)].join('\n'),
+    datasets.length === 0
+      ? null
+      : [
+          `${formatCounts(plural(datasets.length, 'dataset'), datasets, CONDITIONS)}.`,
+          ...nextCommand(status, datasets),
+        ].join('\n'),
   ];
   return paragraphs.filter((paragraph) => paragraph !== null).join('\n\n');
 }
@@ -142,9 +148,7 @@ function failureText(failure: Failure, now: Date): string {
     `Dataset ${printable(id)} failed${timesOf(failure)} at ${formatTimeFrom(now, failedAt)}: [${error}]`,
     ...message.split('\n').map((line) => `  ${printable(line)}`),
     ...(hint === null ? [] : [`→ ${printable(hint)}`]),
-    isOfContent(failure)
-      ? formatRetryOfContent(id, formatTimeFrom(now, retryAt))
-      : '→ The next catch-up tries it again.',
+    formatRetry(failure, formatTimeFrom(now, retryAt)),
   ].join('\n');
 }
 
@@ -340,11 +344,7 @@ function needWords(need: Need, { desired }: DatasetReport): string {
   }
 }
 
-/** Every dataset is counted once, by the first matching entry. */
-const CONDITIONS: readonly {
-  readonly words: string;
-  readonly counts: (dataset: DatasetReport) => boolean;
-}[] = [
+const CONDITIONS: readonly Counted<DatasetReport>[] = [
   { words: 'left out', counts: ({ isChosen }) => !isChosen },
   { words: 'suspended', counts: ({ phase }) => phase === 'suspended' },
   { words: 'failed', counts: ({ phase }) => phase === 'failed' },
@@ -354,13 +354,3 @@ const CONDITIONS: readonly {
   { words: 'behind', counts: ({ need }) => need !== null },
   { words: 'not known', counts: () => true },
 ];
-
-/** `9 datasets: 7 up to date, 1 behind, 1 suspended.` */
-function conditionLine(datasets: readonly DatasetReport[]): string {
-  const grouped = Map.groupBy(datasets, (dataset) => CONDITIONS.findIndex(({ counts }) => counts(dataset)));
-  const counted = CONDITIONS.flatMap(({ words }, index) => {
-    const length = grouped.get(index)?.length ?? 0;
-    return length === 0 ? [] : [`${formatCount(length)} ${words}`];
-  });
-  return `${plural(datasets.length, 'dataset')}: ${counted.join(', ')}.`;
-}

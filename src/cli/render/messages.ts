@@ -1,6 +1,6 @@
 /** Words errors for people: what happened, to what, why, and what to do. */
 
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
 import { nearest } from '../../lib/nearest.ts';
 import { printable, shellWord } from '../../lib/text.ts';
@@ -16,6 +16,7 @@ import {
   type RefusalWords,
 } from '../../model/errors.ts';
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
+import { isOfContent } from '../../sync/plan/content.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 
 /**
@@ -73,9 +74,10 @@ export function formatSuspension({
   ].join('\n');
 }
 
-/** Says when bad content will be fetched again. `time` is in words. */
-export function formatRetryOfContent(datasetId: string, time: string): string {
-  const command = `feed-sync resume --dataset ${shellWord(datasetId)}`;
+/** Says when a failed dataset is tried again. `time` is in words. */
+export function formatRetry(failure: Failure, time: string): string {
+  if (!isOfContent(failure)) return '→ The next catch-up tries it again.';
+  const command = `feed-sync resume --dataset ${shellWord(failure.datasetId)}`;
   return `→ The same content is not fetched again before ${time}, unless you ask: ${command}`;
 }
 
@@ -122,6 +124,28 @@ export function listed(names: readonly string[]): string {
   const rest = names.length - MAX_LISTED;
   const shown = names.slice(0, MAX_LISTED).map(printable).join(', ');
   return rest > 0 ? `${shown} and ${formatCount(rest)} more` : shown;
+}
+
+/** What is counted in a headline, in words. */
+export interface Counted<Item> {
+  readonly words: string;
+  readonly counts: (item: Item) => boolean;
+  /** Also where there is none. */
+  readonly isAlwaysReported?: boolean;
+}
+
+/** `9 datasets: 7 up to date, 1 behind, 1 suspended`. Every item is counted once, by the first matching entry. */
+export function formatCounts<Item>(
+  subject: string,
+  items: readonly Item[],
+  entries: readonly Counted<Item>[],
+): string {
+  const grouped = Map.groupBy(items, (item) => entries.find(({ counts }) => counts(item)));
+  const counted = entries.flatMap((entry) => {
+    const count = grouped.get(entry)?.length ?? 0;
+    return count > 0 || entry.isAlwaysReported === true ? [`${formatCount(count)} ${entry.words}`] : [];
+  });
+  return counted.length === 0 ? subject : `${subject}: ${counted.join(', ')}`;
 }
 
 const MINUTE_MS = 60_000;

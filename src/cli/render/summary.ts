@@ -1,17 +1,17 @@
 /** Renders the summary at the end of a catch-up, and finds its exit code. Pure. */
 
-import type { Failure } from '../../checkpoint/checkpoint.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount, formatDuration, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
-import { isOfContent } from '../../sync/plan/content.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import {
+  type Counted,
+  formatCounts,
   formatError,
   formatIncident,
-  formatRetryOfContent,
+  formatRetry,
   formatSuspension,
   formatTimeRoundedUp,
   isSuspendedItself,
@@ -33,7 +33,7 @@ export function summarize(result: CatchUpResult): string {
     ]),
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
       formatError(error),
-      ...(failure === null ? [] : [formatRetry(failure)]),
+      ...(failure === null ? [] : [formatRetry(failure, formatTimeRoundedUp(failure.retryAt))]),
     ]),
     ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
     ...waitingSection(
@@ -72,14 +72,10 @@ function headline({ datasets, subscriptions, incidents, suspensions, durationMs 
   // The catch-up ended before the datasets: a count of 0 would sound as if there were none.
   if (datasets.length === 0 && incidents.length + suspensions.length > 0)
     return `Nothing was caught up. ${formatDuration(durationMs)}.`;
-  const counted = COUNTED.map(({ words, counts, isAlwaysReported }) => {
-    const count = datasets.filter(counts).length;
-    return count > 0 || isAlwaysReported === true ? [`${formatCount(count)} ${words}`] : [];
-  });
   const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
   const commits = datasets.flatMap((result) => result.commits);
   const done = [...formatLoads(commits), ...formatChanges(commits), formatDuration(durationMs)];
-  return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
+  return `${formatCounts(scope, datasets, COUNTED)}. ${done.join('. ')}.`;
 }
 
 /** Empty unless a rule waits for time to pass. */
@@ -94,12 +90,7 @@ function formatAgain({ again }: CatchUpResult): readonly string[] {
   ];
 }
 
-/** Every result is counted once. */
-const COUNTED: readonly {
-  readonly words: string;
-  readonly counts: (result: DatasetResult) => boolean;
-  readonly isAlwaysReported?: boolean;
-}[] = [
+const COUNTED: readonly Counted<DatasetResult>[] = [
   {
     words: 'loaded',
     counts: (result) => result.kind === 'updated' && hasLoaded(result),
@@ -147,13 +138,6 @@ function formatChanges(commits: readonly CommitResult[]): readonly string[] {
 /** A missing number counts as 0. */
 function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) => number | undefined): number {
   return commits.reduce((sum, commit) => sum + (what(commit) ?? 0), 0);
-}
-
-function formatRetry(failure: Failure): string {
-  const { datasetId, retryAt } = failure;
-  return isOfContent(failure)
-    ? formatRetryOfContent(datasetId, formatTimeRoundedUp(retryAt))
-    : '→ The next catch-up tries it again.';
 }
 
 /** Returns the commits of a dataset that did not end well. */

@@ -25,7 +25,7 @@ import {
 import { refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
-import { formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
+import { formatCounts, formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
 import {
@@ -278,12 +278,10 @@ function problemText({ message, hint, links }: IncidentRaised): string {
 }
 
 function headline(datasets: readonly DatasetVerification[]): string {
-  const words = Object.entries(WORDS).flatMap(([result, reported]) => {
-    const { length } = datasets.filter((dataset) => dataset.result === result);
-    return length === 0 ? [] : [`${formatCount(length)} ${reported}`];
+  const entries = Object.entries(WORDS).map(([result, words]) => {
+    return { words, counts: (dataset: DatasetVerification) => dataset.result === result };
   });
-  const total = plural(datasets.length, 'dataset');
-  return words.length === 0 ? `${total}.` : `${total}: ${words.join(', ')}.`;
+  return `${formatCounts(plural(datasets.length, 'dataset'), datasets, entries)}.`;
 }
 
 function section(title: string, texts: readonly string[]): readonly string[] {

@@ -46,8 +46,8 @@ interface OpenedParts {
 
 /**
  * Returns the parts, and the stack that closes them. @throws BusyError when another instance works on the same data
- * directory. @throws
- * StorageError when the data directory or a store cannot be used. @throws ConfigurationError when a newer program wrote a store.
+ * directory. @throws StorageError when the data directory or a store cannot be used. @throws ConfigurationError when a
+ * newer program wrote a store.
  */
 export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   await using opened = new AsyncDisposableStack();

@@ -12,9 +12,14 @@ import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import { isOfContent } from '../sync/plan/content.ts';
-import { isWorthCompacting, mirrorBytes, mirrorLocks } from './mirror-file.ts';
 import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
-import type { CheckpointContent, MirrorSeen } from './stores.ts';
+import {
+  type CheckpointContent,
+  isWorthCompacting,
+  type MirrorSeen,
+  mirrorBytes,
+  mirrorLocks,
+} from './stores.ts';
 
 /** The stores, and their surroundings. */
 export interface Status extends Report {

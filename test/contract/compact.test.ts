@@ -7,9 +7,9 @@ import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/inst
 import { type CompactionView, progressLine } from '../../src/cli/commands/compact.ts';
 import { renderStatus } from '../../src/cli/commands/status.ts';
 import { judgeMirror } from '../../src/cli/doctor/stores.ts';
-import { isWorthCompacting } from '../../src/reporting/mirror-file.ts';
 import { reportOf } from '../../src/reporting/report.ts';
 import { type StatusJson, statusJson } from '../../src/reporting/status.ts';
+import { isWorthCompacting } from '../../src/reporting/stores.ts';
 import { commandLine, IDENTITY } from '../support/command-line.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';

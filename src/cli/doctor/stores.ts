@@ -15,13 +15,15 @@ import { formatBytes, plural } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
 import { BusyError } from '../../model/errors.ts';
 import {
+  type CheckpointContent,
+  contentOf,
   type FileLock,
   isWorthCompacting,
   type MirrorSize,
   mirrorBytes,
   mirrorLocks,
-} from '../../reporting/mirror-file.ts';
-import { type CheckpointContent, contentOf, readMirror } from '../../reporting/stores.ts';
+  readMirror,
+} from '../../reporting/stores.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/connect.ts';
 import { waysOut } from '../../sync/incidents.ts';
 import { EXIT_CODES } from '../exit-codes.ts';

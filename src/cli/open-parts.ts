@@ -17,7 +17,7 @@ import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
-import { feedOptions, isKnownOrigin, keyHashOf } from './operator-session.ts';
+import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
 export interface OpenOptions {
   readonly configuration: Configuration;
@@ -46,8 +46,8 @@ interface OpenedParts {
 
 /**
  * Returns the parts, and the stack that closes them. @throws BusyError when another instance works on the same data
- * directory. @throws
- * StorageError when the data directory or a store cannot be used. @throws ConfigurationError when a newer program wrote a store.
+ * directory. @throws StorageError when the data directory or a store cannot be used. @throws ConfigurationError when a
+ * newer program wrote a store.
  */
 export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   await using opened = new AsyncDisposableStack();

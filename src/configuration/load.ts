@@ -32,7 +32,7 @@ export interface InspectedSetting {
   /** `flag --x`, `environment FEED_SYNC_X`, `file path:line`, `default`, or why the source is unknown. */
   readonly source: string;
   /** The rest of a sentence that begins with the key; null where the value is valid. */
-  readonly fault: string | null;
+  readonly problem: string | null;
 }
 
 interface Examined {
@@ -105,7 +105,7 @@ function examine(input: LoadInput, keys: readonly SettingKey[]): Examined & { re
   return {
     filePath: opened.filePath,
     settings: [...readings].map(([key, { shown, source, fault }]) => {
-      return { key, value: shown, source: source ?? 'not set', fault };
+      return { key, value: shown, source: source ?? 'not set', problem: fault };
     }),
     problems: [...opened.problems, ...problems],
     values: new Map(known.map(([key, { value }]) => [key, value])),

@@ -230,10 +230,12 @@ export const origin = textRead(
   },
 );
 
-/** True for 127.0.0.0/8, ::1 and localhost. `hostname` comes from a URL, with brackets around an IPv6 address. */
+/** True for 127.0.0.0/8, also mapped into IPv6, ::1 and localhost. A URL has brackets around an IPv6 address. */
 export function isLoopback(hostname: string): boolean {
   const address = hostname.replace(/^\[|\]$/g, '');
-  return address === 'localhost' || (ipaddr.isValid(address) && ipaddr.parse(address).range() === 'loopback');
+  return (
+    address === 'localhost' || (ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback')
+  );
 }
 
 function faultOfAddress(url: URL): string | null {

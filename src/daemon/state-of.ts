@@ -135,7 +135,7 @@ function datasetState(
   return {
     datasetId,
     version: observed?.version ?? null,
-    wantedVersion: announcedVersion(desired),
+    targetVersion: announcedVersion(desired),
     behindSince: behindSince.get(datasetId) ?? null,
     work: activity.work.get(datasetId) ?? null,
     retryAt: isWaiting ? at(entry.dueMs) : null,

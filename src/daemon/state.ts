@@ -90,7 +90,7 @@ export interface DatasetActivity {
   /** Null: there is no table. */
   readonly version: number | null;
   /** The newest version that was announced or listed; null: none is known. */
-  readonly wantedVersion: number | null;
+  readonly targetVersion: number | null;
   /** Since when the dataset is behind; null: it is up to date. The lag of a dataset is the time since then. */
   readonly behindSince: Date | null;
   /** The running work; null: none. */

@@ -63,3 +63,8 @@ export function formatDuration(durationMs: number): string {
 export function formatCount(count: number | bigint): string {
   return count.toLocaleString('en-US');
 }
+
+/** `1 row`, `2,000 rows`: the noun forms its plural with an s. */
+export function plural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}

@@ -1,7 +1,8 @@
 /**
  * The one table of error codes. A code is part of the program's interface: it is stored, logged and shown, and never
- * changes its meaning. Exit code, scope and disposition of an error come from here alone. `npm run docs` writes the table
- * to docs/errors.md.
+ * changes its meaning. Exit code, scope and disposition of an error come from here alone. A command may also end with a
+ * code without an error: with 77 where something is suspended or waits for an operator, with 75 where something waits for
+ * time to pass, with 65 where verify finds a difference. `npm run docs` writes the table to docs/errors.md.
  */
 
 /** The exit code of a command that an error ended; `cli/exit-codes.ts` names them. */

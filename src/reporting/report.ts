@@ -137,9 +137,8 @@ function dueWork(desired: DesiredState, observed: ObservedTable | null, isMirror
 }
 
 /**
- * The stores contain neither which logs were read lately nor the records of subscriptions. The next catch-up reads the log
- * of every
- * followed subscription that is not suspended and that the service listed the last time.
+ * The stores contain neither which logs were read lately nor the records of subscriptions. The next catch-up reads the
+ * log of every followed subscription that is not suspended and that the service listed the last time.
  */
 function readingsOf(
   service: Readings['observed']['service'],

@@ -12,9 +12,14 @@ import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import { isOfContent } from '../sync/plan/content.ts';
-import { isWorthCompacting, mirrorBytes, mirrorLocks } from './mirror-file.ts';
 import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
-import type { CheckpointContent, MirrorSeen } from './stores.ts';
+import {
+  type CheckpointContent,
+  isWorthCompacting,
+  type MirrorSeen,
+  mirrorBytes,
+  mirrorLocks,
+} from './stores.ts';
 
 /** The stores, and their surroundings. */
 export interface Status extends Report {
@@ -81,10 +86,10 @@ export function statusJson(status: Status) {
     mirror: mirrorJson(status),
     publishedCopy: publishedCopy && {
       path: publishedCopy.path,
-      publishedAt: isoOrNull(publishedCopy.publishedAt),
+      publishedAt: publishedCopy.publishedAt?.toISOString() ?? null,
     },
     afterCommit: hook && {
-      reportedAt: isoOrNull(hook.reportedAt),
+      reportedAt: hook.reportedAt?.toISOString() ?? null,
       failure: hook.failure && { ...hook.failure, failedAt: hook.failure.failedAt.toISOString() },
     },
     runningInstance: runningInstance && {
@@ -140,7 +145,7 @@ function subscriptionJson(subscription: SubscriptionReport) {
     name,
     cursor: cursor?.text ?? null,
     cursorAt: cursorAt.toISOString(),
-    replayedAt: isoOrNull(replayedAt),
+    replayedAt: replayedAt?.toISOString() ?? null,
     state: subscriptionState(subscription),
     isSuspended: subscription.suspension !== null,
   };
@@ -154,7 +159,7 @@ function datasetJson(dataset: DatasetReport) {
     state: dataset.phase,
     need: dataset.need,
     subscriptions: desired === null ? [] : [...desired.members.keys()].sort(),
-    wantedVersion: desired === null ? null : announcedVersion(desired),
+    targetVersion: desired === null ? null : announcedVersion(desired),
     isReloadPending: dataset.isReloadPending,
     isResyncPending: dataset.isResyncPending,
     isRefreshPending: dataset.isRefreshPending,
@@ -166,8 +171,8 @@ function datasetJson(dataset: DatasetReport) {
     table: observed?.tableName ?? null,
     version: observed?.version ?? null,
     rows: observed?.rowCount ?? null,
-    publishedAt: isoOrNull(observed?.publishedAt ?? null),
-    appliedAt: isoOrNull(observed?.appliedAt ?? null),
+    publishedAt: observed?.publishedAt?.toISOString() ?? null,
+    appliedAt: observed?.appliedAt?.toISOString() ?? null,
     suspension: suspension && suspensionJson(suspension),
     failure: failure && failureJson(failure),
   };
@@ -243,8 +248,4 @@ function idOf(scope: RefusalScope): string | null {
     case 'retirement':
       return null;
   }
-}
-
-function isoOrNull(at: Date | null): string | null {
-  return at === null ? null : at.toISOString();
 }

@@ -81,7 +81,7 @@ describe('status', () => {
       subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_1', cursorAt: MOMENT }],
       datasets: [
         // The manifest lists it, which announces no version.
-        { id: permits, state: 'absent', need: 'table', wantedVersion: null, version: null, table: null },
+        { id: permits, state: 'absent', need: 'table', targetVersion: null, version: null, table: null },
       ],
     });
     expect((await installed.run('status')).stdout).toContain(`Instance ${running.pid} on `);
@@ -139,7 +139,7 @@ describe('status', () => {
           subscriptions: ['sub_1'],
           table: tableNameOf(parcels),
           version: 1,
-          wantedVersion: 2,
+          targetVersion: 2,
           rows: 20,
           publishedAt: MOMENT,
           appliedAt: MOMENT,
@@ -162,7 +162,7 @@ describe('status', () => {
           subscriptions: ['sub_1'],
           table: tableNameOf(permits),
           version: 1,
-          wantedVersion: 2,
+          targetVersion: 2,
           rows: 20,
           publishedAt: MOMENT,
           appliedAt: MOMENT,
@@ -186,7 +186,7 @@ describe('status', () => {
           subscriptions: ['sub_1'],
           table: tableNameOf(zoning),
           version: 1,
-          wantedVersion: null,
+          targetVersion: null,
           rows: 1,
           publishedAt: MOMENT,
           appliedAt: MOMENT,

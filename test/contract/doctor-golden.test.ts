@@ -2,7 +2,7 @@
 
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { type Diagnosis, renderDiagnosis } from '../../src/cli/doctor/render.ts';
+import { type Diagnosis, renderDiagnosis } from '../../src/cli/doctor/doctor.ts';
 import { failureOf, NOON_CLOCK, openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
-import { keyHashOf } from '../../src/cli/operator-session.ts';
+import { keyHashOf } from '../../src/cli/service-client.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { openAt, suspensionOf } from '../support/checkpoint-files.ts';

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { DryRun } from '../../src/cli/render/dry-run.ts';
-import type { Verification } from '../../src/cli/verify/render.ts';
+import type { Verification } from '../../src/cli/verify/findings.ts';
 import type { StatusJson } from '../../src/reporting/status.ts';
 import { openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';

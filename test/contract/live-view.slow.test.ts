@@ -83,7 +83,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     const { datasetIds } = county;
     const goOn = stopping(county.feed);
     const { screen, seen, shows, ended } = await inTerminal(county, 'once');
-    await shows(/Catching up: \d of \d+ datasets.*\n.* [\d.]+ of [\d.]+ KB .*loading v/);
+    await shows(/Catching up: \d of \d+ datasets.*\n.* loading version \d+ .*[\d.]+ of [\d.]+ KB/);
     goOn();
     expect(await ended).toEqual([0, null]);
     expect(screen.lines.join('\n')).toMatch(

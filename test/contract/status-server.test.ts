@@ -106,7 +106,7 @@ describe('each question', () => {
         {
           id: 'roads',
           version: 3,
-          wantedVersion: 3,
+          targetVersion: 3,
           behindSince: '2026-03-01T11:59:00.000Z',
           work: null,
           failure: { error: 'data_invalid', attempts: 1 },

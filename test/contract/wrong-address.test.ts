@@ -10,7 +10,7 @@ import { stillClock } from '../../fixtures/feed/clock.ts';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
-import { keyHashOf } from '../../src/cli/operator-session.ts';
+import { keyHashOf } from '../../src/cli/service-client.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { type CommandLine, commandLine } from '../support/command-line.ts';

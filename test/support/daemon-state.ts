@@ -57,7 +57,7 @@ export function datasetState(datasetId: string, changed: Partial<DatasetActivity
   return {
     datasetId,
     version: 3,
-    wantedVersion: 3,
+    targetVersion: 3,
     behindSince: null,
     work: null,
     retryAt: null,

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import type { Context } from '../../src/cli/context.ts';
 import type { CheckName, Finding, FindingState } from '../../src/cli/doctor/check.ts';
-import type { Diagnosis } from '../../src/cli/doctor/render.ts';
+import type { Diagnosis } from '../../src/cli/doctor/doctor.ts';
 import { start } from '../../src/cli/program.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { collector } from './collector.ts';

@@ -61,7 +61,7 @@ describe('a configuration that is wrong', () => {
     });
     expect(subjects).toEqual(['http.retires', 'http.timeout', 'lock.wait']);
     expect(reported.get('lock.wait')).toMatchObject({ value: null, source: `file ${FILE}:2` });
-    expect(reported.get('lock.wait')?.fault).toContain("is 'long'");
+    expect(reported.get('lock.wait')?.problem).toContain("is 'long'");
     expect([known('lock.wait'), known('http.timeout')]).toEqual([60_000, 30_000]);
     expect(configuration?.lock.waitMs).toBe(60_000);
   });
@@ -111,7 +111,7 @@ describe('a file that cannot be read', () => {
     expect(filePath).toBe(FILE);
     expect(problems).toHaveLength(1);
     expect(problems[0]?.subject).toContain('The file');
-    const open = { value: null, source: 'not known, for the file cannot be read', fault: null };
+    const open = { value: null, source: 'not known, for the file cannot be read', problem: null };
     expect(reported.get('service.baseUrl')).toMatchObject(open);
     expect(reported.get('lock.wait')).toMatchObject(open);
     expect(reported.get('dataDir')).toMatchObject({ value: '/data' });

@@ -2,31 +2,27 @@
 
 import { describe, expect, it } from 'vitest';
 import type { InstanceHolder } from '../../src/checkpoint/instance-lock.ts';
+import type { Context } from '../../src/cli/context.ts';
+import { datasetToAsk, judgeSubscriptions } from '../../src/cli/doctor/access.ts';
 import {
   type Check,
-  type CheckInput,
   type Facts,
   type Finding,
-  NO_FACTS,
+  factsAbout,
   ok,
   problem,
   skipped,
   warning,
 } from '../../src/cli/doctor/check.ts';
-import { judgeContent } from '../../src/cli/doctor/checkpoint.ts';
 import { judgeRuntime, memoryFindings } from '../../src/cli/doctor/configuration.ts';
-import { judgeFolder } from '../../src/cli/doctor/disk.ts';
-import { masked, runChecks } from '../../src/cli/doctor/doctor.ts';
-import { judgeMirrorLocks } from '../../src/cli/doctor/mirror.ts';
-import type { FolderSeen } from '../../src/cli/doctor/places.ts';
-import { diagnosisOf, renderDiagnosis } from '../../src/cli/doctor/render.ts';
-import { datasetToAsk, judgeSubscriptions } from '../../src/cli/doctor/scopes.ts';
-import { judgeClock, judgeConnection } from '../../src/cli/doctor/service.ts';
+import { judgeClock, judgeConnection } from '../../src/cli/doctor/connection.ts';
+import { type FolderSeen, judgeFolder } from '../../src/cli/doctor/disk.ts';
+import { diagnosisOf, masked, renderDiagnosis, runChecks } from '../../src/cli/doctor/doctor.ts';
+import { judgeContent, judgeMirrorLocks } from '../../src/cli/doctor/stores.ts';
 import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/load.ts';
 import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
-import { locksOn } from '../../src/reporting/mirror-file.ts';
-import { NO_CHECKPOINT } from '../../src/reporting/stores.ts';
+import { locksOn, NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import { inputOf, load } from '../support/configuration.ts';
 import { desired, failure, id, NOW, subscription, suspension } from '../support/sync-values.ts';
@@ -343,7 +339,7 @@ describe('subscriptions', () => {
 
   it('name the dataset that is asked about: none that is held or left out', () => {
     const facts = {
-      ...NO_FACTS,
+      listedDatasetIds: [],
       subscriptions: [
         subscription({ id: 'sub_1', datasetIds: ['of-held'] }),
         subscription({ id: 'sub_2', datasetIds: ['left-out', 'parcels', 'roads'] }),
@@ -373,8 +369,10 @@ describe('memory', () => {
 
 describe('running the checks', () => {
   const never = new AbortController().signal;
-  const patientOf = (signal: AbortSignal) =>
-    ({ version: '1', inspection: inspectConfiguration(inputOf({})), context: { signal } }) as CheckInput;
+  const factsUntil = (signal: AbortSignal) => {
+    const inspection = inspectConfiguration(inputOf({}));
+    return factsAbout({ version: '1', inspection, context: { signal } as Context });
+  };
   const check = (name: Check['name'], run: Check['run'], limitMs = 5_000): Check => ({ name, limitMs, run });
 
   it('none stops another, and later ones know what earlier ones learned', async () => {
@@ -387,10 +385,13 @@ describe('running the checks', () => {
           throw new TypeError('a slip');
         }),
         check('checkpoint', () => new Promise(() => {}), 1),
-        check('mirror', () => ({ findings: [], facts: { listedDatasetIds: ['parcels'] } })),
-        check('key', (_, { listedDatasetIds }) => ({ findings: [ok('seen', listedDatasetIds.join())] })),
+        check('mirror', (facts) => {
+          facts.listedDatasetIds = ['parcels'];
+          return [];
+        }),
+        check('key', ({ listedDatasetIds }) => [ok('seen', listedDatasetIds.join())]),
       ],
-      patientOf(never),
+      factsUntil(never),
     );
     expect(found.map(({ check: name, findings }) => [name, ...states(findings)])).toEqual([
       ['disk', 'disk: problem 75'],
@@ -409,14 +410,14 @@ describe('running the checks', () => {
     const stopping = new AbortController();
     const stopped = new InterruptedError('Stopped.');
     const checks = [
-      check('disk', (_checkInput, _learned, signal) => {
+      check('disk', (_facts, signal) => {
         stopping.abort(stopped);
         signal.throwIfAborted();
-        return { findings: [] };
+        return [];
       }),
       check('locks', () => expect.unreachable()),
     ];
-    await expect(runChecks(checks, patientOf(stopping.signal))).rejects.toBe(stopped);
+    await expect(runChecks(checks, factsUntil(stopping.signal))).rejects.toBe(stopped);
   });
 });
 
@@ -426,9 +427,9 @@ describe('what is told', () => {
       key: 'service.baseUrl',
       value: 'https://feed.example',
       source: 'environment FEED_SYNC_BASE_URL',
-      fault: null,
+      problem: null,
     },
-    { key: 'lock.wait', value: null, source: 'file /f.yaml:3', fault: 'is wrong' },
+    { key: 'lock.wait', value: null, source: 'file /f.yaml:3', problem: 'is wrong' },
   ];
   const report = (checks: Parameters<typeof diagnosisOf>[0]) =>
     diagnosisOf(checks, { ...inspectConfiguration(inputOf({})), settings: SETTINGS });

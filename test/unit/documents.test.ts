@@ -61,11 +61,11 @@ function brokenLinks(path: string, page: string): readonly string[] {
   });
 }
 
-const definitions = ['src/cli/program.ts', 'src/cli/command-groups.ts', 'src/configuration/schema.ts'].map(
-  read,
-);
+const definitions = ['src/cli/program.ts', 'src/cli/commands.ts', 'src/configuration/schema.ts'].map(read);
 const COMMANDS = new Set(
-  definitions.flatMap((code) => Array.from(code.matchAll(/\.command\('([a-z]+)/g), ([, name = '']) => name)),
+  definitions.flatMap((code) =>
+    Array.from(code.matchAll(/\bdefine\(\s*'([a-z]+)/g), ([, name = '']) => name),
+  ),
 );
 const OPTIONS = new Set([
   ...definitions.flatMap((code) => Array.from(code.matchAll(/'(--[a-z-]+)/g), ([, name = '']) => name)),

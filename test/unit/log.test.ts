@@ -2,7 +2,7 @@
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { logFor } from '../../src/cli/log-for.ts';
+import { logFor } from '../../src/cli/render/screen.ts';
 import { createLog, type LogFormat, type LogLevel, silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { loadLocal } from '../support/configuration.ts';

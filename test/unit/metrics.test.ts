@@ -128,10 +128,10 @@ describe('the values', () => {
     const state = daemonState({
       datasets: datasets(
         datasetState('a-current'),
-        datasetState('b-behind', { wantedVersion: 7, behindSince: secondsAgo(61.5) }),
+        datasetState('b-behind', { targetVersion: 7, behindSince: secondsAgo(61.5) }),
         datasetState('c-reload', { behindSince: secondsAgo(5), failure: failure({ attempts: 4 }) }),
-        datasetState('d-new', { version: null, wantedVersion: 2, behindSince: NOW }),
-        datasetState('e-future', { wantedVersion: null, behindSince: secondsAgo(-5) }),
+        datasetState('d-new', { version: null, targetVersion: 2, behindSince: NOW }),
+        datasetState('e-future', { targetVersion: null, behindSince: secondsAgo(-5) }),
         datasetState('f-ahead', { version: 9 }),
       ),
     });

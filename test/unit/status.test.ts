@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
-import { renderStatus } from '../../src/cli/render/status.ts';
+import { renderStatus } from '../../src/cli/commands/status.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';

@@ -6,10 +6,14 @@ import {
   exitCodeOfFindings,
   type Finding,
   type Findings,
-  renderVerification,
   verificationOf,
-} from '../../src/cli/verify/render.ts';
-import { chooseDatasets, comparisonOf, countMirror } from '../../src/cli/verify/verify.ts';
+} from '../../src/cli/verify/findings.ts';
+import {
+  chooseDatasets,
+  comparisonOf,
+  countMirror,
+  renderVerification,
+} from '../../src/cli/verify/verify.ts';
 import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
 import { UsageError } from '../../src/model/errors.ts';
 import type { Version } from '../../src/model/records.ts';

@@ -1,24 +1,18 @@
 /**
  * `feed-sync compact`: rewrites the mirror without free space. It takes the instance lock, like `once`, because nothing
- * else may work on
- * the data directory meanwhile.
+ * else may work on the data directory meanwhile.
  */
 
-import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { type Compaction, compactMirror } from '../../destination/duckdb/compact.ts';
 import type { CopyProgress } from '../../destination/duckdb/copy-content.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { type Context, write } from '../context.ts';
+import { lockDataDirectory } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { screenFor } from '../log-for.ts';
-import { cut, Redrawing } from '../render/screen.ts';
+import { cut, Redrawing, screenFor } from '../render/screen.ts';
 import { jsonText } from '../render/table.ts';
-
-export interface CompactCommandOptions {
-  readonly json: boolean;
-}
 
 /**
  * @throws BusyError where another instance works here, or a reader keeps the mirror locked for longer than `lock.wait`.
@@ -27,15 +21,11 @@ export interface CompactCommandOptions {
 export async function compact(
   configuration: LocalConfiguration,
   context: Context,
-  { json }: CompactCommandOptions,
+  json: boolean,
 ): Promise<ExitCode> {
   const { clock, random, signal, identity, terminal } = context;
   const { dataDirectory, destination, disk, duckdb, lock: locking } = configuration;
-  const lock = await acquireInstanceLock({
-    path: instanceLockPath(dataDirectory),
-    uid: identity.uid,
-    holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command: 'compact' },
-  });
+  const lock = await lockDataDirectory(configuration, context, 'compact');
   let progress: CopyProgress | null = null;
   const screen = screenFor(configuration, terminal, clock);
   const draw = (): void => {
@@ -83,19 +73,10 @@ export function progressLine({ phase, table, done, tables, share }: CopyProgress
   return cut(`${PHASES[phase]}: ${percent}, ${of}, ${printable(table)}`, Math.max(1, width - 1));
 }
 
-export interface CompactionView {
-  /** The path of the mirror. */
-  readonly mirror: string;
-  /** `absent`: there is no mirror yet. */
-  readonly result: 'compacted' | 'absent';
-  /** The bytes of the file with its log; null where there is none. */
-  readonly bytesBefore: number | null;
-  readonly bytesAfter: number | null;
-  /** The number of tables copied and compared, including those of the catalog; null where there is no mirror. */
-  readonly tables: number | null;
-}
+/** The JSON; `cli/outputs.md` documents its fields. */
+export type CompactionView = ReturnType<typeof compactionOf>;
 
-export function compactionOf(mirror: string, compaction: Compaction): CompactionView {
+export function compactionOf(mirror: string, compaction: Compaction) {
   if (compaction.kind === 'absent') {
     return { mirror, result: 'absent', bytesBefore: null, bytesAfter: null, tables: null };
   }

@@ -16,12 +16,12 @@ import type { Parts } from '../../sync/parts.ts';
 import { silentProgress } from '../../sync/progress.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
-import { logFor } from '../log-for.ts';
 import { choicesOf } from '../open-parts.ts';
-import { feedOptions, isKnownOrigin } from '../operator-session.ts';
 import { dryRunOf, renderDryRun } from '../render/dry-run.ts';
+import { logFor } from '../render/screen.ts';
 import { exitCodeOfResult } from '../render/summary.ts';
 import { jsonText } from '../render/table.ts';
+import { feedOptions, isKnownOrigin } from '../service-client.ts';
 
 export interface DryRunOptions {
   readonly json: boolean;

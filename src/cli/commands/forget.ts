@@ -1,7 +1,6 @@
 /**
  * `feed-sync forget`: gives up missing subscriptions, and with them the datasets that only they contain. A subscription
- * that may come
- * back by itself cannot be given up: a mistyped id must not cost a mirror.
+ * that may come back by itself cannot be given up: a mistyped id must not cost a mirror.
  */
 
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
@@ -10,39 +9,32 @@ import { printable } from '../../lib/text.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { SUBSCRIPTION_MISSING } from '../../sync/follow/subscriptions.ts';
-import { doneAtOnce, usingCheckpoint } from '../beside.ts';
-import { type Context, write } from '../context.ts';
+import type { Context } from '../context.ts';
+import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { formatUnknown, listed } from '../render/messages.ts';
-
-export interface ForgetOptions {
-  readonly subscription: readonly string[];
-}
+import { formatUnknown, listed, statusAndCode } from '../render/messages.ts';
 
 /** @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */
 export async function forget(
+  subscriptionIds: readonly string[],
   configuration: LocalConfiguration,
   context: Context,
-  { subscription }: ForgetOptions,
 ): Promise<ExitCode> {
-  const ids = [...new Set(subscription)];
+  const ids = [...new Set(subscriptionIds)];
   if (ids.length === 0) {
     throw new UsageError('forget needs to know what: no subscription was named.', {
       hint: 'Give --subscription ID; feed-sync status lists those that are suspended as missing.',
     });
   }
-  const reported = usingCheckpoint('to forget', configuration, context, (checkpoint) =>
-    giveUp(checkpoint, ids),
-  );
-  const lines = [reported, ...doneAtOnce(configuration, context)];
-  await write(context.terminal.stdout, `${lines.join('\n')}\n`);
+  await decide('to forget', configuration, context, (checkpoint) => {
+    return { lines: [giveUp(checkpoint, ids)], isAnyDone: true };
+  });
   return EXIT_CODES.caughtUp;
 }
 
 /**
  * Forgets the subscriptions and reports what happens to their datasets. @throws UsageError for one that is not suspended as
- * missing,
- * with its state; nothing is forgotten then.
+ * missing, with its state; nothing is forgotten then.
  */
 export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
@@ -58,31 +50,25 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
     .find(({ scope }) => scope.kind === 'subscription' && scope.subscriptionId === id);
   if (refusal?.code === SUBSCRIPTION_MISSING && refusal.status === null) return;
   const name = `Subscription ${printable(id)}`;
-  const missing = 'it is suspended as missing once it is gone, or left out of the setting subscriptions';
+  const hint =
+    'Run feed-sync once: it is suspended as missing once it is gone, or left out of the setting subscriptions.';
   if (refusal !== undefined) {
-    const answer = [refusal.status, refusal.code].filter((word) => word !== null).join(' ');
-    throw new UsageError(
-      `${name} is not suspended as missing: the service refuses it (${printable(answer)}).`,
-      {
-        hint: `Run feed-sync once: ${missing}.`,
-      },
-    );
+    const answer = printable(statusAndCode(refusal));
+    throw new UsageError(`${name} is not suspended as missing: the service refuses it (${answer}).`, {
+      hint,
+    });
   }
   const followed = checkpoint.followed();
   if (followed.has(id)) {
-    throw new UsageError(`${name} is not missing: it was there at the last catch-up.`, {
-      hint: `Run feed-sync once: ${missing}.`,
-    });
+    throw new UsageError(`${name} is not missing: it was there at the last catch-up.`, { hint });
   }
   if (checkpoint.forgotten().includes(id)) {
     throw new UsageError(`${name} is forgotten already.`, { hint: 'The next catch-up acts on it.' });
   }
-  throw new UsageError(
-    `No such subscription is followed here: ${formatUnknown([id], [...followed.keys()])}.`,
-    {
-      hint: 'feed-sync status lists those that are.',
-    },
-  );
+  const unknown = formatUnknown([id], [...followed.keys()]);
+  throw new UsageError(`No such subscription is followed here: ${unknown}.`, {
+    hint: 'feed-sync status lists those that are.',
+  });
 }
 
 /** `members` are the datasets of the forgotten subscriptions, `desiredStates` the state without them. */
@@ -93,14 +79,12 @@ function formatForgotten(
 ): string {
   const isKept = (datasetId: string): boolean => (desiredStates.get(datasetId)?.members.size ?? 0) > 0;
   const [kept, left] = [members.filter(isKept), members.filter((id) => !isKept(id))];
-  return [
-    `Forgotten: ${ids.map((id) => `subscription ${printable(id)}`).join(', ')}.`,
-    ...(members.length === 0 ? ['It contained no dataset.'] : []),
-    ...(left.length === 0
-      ? []
-      : [
-          `Will be retired at the next catch-up, because no other subscription contains them: ${listed(left)}.`,
-        ]),
-    ...(kept.length === 0 ? [] : [`Kept, because another subscription contains them: ${listed(kept)}.`]),
-  ].join('\n');
+  const lines = [`Forgotten: ${ids.map((id) => `subscription ${printable(id)}`).join(', ')}.`];
+  if (members.length === 0) lines.push('It contained no dataset.');
+  if (left.length > 0) {
+    const why = 'because no other subscription contains them';
+    lines.push(`Will be retired at the next catch-up, ${why}: ${listed(left)}.`);
+  }
+  if (kept.length > 0) lines.push(`Kept, because another subscription contains them: ${listed(kept)}.`);
+  return lines.join('\n');
 }

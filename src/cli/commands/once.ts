@@ -11,12 +11,12 @@ import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '..
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { type Context, write } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
-import { serveReaders } from '../for-readers.ts';
-import { logFor, screenFor } from '../log-for.ts';
 import { openParts } from '../open-parts.ts';
 import { LiveView } from '../render/live-view.ts';
 import { WorkSeen } from '../render/meter.ts';
+import { logFor, screenFor } from '../render/screen.ts';
 import { exitCodeOfResult, summarize } from '../render/summary.ts';
+import { serveReaders } from '../serve-readers.ts';
 
 /** Service time comes in whole seconds, so the wait adds more than its error. */
 const BEYOND_MS = 1_000;

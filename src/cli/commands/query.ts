@@ -3,17 +3,12 @@
 import { stringify } from 'csv-stringify/sync';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { QueryResult, Rendered } from '../../destination/duckdb/reader.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
 import { usingMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import type { QueryFormat } from '../render/table.ts';
-import { renderTable, type TableColumn } from '../render/table.ts';
-
-export interface QueryOptions {
-  readonly format: QueryFormat;
-}
+import { type QueryFormat, renderTable, type TableColumn } from '../render/table.ts';
 
 /**
  * @throws UsageError when the SQL does not run. @throws StorageError when there is no mirror. @throws BusyError when a
@@ -23,7 +18,7 @@ export async function query(
   sql: string,
   configuration: LocalConfiguration,
   context: Context,
-  { format }: QueryOptions,
+  format: QueryFormat,
 ): Promise<ExitCode> {
   if (sql.trim() === '') {
     throw new UsageError('The SQL is empty.', { hint: 'feed-sync query --help' });
@@ -73,7 +68,7 @@ async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<s
   });
   const hidden = count - shown.length;
   const more = hidden === 0 ? '' : `… and ${formatCount(hidden)} more: --format csv or json shows them all\n`;
-  return `${renderTable(columns, shown)}\n${more}(${formatCount(count)} ${count === 1 ? 'row' : 'rows'})\n`;
+  return `${renderTable(columns, shown)}\n${more}(${plural(count, 'row')})\n`;
 }
 
 function cell(value: Rendered): string {

@@ -1,7 +1,6 @@
 /**
  * `feed-sync resume`: lifts suspensions after an operator has acted on a refusal, or approves retirements; the next
- * catch-up continues.
- * Failures are forgotten, so that their datasets are retried at once. Only the flag of their own approves retirements.
+ * catch-up continues. Failures are forgotten, so that their datasets are retried at once. Only the flag of their own approves retirements.
  */
 
 import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
@@ -13,42 +12,41 @@ import { takeMovedLogs } from '../../sync/follow/moved-logs.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
 import { silentProgress } from '../../sync/progress.ts';
 import { currentSuspensions } from '../../sync/suspensions.ts';
-import { doneAtOnce, usingCheckpoint } from '../beside.ts';
 import { type Context, write } from '../context.ts';
+import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { logFor } from '../log-for.ts';
 import { openParts } from '../open-parts.ts';
 import { formatScope, listed } from '../render/messages.ts';
+import { logFor } from '../render/screen.ts';
 
 export interface ResumeOptions {
-  readonly dataset: readonly string[];
-  readonly subscription: readonly string[];
-  readonly workspace: boolean;
-  readonly retire: boolean;
-  readonly all: boolean;
+  readonly dataset?: readonly string[];
+  readonly subscription?: readonly string[];
+  readonly workspace?: boolean;
+  readonly retire?: boolean;
+  readonly all?: boolean;
 }
 
 /** @throws UsageError when no id is given, or one that is neither suspended nor failed. */
 export async function resume(
+  options: ResumeOptions,
   configuration: LocalConfiguration,
   context: Context,
-  options: ResumeOptions,
 ): Promise<ExitCode> {
-  refuseNothing(options);
+  if (Object.keys(options).length === 0) {
+    throw new UsageError('resume needs to know what: nothing was named.', {
+      hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; see feed-sync status.',
+    });
+  }
   const tables = options.retire ? observedOf(await seeMirror(configuration, context))?.datasets : null;
-  const resumed = usingCheckpoint('to resume', configuration, context, (checkpoint) =>
-    execute(checkpoint, options),
-  );
-  const toRetire = resumed.approved?.filter((id) => tables?.has(id) !== false) ?? null;
-  const reported = formatResumed({ ...resumed, approved: toRetire });
-  const isAnyDone = resumed.lifted.length + resumed.retried.length + (toRetire?.length ?? 0) > 0;
-  const lines = [
-    ...(reported === null ? [] : [reported]),
-    ...(isAnyDone ? doneAtOnce(configuration, context) : []),
-  ];
-  if (lines.length > 0) await write(context.terminal.stdout, `${lines.join('\n')}\n`);
-  if (resumed.notSuspended.length === 0) return EXIT_CODES.caughtUp;
-  throw new UsageError(`Neither suspended nor failed: ${resumed.notSuspended.map(formatScope).join(', ')}.`, {
+  const { notSuspended } = await decide('to resume', configuration, context, (checkpoint) => {
+    const resumed = execute(checkpoint, options);
+    const approved = resumed.approved?.filter((id) => tables?.has(id) !== false) ?? null;
+    const isAnyDone = resumed.lifted.length + resumed.retried.length + (approved?.length ?? 0) > 0;
+    return { ...resumed, lines: formatResumed({ ...resumed, approved }), isAnyDone };
+  });
+  if (notSuspended.length === 0) return EXIT_CODES.caughtUp;
+  throw new UsageError(`Neither suspended nor failed: ${notSuspended.map(formatScope).join(', ')}.`, {
     hint: 'feed-sync status lists what is suspended and what failed.',
   });
 }
@@ -65,11 +63,12 @@ interface Resumed {
 }
 
 function execute(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
+  const { all = false, retire = false, dataset = [] } = options;
   const failures = checkpoint.failures();
   const suspended = checkpoint.suspensions().map(({ refusal }) => refusal.scope);
-  const scopes = options.all ? suspended.filter(({ kind }) => kind !== 'retirement') : namedScopes(options);
+  const scopes = all ? suspended.filter(({ kind }) => kind !== 'retirement') : namedScopes(options);
   const lifted = scopes.filter((scope) => checkpoint.lift(scope));
-  const retried = options.all ? [...failures.keys()] : options.dataset.filter((id) => failures.has(id));
+  const retried = all ? [...failures.keys()] : dataset.filter((id) => failures.has(id));
   for (const datasetId of retried) checkpoint.clearFailure(datasetId);
   const isRetried = (scope: RefusalScope): boolean =>
     scope.kind === 'dataset' && retried.includes(scope.datasetId);
@@ -77,16 +76,9 @@ function execute(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
     lifted,
     retried,
     notSuspended: scopes.filter((scope) => !lifted.includes(scope) && !isRetried(scope)),
-    approved: options.retire ? checkpoint.approveRetirements() : null,
-    retirementsWait: options.all && !options.retire && suspended.some(({ kind }) => kind === 'retirement'),
+    approved: retire ? checkpoint.approveRetirements() : null,
+    retirementsWait: all && !retire && suspended.some(({ kind }) => kind === 'retirement'),
   };
-}
-
-function refuseNothing({ dataset, subscription, workspace, retire, all }: ResumeOptions): void {
-  if (dataset.length + subscription.length > 0 || workspace || retire || all) return;
-  throw new UsageError('resume needs to know what: nothing was named.', {
-    hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; see feed-sync status.',
-  });
 }
 
 function namedScopes({ dataset, subscription, workspace }: ResumeOptions): readonly RefusalScope[] {
@@ -97,27 +89,26 @@ function namedScopes({ dataset, subscription, workspace }: ResumeOptions): reado
   ];
 }
 
-/** Null where nothing was done, and another message reports the named ids. */
-function formatResumed({ lifted, retried, approved, notSuspended, retirementsWait }: Resumed): string | null {
-  const lines = [
-    ...(lifted.length === 0
-      ? []
-      : [
-          `Lifted the suspension of ${lifted.map(formatScope).join(', ')}. The next catch-up asks the service again.`,
-        ]),
-    ...(retried.length === 0 ? [] : [`Tried again at the next catch-up: ${listed(retried)}.`]),
-    ...(approved === null ? [] : [formatApproved(approved)]),
-  ];
-  const wait = 'Retirements still wait for you to agree to them: feed-sync resume --retire';
-  if (retirementsWait) return [...lines, wait].join('\n');
-  if (lines.length > 0) return lines.join('\n');
-  return notSuspended.length > 0 ? null : 'Nothing is suspended, and nothing has failed.';
-}
-
-function formatApproved(approved: readonly string[]): string {
-  return approved.length === 0
-    ? 'No dataset waits to be retired.'
-    : `Agreed. Will be retired at the next catch-up, because no subscription contains them: ${listed(approved)}.`;
+/** Returns no line where nothing was done, and another message reports the named ids. */
+function formatResumed({ lifted, retried, approved, notSuspended, retirementsWait }: Resumed): string[] {
+  const lines: string[] = [];
+  if (lifted.length > 0) {
+    const scopes = lifted.map(formatScope).join(', ');
+    lines.push(`Lifted the suspension of ${scopes}. The next catch-up asks the service again.`);
+  }
+  if (retried.length > 0) lines.push(`Tried again at the next catch-up: ${listed(retried)}.`);
+  if (approved !== null) {
+    lines.push(
+      approved.length === 0
+        ? 'No dataset waits to be retired.'
+        : `Agreed. Will be retired at the next catch-up, because no subscription contains them: ${listed(approved)}.`,
+    );
+  }
+  if (retirementsWait) {
+    lines.push('Retirements still wait for you to agree to them: feed-sync resume --retire');
+  }
+  if (lines.length + notSuspended.length === 0) lines.push('Nothing is suspended, and nothing has failed.');
+  return lines;
 }
 
 /**

@@ -1,69 +1,58 @@
 /** `feed-sync resync`: requests that the snapshots of datasets be loaded again, whatever the tables contain. */
 
-import type { Checkpoint, Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
-import { doneAtOnce, usingCheckpoint } from '../beside.ts';
-import { type Context, write } from '../context.ts';
+import type { Context } from '../context.ts';
+import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { formatScope, formatUnknown, listed } from '../render/messages.ts';
 
-export interface ResyncOptions {
-  readonly datasetIds: readonly string[];
-  /** Every chosen dataset that a subscription contains. */
-  readonly all: boolean;
-}
-
-/** @throws UsageError when no dataset is given, or one that is not mirrored; nothing is requested then. */
+/**
+ * `all`: every chosen dataset that a subscription contains. @throws UsageError when no dataset is given, or one that is not
+ * mirrored; nothing is requested then.
+ */
 export async function resync(
+  datasetIds: readonly string[],
+  all: boolean,
   configuration: LocalConfiguration,
   context: Context,
-  options: ResyncOptions,
 ): Promise<ExitCode> {
-  if (options.datasetIds.length === 0 && !options.all) {
+  if (datasetIds.length === 0 && !all) {
     throw new UsageError('resync needs to know what: no dataset was named.', {
       hint: 'Name datasets, or give --all; feed-sync status lists them.',
     });
   }
   const { include, exclude } = configuration.datasets;
   const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
-  const reported = usingCheckpoint('to load again', configuration, context, (checkpoint) =>
-    ask(checkpoint, options, isChosen, doneAtOnce(configuration, context)),
-  );
-  await write(context.terminal.stdout, `${reported}\n`);
+  await decide('to load again', configuration, context, (checkpoint) => {
+    const desiredStates = checkpoint.desiredStates();
+    const members = [...desiredStates.values()].filter(({ members: { size } }) => size > 0);
+    const ids = members.map(({ datasetId }) => datasetId).sort();
+    refuseUnknown(datasetIds, ids);
+    refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
+    const requested = checkpoint.requestResync(all ? ids.filter(isChosen) : datasetIds);
+    if (requested.length === 0) return { lines: [nothingToLoad(ids)], isAnyDone: false };
+    const inTheWay = checkpoint
+      .suspensions()
+      .filter((suspension) => requested.some((id) => isInTheWay(suspension, desiredStates.get(id))));
+    const lines = [
+      `Will be loaded again from the snapshot at the next catch-up: ${listed(requested)}.`,
+      ...inTheWay.map(
+        ({ refusal }) => `But ${formatScope(refusal.scope)} is suspended: see feed-sync status.`,
+      ),
+    ];
+    return { lines, isAnyDone: true };
+  });
   return EXIT_CODES.caughtUp;
 }
 
-function ask(
-  checkpoint: Checkpoint,
-  { datasetIds, all }: ResyncOptions,
-  isChosen: (datasetId: string) => boolean,
-  atOnce: readonly string[],
-): string {
-  const desiredStates = checkpoint.desiredStates();
-  const members = [...desiredStates.values()]
-    .filter((desired) => desired.members.size > 0)
-    .map(({ datasetId }) => datasetId)
-    .sort();
-  const chosen = members.filter(isChosen);
-  refuseUnknown(datasetIds, members);
-  refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
-  const asked = checkpoint.requestResync(all ? chosen : datasetIds);
-  if (asked.length === 0) {
-    return members.length === 0
-      ? 'No subscription contains any dataset: there is nothing to load again.'
-      : 'datasets.include and datasets.exclude leave no dataset: there is nothing to load again.';
-  }
-  const inTheWay = checkpoint
-    .suspensions()
-    .filter((suspension) => asked.some((id) => isInTheWay(suspension, desiredStates.get(id))));
-  return [
-    `Will be loaded again from the snapshot at the next catch-up: ${listed(asked)}.`,
-    ...inTheWay.map(({ refusal }) => `But ${formatScope(refusal.scope)} is suspended: see feed-sync status.`),
-    ...atOnce,
-  ].join('\n');
+function nothingToLoad(members: readonly string[]): string {
+  return members.length === 0
+    ? 'No subscription contains any dataset: there is nothing to load again.'
+    : 'datasets.include and datasets.exclude leave no dataset: there is nothing to load again.';
 }
 
 /** @throws UsageError */

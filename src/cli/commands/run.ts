@@ -17,12 +17,12 @@ import { contentOf } from '../../reporting/stores.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { logFor, screenFor } from '../log-for.ts';
 import { openParts } from '../open-parts.ts';
 import { type LiveState, LiveView } from '../render/live-view.ts';
 import { formatError, formatSuspension } from '../render/messages.ts';
 import { WorkSeen } from '../render/meter.ts';
 import type { Screen } from '../render/screen.ts';
+import { logFor, screenFor } from '../render/screen.ts';
 
 /** A reader of the mirror that tries again every 10 ms gets in between two write sessions, also on a busy machine. */
 const READER_GRACE_MS = 50;

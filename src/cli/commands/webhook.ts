@@ -1,28 +1,35 @@
 /**
- * `feed-sync webhook add`: registers a receiver of events with the service.
+ * `feed-sync webhook add`: registers a receiver of events with the service. `webhook test` has a ping sent to one.
  *
  * The service shows the signing secret only once. So the command first tries everything that may fail on this machine, then
- * asks the
- * service, then stores the secret, then the id. If something is lost nevertheless, the message says what to do.
+ * asks the service, then stores the secret, then the id. If something is lost nevertheless, the message says what to do.
+ *
+ * Invariants of the file of secrets, which has one per line, the newest first: existing secrets stay, because a receiver
+ * accepts a signature by any of them; the file is readable by its owner only and never written in part.
  */
 
+import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
-import { acquireInstanceLock, instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import { openCheckpoint, openCheckpointBeside, openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import { isLoopback } from '../../configuration/value-types.ts';
 import type { AddedWebhook, NewWebhook } from '../../feed/operator.ts';
-import { systemCode } from '../../lib/files.ts';
-import { Secret } from '../../lib/secret.ts';
+import { remove, replaceFile, systemCode } from '../../lib/files.ts';
+import {
+  isWebhookSecret,
+  MAX_WEBHOOK_SECRET_FILE_CHARACTERS,
+  MAX_WEBHOOK_SECRETS,
+  Secret,
+} from '../../lib/secret.ts';
 import { printable } from '../../lib/text.ts';
 import { CommandRefusedError, StorageError, UsageError } from '../../model/errors.ts';
 import { type Context, write } from '../context.ts';
+import { lockDataDirectory } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { logFor } from '../log-for.ts';
-import { usingOperator } from '../operator-session.ts';
-import { openSecretFile, type SecretFile } from '../secret-file.ts';
-import { oneByOne } from './watches.ts';
+import { logFor } from '../render/screen.ts';
+import { usingOperator } from '../service-client.ts';
+import { oneByOne } from './operator.ts';
 
 export interface WebhookAddFlags extends HeaderFlags {
   readonly secretFile?: string;
@@ -72,11 +79,7 @@ async function openForKeeping(configuration: Configuration, context: Context): P
   const options = { path: configuration.checkpoint.path, uid: identity.uid, clock };
   const there = openCheckpointBeside(options);
   if (there !== null) return there;
-  const lock = await acquireInstanceLock({
-    path: instanceLockPath(configuration.dataDirectory),
-    uid: identity.uid,
-    holder: { pid: identity.pid, host: identity.host, startedAt: clock.now(), command: 'webhook add' },
-  });
+  const lock = await lockDataDirectory(configuration, context, 'webhook add');
   try {
     return await openCheckpoint({ ...options, log: logFor(configuration, terminal) });
   } finally {
@@ -130,6 +133,92 @@ function formatAdded({ id, url }: AddedWebhook, path: string, { webhook }: Confi
   return `${lines.join('\n')}\n`;
 }
 
+interface SecretFile {
+  readonly path: string;
+  /** Adds the secret before the existing ones. @throws StorageError */
+  add(secret: Secret): Promise<void>;
+}
+
+/**
+ * @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains something other
+ * than secrets.
+ */
+async function openSecretFile(named: string, { readFile }: Context): Promise<SecretFile> {
+  const path = await targetOf(named);
+  if (secretsIn(path, readFile).length >= MAX_WEBHOOK_SECRETS) {
+    throw new UsageError(
+      `${printable(path)} holds ${MAX_WEBHOOK_SECRETS} secrets, the most that are tried.`,
+      { hint: 'Nothing was asked of the service. Take out those that it signs with no more.' },
+    );
+  }
+  await tryWriting(path, readFile);
+  return {
+    path,
+    async add(secret) {
+      const content = [secret.reveal(), ...secretsIn(path, readFile), ''].join('\n');
+      try {
+        await replaceFile('cli.add-secret', path, content);
+      } catch (error) {
+        throw unwritable(path, error);
+      }
+    },
+  };
+}
+
+/**
+ * Tries the same operation as adding a secret, because a folder may be writable while a mounted file in it cannot be
+ * replaced.
+ */
+async function tryWriting(path: string, readFile: Context['readFile']): Promise<void> {
+  const content = contentOf(path, readFile);
+  try {
+    await replaceFile('cli.try-secret-file', path, content ?? '');
+    if (content === null) await remove('cli.end-try-of-secret-file', path);
+  } catch (error) {
+    throw unwritable(path, error);
+  }
+}
+
+/** Follows a link, so that its target is replaced and the link stays. */
+async function targetOf(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return path;
+    throw unwritable(path, error);
+  }
+}
+
+function secretsIn(path: string, readFile: Context['readFile']): readonly string[] {
+  const content = contentOf(path, readFile) ?? '';
+  const lines = content
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+  const isShort = content.length <= MAX_WEBHOOK_SECRET_FILE_CHARACTERS;
+  if (isShort && lines.every(isWebhookSecret)) return lines;
+  throw new UsageError(`${printable(path)} holds something else than webhook secrets.`, {
+    hint: 'Nothing was asked of the service. Name a file of its own; it is made where it is missing.',
+  });
+}
+
+/** Null where there is no file. */
+function contentOf(path: string, readFile: Context['readFile']): string | null {
+  try {
+    return readFile(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return null;
+    throw unwritable(path, error);
+  }
+}
+
+function unwritable(path: string, error: unknown): StorageError {
+  return new StorageError(
+    `The file of webhook secrets ${printable(path)} cannot be read and written (${systemCode(error) ?? 'without a code'}).`,
+    { hint: 'Name a file in a folder that exists and that you may write to.', cause: error },
+  );
+}
+
 /** @throws UsageError without an id where none is stored. */
 export function webhookTest(
   webhookId: string | undefined,
@@ -147,11 +236,13 @@ export function webhookTest(
     throw new UsageError('The id of a webhook is empty.', { hint: 'feed-sync webhook test --help' });
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
-      ask: async (id) => {
+      async ask(id) {
         try {
           await operator.testWebhook(id, context.signal);
         } catch (error) {
-          throw webhookId === undefined ? asOfKept(error) : error;
+          // An id that was stored here is not the fault of the command line.
+          const isOfKept = webhookId === undefined && error instanceof CommandRefusedError;
+          throw isOfKept ? new CommandRefusedError(error.refusal) : error;
         }
       },
       report(id) {
@@ -161,11 +252,6 @@ export function webhookTest(
       },
     }),
   );
-}
-
-/** An id that was stored here is not the fault of the command line. */
-function asOfKept(error: unknown): unknown {
-  return error instanceof CommandRefusedError ? new CommandRefusedError(error.refusal) : error;
 }
 
 /** Returns the addresses by id, the newest first. */
@@ -215,8 +301,7 @@ export function shownUrl(text: string): string {
 
 /**
  * Null where the receiver requires none. The value comes from a file or from standard input, because every user of the
- * machine can see
- * the words of a command. @throws UsageError
+ * machine can see the words of a command. @throws UsageError
  */
 export async function requiredHeader(
   { headerName, headerValueFile }: HeaderFlags,

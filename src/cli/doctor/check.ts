@@ -1,16 +1,21 @@
 /** The input and the result of a check of `doctor`. */
 
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
+import type { Configuration } from '../../configuration/configuration.ts';
 import type { Inspection } from '../../configuration/load.ts';
+import type { SettingKey } from '../../configuration/schema.ts';
 import type { ObservedState } from '../../destination/destination.ts';
+import type { AccessCheck } from '../../feed/access-check.ts';
 import type { AnswerSeen } from '../../feed/http/connection-check.ts';
-import { formatCount } from '../../lib/units.ts';
 import { FeedSyncError, RefusalError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { CheckpointContent } from '../../reporting/stores.ts';
 import { possibleCause } from '../../sync/incidents.ts';
+import { type Suspensions, suspensionsAmong } from '../../sync/suspensions.ts';
 import type { Context } from '../context.ts';
-import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
+import { statusAndCode } from '../render/messages.ts';
+import { keyHashOf } from '../service-client.ts';
 
 /** The names of the checks, in the order in which they run and are reported. Programs rely on them. */
 export type CheckName =
@@ -31,52 +36,58 @@ export interface Check {
   readonly name: CheckName;
   /** The time limit of the check; a check that exceeds it is reported as too slow. */
   readonly limitMs: number;
-  /** Any error it throws becomes a finding, and stops no other check. */
-  run(checkInput: CheckInput, facts: Facts, signal: AbortSignal): Promise<Checked> | Checked;
+  /** Uses the facts of earlier checks and adds its own. Any error it throws becomes a finding, and stops no other check. */
+  run(facts: Facts, signal: AbortSignal): Promise<readonly Finding[]> | readonly Finding[];
 }
 
-export interface Checked {
-  readonly findings: readonly Finding[];
-  /** Facts for later checks. */
-  readonly facts?: Partial<Facts>;
-}
-
-/** The objects of the checks. */
-export interface CheckInput {
+/** The objects of the checks, and the facts that the checks find out about them; null: unknown. */
+export interface Facts {
   /** The version of feed-sync. */
   readonly version: string;
   readonly inspection: Inspection;
   readonly context: Context;
-}
-
-/** The facts that earlier checks found out, for later ones; null: unknown. */
-export interface Facts {
-  readonly checkpoint: CheckpointContent | null;
-  readonly mirror: ObservedState | null;
-  readonly runningInstance: InstanceHolder | null;
+  checkpoint: CheckpointContent | null;
+  mirror: ObservedState | null;
+  runningInstance: InstanceHolder | null;
   /** The response of the service to a request without a key. */
-  readonly answer: AnswerSeen | null;
+  answer: AnswerSeen | null;
   /** Whether the service responded over a trusted connection. */
-  readonly isReachable: boolean;
+  isReachable: boolean;
+  /** Opened by the first check that asks the service with the key, closed after the last check. */
+  access: AccessCheck | null;
   /** The subscriptions that the key can see. */
-  readonly subscriptions: readonly Subscription[] | null;
-  /** Some datasets that a manifest lists. */
-  readonly listedDatasetIds: readonly string[];
+  subscriptions: readonly Subscription[] | null;
+  /** Some datasets that a manifest or an event names. */
+  listedDatasetIds: readonly string[];
 }
 
-export const NO_FACTS: Facts = {
-  checkpoint: null,
-  mirror: null,
-  runningInstance: null,
-  answer: null,
-  isReachable: false,
-  subscriptions: null,
-  listedDatasetIds: [],
-};
+/** Returns the facts before the first check. */
+export function factsAbout(given: Pick<Facts, 'version' | 'inspection' | 'context'>): Facts {
+  return {
+    ...given,
+    checkpoint: null,
+    mirror: null,
+    runningInstance: null,
+    answer: null,
+    isReachable: false,
+    access: null,
+    subscriptions: null,
+    listedDatasetIds: [],
+  };
+}
+
+/** Returns the suspensions of the checkpoint that count for this configuration. */
+export function suspensionsOf(
+  checkpoint: CheckpointContent | null,
+  configuration: Configuration | null,
+): Suspensions {
+  const keyHash = configuration === null ? null : keyHashOf(configuration.service);
+  return suspensionsAmong(checkpoint?.suspensions ?? [], keyHash);
+}
 
 /**
- * `ok`: no fault. `warning`: works, but maybe not for long or not as wished. `problem`: an obstacle of a catch-up. `skipped`: not
- * checked; `found` says why.
+ * `ok`: no fault. `warning`: works, but maybe not for long or not as wished. `problem`: an obstacle of a catch-up.
+ * `skipped`: not checked; `found` says why.
  */
 export type FindingState = 'ok' | 'warning' | 'problem' | 'skipped';
 
@@ -95,15 +106,20 @@ export interface Finding {
 }
 
 export function ok(about: string, found: string): Finding {
-  return finding('ok', about, found, []);
+  return { about, state: 'ok', found, hints: [], links: {}, exitCode: EXIT_CODES.caughtUp };
 }
 
 export function warning(about: string, found: string, ...hints: readonly string[]): Finding {
-  return finding('warning', about, found, hints);
+  return { ...ok(about, found), state: 'warning', hints };
 }
 
 export function skipped(about: string, why: string): Finding {
-  return finding('skipped', about, why, []);
+  return { ...ok(about, why), state: 'skipped' };
+}
+
+/** Skips what cannot be checked without a setting. */
+export function notKnown(about: string, setting: SettingKey): Finding {
+  return skipped(about, `${setting} is not known.`);
 }
 
 export function problem(
@@ -112,11 +128,11 @@ export function problem(
   exitCode: ExitCode,
   ...hints: readonly string[]
 ): Finding {
-  return { ...finding('problem', about, found, hints), exitCode };
+  return { ...ok(about, found), state: 'problem', hints, exitCode };
 }
 
 /** Turns an error into a finding: one of feed-sync's with its hint, any other as the bug it is. */
-export function troubleOf(about: string, error: unknown): Finding {
+export function findingOf(about: string, error: unknown): Finding {
   if (error instanceof RefusalError) return refusalFinding(about, error);
   if (error instanceof FeedSyncError) {
     return problem(about, error.message, exitCodeOf(error), ...(error.hint === null ? [] : [error.hint]));
@@ -133,28 +149,13 @@ const ACT = 'Nothing was stored of this refusal. Once you have acted on it: feed
 
 /** A refusal of doctor's own request suspends nothing, so there is nothing to resume. */
 function refusalFinding(about: string, { refusal }: RefusalError): Finding {
-  const { status, code, message, operation } = refusal;
-  const answer = [status, code].filter((part) => part !== null).join(' ');
+  const { status, code, message, operation, links } = refusal;
   const remedy = status === 401 ? NEW_KEY : code === 'insufficient_scope' ? NEW_SCOPE : ACT;
-  const found = `The service refused to ${operation} (${answer}).\nIt says: ${message}`;
+  const found = `The service refused to ${operation} (${statusAndCode(refusal)}).\nIt says: ${message}`;
   const cause = possibleCause(refusal);
   const hints = [...(cause === null ? [] : [cause]), remedy];
   return {
     ...problem(about, found, EXIT_CODES.operatorMustAct, ...hints),
-    links: Object.fromEntries(refusal.links),
+    links: Object.fromEntries(links),
   };
-}
-
-function finding(state: FindingState, about: string, found: string, hints: readonly string[]): Finding {
-  return { about, state, found, hints, links: {}, exitCode: EXIT_CODES.caughtUp };
-}
-
-/** Returns the code of the most urgent problem; 0 where there is none. */
-export function exitCodeOfAll(findings: readonly Finding[]): ExitCode {
-  return mostUrgent(findings.map(({ exitCode }) => exitCode));
-}
-
-/** Returns `1 dataset`, `2,000 datasets`. `one` forms its plural with an s. */
-export function counted(count: number, one: string): string {
-  return `${formatCount(count)} ${one}${count === 1 ? '' : 's'}`;
 }

@@ -9,27 +9,16 @@ import { formatBytes } from '../../lib/units.ts';
 import { duckDbVersion } from '../../staging/engine/engine.ts';
 import type { Runtime } from '../context.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import { type Check, type Checked, type CheckInput, type Finding, ok, problem, warning } from './check.ts';
-import { type FileSeen, readableByOthers, seeFile } from './places.ts';
+import { type Facts, type Finding, ok, problem, warning } from './check.ts';
+import { type FileSeen, readableByOthers, seeFile } from './disk.ts';
 
-const CONFIGURATION_LIMIT_MS = 5_000;
-
-export const configurationCheck: Check = {
-  name: 'configuration',
-  limitMs: CONFIGURATION_LIMIT_MS,
-  run: checkConfiguration,
-};
-
-async function checkConfiguration({ inspection, context }: CheckInput): Promise<Checked> {
-  const file = inspection.filePath ?? 'none: everything comes from flags, variables and defaults';
-  return {
-    findings: [
-      ok('file', file),
-      ...problemFindings(inspection.problems),
-      ...(await secretFindings(inspection)),
-      ...memoryFindings(inspection.known('duckdb.memoryLimit'), context.machine),
-    ],
-  };
+export async function checkConfiguration({ inspection, context }: Facts): Promise<readonly Finding[]> {
+  return [
+    ok('file', inspection.filePath ?? 'none: everything comes from flags, variables and defaults'),
+    ...problemFindings(inspection.problems),
+    ...(await secretFindings(inspection)),
+    ...memoryFindings(inspection.known('duckdb.memoryLimit'), context.machine),
+  ];
 }
 
 const HELP = [
@@ -74,11 +63,8 @@ function openSecret(about: string, file: FileSeen | null): readonly Finding[] {
 
 function missingSecret(path: string): Finding {
   const found = `${path} (webhook.secretFile) is not there, or cannot be looked at.`;
-  return warning(
-    'webhook secret',
-    found,
-    'To register a webhook and keep its secret there: feed-sync webhook add',
-  );
+  const hint = 'To register a webhook and keep its secret there: feed-sync webhook add';
+  return warning('webhook secret', found, hint);
 }
 
 /** DuckDB is not alone in its process, so its limit must be lower than the machine's memory. */
@@ -86,27 +72,18 @@ export function memoryFindings(limitBytes: number | null, machine: Machine): rea
   const { memoryBytes, constrainedMemoryBytes } = machine;
   const usable = constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
   if (limitBytes === null || limitBytes < usable) return [];
-  return [
-    warning(
-      'memory',
-      `DuckDB may use ${formatBytes(limitBytes)}, and container or machine have ${formatBytes(usable)} in all.`,
-      'Set duckdb.memoryLimit to half of that, or leave it out: the process would be killed before it spills to disk.',
-    ),
-  ];
+  const found = `DuckDB may use ${formatBytes(limitBytes)}, and container or machine have ${formatBytes(usable)} in all.`;
+  const hint =
+    'Set duckdb.memoryLimit to half of that, or leave it out: the process would be killed before it spills to disk.';
+  return [warning('memory', found, hint)];
 }
 
-const VERSIONS_LIMIT_MS = 5_000;
-
-export const versionsCheck: Check = { name: 'versions', limitMs: VERSIONS_LIMIT_MS, run: checkVersions };
-
-function checkVersions({ version, context }: CheckInput): Checked {
+export function checkVersions({ version, context }: Facts): readonly Finding[] {
   const formats = `checkpoint ${CURRENT_FORMAT}, mirror ${FORMAT_VERSION}`;
-  return {
-    findings: [
-      judgeRuntime(version, context.runtime),
-      ok('databases', `DuckDB ${duckDbVersion()}, SQLite ${sqliteVersion()}; formats: ${formats}`),
-    ],
-  };
+  return [
+    judgeRuntime(version, context.runtime),
+    ok('databases', `DuckDB ${duckDbVersion()}, SQLite ${sqliteVersion()}; formats: ${formats}`),
+  ];
 }
 
 export function judgeRuntime(version: string, runtime: Runtime): Finding {

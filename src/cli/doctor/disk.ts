@@ -1,25 +1,16 @@
-/** Checks the folders that feed-sync writes to: permissions and free space. */
+/**
+ * Checks the folders that feed-sync writes to: permissions and free space. Folders and files are examined without changing
+ * them: no file is created to test whether one could be.
+ */
 
+import { constants } from 'node:fs';
+import { access, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { formatBytes } from '../../lib/units.ts';
+import type { Inspection } from '../../configuration/load.ts';
+import { systemCode } from '../../lib/files.ts';
+import { formatBytes, plural } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import {
-  type Check,
-  type Checked,
-  type CheckInput,
-  counted,
-  type Finding,
-  ok,
-  problem,
-  skipped,
-  troubleOf,
-  warning,
-} from './check.ts';
-import { type FolderSeen, readableByOthers, seeFile, seeFolder, sizeOf } from './places.ts';
-
-const LIMIT_MS = 15_000;
-
-export const diskCheck: Check = { name: 'disk', limitMs: LIMIT_MS, run: checkDisk };
+import { type Facts, type Finding, findingOf, notKnown, ok, problem, skipped, warning } from './check.ts';
 
 interface Place {
   readonly about: string;
@@ -28,29 +19,28 @@ interface Place {
   readonly isOwn: boolean;
 }
 
-async function checkDisk({ inspection, context }: CheckInput): Promise<Checked> {
+export async function checkDisk({ inspection, context }: Facts): Promise<readonly Finding[]> {
   const reserveBytes = inspection.known('disk.reserve');
-  const { uid } = context.identity;
   const findings: Finding[] = [];
   for (const place of foldersOf(inspection)) {
     try {
-      findings.push(...judgeFolder(place, await seeFolder(place.folder), reserveBytes, uid));
+      const seen = await seeFolder(place.folder);
+      findings.push(...judgeFolder(place, seen, reserveBytes, context.identity.uid));
     } catch (error) {
       findings.push(cannotBeSeen(place, error));
     }
   }
   const dataDirectory = inspection.known('dataDir');
-  if (dataDirectory === null) findings.unshift(skipped('data directory', 'dataDir is not known.'));
+  if (dataDirectory === null) findings.unshift(notKnown('data directory', 'dataDir'));
   else findings.push(await stagingFinding(join(dataDirectory, 'staging')));
-  return { findings: [...findings, ...(await openFiles(inspection))] };
+  return [...findings, ...(await openFiles(inspection))];
 }
 
 /** Each folder once, under the name of its most important content. */
-function foldersOf(inspection: CheckInput['inspection']): readonly Place[] {
-  const dataDirectory = inspection.known('dataDir');
+function foldersOf(inspection: Inspection): readonly Place[] {
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
   const all = [
-    { about: 'data directory', folder: dataDirectory, isOwn: true },
+    { about: 'data directory', folder: inspection.known('dataDir'), isOwn: true },
     { about: 'mirror directory', folder: folderOf(inspection.known('destination.path')), isOwn: false },
     { about: 'checkpoint directory', folder: folderOf(inspection.known('checkpoint.path')), isOwn: false },
   ];
@@ -71,15 +61,19 @@ export function judgeFolder(
     return [problem(about, found, EXIT_CODES.storageFault, 'Move the file away, or set another path.')];
   }
   const where = nearest === path ? path : `${path}, which will be made in ${nearest}`;
-  const state = `${where} (${formatBytes(freeBytes)} free)`;
-  const isOpen = isOwn && nearest === path && readableByOthers(seen);
-  return [
-    ...(refusal === null ? [ok(about, state)] : [notWritable(about, seen, uid)]),
-    ...(reserveBytes !== null && freeBytes < reserveBytes ? [tooFull(about, seen, reserveBytes)] : []),
-    ...(isOpen
-      ? [warning(about, `Others may enter it (mode ${mode.toString(8)}).`, `chmod 700 ${path}`)]
-      : []),
+  const findings = [
+    refusal === null ? ok(about, `${where} (${formatBytes(freeBytes)} free)`) : notWritable(about, seen, uid),
   ];
+  if (reserveBytes !== null && freeBytes < reserveBytes) {
+    const kept = `the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
+    const found = `${formatBytes(freeBytes)} are free, less than ${kept}: nothing would be downloaded.`;
+    const hint = 'Free some space, or set disk.reserve lower.';
+    findings.push(problem(about, found, EXIT_CODES.storageFault, hint));
+  }
+  if (isOwn && nearest === path && readableByOthers(seen)) {
+    findings.push(warning(about, `Others may enter it (mode ${mode.toString(8)}).`, `chmod 700 ${path}`));
+  }
+  return findings;
 }
 
 function notWritable(
@@ -87,16 +81,12 @@ function notWritable(
   { path, nearest, refusal, ownerUid, mode }: FolderSeen,
   uid: number | null,
 ): Finding {
-  const user = uid === null ? 'This user' : `User id ${uid}`;
   if (refusal === 'EROFS') {
     const found = `${nearest} lies on a file system that is mounted read-only.`;
-    return problem(
-      about,
-      found,
-      EXIT_CODES.storageFault,
-      'Mount it for writing, or set dataDir to another place.',
-    );
+    const hint = 'Mount it for writing, or set dataDir to another place.';
+    return problem(about, found, EXIT_CODES.storageFault, hint);
   }
+  const user = uid === null ? 'This user' : `User id ${uid}`;
   const found = `${user} may not write in ${nearest}, which belongs to ${ownerUid} (mode ${mode.toString(8)}, ${refusal}).`;
   return problem(about, found, EXIT_CODES.storageFault, handOver(path, nearest, uid));
 }
@@ -108,14 +98,8 @@ function handOver(path: string, nearest: string, uid: number | null): string {
   return `As somebody who may: ${make}chown ${uid} ${path} && chmod 700 ${path}`;
 }
 
-function tooFull(about: string, { freeBytes }: FolderSeen, reserveBytes: number): Finding {
-  const kept = `the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-  const found = `${formatBytes(freeBytes)} are free, less than ${kept}: nothing would be downloaded.`;
-  return problem(about, found, EXIT_CODES.storageFault, 'Free some space, or set disk.reserve lower.');
-}
-
 function cannotBeSeen({ about, folder }: Place, error: unknown): Finding {
-  if (!(error instanceof Error) || !('syscall' in error)) return troubleOf(about, error);
+  if (!(error instanceof Error) || !('syscall' in error)) return findingOf(about, error);
   const found = `${folder} cannot be looked at: ${error.message}.`;
   return problem(about, found, EXIT_CODES.storageFault, 'Give this user the folder, or set another path.');
 }
@@ -126,23 +110,114 @@ async function stagingFinding(folder: string): Promise<Finding> {
   if (size === null) return skipped(about, `${folder} cannot be looked at.`);
   if (size.files === 0) return ok(about, 'none on their way');
   const least = size.isWhole ? '' : 'at least ';
-  const found = `${least}${formatBytes(size.bytes)} in ${counted(size.files, 'file')} in ${folder}`;
+  const found = `${least}${formatBytes(size.bytes)} in ${plural(size.files, 'file')} in ${folder}`;
   return ok(about, `${found}; a catch-up uses or removes them`);
 }
 
 /** The content of a feed may be private. */
-async function openFiles(inspection: CheckInput['inspection']): Promise<readonly Finding[]> {
+async function openFiles(inspection: Inspection): Promise<readonly Finding[]> {
   const paths = [inspection.known('destination.path'), inspection.known('checkpoint.path')];
-  const seen = await Promise.all(paths.flatMap((path) => (path === null ? [] : [seeFile(path)])));
-  return seen.flatMap((file) =>
-    file !== null && readableByOthers(file)
-      ? [
-          warning(
-            'file',
-            `Others on this machine may read or write ${file.path} (mode ${file.mode.toString(8)}).`,
-            `Where that is not on purpose: chmod 600 ${file.path}`,
-          ),
-        ]
-      : [],
+  const seen = await Promise.all(paths.map((path) => (path === null ? null : seeFile(path))));
+  return seen.flatMap((file) => {
+    if (file === null || !readableByOthers(file)) return [];
+    const found = `Others on this machine may read or write ${file.path} (mode ${file.mode.toString(8)}).`;
+    return [warning('file', found, `Where that is not on purpose: chmod 600 ${file.path}`)];
+  });
+}
+
+export interface FolderSeen {
+  /** The requested folder. */
+  readonly path: string;
+  /** The folder itself, or its nearest existing parent. */
+  readonly nearest: string;
+  /** Whether a folder is at `nearest`; a file there is an obstacle. */
+  readonly isFolder: boolean;
+  readonly mode: number;
+  readonly ownerUid: number;
+  /** Why this user may not create files in the folder, as the system's code (`EACCES`, `EROFS`); null where it may. */
+  readonly refusal: string | null;
+  /** Bytes that this user may still write. */
+  readonly freeBytes: number;
+}
+
+const MODE_BITS = 0o777;
+
+/** @throws the system's error where not even the root can be examined. */
+async function seeFolder(path: string): Promise<FolderSeen> {
+  const nearest = await nearestOf(path);
+  const found = await stat(nearest);
+  const { bavail, bsize } = await statfs(nearest);
+  const refusal = await access(nearest, constants.R_OK | constants.W_OK | constants.X_OK).then(
+    () => null,
+    (error: unknown) => systemCode(error) ?? String(error),
   );
+  return {
+    path,
+    nearest,
+    isFolder: found.isDirectory(),
+    mode: found.mode & MODE_BITS,
+    ownerUid: found.uid,
+    refusal,
+    freeBytes: bavail * bsize,
+  };
+}
+
+/** A missing folder can be created; a file, or a folder that cannot be examined, is an obstacle. */
+async function nearestOf(path: string): Promise<string> {
+  try {
+    await stat(path);
+    return path;
+  } catch (error) {
+    const mayBeAbove = ['ENOENT', 'ENOTDIR', 'EACCES'].includes(systemCode(error) ?? '');
+    if (!mayBeAbove || dirname(path) === path) throw error;
+    return nearestOf(dirname(path));
+  }
+}
+
+export interface FileSeen {
+  readonly path: string;
+  readonly mode: number;
+  readonly bytes: number;
+  /** When the content was last written. */
+  readonly changedAt: Date;
+}
+
+/** Null where there is no file, or it cannot be examined. */
+export async function seeFile(path: string): Promise<FileSeen | null> {
+  try {
+    const { mode, size, mtime } = await stat(path);
+    return { path, mode: mode & MODE_BITS, bytes: size, changedAt: mtime };
+  } catch {
+    return null;
+  }
+}
+
+const GROUP_AND_OTHERS = 0o077;
+
+/** Whether group or others may read or change the file. */
+export function readableByOthers({ mode }: Pick<FileSeen, 'mode'>): boolean {
+  return (mode & GROUP_AND_OTHERS) !== 0;
+}
+
+interface FolderSize {
+  readonly files: number;
+  readonly bytes: number;
+  /** False where the folder contains more than was counted. */
+  readonly isWhole: boolean;
+}
+
+const MAX_ENTRIES = 20_000;
+
+/** Returns the size of everything below a folder, 0 where there is no folder; null where the folder cannot be examined. */
+async function sizeOf(folder: string): Promise<FolderSize | null> {
+  try {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile()).slice(0, MAX_ENTRIES);
+    let bytes = 0;
+    for (const { parentPath, name } of files) bytes += (await seeFile(join(parentPath, name)))?.bytes ?? 0;
+    return { files: files.length, bytes, isWhole: files.length < MAX_ENTRIES };
+  } catch (error) {
+    const isMissing = ['ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
+    return isMissing ? { files: 0, bytes: 0, isWhole: true } : null;
+  }
 }

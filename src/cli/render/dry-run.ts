@@ -1,57 +1,32 @@
 /** The report of a dry run, for programs and for people. Pure. */
 
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatCount } from '../../lib/units.ts';
-import { type SuspensionJson, suspensionJson } from '../../reporting/status.ts';
+import { formatBytes, plural } from '../../lib/units.ts';
+import { suspensionJson } from '../../reporting/status.ts';
 import type { CatchUpResult, DatasetResult, PlannedStep } from '../../sync/result.ts';
-import { formatError, formatSuspension, type IncidentRaised, incidentRaised } from './messages.ts';
+import {
+  type Counted,
+  formatCounts,
+  formatError,
+  formatIncident,
+  formatSuspension,
+  incidentRaised,
+  isSuspendedItself,
+} from './messages.ts';
 import { renderTable } from './table.ts';
 
-export interface DryRun {
-  readonly datasets: readonly DryRunDataset[];
-  readonly totals: DryRunTotals;
-  readonly disk: DiskForecast;
-  /** Suspensions of the workspace, of subscriptions and of retirements. */
-  readonly suspensions: readonly SuspensionJson[];
-  /** Incidents of subscriptions and of the run. The report lacks the steps that they prevented. */
-  readonly incidents: readonly (IncidentRaised & { readonly subscription: string | null })[];
-}
+/** The JSON; `cli/outputs.md` documents its fields. */
+export type DryRun = ReturnType<typeof dryRunOf>;
+type DryRunDataset = DryRun['datasets'][number];
 
-interface DryRunDataset {
-  readonly id: string;
-  readonly result: DatasetResult['kind'];
-  /** Null unless the result is `planned`. */
-  readonly step: PlannedStep | null;
-  /** Why the dataset waits or fails; null for other results. */
-  readonly why: string | null;
-  readonly suspension: SuspensionJson | null;
-}
-
-interface DryRunTotals {
-  /** Bytes of the snapshots whose size the service states, including files that are here already. */
-  readonly downloadBytes: number;
-  readonly snapshotsOfUnknownSize: number;
-  /** Rows of snapshots and rows that changes list, as far as the service counts them. */
-  readonly rows: number;
-}
-
-/** The disk of the data directory. */
-interface DiskForecast {
-  /** An estimate: all downloads at once, and tables that are as large as their files. */
-  readonly neededBytes: number;
-  readonly freeBytes: number;
-  /** The setting disk.reserve. */
-  readonly reserveBytes: number;
-  readonly isEnough: boolean;
-}
-
-/** The files of a snapshot, and the table that is made from them. */
+/** An estimate: all downloads at once, and tables that are as large as their files. */
 const BYTES_KEPT_PER_BYTE = 2;
 
+/** Reports the next steps. Incidents are those of subscriptions and of the run; the report lacks the steps that they prevented. */
 export function dryRunOf(
   { datasets, suspensions, incidents }: CatchUpResult,
-  disk: Pick<DiskForecast, 'freeBytes' | 'reserveBytes'>,
-): DryRun {
+  disk: { readonly freeBytes: number; readonly reserveBytes: number },
+) {
   const totals = totalsOf(datasets.flatMap((dataset) => stepOf(dataset) ?? []));
   const neededBytes = totals.downloadBytes * BYTES_KEPT_PER_BYTE;
   return {
@@ -81,7 +56,7 @@ function whyOf(dataset: DatasetResult): string | null {
   return dataset.kind === 'failed' ? dataset.error.message : null;
 }
 
-function totalsOf(steps: readonly PlannedStep[]): DryRunTotals {
+function totalsOf(steps: readonly PlannedStep[]) {
   const loads = steps.filter((step) => step.kind === 'load');
   return {
     downloadBytes: sum(loads.map(({ bytes }) => bytes ?? 0)),
@@ -153,39 +128,31 @@ function inPlaceOf({ fromVersion, toVersion }: PlannedStep & { kind: 'load' }): 
 
 /** Each suspension stands here once, however many datasets it suspends. */
 function problemTexts({ datasets, suspensions, incidents }: CatchUpResult): readonly string[] {
-  const ofDatasets = datasets.flatMap((dataset) => {
-    const isSuspendedItself =
-      dataset.kind === 'suspended' && dataset.suspension.refusal.scope.kind === 'dataset';
-    return isSuspendedItself ? [dataset.suspension] : [];
-  });
+  const ofDatasets = datasets.filter(isSuspendedItself).map(({ suspension }) => suspension);
   const failures = datasets.flatMap((dataset) =>
     dataset.kind === 'failed'
       ? [`Dataset ${printable(dataset.datasetId)}: ${formatError(dataset.error)}`]
       : [],
   );
-  const reported = incidents.map(({ subscriptionId, error }) => {
-    const of = subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
-    return `${of}${formatError(error)}`;
-  });
-  return [...[...suspensions, ...ofDatasets].map(formatSuspension), ...failures, ...reported];
+  return [
+    ...[...suspensions, ...ofDatasets].map(formatSuspension),
+    ...failures,
+    ...incidents.map(formatIncident),
+  ];
 }
 
-const RESULT_WORDS = [
-  ['planned', 'with work to do'],
-  ['current', 'up to date'],
-  ['waiting', 'waiting'],
-  ['suspended', 'suspended'],
-  ['failed', 'failing'],
-] as const;
+const RESULTS: readonly Counted<DryRunDataset>[] = [
+  { words: 'with work to do', counts: ({ result }) => result === 'planned' },
+  { words: 'up to date', counts: ({ result }) => result === 'current' },
+  { words: 'waiting', counts: ({ result }) => result === 'waiting' },
+  { words: 'suspended', counts: ({ result }) => result === 'suspended' },
+  { words: 'failing', counts: ({ result }) => result === 'failed' },
+];
 
 function headline({ datasets, totals, suspensions, incidents }: DryRun): string {
   if (datasets.length === 0 && suspensions.length + incidents.length > 0)
     return 'No dataset would be caught up.';
-  const counted = RESULT_WORDS.flatMap(([kind, words]) => {
-    const { length } = datasets.filter(({ result }) => result === kind);
-    return length === 0 ? [] : [`${formatCount(length)} ${words}`];
-  });
-  const counts = `${[plural(datasets.length, 'dataset'), counted.join(', ')].filter((text) => text !== '').join(': ')}.`;
+  const counts = `${formatCounts(plural(datasets.length, 'dataset'), datasets, RESULTS)}.`;
   if (datasets.every(({ step }) => step === null)) return counts;
   const unknown =
     totals.snapshotsOfUnknownSize === 0
@@ -204,8 +171,4 @@ function diskLines({ totals, disk }: DryRun): readonly string[] {
         `Disk: about ${needed} are needed; only ${free} are free, ${kept}.`,
         '→ Free some space, or set dataDir to a larger disk.',
       ];
-}
-
-function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }

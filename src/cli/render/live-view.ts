@@ -8,7 +8,7 @@
 import type { StateSummary } from '../../daemon/state-of.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatBytesOf, formatCount } from '../../lib/units.ts';
+import { formatBytes, formatBytesOf, formatCount, plural } from '../../lib/units.ts';
 import type { Terminal } from '../context.ts';
 import { passed, roughly, type StepSeen, timeLeftMs, type WorkSeen } from './meter.ts';
 import { COLORED, cut, joined, type Paint, PLAIN, Redrawing, type Screen, shortened } from './screen.ts';
@@ -20,12 +20,6 @@ const MAX_STILL = 3;
 /** An empty line, the head, a step and the count of the rest. */
 const LEAST_LINES = 4;
 
-interface ScreenSize {
-  /** Columns and rows. */
-  readonly width: number;
-  readonly height: number;
-}
-
 export interface LiveState {
   readonly work: WorkSeen;
   /** The state of the daemon; null for a single catch-up. */
@@ -34,8 +28,12 @@ export interface LiveState {
   readonly nowMs: number;
 }
 
-/** The first line is empty: it separates the view from the log, and the cursor rests there. */
-export function frameOf(state: LiveState, { width, height }: ScreenSize, paint: Paint): readonly string[] {
+/** The first line is empty: it separates the view from the log, and the cursor rests there. The size is in columns and rows. */
+export function frameOf(
+  state: LiveState,
+  { width, height }: { readonly width: number; readonly height: number },
+  paint: Paint,
+): readonly string[] {
   // A character in the last column would have some terminals begin another line.
   const usable = Math.max(1, width - 1);
   const limit = Math.max(LEAST_LINES, Math.floor(height / 2));
@@ -131,40 +129,29 @@ function sinceStart({ startedMs }: WorkSeen, nowMs: number): string {
 function wrongLines(summary: StateSummary | null, width: number): readonly string[] {
   if (summary === null) return [];
   const { incidents, suspensions, now } = summary;
-  const rest = incidents.length - MAX_SHOWN_INCIDENTS;
-  return [
-    ...incidents.slice(0, MAX_SHOWN_INCIDENTS).map(({ of, since, message }) => {
-      return `! ${of}, for ${passed(now.getTime() - since.getTime())}: ${message}`;
-    }),
-    ...(rest > 0 ? [`! and ${plural(rest, 'more incident')}: feed-sync status`] : []),
-    ...(suspensions > 0
-      ? [`! ${formatCount(suspensions)} suspended until you have acted: feed-sync status`]
-      : []),
-  ].map((line) => cut(`  ${printable(line)}`, width));
+  const lines = incidents.slice(0, MAX_SHOWN_INCIDENTS).map(({ of, since, message }) => {
+    return `! ${of}, for ${passed(now.getTime() - since.getTime())}: ${message}`;
+  });
+  const rest = incidents.length - lines.length;
+  if (rest > 0) lines.push(`! and ${plural(rest, 'more incident')}: feed-sync status`);
+  if (suspensions > 0) {
+    lines.push(`! ${formatCount(suspensions)} suspended until you have acted: feed-sync status`);
+  }
+  return lines.map((line) => cut(`  ${printable(line)}`, width));
 }
 
 function counted(count: number, words: string): readonly string[] {
   return count === 0 ? [] : [`${formatCount(count)} ${words}`];
 }
 
-function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
-}
+/** A longer id is shortened, so that the steps stand below each other. */
+const ID_WIDTH = 20;
 
-/** A longer id is shortened, so that the columns stay where they are. */
-const ID_WIDTH = 24;
-
-/** The step comes last: a narrow screen cuts the step first. */
+/** A screen of 80 columns has room for the step and all numbers; a narrower one cuts the last number first. */
 function stepLine(step: StepSeen, nowMs: number): string {
-  const id = printable(step.datasetId);
-  const columns = [
-    shortened(id, ID_WIDTH).padEnd(ID_WIDTH),
-    bytesOf(step).padStart(17),
-    rateOf(step, nowMs).padStart(10),
-    leftOf(step, nowMs).padStart(8),
-    printable(step.step),
-  ];
-  return `  ${columns.join('  ')}`;
+  const id = shortened(printable(step.datasetId), ID_WIDTH).padEnd(ID_WIDTH);
+  const parts = [id, printable(step.step), bytesOf(step), rateOf(step, nowMs), leftOf(step, nowMs)];
+  return `  ${parts.filter((part) => part !== '').join('  ')}`;
 }
 
 /** `18.2 of 40.0 MB`; `1.2 MB` where the total is not known. */
@@ -186,13 +173,11 @@ function leftOf({ extent, bytes, isHere }: StepSeen, nowMs: number): string {
   return leftMs === null ? '' : `~${roughly(leftMs)}`;
 }
 
-type Looked = Omit<LiveState, 'nowMs'>;
-
 export class LiveView {
   readonly #redrawing: Redrawing;
 
   /** `look` returns the current state, or null where there is nothing to show. `look` never throws. */
-  constructor(screen: Screen, terminal: Terminal, clock: Clock, look: () => Looked | null) {
+  constructor(screen: Screen, terminal: Terminal, clock: Clock, look: () => Omit<LiveState, 'nowMs'> | null) {
     const paint = terminal.hasColor ? COLORED : PLAIN;
     this.#redrawing = new Redrawing(screen, clock, () => {
       const looked = look();

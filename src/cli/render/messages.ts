@@ -1,10 +1,10 @@
 /** Words errors for people: what happened, to what, why, and what to do. */
 
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
 import { nearest } from '../../lib/nearest.ts';
 import { printable, shellWord } from '../../lib/text.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import type { ErrorCode } from '../../model/error-codes.ts';
 import {
   CommandRefusedError,
@@ -16,11 +16,12 @@ import {
   type RefusalWords,
 } from '../../model/errors.ts';
 import { possibleCause, waysOut } from '../../sync/incidents.ts';
+import { isOfContent } from '../../sync/plan/content.ts';
+import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 
 /**
  * Returns the message with the code of the error and, below it, the hint. A refusal shown like this suspends nothing: the
- * command may be
- * run again.
+ * command may be run again.
  */
 export function formatError(error: Error): string {
   if (error instanceof RefusalError || error instanceof CommandRefusedError) {
@@ -34,6 +35,22 @@ export function formatError(error: Error): string {
   }
   const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
   return withCode(`${error.message}${hint}`.split('\n').map(printable).join('\n'), errorCodeOf(error));
+}
+
+/** Returns an error of a catch-up, of a subscription or of the whole run. */
+export function formatIncident({ subscriptionId, error }: CatchUpResult['incidents'][number]): string {
+  const of = subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
+  return `${of}${formatError(error)}`;
+}
+
+/**
+ * Whether the dataset itself is suspended. A suspension of its subscription, or of all retirements, is reported once for all
+ * its datasets.
+ */
+export function isSuspendedItself(
+  result: DatasetResult,
+): result is Extract<DatasetResult, { kind: 'suspended' }> {
+  return result.kind === 'suspended' && result.suspension.refusal.scope.kind === 'dataset';
 }
 
 /** Adds the code, by which docs/errors.md is read, to the end of the first line. */
@@ -52,25 +69,31 @@ export function formatSuspension({
     : 'nothing more is asked of the service for it';
   return [
     ...(isOurs ? [ourWords(refusal)] : answerOf(refusal)),
-    `  Suspended since ${formatTime(suspendedAt.toISOString())}; until you have acted, ${meanwhile}.`,
+    `  Suspended since ${formatTime(suspendedAt)}; until you have acted, ${meanwhile}.`,
     ...waysOut(refusal).map((way) => `→ ${way}`),
   ].join('\n');
 }
 
-/** Says when bad content will be fetched again. `time` is in words. */
-export function formatRetryOfContent(datasetId: string, time: string): string {
-  const command = `feed-sync resume --dataset ${shellWord(datasetId)}`;
+/** Says when a failed dataset is tried again. `time` is in words. */
+export function formatRetry(failure: Failure, time: string): string {
+  if (!isOfContent(failure)) return '→ The next catch-up tries it again.';
+  const command = `feed-sync resume --dataset ${shellWord(failure.datasetId)}`;
   return `→ The same content is not fetched again before ${time}, unless you ask: ${command}`;
 }
 
 /** Marks the service's words as such. */
-function answerOf({ operation, status, code, message, links }: RefusalWords): readonly string[] {
-  const answer = [status, code].filter((word) => word !== null).join(' ');
+function answerOf(refusal: RefusalWords): readonly string[] {
+  const { operation, message, links } = refusal;
   return [
-    `The service refused to ${printable(operation)} (${printable(answer)}).`,
+    `The service refused to ${printable(operation)} (${printable(statusAndCode(refusal))}).`,
     `  It says: ${printable(message)}`,
     ...[...links].map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
   ];
+}
+
+/** `403 insufficient_scope` */
+export function statusAndCode({ status, code }: Pick<RefusalWords, 'status' | 'code'>): string {
+  return [status, code].filter((part) => part !== null).join(' ');
 }
 
 function ourWords({ scope, code, message }: Refusal): string {
@@ -103,6 +126,28 @@ export function listed(names: readonly string[]): string {
   return rest > 0 ? `${shown} and ${formatCount(rest)} more` : shown;
 }
 
+/** What is counted in a headline, in words. */
+export interface Counted<Item> {
+  readonly words: string;
+  readonly counts: (item: Item) => boolean;
+  /** Also where there is none. */
+  readonly isAlwaysReported?: boolean;
+}
+
+/** `9 datasets: 7 up to date, 1 behind, 1 suspended`. Every item is counted once, by the first matching entry. */
+export function formatCounts<Item>(
+  subject: string,
+  items: readonly Item[],
+  entries: readonly Counted<Item>[],
+): string {
+  const grouped = Map.groupBy(items, (item) => entries.find(({ counts }) => counts(item)));
+  const counted = entries.flatMap((entry) => {
+    const count = grouped.get(entry)?.length ?? 0;
+    return count > 0 || entry.isAlwaysReported === true ? [`${formatCount(count)} ${entry.words}`] : [];
+  });
+  return counted.length === 0 ? subject : `${subject}: ${counted.join(', ')}`;
+}
+
 const MINUTE_MS = 60_000;
 const UNITS = [
   { noun: 'day', ms: 24 * 60 * MINUTE_MS },
@@ -122,7 +167,7 @@ export function formatTime(timestamp: Date | string): string {
 
 /** Rounds up to a whole minute: `2026-03-01 12:00 UTC`. */
 export function formatTimeRoundedUp(timestamp: Date): string {
-  return formatTime(new Date(Math.ceil(timestamp.getTime() / MINUTE_MS) * MINUTE_MS).toISOString());
+  return formatTime(new Date(Math.ceil(timestamp.getTime() / MINUTE_MS) * MINUTE_MS));
 }
 
 /** `2026-03-01 12:00 UTC (3 hours ago)`, `… (in 1 minute)`. */
@@ -136,22 +181,18 @@ function distanceTo(timestamp: Date, now: Date): string {
   const unit = UNITS.find((one) => Math.abs(ms) >= one.ms);
   if (unit === undefined) return ms > 0 ? 'in less than a minute' : 'just now';
   const count = Math.floor(Math.abs(ms) / unit.ms);
-  const length = `${count} ${unit.noun}${count === 1 ? '' : 's'}`;
+  const length = plural(count, unit.noun);
   return ms > 0 ? `in ${length}` : `${length} ago`;
 }
 
 /** Returns `parcel (the nearest is parcels), x`: an id that shares less than half with every known id has no nearest one. */
 export function formatUnknown(unknown: readonly string[], known: readonly string[]): string {
-  return unknown.map((id) => `${shown(id)}${meant(id, known)}`).join(', ');
-}
-
-function shown(id: string): string {
-  return id.trim() === '' ? `"${printable(id)}"` : printable(id);
-}
-
-function meant(id: string, known: readonly string[]): string {
-  const candidate = nearest(id, known);
-  return candidate === null ? '' : ` (the nearest is ${printable(candidate)})`;
+  const worded = unknown.map((id) => {
+    const candidate = nearest(id, known);
+    const meant = candidate === null ? '' : ` (the nearest is ${printable(candidate)})`;
+    return `${id.trim() === '' ? `"${printable(id)}"` : printable(id)}${meant}`;
+  });
+  return worded.join(', ');
 }
 
 export interface IncidentRaised {

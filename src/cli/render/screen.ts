@@ -1,12 +1,14 @@
 /**
- * The redrawn part of a terminal: a few lines below all permanent output.
+ * The redrawn part of a terminal: a few lines below all permanent output, such as the log.
  *
  * Invariant: between two calls the cursor rests at the beginning of the first of these lines. So they are erased without
- * counting them,
- * also where the screen has become narrower and wrapped them again.
+ * counting them, also where the screen has become narrower and wrapped them again.
  */
 
+import { Writable } from 'node:stream';
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { createLog, type Log } from '../../lib/log.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { Terminal } from '../context.ts';
 
@@ -132,4 +134,27 @@ export function cut(text: string, width: number): string {
 export function joined(parts: readonly string[], width: number): string {
   const whole = parts.join(' · ');
   return whole.length <= width || parts.length <= 1 ? cut(whole, width) : joined(parts.slice(0, -1), width);
+}
+
+/** Returns the screen to draw on; null without an operator at a terminal, or where the output is for programs. */
+export function screenFor({ log }: LocalConfiguration, terminal: Terminal, clock: Clock): Screen | null {
+  return terminal.height === null || log.format === 'json' ? null : new Screen(terminal, clock);
+}
+
+/** Returns the configured log on standard error, above the live view. */
+export function logFor(
+  { log: { level, format } }: LocalConfiguration,
+  { stderr, hasColor }: Terminal,
+  screen: Screen | null = null,
+): Log {
+  return createLog({ level, format, stream: screen === null ? stderr : above(screen), color: hasColor });
+}
+
+function above(screen: Screen): NodeJS.WritableStream {
+  return new Writable({
+    decodeStrings: false,
+    write(chunk: string | Uint8Array, _encoding, done) {
+      screen.writeAbove(String(chunk), done);
+    },
+  });
 }

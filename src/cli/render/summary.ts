@@ -1,14 +1,21 @@
 /** Renders the summary at the end of a catch-up, and finds its exit code. Pure. */
 
-import type { Failure } from '../../checkpoint/checkpoint.ts';
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatCount, formatDuration } from '../../lib/units.ts';
+import { formatBytes, formatCount, formatDuration, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
-import { isOfContent } from '../../sync/plan/content.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import { formatError, formatRetryOfContent, formatSuspension, formatTimeRoundedUp } from './messages.ts';
+import {
+  type Counted,
+  formatCounts,
+  formatError,
+  formatIncident,
+  formatRetry,
+  formatSuspension,
+  formatTimeRoundedUp,
+  isSuspendedItself,
+} from './messages.ts';
 
 /** The most datasets named under a heading; the rest is counted and left to `feed-sync status`. */
 const MAX_NAMED = 20;
@@ -18,18 +25,15 @@ export function summarize(result: CatchUpResult): string {
   const waiting = ofKind(datasets, 'waiting');
   return [
     headline(result),
-    ...[
-      ...result.suspensions.map(formatSuspension),
-      ...result.incidents.map(
-        ({ subscriptionId, error }) => `${ofSubscription(subscriptionId)}${formatError(error)}`,
-      ),
-    ].flatMap((text) => ['', text]),
-    ...section('Suspended', ofKind(datasets, 'suspended').filter(isSuspendedItself), ({ suspension }) => [
+    ...[...result.suspensions.map(formatSuspension), ...result.incidents.map(formatIncident)].flatMap(
+      (text) => ['', text],
+    ),
+    ...section('Suspended', datasets.filter(isSuspendedItself), ({ suspension }) => [
       formatSuspension(suspension),
     ]),
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
       formatError(error),
-      ...(failure === null ? [] : [formatRetry(failure)]),
+      ...(failure === null ? [] : [formatRetry(failure, formatTimeRoundedUp(failure.retryAt))]),
     ]),
     ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
     ...waitingSection(
@@ -68,14 +72,10 @@ function headline({ datasets, subscriptions, incidents, suspensions, durationMs 
   // The catch-up ended before the datasets: a count of 0 would sound as if there were none.
   if (datasets.length === 0 && incidents.length + suspensions.length > 0)
     return `Nothing was caught up. ${formatDuration(durationMs)}.`;
-  const counted = COUNTED.map(({ words, counts, isAlwaysReported }) => {
-    const count = datasets.filter(counts).length;
-    return count > 0 || isAlwaysReported === true ? [`${formatCount(count)} ${words}`] : [];
-  });
   const scope = `${plural(datasets.length, 'dataset')} in ${plural(subscriptions, 'subscription')}`;
   const commits = datasets.flatMap((result) => result.commits);
   const done = [...formatLoads(commits), ...formatChanges(commits), formatDuration(durationMs)];
-  return `${scope}: ${counted.flat().join(', ')}. ${done.join('. ')}.`;
+  return `${formatCounts(scope, datasets, COUNTED)}. ${done.join('. ')}.`;
 }
 
 /** Empty unless a rule waits for time to pass. */
@@ -90,14 +90,7 @@ function formatAgain({ again }: CatchUpResult): readonly string[] {
   ];
 }
 
-interface Counted {
-  readonly words: string;
-  readonly counts: (result: DatasetResult) => boolean;
-  readonly isAlwaysReported?: boolean;
-}
-
-/** Every result is counted once. */
-const COUNTED: readonly Counted[] = [
+const COUNTED: readonly Counted<DatasetResult>[] = [
   {
     words: 'loaded',
     counts: (result) => result.kind === 'updated' && hasLoaded(result),
@@ -127,37 +120,24 @@ function formatLoads(commits: readonly CommitResult[]): readonly string[] {
 function formatChanges(commits: readonly CommitResult[]): readonly string[] {
   const changes = commits.filter(({ kind }) => kind === 'changes');
   if (changes.length === 0) return [];
+  const sum = (what: (commit: CommitResult) => number | undefined): number => sumOf(changes, what);
   const versions = plural(
-    sumOf(changes, (commit) => commit.versions),
+    sum((commit) => commit.versions),
     'version',
   );
   const added = plural(
-    sumOf(changes, ({ net }) => net?.added ?? 0),
+    sum(({ net }) => net?.added),
     'row',
   );
-  const changed = formatCount(sumOf(changes, ({ net }) => net?.changed ?? 0));
-  const removed = formatCount(sumOf(changes, ({ net }) => net?.removed ?? 0));
-  const bytes = formatBytes(sumOf(changes, (commit) => commit.bytes));
+  const changed = formatCount(sum(({ net }) => net?.changed));
+  const removed = formatCount(sum(({ net }) => net?.removed));
+  const bytes = formatBytes(sum((commit) => commit.bytes));
   return [`${versions}: ${added} added, ${changed} changed, ${removed} removed, from ${bytes}`];
 }
 
-function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) => number): number {
-  return commits.reduce((sum, commit) => sum + what(commit), 0);
-}
-
-/**
- * Whether the dataset itself is suspended. A suspension of its subscription, or of all retirements, is reported once for all its
- * datasets.
- */
-function isSuspendedItself({ suspension }: Extract<DatasetResult, { kind: 'suspended' }>): boolean {
-  return suspension.refusal.scope.kind === 'dataset';
-}
-
-function formatRetry(failure: Failure): string {
-  const { datasetId, retryAt } = failure;
-  return isOfContent(failure)
-    ? formatRetryOfContent(datasetId, formatTimeRoundedUp(retryAt))
-    : '→ The next catch-up tries it again.';
+/** A missing number counts as 0. */
+function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) => number | undefined): number {
+  return commits.reduce((sum, commit) => sum + (what(commit) ?? 0), 0);
 }
 
 /** Returns the commits of a dataset that did not end well. */
@@ -174,7 +154,8 @@ function section<T extends DatasetResult>(
   if (results.length === 0) return [];
   const named = results.slice(0, MAX_NAMED).map((result) => {
     const reported = [...report(result), ...formatReached(result)].join('\n');
-    return indent(`${printable(result.datasetId)}: ${hang(reported)}`);
+    // All lines after the first are indented further, so that the next dataset is easy to find.
+    return `  ${printable(result.datasetId)}: ${reported.replaceAll('\n', '\n    ')}`;
   });
   const rest = results.length - named.length;
   return [
@@ -199,21 +180,4 @@ function ofKind<K extends DatasetResult['kind']>(
   kind: K,
 ): readonly Extract<DatasetResult, { kind: K }>[] {
   return results.filter((result): result is Extract<DatasetResult, { kind: K }> => result.kind === kind);
-}
-
-function ofSubscription(subscriptionId: string | null): string {
-  return subscriptionId === null ? '' : `Subscription ${printable(subscriptionId)}: `;
-}
-
-function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
-}
-
-/** Indents all lines after the first, so that the next dataset is easy to find. */
-function hang(text: string): string {
-  return text.replaceAll('\n', '\n  ');
-}
-
-function indent(text: string): string {
-  return text.replaceAll(/^/gm, '  ');
 }

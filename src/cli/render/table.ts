@@ -3,23 +3,8 @@
 import Table from 'cli-table3';
 import { printable } from '../../lib/text.ts';
 
-const NO_BORDERS = {
-  top: '',
-  'top-mid': '',
-  'top-left': '',
-  'top-right': '',
-  bottom: '',
-  'bottom-mid': '',
-  'bottom-left': '',
-  'bottom-right': '',
-  left: '',
-  'left-mid': '',
-  mid: '',
-  'mid-mid': '',
-  right: '',
-  'right-mid': '',
-  middle: '  ',
-};
+/** Every border is empty. */
+const BORDERS = Object.fromEntries(Object.keys(new Table().options.chars).map((name) => [name, '']));
 
 const GAP = 2;
 /** A narrower column of words is hard to read, so optional columns make room for it. */
@@ -32,6 +17,11 @@ export interface TableColumn {
   readonly isOptional?: boolean;
   /** Takes the remaining width and wraps. At most one column of a table. */
   readonly wraps?: boolean;
+}
+
+/** For numbers. */
+export function rightAligned(title: string): TableColumn {
+  return { title, align: 'right' };
 }
 
 /** Returns lines without a trailing line break; cells are made printable. Without a `width` nothing is wrapped or left out. */
@@ -49,7 +39,7 @@ export function renderTable(
   const table = new Table({
     head: shown.map(({ title }) => printable(title)),
     colAligns: shown.map(({ align }) => align ?? 'left'),
-    chars: NO_BORDERS,
+    chars: { ...BORDERS, middle: '  ' },
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
   });
   const wrapped = shown.map((column) =>
@@ -102,8 +92,7 @@ function wrapWords(text: string, width: number): string {
 
 /**
  * Returns JSON for programs: indented, with one line break at the end. Characters that a terminal would act upon are
- * escaped, which
- * means the same in JSON.
+ * escaped, which means the same in JSON.
  */
 export function jsonText(value: unknown): string {
   const lines = JSON.stringify(value, null, 2).split('\n');

@@ -1,15 +1,18 @@
 /**
  * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance,
- * stores nothing,
- * and does not ask about anything that the service has refused. A refusal of its own requests is shown and not stored: the
- * next catch-up
- * meets and stores it, and until then each run of verify may ask again.
+ * stores nothing, and does not ask about anything that the service has refused. A refusal of its own requests is shown and
+ * not stored: the next catch-up meets and stores it, and until then each run of verify may ask again.
  */
 
+import pLimit from 'p-limit';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
 import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
-import { createFeed } from '../../feed/create-feed.ts';
-import { UsageError } from '../../model/errors.ts';
+import type { Feed } from '../../feed/feed.ts';
+import { printable } from '../../lib/text.ts';
+import { formatCount, plural } from '../../lib/units.ts';
+import { FeedSyncError, InterruptedError, RefusalError, UsageError } from '../../model/errors.ts';
+import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { type DatasetReport, type Report, reportOf } from '../../reporting/report.ts';
 import {
@@ -19,46 +22,40 @@ import {
   readCheckpoint,
   usingMirror,
 } from '../../reporting/stores.ts';
+import { refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
-import { logFor } from '../log-for.ts';
-import { feedOptions, isKnownOrigin, keyHashOf } from '../operator-session.ts';
-import { formatUnknown } from '../render/messages.ts';
-import { jsonText } from '../render/table.ts';
-import { type Answers, askService } from './differences.ts';
+import { formatCounts, formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
+import { jsonText, renderTable, rightAligned } from '../render/table.ts';
+import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
 import {
   type Comparison,
   exitCodeOfFindings,
   type Findings,
-  renderVerification,
   suspensionsOf,
+  type Verification,
+  type VerificationResult,
   verificationOf,
-} from './render.ts';
-
-export interface VerifyOptions {
-  /** None: every dataset of the mirror or of the desired state. */
-  readonly datasetIds: readonly string[];
-  readonly json: boolean;
-}
+} from './findings.ts';
 
 /**
- * @throws UsageError for a dataset that neither the mirror nor the desired state contains. @throws StorageError when there
- * is no mirror or it cannot be read; BusyError when a writer has locked it.
+ * Verifies the named datasets; without any, every dataset of the mirror or of the desired state. @throws UsageError for a
+ * dataset that neither contains. @throws StorageError when there is no mirror or it cannot be read; BusyError when a writer
+ * has locked it.
  */
 export async function verify(
+  datasetIds: readonly string[],
   configuration: Configuration,
   context: Context,
-  { datasetIds, json }: VerifyOptions,
+  json: boolean,
 ): Promise<ExitCode> {
   const mirror = await usingMirror(configuration, context, mirrorContent);
   const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
   const findings = await compare(chosen, mirror, configuration, context);
   const view = verificationOf(findings);
   const { stdout, width } = context.terminal;
-  await write(
-    stdout,
-    json ? jsonText(view) : `${renderVerification(view, suspensionsOf(findings), width)}\n`,
-  );
+  const text = json ? jsonText(view) : `${renderVerification(view, suspensionsOf(findings), width)}\n`;
+  await write(stdout, text);
   return exitCodeOfFindings(findings);
 }
 
@@ -89,9 +86,15 @@ async function compare(
   const tables = datasets.flatMap(({ comparison, counted: one }) =>
     comparison.kind === 'followed' && one !== null ? one.observed : [],
   );
+  const options = {
+    remembered: report.checkpoint.contract,
+    isKnownOrigin: async () => isKnownOrigin(configuration, mirror),
+  };
   const answers: Answers =
     workspaceSuspension === null
-      ? await ask(tables, mirror, report, configuration, context)
+      ? await usingFeed(configuration, context, options, (feed) =>
+          askService(feed, mirror, report, tables, context.signal),
+        )
       : { ofDatasets: new Map(), problem: null };
   return {
     mirror: configuration.destination.path,
@@ -101,44 +104,66 @@ async function compare(
   };
 }
 
-async function ask(
-  tables: readonly ObservedTable[],
+/** The number of connections to the service is limited separately. */
+const DATASETS_AT_ONCE = 16;
+
+interface Answers {
+  /** By dataset id: its versions from the mirrored one on, or why there is no answer. Absent where the service was not asked. */
+  readonly ofDatasets: ReadonlyMap<string, readonly Version[] | FeedSyncError>;
+  readonly problem: FeedSyncError | null;
+}
+
+/** Asks the service about each of the tables. @throws InterruptedError */
+async function askService(
+  feed: Feed,
   mirror: MirrorContent,
-  { checkpoint: { contract, forgotten } }: Report,
-  configuration: Configuration,
-  context: Context,
+  { checkpoint: { forgotten } }: Report,
+  tables: readonly ObservedTable[],
+  signal: AbortSignal,
 ): Promise<Answers> {
-  const feed = createFeed({
-    ...feedOptions(configuration, context, logFor(configuration, context.terminal)),
-    remembered: contract,
-    isKnownOrigin: async () => isKnownOrigin(configuration, mirror),
-  });
+  const ofDatasets = new Map<string, readonly Version[] | FeedSyncError>();
+  let problem: FeedSyncError | null = null;
   try {
-    return await askService(feed, { observed: mirror, forgotten }, tables, context.signal);
-  } finally {
-    await feed.close();
+    // Listed first: an unreachable service, or a refused key, costs only this one call.
+    const { subscriptions: seen } = await feed.subscriptions(signal);
+    await feed.discover(signal);
+    refuseForeignMirror(mirror, feed.origin, seen, forgotten);
+  } catch (error) {
+    return { ofDatasets, problem: reported(error) };
   }
+  await pLimit(DATASETS_AT_ONCE).map(tables, async ({ datasetId, version }) => {
+    if (problem !== null) return;
+    try {
+      const { versions } = await feed.versions(datasetId, version - 1, signal);
+      ofDatasets.set(datasetId, versions);
+    } catch (error) {
+      const answer = reported(error);
+      const isOfDataset = !(answer instanceof RefusalError) || answer.refusal.scope.kind === 'dataset';
+      if (isOfDataset) ofDatasets.set(datasetId, answer);
+      else problem = answer;
+    }
+  });
+  return { ofDatasets, problem };
+}
+
+/** @throws every error that the service did not cause: an interruption, a bug. */
+function reported(error: unknown): FeedSyncError {
+  if (error instanceof FeedSyncError && !(error instanceof InterruptedError)) return error;
+  throw error;
 }
 
 /**
  * Returns every dataset of the mirror or of the desired state, or the named ones among them. @throws UsageError for a named
- * one that is
- * neither.
+ * one that is neither.
  */
 export function chooseDatasets(named: readonly string[], { datasets }: Report): readonly string[] {
-  if (named.length > 0) {
-    refuseUnknown(named, [...datasets.keys()]);
-    return [...new Set(named)].sort();
+  if (named.length === 0) {
+    const compared = [...datasets.values()].filter(({ observed, isChosen }) => observed !== null || isChosen);
+    return compared.map(({ id }) => id);
   }
-  const compared = [...datasets.values()].filter(({ observed, isChosen }) => observed !== null || isChosen);
-  return compared.map(({ id }) => id);
-}
-
-/** @throws UsageError */
-function refuseUnknown(named: readonly string[], known: readonly string[]): void {
-  const unknown = named.filter((id) => !known.includes(id));
-  if (unknown.length === 0) return;
-  throw new UsageError(`Neither in the mirror nor wanted: ${formatUnknown(unknown, known)}.`, {
+  const unknown = named.filter((id) => !datasets.has(id));
+  if (unknown.length === 0) return [...new Set(named)].sort();
+  throw new UsageError(`Neither in the mirror nor wanted: ${formatUnknown(unknown, [...datasets.keys()])}.`, {
     hint: 'feed-sync status lists the datasets.',
   });
 }
@@ -180,4 +205,86 @@ export async function countMirror(
     next += last === undefined ? ids.length : ids.indexOf(last) + 1;
   }
   return counted;
+}
+
+const WORDS: Readonly<Record<VerificationResult, string>> = {
+  equal: 'equal',
+  behind: 'behind',
+  different: 'different',
+  'not-asked': 'not compared with the service',
+  'not-followed': 'left out by the settings',
+};
+
+/** `suspensions`: those from before the comparison. `width`: columns of the screen. Pure. */
+export function renderVerification(
+  { mirror, datasets, problem }: Verification,
+  suspensions: readonly Suspension[],
+  width: number,
+): string {
+  return [
+    ...(datasets.length === 0 ? [`The mirror ${mirror} holds no dataset.`] : [tableOf(datasets, width)]),
+    ...section(
+      'Differences',
+      datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
+    ),
+    ...suspensions.flatMap((one) => ['', formatSuspension(one)]),
+    ...section('Not compared with the service', problem === null ? [] : [problemText(problem)]),
+    ...section(
+      'No answer',
+      datasets.flatMap(({ id, problem: why }) =>
+        why === null ? [] : `${printable(id)}: ${problemText(why)}`,
+      ),
+    ),
+    '',
+    headline(datasets),
+  ].join('\n');
+}
+
+type DatasetVerification = Verification['datasets'][number];
+
+function tableOf(datasets: readonly DatasetVerification[], width: number): string {
+  const columns = [
+    { title: 'dataset' },
+    rightAligned('version'),
+    rightAligned('newest'),
+    rightAligned('rows'),
+    { title: 'result', wraps: true },
+  ];
+  const rows = datasets.map(({ id, version, newestVersion, rows: count, result }) => [
+    id,
+    version === null ? '' : String(version),
+    newestVersion === null ? '' : String(newestVersion),
+    count === null ? '' : formatCount(count),
+    WORDS[result],
+  ]);
+  return renderTable(columns, rows, width);
+}
+
+/** Several differences that the same command mends name it once. */
+function differencesText({ id, differences }: DatasetVerification): string {
+  const remedies = [...new Set(differences.map(({ remedy }) => remedy))];
+  return [
+    ...differences.map(({ message }) => `${printable(id)}: ${printable(message)}`),
+    ...remedies.map((remedy) => `→ ${printable(remedy)}`),
+  ].join('\n  ');
+}
+
+function problemText({ message, hint, links }: IncidentRaised): string {
+  return [
+    printable(message),
+    ...Object.entries(links).map(([name, url]) => `  ${printable(name)}: ${printable(url)}`),
+    ...(hint === null ? [] : [`→ ${printable(hint)}`]),
+  ].join('\n');
+}
+
+function headline(datasets: readonly DatasetVerification[]): string {
+  const entries = Object.entries(WORDS).map(([result, words]) => {
+    return { words, counts: (dataset: DatasetVerification) => dataset.result === result };
+  });
+  return `${formatCounts(plural(datasets.length, 'dataset'), datasets, entries)}.`;
+}
+
+function section(title: string, texts: readonly string[]): readonly string[] {
+  if (texts.length === 0) return [];
+  return ['', `${title}:`, ...texts.map((text) => text.replaceAll(/^/gm, '  '))];
 }

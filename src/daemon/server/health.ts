@@ -40,15 +40,17 @@ export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs
 
 /** Whether the mirror is worth reading: it was caught up once, and can be written. */
 export function reasonsNotReady(state: DaemonState): readonly Reason[] {
-  return [...unreadyPhase(state), ...state.incidents.filter(isOfStorage).map(storageReason)];
+  return [...unreadyPhase(state), ...state.incidents.filter(isOfStorage).map(incidentReason('storage'))];
 }
 
 /** Whether no operator has to look. */
 export function reasonsNotWell(state: DaemonState): readonly Reason[] {
   return [
     ...reasonsNotLive(state),
-    ...state.incidents.filter(isOfStorage).map(storageReason),
-    ...state.incidents.filter((incident) => incident.isStall && !isOfStorage(incident)).map(stallReason),
+    ...state.incidents.filter(isOfStorage).map(incidentReason('storage')),
+    ...state.incidents
+      .filter((incident) => incident.isStall && !isOfStorage(incident))
+      .map(incidentReason('stalled')),
     ...[...state.subscriptions.values()].filter(({ condition }) => condition === 'stalled').map(stalled),
     ...state.suspensions.filter(({ refusal }) => refusal.scope.kind === 'workspace').map(suspensionReason),
   ];
@@ -72,12 +74,9 @@ function isOfStorage({ error, isStall }: OngoingIncident): boolean {
   return STORAGE_CODES.includes(error) || (BUSY_CODES.includes(error) && isStall);
 }
 
-function storageReason({ of, message, since }: OngoingIncident): Reason {
-  return { kind: 'storage', of, message, since };
-}
-
-function stallReason({ of, message, since }: OngoingIncident): Reason {
-  return { kind: 'stalled', of, message, since };
+/** `kind`: the reason that the incident is. */
+function incidentReason(kind: ReasonKind) {
+  return ({ of, message, since }: OngoingIncident): Reason => ({ kind, of, message, since });
 }
 
 function stalled({ subscriptionId, conditionSince }: SubscriptionState): Reason {
@@ -91,7 +90,10 @@ function suspensionReason({ refusal: { message }, suspendedAt }: Suspension): Re
 
 /** The common beginning of all three responses: `ok` where there is no reason against the verdict. */
 export function verdictView(reasons: readonly Reason[]) {
-  return { status: reasons.length === 0 ? 'ok' : 'failing', reasons: reasons.map(reasonView) };
+  return {
+    status: reasons.length === 0 ? 'ok' : 'failing',
+    reasons: reasons.map(({ since, ...reason }) => ({ ...reason, since: since?.toISOString() ?? null })),
+  };
 }
 
 export function healthView(state: DaemonState, version: string) {
@@ -101,8 +103,8 @@ export function healthView(state: DaemonState, version: string) {
     now: state.now.toISOString(),
     startedAt: state.startedAt.toISOString(),
     phase: state.phase,
-    caughtUpAt: isoOrNull(state.caughtUpAt),
-    lastAuditAt: isoOrNull(state.lastAuditAt),
+    caughtUpAt: state.caughtUpAt?.toISOString() ?? null,
+    lastAuditAt: state.lastAuditAt?.toISOString() ?? null,
     nextAuditAt: state.nextAuditAt.toISOString(),
     nextPollAt: state.nextPollAt.toISOString(),
     subscriptions: [...state.subscriptions.values()].map(subscriptionView),
@@ -114,23 +116,19 @@ export function healthView(state: DaemonState, version: string) {
   };
 }
 
-function reasonView({ kind, of, message, since }: Reason) {
-  return { kind, of, message, since: isoOrNull(since) };
-}
-
 function subscriptionView(subscription: SubscriptionState) {
   return {
     id: subscription.subscriptionId,
     name: subscription.name,
     condition: subscription.condition,
     conditionSince: subscription.conditionSince.toISOString(),
-    lastPollAt: isoOrNull(subscription.lastPollAt),
-    lastGoodPollAt: isoOrNull(subscription.lastGoodPollAt),
+    lastPollAt: subscription.lastPollAt?.toISOString() ?? null,
+    lastGoodPollAt: subscription.lastGoodPollAt?.toISOString() ?? null,
     cursor: subscription.cursor,
-    lastEventAt: isoOrNull(subscription.lastEventAt),
+    lastEventAt: subscription.lastEventAt?.toISOString() ?? null,
     head: subscription.head,
     cursorAgeMs: subscription.cursorAgeMs,
-    cursorExpiresAt: isoOrNull(subscription.cursorExpiresAt),
+    cursorExpiresAt: subscription.cursorExpiresAt?.toISOString() ?? null,
   };
 }
 
@@ -154,18 +152,14 @@ function datasetView(dataset: DatasetActivity) {
   return {
     id: dataset.datasetId,
     version: dataset.version,
-    wantedVersion: dataset.wantedVersion,
-    behindSince: isoOrNull(dataset.behindSince),
+    targetVersion: dataset.targetVersion,
+    behindSince: dataset.behindSince?.toISOString() ?? null,
     work: work === null ? null : { step: work.step, since: work.since.toISOString(), bytes: work.bytes },
     failure: failure === null ? null : { error: failure.error, attempts: failure.attempts },
-    retryAt: isoOrNull(dataset.retryAt),
+    retryAt: dataset.retryAt?.toISOString() ?? null,
   };
 }
 
 function incidentView({ of, error, message, hint, since, attempts, isStall }: OngoingIncident) {
   return { of, error, message, hint, since: since.toISOString(), attempts, isStall };
-}
-
-function isoOrNull(at: Date | null): string | null {
-  return at === null ? null : at.toISOString();
 }

@@ -7,14 +7,33 @@
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import ipaddr from 'ipaddr.js';
 import type { ListenAddress } from '../../configuration/configuration.ts';
-import { assert } from '../../lib/assert.ts';
+import { isLoopback } from '../../configuration/value-types.ts';
+import { assert, unreachable } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import { ConfigurationError, errorCodeOf } from '../../model/errors.ts';
-import { type Answer, FAILED, MISDIRECTED, NOT_FOUND, notAllowed } from './answers.ts';
+import type { Observed } from '../state.ts';
+import {
+  type Answer,
+  FAILED,
+  jsonAnswer,
+  MISDIRECTED,
+  metricsAnswer,
+  NOT_FOUND,
+  notAllowed,
+  OK,
+  UNAVAILABLE,
+} from './answers.ts';
+import {
+  healthView,
+  type Reason,
+  reasonsNotLive,
+  reasonsNotReady,
+  reasonsNotWell,
+  verdictView,
+} from './health.ts';
 import {
   CLOSE_TIMEOUT_MS,
   HEADERS_TIMEOUT_MS,
@@ -26,12 +45,20 @@ import {
   REQUEST_TIMEOUT_MS,
   TIMEOUT_CHECK_MS,
 } from './limits.ts';
-import { createMetrics } from './metrics.ts';
-import { type AnswerQuestion, answererOf, type QuestionParts } from './questions.ts';
-import { Waker } from './webhook.ts';
+import { createMetrics, type Folders, type Metrics, measure } from './metrics.ts';
+import { receive, Waker, type WebhookParts } from './webhook.ts';
 
-export interface StatusServerParts extends QuestionParts {
+export interface StatusServerParts {
   readonly listen: ListenAddress;
+  /** The version of the program: `0.1.0`. */
+  readonly version: string;
+  readonly observed: Observed;
+  /** Returns the report of `feed-sync status --json`. */
+  readonly status: () => Promise<unknown>;
+  readonly places: Folders;
+  /** Null: webhooks are off. */
+  readonly webhook: WebhookParts | null;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -50,7 +77,10 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   const metrics = createMetrics(version, observed);
   const waker = new Waker(parts.webhook?.wake ?? (() => {}), clock);
   const webhook = parts.webhook === null ? null : { ...parts.webhook, wake: () => waker.wake() };
-  const answer = orFailed(answererOf({ ...parts, webhook }, metrics), log);
+  const answer = orFailed(
+    (question, request) => answerOf(question, request, { ...parts, webhook }, metrics),
+    log,
+  );
   const isOwnHostOnly = isLoopback(bound.address);
   server.on('error', (error) => log.error({ why: error.message }, 'The status server is in trouble.'));
   server.on('request', (request, response) => {
@@ -71,20 +101,73 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   };
 }
 
-/** Never rejects where `answer` does not. */
+/** Every question has the path of its name. */
+const QUESTIONS = ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook'] as const;
+
+type Question = (typeof QUESTIONS)[number];
+
+/** @throws the errors of the parts. */
+type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
+
+const LOOKING: readonly string[] = ['GET', 'HEAD'];
+const DELIVERING: readonly string[] = ['POST'];
+
+/** Never rejects where `answer` does not. A query in the address is ignored. */
 async function answerTo(
   request: IncomingMessage,
   isOwnHostOnly: boolean,
   answer: AnswerQuestion,
 ): Promise<Answer> {
   const { method = '', url = '', headers } = request;
-  const route = routeOf(method, url);
-  if (route.kind === 'not-found') return NOT_FOUND;
-  if (route.kind === 'not-allowed') return notAllowed(route.allow);
+  const path = url.replace(/\?.*$/s, '');
+  const question = QUESTIONS.find((name) => path === `/${name}`);
+  if (question === undefined) return NOT_FOUND;
+  const methods = question === 'webhook' ? DELIVERING : LOOKING;
+  if (!methods.includes(method)) return notAllowed(methods.join(', '));
   // A webhook proves its destination by its signature, and a proxy may have left its public name in the Host header.
-  const mayBeForged = isOwnHostOnly && route.question !== 'webhook';
+  const mayBeForged = isOwnHostOnly && question !== 'webhook';
   if (mayBeForged && !isOwnHost(headers.host ?? '')) return MISDIRECTED;
-  return answer(route.question, request);
+  return answer(question, request);
+}
+
+/** Whether the value of a Host header names this machine itself: `localhost:9464`, `127.0.0.1`, `[::1]:9464`. */
+function isOwnHost(host: string): boolean {
+  const name = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/.exec(host);
+  const hostname = (name?.[1] ?? name?.[2] ?? '').toLowerCase();
+  return isLoopback(hostname);
+}
+
+/** @throws the errors of the parts. */
+async function answerOf(
+  question: Question,
+  request: IncomingMessage,
+  { version, observed, status, places, webhook, clock }: StatusServerParts,
+  metrics: Metrics,
+): Promise<Answer> {
+  switch (question) {
+    case 'livez':
+      return verdictAnswer(reasonsNotLive({ loopSilentMs: observed.loopSilentMs() }));
+    case 'readyz':
+      return verdictAnswer(reasonsNotReady(observed.state()));
+    case 'healthz': {
+      const state = observed.state();
+      return verdictAnswer(reasonsNotWell(state), healthView(state, version));
+    }
+    case 'status':
+      return jsonAnswer(OK, await status());
+    case 'metrics': {
+      const sizes = await measure(places);
+      return metricsAnswer(await metrics.render(observed.state(), sizes), metrics.contentType);
+    }
+    case 'webhook':
+      return webhook === null ? NOT_FOUND : receive(request, webhook, clock, metrics.countDelivery);
+    default:
+      return unreachable(question);
+  }
+}
+
+function verdictAnswer(reasons: readonly Reason[], further: Readonly<Record<string, unknown>> = {}): Answer {
+  return jsonAnswer(reasons.length === 0 ? OK : UNAVAILABLE, { ...verdictView(reasons), ...further });
 }
 
 /** Responds with 500 where the response fails, and logs the error once for each question, until that question succeeds again. */
@@ -182,45 +265,4 @@ async function closeInTime(server: Server, clock: Clock): Promise<void> {
   await closed;
   done.abort();
   await late;
-}
-
-export type Question = 'livez' | 'readyz' | 'healthz' | 'status' | 'metrics' | 'webhook';
-
-type Route =
-  | { readonly kind: 'question'; readonly question: Question }
-  | { readonly kind: 'not-found' }
-  /** `allow` is the value of the header. */
-  | { readonly kind: 'not-allowed'; readonly allow: string };
-
-const QUESTIONS: ReadonlyMap<string, Question> = new Map([
-  ['/livez', 'livez'],
-  ['/readyz', 'readyz'],
-  ['/healthz', 'healthz'],
-  ['/status', 'status'],
-  ['/metrics', 'metrics'],
-  ['/webhook', 'webhook'],
-]);
-
-const LOOKING: readonly string[] = ['GET', 'HEAD'];
-const DELIVERING: readonly string[] = ['POST'];
-
-/** `target` comes from the request line: a path, maybe with a query, which is ignored. */
-function routeOf(method: string, target: string): Route {
-  const question = QUESTIONS.get(target.replace(/\?.*$/s, ''));
-  if (question === undefined) return { kind: 'not-found' };
-  const methods = question === 'webhook' ? DELIVERING : LOOKING;
-  return methods.includes(method)
-    ? { kind: 'question', question }
-    : { kind: 'not-allowed', allow: methods.join(', ') };
-}
-
-function isLoopback(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
-}
-
-/** Whether the value of a Host header names this machine itself: `localhost:9464`, `127.0.0.1`, `[::1]:9464`. */
-function isOwnHost(host: string): boolean {
-  const name = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/.exec(host);
-  const hostname = (name?.[1] ?? name?.[2] ?? '').toLowerCase();
-  return hostname === 'localhost' || isLoopback(hostname);
 }

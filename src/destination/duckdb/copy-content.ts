@@ -46,7 +46,7 @@ export async function copyAllRows(
   onProgress: OnProgress,
 ): Promise<readonly CopiedTable[]> {
   const tables = await tablesOf(engine, MIRROR);
-  const report = teller(engine, 'copying', tables, 1, onProgress);
+  const report = progressReporter(engine, 'copying', tables, 1, onProgress);
   let uncommitted = 0;
   await engine.run('BEGIN');
   for (const table of tables) {
@@ -74,7 +74,7 @@ export async function proveSame(
   onProgress: OnProgress,
 ): Promise<void> {
   await proveObjects(engine, path);
-  const report = teller(engine, 'proving', tables, 2, onProgress);
+  const report = progressReporter(engine, 'proving', tables, 2, onProgress);
   for (const table of tables) {
     report(table);
     const original = await digestOf(engine, MIRROR, table);
@@ -90,7 +90,7 @@ export async function proveSame(
 }
 
 /** Returns a function to be called before each read of a table. This phase reads each table `reads` times. */
-function teller(
+function progressReporter(
   engine: Engine,
   phase: CopyProgress['phase'],
   tables: readonly CopiedTable[],

@@ -100,8 +100,8 @@ export const WEBHOOK: Area = {
     {
       name: 'a host that begins like this machine is this machine',
       file: 'src/daemon/server/server.ts',
-      text: "return hostname === 'localhost' ||",
-      instead: "return hostname.startsWith('localhost') ||",
+      text: 'return isLoopback(hostname);',
+      instead: "return hostname.startsWith('localhost') || isLoopback(hostname);",
       breaks: ['the status server answers who may ask'],
       tests: [SERVER],
     },

@@ -1,16 +1,29 @@
-/** Opens the operator's client for one command. */
+/** Opens the clients of the service for the time of one command. */
 
 import { createHash } from 'node:crypto';
 import type { Configuration } from '../configuration/configuration.ts';
 import type { ObservedState } from '../destination/destination.ts';
-import { createOperator } from '../feed/create-feed.ts';
+import { createFeed, createOperator } from '../feed/create-feed.ts';
+import type { Feed } from '../feed/feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
 import type { Operator } from '../feed/operator.ts';
 import type { Log } from '../lib/log.ts';
 import type { Context } from './context.ts';
-import { logFor } from './log-for.ts';
+import { logFor } from './render/screen.ts';
 
-/** Calls `use` with the client, then closes it. */
+/** Calls `use` with the client that reads the feed, then closes it. */
+export async function usingFeed<T>(
+  configuration: Configuration,
+  context: Context,
+  options: Partial<FeedOptions>,
+  use: (feed: Feed) => Promise<T>,
+): Promise<T> {
+  const log = logFor(configuration, context.terminal);
+  const feed = createFeed({ ...feedOptions(configuration, context, log), ...options });
+  return use(feed).finally(() => feed.close());
+}
+
+/** Calls `use` with the client for an operator's requests, then closes it. */
 export async function usingOperator<T>(
   configuration: Configuration,
   context: Context,
@@ -18,11 +31,7 @@ export async function usingOperator<T>(
 ): Promise<T> {
   const log = logFor(configuration, context.terminal);
   const operator = createOperator(feedOptions(configuration, context, log));
-  try {
-    return await use(operator);
-  } finally {
-    await operator.close();
-  }
+  return use(operator).finally(() => operator.close());
 }
 
 /** Returns the options of the service's client. Without a checkpoint the client remembers nothing about the service. */

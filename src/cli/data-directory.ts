@@ -1,0 +1,76 @@
+/**
+ * The data directory of an installation: who works on it, and how an operator's decision is written to its checkpoint, also
+ * beside a running instance. `run` acts on a decision within a second, otherwise the next catch-up does.
+ */
+
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import {
+  acquireInstanceLock,
+  type InstanceHolder,
+  instanceLockPath,
+  readInstanceLock,
+} from '../checkpoint/instance-lock.ts';
+import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
+import type { LocalConfiguration } from '../configuration/configuration.ts';
+import { UsageError } from '../model/errors.ts';
+import { type Context, write } from './context.ts';
+
+/** Holds the lock of the data directory. `command` names the holder for people. @throws BusyError where another instance has it. */
+export function lockDataDirectory(
+  { dataDirectory }: LocalConfiguration,
+  { identity: { pid, host, uid }, clock }: Context,
+  command: string,
+) {
+  const holder = { pid, host, startedAt: clock.now(), command };
+  return acquireInstanceLock({ path: instanceLockPath(dataDirectory), uid, holder });
+}
+
+/** Returns the instance that works on the data directory, as far as it has said so; null where there is none. */
+export function runningInstance(
+  { dataDirectory }: LocalConfiguration,
+  { identity: { uid } }: Context,
+): InstanceHolder | null {
+  const { isLocked, holder } = readInstanceLock({ path: instanceLockPath(dataDirectory), uid });
+  return isLocked ? holder : null;
+}
+
+interface Decided {
+  /** What was decided, for people. */
+  readonly lines: readonly string[];
+  /** Whether there is something to act on. */
+  readonly isAnyDone: boolean;
+}
+
+/**
+ * Writes a decision to the checkpoint and reports it. @throws UsageError where there is no checkpoint yet; `purpose` says
+ * what is impossible then: `to resume`.
+ */
+export async function decide<Decision extends Decided>(
+  purpose: string,
+  configuration: LocalConfiguration,
+  context: Context,
+  decision: (checkpoint: Checkpoint) => Decision,
+): Promise<Decision> {
+  const { clock, identity, terminal } = context;
+  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
+  if (checkpoint === null) {
+    throw new UsageError(`There is nothing ${purpose}: no catch-up has run here yet.`, {
+      hint: 'feed-sync once',
+    });
+  }
+  let decided: Decision;
+  try {
+    decided = decision(checkpoint);
+  } finally {
+    checkpoint.close();
+  }
+  const holder = decided.isAnyDone ? runningInstance(configuration, context) : null;
+  const lines = [
+    ...decided.lines,
+    ...(holder?.command === 'run'
+      ? [`feed-sync run is at work here (process ${holder.pid}): it begins within a second.`]
+      : []),
+  ];
+  if (lines.length > 0) await write(terminal.stdout, `${lines.join('\n')}\n`);
+  return decided;
+}

@@ -1,0 +1,308 @@
+/**
+ * Checks both stores and the locks on them. The mirror is opened read-only for a short time after a short wait; the
+ * checkpoint is examined in memory.
+ */
+
+import { readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
+import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
+import { type InspectedCheckpoint, inspectCheckpoint } from '../../checkpoint/sqlite/open.ts';
+import type { ObservedState } from '../../destination/destination.ts';
+import { shellWord } from '../../lib/text.ts';
+import { formatBytes, plural } from '../../lib/units.ts';
+import { ERRORS } from '../../model/error-codes.ts';
+import { BusyError } from '../../model/errors.ts';
+import {
+  type CheckpointContent,
+  contentOf,
+  type FileLock,
+  isWorthCompacting,
+  type MirrorSize,
+  mirrorBytes,
+  mirrorLocks,
+  readMirror,
+} from '../../reporting/stores.ts';
+import { OLD_POSITION_MS } from '../../sync/follow/connect.ts';
+import { waysOut } from '../../sync/incidents.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import { formatScope, formatTime, formatTimeFrom, statusAndCode } from '../render/messages.ts';
+import {
+  type Facts,
+  type Finding,
+  findingOf,
+  notKnown,
+  ok,
+  problem,
+  suspensionsOf,
+  warning,
+} from './check.ts';
+import { seeFile } from './disk.ts';
+
+const DAY_MS = 86_400_000;
+/** After so many days the service drops events (the interface, Limits). */
+const EVENTS_KEPT_DAYS = 90;
+
+export async function checkCheckpoint(facts: Facts): Promise<readonly Finding[]> {
+  const { inspection, context } = facts;
+  const path = inspection.known('checkpoint.path');
+  if (path === null) return [notKnown('file', 'checkpoint.path')];
+  const quarantined = await quarantineFindings('checkpoint', path);
+  let inspected: InspectedCheckpoint;
+  try {
+    inspected = inspectCheckpoint({ path, uid: context.identity.uid });
+  } catch (error) {
+    return [findingOf('file', error), ...quarantined];
+  }
+  const file = judgeFile(path, inspected);
+  if (inspected.kind !== 'sound') return [file, ...quarantined];
+  try {
+    const content = contentOf(inspected.content);
+    facts.checkpoint = content;
+    const suspensions = suspensionsOf(content, inspection.configuration).all;
+    return [file, ...judgeContent({ ...content, suspensions }, context.clock.now()), ...quarantined];
+  } finally {
+    inspected.content.close();
+  }
+}
+
+/** Returns the finding about the file itself. Pure. */
+function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
+  const about = 'file';
+  switch (inspected.kind) {
+    case 'none':
+      return ok(about, `none yet at ${path}: feed-sync once makes it`);
+    case 'damaged':
+      return problem(
+        about,
+        `${path} is damaged: ${inspected.finding}.`,
+        EXIT_CODES.storageFault,
+        'Nothing is lost. To have it set aside and built anew: feed-sync once',
+      );
+    case 'unreadable':
+      return problem(
+        about,
+        `${path} cannot be opened read-only: ${inspected.reason}.`,
+        EXIT_CODES.storageFault,
+        'It can be read while feed-sync run is running, and after feed-sync once by its user has recovered it.',
+      );
+    case 'older': {
+      const next = `the next catch-up brings it to ${CURRENT_FORMAT}`;
+      return ok(about, `${path} has format ${inspected.format}; ${next}`);
+    }
+    case 'sound':
+      return ok(about, `${path} (format ${CURRENT_FORMAT}), found sound`);
+  }
+}
+
+/** Returns the findings about the content. Pure. */
+export function judgeContent(content: CheckpointContent, now: Date): readonly Finding[] {
+  const wanted = [...content.desiredStates.values()].filter(({ members }) => members.size > 0).length;
+  const what = `${plural(content.followed.size, 'subscription')} followed, ${plural(wanted, 'dataset')} wanted`;
+  return [
+    ok('content', what),
+    ...oldestPosition(content, now),
+    ...content.suspensions.map(suspensionFinding),
+    ...failureFindings([...content.failures.values()]),
+  ];
+}
+
+/** A log that is read from its start, because it is quiet, has no position that could expire. */
+function oldestPosition({ followed }: CheckpointContent, now: Date): readonly Finding[] {
+  const read = [...followed.values()].filter(
+    ({ cursor, replayedAt }) => cursor !== null && replayedAt === null,
+  );
+  const [oldest] = read.sort((left, right) => left.cursorAt.getTime() - right.cursorAt.getTime());
+  if (oldest === undefined) return [];
+  const ageMs = Math.max(0, now.getTime() - oldest.cursorAt.getTime());
+  const kept = `the service keeps events for ${EVENTS_KEPT_DAYS} days`;
+  const found = `the oldest is that of ${oldest.subscriptionId}, of ${plural(Math.floor(ageMs / DAY_MS), 'day')} ago; ${kept}`;
+  if (ageMs < OLD_POSITION_MS) return [ok('positions', found)];
+  const hint = 'Before it expires, which costs a start from the manifest: feed-sync once';
+  return [warning('positions', found, hint)];
+}
+
+function suspensionFinding({ refusal, suspendedAt }: Suspension): Finding {
+  const { status, code, message, operation, scope, links } = refusal;
+  const what =
+    status === null
+      ? `${formatScope(scope)} is suspended (${code})`
+      : `the service refused to ${operation} (${statusAndCode(refusal)})`;
+  const found = `${what} since ${formatTime(suspendedAt)}:\n${message}`;
+  return {
+    ...problem('suspension', found, EXIT_CODES.operatorMustAct, ...waysOut(refusal)),
+    links: Object.fromEntries(links),
+  };
+}
+
+/** The most failures that are reported one by one; the rest is counted. */
+const MAX_FAILURES = 20;
+
+function failureFindings(failures: readonly Failure[]): readonly Finding[] {
+  const reported = failures.slice(0, MAX_FAILURES).map((failure) => {
+    const { datasetId, error, message, hint, retryAt } = failure;
+    const found = `${datasetId}: ${message}\nTried again after ${formatTime(retryAt)}.`;
+    const retry = `To have it tried at the next catch-up: feed-sync resume --dataset ${shellWord(datasetId)}`;
+    return problem('failed', found, ERRORS[error].exitCode, ...(hint === null ? [] : [hint]), retry);
+  });
+  const rest = failures.length - reported.length;
+  if (rest <= 0) return reported;
+  const found = `and ${plural(rest, 'more dataset')}`;
+  return [...reported, problem('failed', found, EXIT_CODES.dataFault, 'To see them all: feed-sync status')];
+}
+
+/** Logs and their indexes belong to the file with the same beginning. */
+const FOLLOWERS = /(?:\.wal|-wal|-shm)$/;
+
+/** No findings where the folder cannot be read. */
+async function quarantineFindings(what: 'checkpoint' | 'mirror', path: string): Promise<readonly Finding[]> {
+  const names = await readdir(dirname(path)).catch(() => []);
+  const files = names
+    .map((name) => join(dirname(path), name))
+    .filter((candidate) => candidate.startsWith(`${path}.corrupt-`) && !FOLLOWERS.test(candidate))
+    .sort();
+  if (files.length === 0) return [];
+  const found = `${plural(files.length, 'damaged file')} of earlier days: ${files.join(', ')}.`;
+  const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
+  return [warning('set aside', found, hint)];
+}
+
+/** Longer than a commit of a running instance takes. */
+const MAX_WAIT_MS = 3_000;
+
+export async function checkMirror(facts: Facts, signal: AbortSignal): Promise<readonly Finding[]> {
+  const { inspection, context } = facts;
+  const path = inspection.known('destination.path');
+  if (path === null) return [notKnown('file', 'destination.path')];
+  const quarantined = await quarantineFindings('mirror', path);
+  try {
+    // A wrong setting does not prevent reading the mirror.
+    const mirror = await readMirror({
+      path,
+      waitMs: Math.min(inspection.known('lock.wait') ?? 0, MAX_WAIT_MS),
+      memoryLimitBytes: inspection.known('duckdb.memoryLimit') ?? 0,
+      threads: inspection.known('duckdb.threads') ?? 1,
+      clock: context.clock,
+      random: context.random,
+      signal,
+    });
+    if (mirror === null) {
+      return [ok('file', `none yet at ${path}: feed-sync once makes it`), ...quarantined];
+    }
+    facts.mirror = mirror;
+    const file = { path, bytes: mirrorBytes(path), freeBytes: mirror.freeBytes, format: mirror.format };
+    const findings = judgeMirror(file, mirror, inspection.known('service.baseUrl'));
+    return [...findings, ...(await copyFindings(facts)), ...quarantined];
+  } catch (error) {
+    return [cannotBeRead(error, facts), ...quarantined];
+  }
+}
+
+/** No findings where publishing is off. */
+async function copyFindings({ inspection, context }: Facts): Promise<readonly Finding[]> {
+  const about = 'published copy';
+  const path = inspection.known('destination.publish');
+  if (path === null) return [];
+  const copy = await seeFile(path);
+  if (copy === null) {
+    return [warning(about, `none yet at ${path} (destination.publish)`, 'Make it: feed-sync once')];
+  }
+  const at = formatTimeFrom(context.clock.now(), copy.changedAt);
+  return [ok(about, `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
+}
+
+interface MirrorFile extends MirrorSize {
+  readonly path: string;
+  /** Null where nothing was written yet. */
+  readonly format: number | null;
+}
+
+/** Returns the findings about a readable mirror. Pure. */
+export function judgeMirror(
+  file: MirrorFile,
+  { service, datasets }: ObservedState,
+  baseUrl: string | null,
+): readonly Finding[] {
+  const { path, bytes, freeBytes, format } = file;
+  const rows = [...datasets.values()].reduce((sum, { rowCount }) => sum + rowCount, 0);
+  const size = `${formatBytes(bytes)}, ${format === null ? 'empty' : `format ${format}`}`;
+  const findings = [ok('file', `${path} (${size}), readable`)];
+  if (isWorthCompacting(file)) {
+    const found = `${formatBytes(freeBytes ?? 0)} of the file are unused.`;
+    const hint = 'To give them back, while no instance is running: feed-sync compact';
+    findings.push(warning('space', found, hint));
+  }
+  findings.push(ok('content', `${plural(datasets.size, 'table')}, ${plural(rows, 'row')}`));
+  const origin = baseUrl === null ? null : new URL(baseUrl).origin;
+  if (service !== null && origin !== null && service.origin !== origin) {
+    const found = `The mirror belongs to the service at ${service.origin}, not to ${origin}.`;
+    const moved = 'If the service has moved there: feed-sync resume --service-moved';
+    const other =
+      'Give this configuration a data directory of its own (dataDir), or correct service.baseUrl.';
+    findings.push(problem('service', found, EXIT_CODES.wrongConfiguration, moved, other));
+  }
+  return findings;
+}
+
+/** A commit of the running instance is no problem; another process that has locked the file is. */
+function cannotBeRead(error: unknown, { runningInstance }: Facts): Finding {
+  if (!(error instanceof BusyError) || runningInstance === null) return findingOf('file', error);
+  const found = `${error.message} An instance is running: it may be loading a large dataset.`;
+  return warning('file', found, 'Try again in a moment.');
+}
+
+export function checkLocks(facts: Facts): readonly Finding[] {
+  const instance = instanceFinding(facts);
+  const { inspection, context } = facts;
+  const path = inspection.known('destination.path');
+  if (path === null) return [instance, notKnown('mirror', 'destination.path')];
+  const locks = mirrorLocks(path, context.readFile).filter(({ pid }) => pid !== context.identity.pid);
+  return [instance, judgeMirrorLocks(locks, facts.runningInstance, (pid) => processName(pid, context))];
+}
+
+function instanceFinding(facts: Facts): Finding {
+  const about = 'instance';
+  const dataDirectory = facts.inspection.known('dataDir');
+  if (dataDirectory === null) return notKnown(about, 'dataDir');
+  try {
+    const { uid } = facts.context.identity;
+    const { isLocked, holder } = readInstanceLock({ path: instanceLockPath(dataDirectory), uid });
+    if (!isLocked) return ok(about, 'none is running here');
+    if (holder === null) return ok(about, 'one is just starting');
+    facts.runningInstance = holder;
+    const { pid, host, command, startedAt } = holder;
+    return ok(about, `process ${pid} on ${host} runs \`${command}\` since ${formatTime(startedAt)}`);
+  } catch (error) {
+    return findingOf(about, error);
+  }
+}
+
+/** Returns the finding about the locks that other processes have on the mirror. Pure but for `nameOf`. */
+export function judgeMirrorLocks(
+  locks: readonly FileLock[],
+  instance: InstanceHolder | null,
+  nameOf: (pid: number) => string | null,
+): Finding {
+  const about = 'mirror';
+  const foreign = locks.filter(({ pid }) => pid !== instance?.pid);
+  if (locks.length === 0) return ok(about, 'nobody is seen to hold it');
+  if (foreign.length === 0) return ok(about, 'held by the running instance, which is committing');
+  const named = foreign.map(({ pid, mode }) => {
+    const name = nameOf(pid);
+    return `process ${pid}${name === null ? '' : ` (${name})`} ${mode} it`;
+  });
+  const found = `${named.join(', ')}. A commit waits for it up to lock.wait.`;
+  const hint = 'End it, or let it open the mirror read-only and for short moments.';
+  return foreign.some(({ mode }) => mode === 'writes')
+    ? problem(about, found, EXIT_CODES.tryAgainLater, hint)
+    : warning(about, found, hint);
+}
+
+function processName(pid: number, { readFile }: Facts['context']): string | null {
+  try {
+    return readFile(`/proc/${pid}/comm`).trim();
+  } catch {
+    return null;
+  }
+}

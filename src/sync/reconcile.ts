@@ -469,8 +469,8 @@ type Wait = Extract<Plan, { readonly kind: 'wait' }>;
 
 function waitingFor(step: Wait): string {
   if (step.why !== 'entry-differs') return WAITING_FOR[step.why];
-  const { version, offeredRows, listedRows } = step;
-  const stated = `the manifest states a row count of ${formatCount(offeredRows)} for version ${version}`;
+  const { version, entryRows, listedRows } = step;
+  const stated = `the manifest states a row count of ${formatCount(entryRows)} for version ${version}`;
   return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
 }
 

@@ -1,4 +1,4 @@
-/** Opening the checkpoint: a damaged file is set aside, a foreign or newer one left alone, trouble named. */
+/** Opening the checkpoint: a damaged file is quarantined, a foreign or newer one left alone, trouble named. */
 
 import {
   chmodSync,
@@ -96,7 +96,7 @@ describe('F03 a damaged checkpoint', () => {
     ['a file that lacks a table', (path) => change(path, 'DROP TABLE desired_reloads')],
   ];
 
-  it.each(damages)('is set aside and made anew: %s', async (_, damage) => {
+  it.each(damages)('is quarantined and made anew: %s', async (_, damage) => {
     const path = await filledPath();
     damage(path);
     const damaged = readFileSync(path);
@@ -124,7 +124,7 @@ describe('F03 a damaged checkpoint', () => {
     expect([...(await openAt(path)).desiredStates().keys()]).toEqual(['new']);
   });
 
-  it(`is set aside ${MAX_CORRUPT_COPIES} times, then a person must look`, async () => {
+  it(`is quarantined ${MAX_CORRUPT_COPIES} times, then a person must look`, async () => {
     const path = temporaryPath('checkpoint.sqlite');
     for (let copy = 0; copy < MAX_CORRUPT_COPIES; copy += 1) {
       writeFileSync(path, `damaged for the time number ${copy}, and long enough to be looked at`);

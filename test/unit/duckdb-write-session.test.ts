@@ -152,7 +152,7 @@ describe('a mirror that cannot be read (F05)', () => {
     ['cut in its header', (content) => content.subarray(0, 100)],
     ['flipped', (content) => content.fill(content.at(5_000) === 1 ? 2 : 1, 5_000, 5_001)],
     ['overwritten', (content) => content.fill(0xff, 12_288)],
-  ])('is set aside and built again: %s', async (_, damage) => {
+  ])('is quarantined and built again: %s', async (_, damage) => {
     await damaged(damage);
     const before = await readFile(path);
     const mirror = await mirrorIn(folder.path);

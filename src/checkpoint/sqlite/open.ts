@@ -53,7 +53,7 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
       const quarantined = await quarantine(path, options.clock.now());
       options.log.error(
         { path, quarantinedAs: quarantined },
-        'The checkpoint is damaged. It was set aside and is built anew from the service and the mirror.',
+        'The checkpoint is damaged. It was quarantined and is built anew from the service and the mirror.',
       );
     }
   });
@@ -109,7 +109,7 @@ function usingExisting<T>(
 }
 
 function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
-  const ifDamaged = 'Start feed-sync again: it sets a damaged checkpoint aside and builds it anew.';
+  const ifDamaged = 'Start feed-sync again: it quarantines a damaged checkpoint and builds it anew.';
   return { what: 'checkpoint', path: resolve(path), uid, ifDamaged };
 }
 
@@ -202,7 +202,7 @@ export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
         if (!isDamage(error)) throw error;
         options.log.warn(
           { path: place.path },
-          'The checkpoint is damaged: it will be set aside and built anew.',
+          'The checkpoint is damaged: it will be quarantined and built anew.',
         );
       }
       migrate(copy);
@@ -321,16 +321,16 @@ async function quarantine(path: string, now: Date): Promise<string> {
   const earlier = await corruptCopies(path);
   if (earlier.length >= MAX_CORRUPT_COPIES) {
     throw new StorageError(
-      `The checkpoint ${path} is damaged again; ${earlier.length} damaged ones were set aside before it: ${earlier.join(', ')}.`,
+      `The checkpoint ${path} is damaged again; ${earlier.length} damaged ones were quarantined before it: ${earlier.join(', ')}.`,
       { hint: `Check the disk of ${dirname(path)}. Then remove these files and start again.` },
     );
   }
   const quarantined = `${path}.corrupt-${now.toISOString().replaceAll(/[-:]/g, '')}`;
-  await renameFile('checkpoint.set-aside', path, quarantined);
-  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log', `${path}-wal`, `${quarantined}-wal`));
+  await renameFile('checkpoint.quarantine', path, quarantined);
+  await tolerating('ENOENT', renameFile('checkpoint.quarantine-log', `${path}-wal`, `${quarantined}-wal`));
   await tolerating(
     'ENOENT',
-    renameFile('checkpoint.set-aside-log-index', `${path}-shm`, `${quarantined}-shm`),
+    renameFile('checkpoint.quarantine-log-index', `${path}-shm`, `${quarantined}-shm`),
   );
   return quarantined;
 }

@@ -66,7 +66,7 @@ function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
         about,
         `${path} is damaged: ${inspected.finding}.`,
         EXIT_CODES.storageFault,
-        'Nothing is lost. To have it set aside and built anew: feed-sync once',
+        'Nothing is lost. To have it quarantined and built anew: feed-sync once',
       );
     case 'unreadable':
       return problem(
@@ -157,5 +157,5 @@ export function quarantineFindings(
   if (files.length === 0) return [];
   const found = `${counted(files.length, 'damaged file')} of earlier days: ${files.join(', ')}.`;
   const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
-  return [warning('set aside', found, hint)];
+  return [warning('quarantined', found, hint)];
 }

@@ -129,7 +129,7 @@ export async function quarantine(path: string, reason: string, now: Date, log: L
   if (state === 'database') await renameFile('destination.quarantine', path, target);
   log.error(
     { path, quarantinedAs: target, why: reason },
-    'The mirror cannot be read: set aside and built again.',
+    'The mirror cannot be read: quarantined, and built again.',
   );
 }
 

@@ -116,9 +116,8 @@ export function auditEntries(
 }
 
 /**
- * Whether the manifest through which the table was loaded states other content for the version the table was loaded from.
- * Where that
- * manifest does not list the dataset any more, any manifest counts.
+ * Whether the manifest through which the table was loaded states other content for the version the table was loaded
+ * from. Where that manifest does not list the dataset any more, any manifest counts.
  */
 function isOtherContent(
   entry: ManifestEntry,
@@ -160,9 +159,8 @@ export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): bo
 const DAY_MS = 86_400_000;
 
 /**
- * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there was no
- * earlier
- * audit.
+ * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there
+ * was no earlier audit.
  */
 export function isListDue(datasetId: string, before: Date | null, now: Date): boolean {
   if (before === null) return false;
@@ -233,8 +231,7 @@ export function requestReloads(
 
 /**
  * Returns the needs that only the versions and schemas show. The next catch-up reads these only where something is
- * requested, so it
- * would not know of the needs.
+ * requested, so it would not know of the needs.
  */
 export function onlyAnnounced(
   by: History,

@@ -1,7 +1,6 @@
 /**
  * Turns events into changes of the desired state. Pure: a page gives the same changes however often it is read, so
- * replaying an event
- * changes nothing. Events are hints; versions and schemas tell what happened.
+ * replaying an event changes nothing. Events are hints; versions and schemas tell what happened.
  */
 
 import { unreachable } from '../../lib/assert.ts';
@@ -101,11 +100,9 @@ function isReflected({ id }: FeedEvent, desired: DesiredState, { subscriptionId 
 }
 
 /**
- * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The exception is
- * a dataset
- * that another subscription contained at that time, because its log reported everything in between. An addition without a
- * version is at
- * least a metadata refresh.
+ * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The
+ * exception is a dataset that another subscription contained at that time, because its log reported everything in
+ * between. An addition without a version is at least a metadata refresh.
  */
 function added(
   event: FeedEvent,
@@ -136,8 +133,7 @@ function added(
 
 /**
  * The table owes a reload where every subscription that contains the dataset now took it over after this drop: no log
- * reported what
- * happened in between.
+ * reported what happened in between.
  */
 function removed(
   event: FeedEvent,
@@ -185,9 +181,8 @@ function isContainedElsewhere(
 }
 
 /**
- * Where the table already has the announced version, the event may announce another version under the same number, unless
- * the event was
- * read before.
+ * Where the table already has the announced version, the event may announce another version under the same number,
+ * unless the event was read before.
  */
 function updated(
   { datasetId, version, id }: FeedEvent,

@@ -1,7 +1,6 @@
 /**
- * Prepares the following of subscriptions: lists them, checks that the mirror belongs to them, detects missing ones, and
- * finds where
- * their logs are read on. Writes nothing into the mirror.
+ * Prepares the following of subscriptions: lists them, checks that the mirror belongs to them, detects missing ones,
+ * and finds where their logs are read on. Writes nothing into the mirror.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -26,9 +25,8 @@ export interface Connected {
 }
 
 /**
- * `has` is the observed state of the mirror. @throws ConfigurationError where the mirror is of another service, or a chosen
- * subscription
- * never existed.
+ * `has` is the observed state of the mirror.
+ * @throws ConfigurationError where the mirror is of another service, or a chosen subscription never existed.
  */
 export async function connect(
   parts: Parts,

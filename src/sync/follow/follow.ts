@@ -70,9 +70,8 @@ class Follower {
   /** The event that the log has at the position, as far as it was read. */
   #there: AtPosition = 'unknown';
   /**
-   * The state of the subscription when the event at its position was found gone, before the log was read further; null: the
-   * event was
-   * not gone.
+   * The state of the subscription when the event at its position was found gone, before the log was read further; null:
+   * the event was not gone.
    */
   #gone: Followed | null = null;
 
@@ -127,9 +126,8 @@ class Follower {
   }
 
   /**
-   * Handles a position that is refused although the log can be read: the position may belong to an earlier log. @throws the
-   * error that
-   * prevents following
+   * Handles a position that is refused although the log can be read: the position may belong to an earlier log.
+   * @throws the error that prevents following
    */
   async #followRefused(error: unknown): Promise<void> {
     const followed = this.#followed();
@@ -300,8 +298,7 @@ class Follower {
 
   /**
    * A log that has just been restarted is not restarted again. A record from before the log was read may name an older
-   * event, so only
-   * a later record counts. A new log that has passed the position need not have an event of that number.
+   * event, so only a later record counts. A new log that has passed the position need not have an event of that number.
    */
   async #isLogGone(): Promise<boolean> {
     const { checkpoint, feed } = this.#parts;
@@ -329,8 +326,7 @@ class Follower {
 
   /**
    * Whether the event at the position was gone, and the record names an event as newest that was read after that: a
-   * restarted log may
-   * have passed the position meanwhile, and have another event there.
+   * restarted log may have passed the position meanwhile, and have another event there.
    */
   async #isLogReplaced(): Promise<boolean> {
     const { record, readAt } = this.#listed;

@@ -95,9 +95,8 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
 }
 
 /**
- * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know older
- * logs from
- * before the checkpoint was lost, and the reloads they satisfied there say nothing about this log.
+ * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know
+ * older logs from before the checkpoint was lost, and the reloads they satisfied there say nothing about this log.
  */
 function logNumberOf(subscriptionId: string, { followed, isNewLog, observed }: Before): number {
   if (followed !== null) return followed.logNumber + (isNewLog ? 1 : 0);
@@ -148,10 +147,8 @@ function changesOf(source: Source, before: Before, taken: Taken): readonly Desir
 
 /**
  * Returns a reload as of the newest event that is known or may have been lost. The event has happened: a future number
- * would swallow the
- * reload of the event that gets this number. The reload is not older than what the members cover, because it would
- * otherwise predate
- * their joining.
+ * would swallow the reload of the event that gets this number. The reload is not older than what the members cover,
+ * because it would otherwise predate their joining.
  */
 function lastReload(
   { record, recordReadAt, membersReflect, newestCreatedAt }: Source,

@@ -1,8 +1,7 @@
 /**
- * Handles the logs of a service that has moved to another address. A copy that was restored from an older backup, or that
- * has restarted
- * its logs, has other events than were read, so the positions are void. One reading confirms this where an operator said that the
- * service has moved; otherwise two readings ten minutes apart are needed.
+ * Handles the logs of a service that has moved to another address. A copy that was restored from an older backup, or
+ * that has restarted its logs, has other events than were read, so the positions are void. One reading confirms this
+ * where an operator said that the service has moved; otherwise two readings ten minutes apart are needed.
  */
 
 import type { ObservedState } from '../../destination/destination.ts';
@@ -14,9 +13,8 @@ import { type Listed, readSource, stepFromManifest } from './from-manifest.ts';
 import { eventAtPosition, lacksKnownEvents } from './log-restart.ts';
 
 /**
- * Takes each subscription whose log was replaced from its manifest, and returns their ids. The service is not asked about
- * suspended
- * subscriptions.
+ * Takes each subscription whose log was replaced from its manifest, and returns their ids. The service is not asked
+ * about suspended subscriptions.
  */
 export async function takeMovedLogs(
   { subscriptions, readAt }: SubscriptionList,

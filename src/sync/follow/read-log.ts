@@ -1,9 +1,7 @@
 /**
  * Reads the log of a subscription to its head. Where there is no position, or the position is lost, the subscription is
- * taken from its
- * manifest, at most once in a catch-up: a log that returns only expired positions causes no endless loop, and a quiet log
- * is not taken
- * from the manifest repeatedly.
+ * taken from its manifest, at most once in a catch-up: a log that returns only expired positions causes no endless
+ * loop, and a quiet log is not taken from the manifest repeatedly.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -29,9 +27,8 @@ interface LogOptions {
 }
 
 /**
- * Resolves to the event that a quiet log has at the position. @throws ServiceUnavailableError where the log cannot be read
- * to its head
- * now.
+ * Resolves to the event that a quiet log has at the position.
+ * @throws ServiceUnavailableError where the log cannot be read to its head now.
  */
 export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<AtPosition> {
   const { subscription, recordReadAt, tableOf } = options;
@@ -281,9 +278,8 @@ function refuseStandstill(subscription: Reader, { after: before }: Position, { a
 }
 
 /**
- * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past is
- * unknown. A
- * suspended subscription's log is not read.
+ * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past
+ * is unknown. A suspended subscription's log is not read.
  */
 export async function readLogsOf(
   datasetId: string,

@@ -11,11 +11,10 @@ import { currentSuspensions, storeSuspension } from '../suspensions.ts';
 import { noteAbsences } from './audit.ts';
 
 /**
- * Returns the chosen subscriptions among `seen`. `before` are the known subscriptions, by id with their names: a chosen one
- * of these
- * that is not seen any more is missing, which is no fault of the configuration. @throws ConfigurationError naming a chosen
- * subscription
- * that the key has never shown, and the ones that the key shows.
+ * Returns the chosen subscriptions among `seen`. `before` are the known subscriptions, by id with their names: a chosen
+ * one of these that is not seen any more is missing, which is no fault of the configuration.
+ * @throws ConfigurationError naming a chosen subscription that the key has never shown, and the ones that the key
+ * shows.
  */
 export function chosenSubscriptions(
   seen: readonly Subscription[],
@@ -56,8 +55,7 @@ export const SUBSCRIPTION_MISSING = 'subscription_missing';
 
 /**
  * Returns the known subscriptions by id, with their names as far as known: the followed ones and the ones that the
- * destination names,
- * except those that an operator gave up.
+ * destination names, except those that an operator gave up.
  */
 export function subscriptionsBefore(
   observed: ObservedState,
@@ -73,10 +71,9 @@ export function subscriptionsBefore(
 }
 
 /**
- * Suspends every known subscription that is not `chosen` now. `seen`: the subscriptions that the service lists, chosen or not. A
- * subscription that the service refused before it disappeared is missing from now on, so that an operator may give it up. A
- * subscription
- * that is suspended as missing stays suspended, also when it is back.
+ * Suspends every known subscription that is not `chosen` now. `seen`: the subscriptions that the service lists, chosen
+ * or not. A subscription that the service refused before it disappeared is missing from now on, so that an operator may
+ * give it up. A subscription that is suspended as missing stays suspended, also when it is back.
  */
 export function suspendMissing(
   { subscriptions: seen, readAt }: SubscriptionList,
@@ -127,9 +124,8 @@ type Service = NonNullable<ObservedState['service']>;
 const OWN_DIRECTORY = 'give this configuration a data directory of its own (dataDir)';
 
 /**
- * `forgotten`: the subscriptions that an operator gave up, which the mirror may still name. @throws ConfigurationError when
- * the mirror
- * is of another service or of other subscriptions altogether.
+ * `forgotten`: the subscriptions that an operator gave up, which the mirror may still name.
+ * @throws ConfigurationError when the mirror is of another service or of other subscriptions altogether.
  */
 export function refuseForeignMirror(
   observed: ObservedState,

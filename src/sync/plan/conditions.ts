@@ -1,9 +1,8 @@
 /**
  * Finds the condition of a dataset that is neither suspended nor retired. Pure.
  *
- * The checks run in order of cost: whatever can be decided without asking the service is decided first. A table that needs
- * nothing costs
- * no call, and neither does a table that only a snapshot can help while no manifest lists one.
+ * The checks run in order of cost: whatever can be decided without asking the service is decided first. A table that
+ * needs nothing costs no call, and neither does a table that only a snapshot can help while no manifest lists one.
  */
 
 import { present } from '../../lib/assert.ts';
@@ -25,8 +24,8 @@ import {
   isAnswering,
   orphanReloads,
   owesWithdrawal,
+  type SnapshotNeed,
   satisfiedAfter,
-  type Wanting,
 } from './reload-rules.ts';
 import type { DifferingCounts, History, ListedEntry, Plan, PlanInput } from './step.ts';
 import {
@@ -60,8 +59,7 @@ export interface ConditionsAtWork {
   'manifest-unread': null;
   /**
    * The table has a version that was withdrawn or restarted, or owes a reload to a subscription that has dropped the
-   * dataset since,
-   * and no subscription that contains the dataset has asked for a reload since.
+   * dataset since, and no subscription that contains the dataset has asked for a reload since.
    */
   'reload-unasked': Step<'ask-reload'>;
   /** The list of versions has not named an announced version for so long that the version is surely withdrawn. */
@@ -105,8 +103,8 @@ export function conditionAtWork(input: PlanInput, failedBefore: FailedBefore): C
   if (need === 'nothing') {
     return conditionOfVersions(input) ?? { kind: 'nothing-needed', data: null };
   }
-  const unoffered = isSnapshotNeeded(need) ? conditionUnlisted(input) : null;
-  if (unoffered !== null) return unoffered;
+  const unlisted = isSnapshotNeeded(need) ? conditionUnlisted(input) : null;
+  if (unlisted !== null) return unlisted;
   if (history === null || need === 'refresh') return unread;
   return conditionOfVersions(input) ?? conditionKnown(need, { ...input, history }, failedBefore);
 }
@@ -125,14 +123,14 @@ function conditionKnown(
   failedBefore: FailedBefore,
 ): ConditionAtWork {
   const { observed, history } = input;
-  const offered = { ...input, listedEntries: input.listedEntries ?? [] };
+  const withEntries = { ...input, listedEntries: input.listedEntries ?? [] };
   const isUnread = (listedEntry: ListedEntry): boolean => standingOfEntry(listedEntry, history) === 'unread';
-  if (offered.listedEntries.some(isUnread)) {
-    return { kind: 'history-unread', data: { newerThan: historyNeeded(offered) } };
+  if (withEntries.listedEntries.some(isUnread)) {
+    return { kind: 'history-unread', data: { newerThan: historyNeeded(withEntries) } };
   }
-  const found = survey(offered, history);
+  const found = survey(withEntries, history);
   if (!isSnapshotNeeded(need) && input.listedEntries === null) {
-    const isLedByChanges = isSurelyBest(found.byChanges, found.walked, observed);
+    const isLedByChanges = isSurelyBest(found.byChanges, found.byChain, observed);
     if (!isLedByChanges || badOnTheWay(found, failedBefore) !== null) return ENTRIES_UNREAD;
   }
   return conditionBehind(found, failedBefore);
@@ -170,14 +168,13 @@ function isSnapshotNeeded(need: Need): boolean {
 }
 
 /** The input, with the manifest entries read so far. */
-type Offered = PlanInput & { readonly listedEntries: readonly ListedEntry[] };
+type WithEntries = PlanInput & { readonly listedEntries: readonly ListedEntry[] };
 
 /**
- * Needs the versions from the table's own on, because its record names the table's schema, and from any older version that
- * may be loaded
- * instead. Needs all versions where the table's own may be absent.
+ * Needs the versions from the table's own on, because its record names the table's schema, and from any older version
+ * that may be loaded instead. Needs all versions where the table's own may be absent.
  */
-function historyNeeded({ observed, desired, listedEntries, history }: Offered): number | null {
+function historyNeeded({ observed, desired, listedEntries, history }: WithEntries): number | null {
   if (observed !== null && history !== null && mayLackTable(observed, history)) return null;
   const mayGoBack = observed === null || pendingReloads(observed, desired).length > 0;
   const from = [
@@ -194,21 +191,21 @@ function reachesBackTo(newerThan: number | null, history: History): boolean {
 
 /** All paths, and what decides between them. */
 interface Survey {
-  readonly input: Offered;
+  readonly input: WithEntries;
   readonly constraints: ChainConstraints;
   /** The needs that only a snapshot satisfies. */
-  readonly demands: readonly Wanting[];
+  readonly demands: readonly SnapshotNeed[];
   /** The need that a snapshot may satisfy although changes may lead there, too. Null: none. */
-  readonly wish: Wanting | null;
+  readonly wish: SnapshotNeed | null;
   /** The path by changes from the table on. Null: only a snapshot helps. */
-  readonly walked: PossiblePath | null;
+  readonly byChain: PossiblePath | null;
   readonly byChanges: UpdatePath | null;
   /** The entries that satisfy a demand, and the entries that satisfy the wish. */
   readonly demanded: readonly PathByLoad[];
   readonly wished: readonly PathByLoad[];
 }
 
-function survey(input: Offered, history: History): Survey {
+function survey(input: WithEntries, history: History): Survey {
   const { observed, desired, listedEntries, inapplicable, schemaChanges } = input;
   const constraints = { history, inapplicable, schemaChanges };
   const demands = demandsOf(input);
@@ -216,29 +213,29 @@ function survey(input: Offered, history: History): Survey {
   const wish = ofChanges === 'version' || ofChanges === 'schema' ? ofChanges : null;
   // A table that owes a reload is not trusted: changes may apply to other rows than the table has.
   const mayChange = wish === 'version' && pendingReloads(observed, desired).length === 0;
-  const walked = observed !== null && mayChange ? followChain(observed, constraints) : null;
+  const byChain = observed !== null && mayChange ? followChain(observed, constraints) : null;
   const updatePaths = new Map(
     listedEntries.map((listedEntry) => [listedEntry, pathByLoad(listedEntry, input, constraints)]),
   );
-  const pathsFor = (needs: readonly Wanting[]): readonly PathByLoad[] =>
+  const pathsFor = (needs: readonly SnapshotNeed[]): readonly PathByLoad[] =>
     listedEntries
       .filter((listedEntry) =>
         needs.some((need) => isAnswering(need, listedEntry, { observed, desired, history })),
       )
-      .map((listedEntry) => present(updatePaths.get(listedEntry), 'every offer has a route'));
+      .map((listedEntry) => present(updatePaths.get(listedEntry), 'every entry has a path'));
   return {
     input,
     constraints,
     demands,
     wish,
-    walked,
-    byChanges: walked === null || observed === null ? null : pathByChanges(observed, walked),
+    byChain,
+    byChanges: byChain === null || observed === null ? null : pathByChanges(observed, byChain),
     demanded: pathsFor(demands),
     wished: wish === null ? [] : pathsFor([wish]),
   };
 }
 
-function demandsOf({ observed, desired }: PlanInput): readonly Wanting[] {
+function demandsOf({ observed, desired }: PlanInput): readonly SnapshotNeed[] {
   if (observed === null) return ['table'];
   return [
     ...(pendingReloads(observed, desired).length > 0 ? (['reload'] as const) : []),
@@ -247,12 +244,11 @@ function demandsOf({ observed, desired }: PlanInput): readonly Wanting[] {
 }
 
 /**
- * Demands come first. Until a snapshot satisfies them, a table that owes an operator's resync may still advance by changes,
- * and a table
- * that owes a reload only by the snapshot of a later version.
+ * Demands come first. Until a snapshot satisfies them, a table that owes an operator's resync may still advance by
+ * changes, and a table that owes a reload only by the snapshot of a later version.
  */
 function conditionBehind(found: Survey, failedBefore: FailedBefore): ConditionAtWork {
-  const { byChanges, demanded, wished, input, walked, constraints } = found;
+  const { byChanges, demanded, wished, input, byChain, constraints } = found;
   const isFresh = ({ entry }: ListedEntry): boolean =>
     !failedBefore.snapshot(entry, publishedAtOf(entry.version, constraints.history));
   const fresh = (updatePaths: readonly PathByLoad[]): readonly PathByLoad[] =>
@@ -267,7 +263,7 @@ function conditionBehind(found: Survey, failedBefore: FailedBefore): ConditionAt
   }
   throwViolation(found);
   if (demanded.length + wished.length > 0) return { kind: 'entry-failed-before', data: null };
-  if (found.demands.length === 0 && walked !== null && walked.stop === null) {
+  if (found.demands.length === 0 && byChain !== null && byChain.stop === null) {
     return { kind: 'list-lags', data: untilVoid(input) };
   }
   return nothingAnswers(found);
@@ -291,14 +287,14 @@ function nothingAnswers({ input, constraints }: Survey): ConditionAtWork {
 }
 
 function untilAnswered(
-  { observed, desired, listedEntries, manifestLagMs }: Offered,
+  { observed, desired, listedEntries, manifestLagMs }: WithEntries,
   history: History,
 ): Until {
   return answeredAt({ observed, desired, history }, listedEntries, manifestLagMs);
 }
 
 /** An announced version that is absent from the list is void once its withdrawal is sure. */
-function untilVoid({ desired, absentSince }: Offered): Until {
+function untilVoid({ desired, absentSince }: WithEntries): Until {
   const version = announcedVersion(desired);
   const since = version === null ? undefined : absentSince.get(version);
   if (version === null || since === undefined) return null;
@@ -306,10 +302,10 @@ function untilVoid({ desired, absentSince }: Offered): Until {
 }
 
 /** Throws where an unlisted schema is the only obstacle, because the service is at fault then. */
-function throwViolation({ constraints, walked, demanded, wished }: Survey): void {
+function throwViolation({ constraints, byChain, demanded, wished }: Survey): void {
   const unlisted = [...demanded, ...wished].find(({ schema }) => schema === null);
   if (unlisted !== undefined) schemaOfSnapshot(unlisted.listedEntry.entry, constraints.history);
-  if (walked?.stop?.violation) throw walked.stop.violation;
+  if (byChain?.stop?.violation) throw byChain.stop.violation;
 }
 
 function entrySatisfies(
@@ -323,27 +319,26 @@ function entrySatisfies(
 }
 
 /** Returns the first version whose changes would be applied next and failed before. */
-function badOnTheWay({ walked }: Survey, failedBefore: FailedBefore): Version | null {
-  return cutToLimits(walked?.path ?? []).find(failedBefore.changes) ?? null;
+function badOnTheWay({ byChain }: Survey, failedBefore: FailedBefore): Version | null {
+  return cutToLimits(byChain?.path ?? []).find(failedBefore.changes) ?? null;
 }
 
 /**
  * The snapshot of a later version is other content, so it leads around changes that failed. Without such a snapshot the
- * table moves to
- * the version before them.
+ * table moves to the version before them.
  */
 function aroundBad(bad: Version, loads: readonly PathByLoad[], found: Survey): ConditionAtWork {
   const around = bestPath(loads.filter(({ listedEntry: { entry } }) => entry.version > bad.version));
   if (around !== null) {
     return entrySatisfies(around, `the changes of version ${bad.version} cannot be mirrored`, found);
   }
-  const isFirst = present(found.walked, 'changes lead along a walk').path[0] === bad;
+  const isFirst = present(found.byChain, 'changes lead along a path').path[0] === bad;
   return isFirst ? { kind: 'changes-failed-before', data: null } : changesLeadOn(found, bad);
 }
 
 /** `before`: the version that the changes do not reach; null: none. */
-function changesLeadOn({ input, constraints, walked }: Survey, before: Version | null): ConditionAtWork {
-  const path = cutToLimits(present(walked, 'changes lead along a walk').path);
+function changesLeadOn({ input, constraints, byChain }: Survey, before: Version | null): ConditionAtWork {
+  const path = cutToLimits(present(byChain, 'changes lead along a path').path);
   const versions = before === null ? path : path.slice(0, path.indexOf(before));
   const last = present(versions.at(-1), 'a path that leads on has a last version');
   const named = present(last.schemaVersion, 'a version without a schema stops a walk');
@@ -367,8 +362,8 @@ function whyWished({ listedEntry: { entry } }: PathByLoad, found: Survey): strin
     const wanted = schemaVersionAt(observed?.version ?? entry.version, found.constraints.history);
     return `the table has schema ${observed?.schemaVersion ?? 'unknown'}, and its version has schema ${wanted}`;
   }
-  if (found.walked === null) return 'the table takes no changes until its reload is answered';
-  const { path, stop } = found.walked;
+  if (found.byChain === null) return 'the table takes no changes until its reload is answered';
+  const { path, stop } = found.byChain;
   const end = path.at(-1)?.version ?? observed?.version ?? 0;
   if (entry.version <= end) return `it is less work than the changes of ${path.length} versions`;
   return stop?.why ?? `the list of versions does not reach version ${entry.version} yet`;

@@ -24,9 +24,8 @@ export type Need =
 export const OPERATOR = '';
 
 /**
- * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced versions
- * are known; with
- * the history, published ones are, too.
+ * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced
+ * versions are known; with the history, published ones are, too.
  */
 export function needOf(
   observed: ObservedTable | null,
@@ -99,8 +98,7 @@ export function isAnnounced({ members }: DesiredState, version: number): boolean
 
 /**
  * Returns the target version: the newest published one, but at least the announced one. Returns a number below every
- * version where
- * nothing is known.
+ * version where nothing is known.
  */
 function targetOf(desired: DesiredState, history: History | null): number {
   const head = history === null ? null : headOf(history);

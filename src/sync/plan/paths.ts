@@ -1,7 +1,6 @@
 /**
- * Chooses the best path for a table: the path with the highest target version; among equals the path that leaves the fewest
- * reloads
- * unsatisfied; among equals the path of least cost. Pure.
+ * Chooses the best path for a table: the path with the highest target version; among equals the path that leaves the
+ * fewest reloads unsatisfied; among equals the path of least cost. Pure.
  */
 
 import type { ManifestEntry } from '../../model/manifest.ts';
@@ -37,10 +36,10 @@ export type UpdatePath =
 export type PathByLoad = UpdatePath & { readonly kind: 'load' };
 
 /** Returns null where no changes lead further. */
-export function pathByChanges(observed: ObservedTable, walked: PossiblePath): UpdatePath | null {
-  const { path } = walked;
+export function pathByChanges(observed: ObservedTable, byChain: PossiblePath): UpdatePath | null {
+  const { path } = byChain;
   if (path.length === 0) return null;
-  return { kind: 'changes', reach: reachOf(observed, walked), owed: 0, cost: changesCost(path) };
+  return { kind: 'changes', reach: reachOf(observed, byChain), owed: 0, cost: changesCost(path) };
 }
 
 export function pathByLoad(
@@ -67,17 +66,16 @@ export function pathByLoad(
 }
 
 /**
- * Whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no more
- * cost than the
- * smallest snapshot of as many rows. Then no manifest has to be read.
+ * Whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no
+ * more cost than the smallest snapshot of as many rows. Then no manifest has to be read.
  */
 export function isSurelyBest(
   byChanges: UpdatePath | null,
-  walked: PossiblePath | null,
+  byChain: PossiblePath | null,
   observed: ObservedTable | null,
 ): boolean {
-  const last = walked?.path.at(-1);
-  if (byChanges === null || observed === null || last === undefined || walked?.stop !== null) return false;
+  const last = byChain?.path.at(-1);
+  if (byChanges === null || observed === null || last === undefined || byChain?.stop !== null) return false;
   return byChanges.cost <= leastSnapshotCost(last.rowCount ?? observed.rowCount);
 }
 

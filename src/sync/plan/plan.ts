@@ -1,9 +1,7 @@
 /**
- * Plans the next step of a dataset: a pure function of both stores' state, the manifest entries and the service's lists. No
- * I/O and no
- * clock. The executor decides nothing: the dataset is planned again after each step, until nothing is left to do. The table
- * of state ×
- * condition below is complete, and the compiler checks that.
+ * Plans the next step of a dataset: a pure function of both stores' state, the manifest entries and the service's
+ * lists. No I/O and no clock. The executor decides nothing: the dataset is planned again after each step, until nothing
+ * is left to do. The table of state × condition below is complete, and the compiler checks that.
  */
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';

@@ -1,7 +1,6 @@
 /**
- * Decides which manifest entries satisfy a need. A manifest may lag, so its entry is loaded only where it surely meets the
- * need. An
- * older version never replaces a newer one that the service still lists. Pure.
+ * Decides which manifest entries satisfy a need. A manifest may lag, so its entry is loaded only where it surely meets
+ * the need. An older version never replaces a newer one that the service still lists. Pure.
  */
 
 import { type DesiredState, isLaterMark, type Reload, type ReloadMark } from '../../model/desired-state.ts';
@@ -18,10 +17,10 @@ export interface Asking {
 }
 
 /** A need for which a snapshot may be loaded. */
-export type Wanting = 'table' | 'reload' | 'resync' | 'version' | 'schema';
+export type SnapshotNeed = 'table' | 'reload' | 'resync' | 'version' | 'schema';
 
 /** Whether loading the entry meets the need, given that the list names its version. */
-export function isAnswering(need: Wanting, listedEntry: ListedEntry, asking: Asking): boolean {
+export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking: Asking): boolean {
   if (!mayBeLoaded(listedEntry, asking)) return false;
   const { observed, history } = asking;
   const { version, schemaVersion } = listedEntry.entry;
@@ -42,10 +41,9 @@ export function isAnswering(need: Wanting, listedEntry: ListedEntry, asking: Ask
 }
 
 /**
- * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its own
- * subscription;
- * where that subscription owes a reload, the entry satisfies one; and it does not lower the table below a version that is
- * still listed.
+ * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its
+ * own subscription; where that subscription owes a reload, the entry satisfies one; and it does not lower the table
+ * below a version that is still listed.
  */
 function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
   const { observed, history } = asking;
@@ -174,9 +172,8 @@ export function satisfiedAfter(listedEntry: ListedEntry, asking: Asking): Readon
 }
 
 /**
- * Returns the earliest service time at which a manifest without a watermark covers one more reload of its own subscription;
- * null: no
- * such time is known.
+ * Returns the earliest service time at which a manifest without a watermark covers one more reload of its own
+ * subscription; null: no such time is known.
  */
 export function answeredAt(
   asking: Asking,

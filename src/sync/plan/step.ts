@@ -47,9 +47,8 @@ export interface PlanInput extends DatasetState {
 /** One step. */
 export type Plan =
   /**
-   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this step
-   * clears a
-   * failure, so that failed content is not fetched again too soon.
+   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this
+   * step clears a failure, so that failed content is not fetched again too soon.
    */
   | { readonly kind: 'keep' }
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
@@ -101,7 +100,7 @@ export type Plan =
 /** The numbers of rows that the manifest and the list of versions state for one version. */
 export interface DifferingCounts {
   readonly version: number;
-  readonly offeredRows: number;
+  readonly entryRows: number;
   readonly listedRows: number;
 }
 

@@ -2,8 +2,7 @@
  * Finds how far changes lead a table along the version chain, and the obstacle that ends the path. Pure.
  *
  * A path continues only where it is known to be right. It ends at a version that does not state its predecessor or its
- * schema, and at a
- * schema that may lack columns of the table; from there a snapshot is needed.
+ * schema, and at a schema that may lack columns of the table; from there a snapshot is needed.
  */
 
 import type { ContractViolationError } from '../../model/errors.ts';
@@ -19,9 +18,8 @@ export const MAX_VERSIONS_AT_ONCE = 1_000;
 export const MAX_ROWS_AT_ONCE = 2_000_000;
 
 /**
- * Column types with several spellings of one value, or one spelling of several values: a change by such a key would miss
- * its row, or
- * replace another.
+ * Column types with several spellings of one value, or one spelling of several values: a change by such a key would
+ * miss its row, or replace another.
  */
 const INEXACT_KEYS: ReadonlySet<unknown> = new Set<ColumnType>(['json', 'number', 'geometry']);
 
@@ -84,8 +82,7 @@ export function reachOf(start: ChainStart, { path }: PossiblePath): number {
 
 /**
  * Returns the part of a path that is committed at once, at least one version of a path that leads on. The next plan
- * continues from
- * there.
+ * continues from there.
  */
 export function cutToLimits(path: readonly Version[]): readonly Version[] {
   let rows = 0;

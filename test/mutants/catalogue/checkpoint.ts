@@ -211,7 +211,7 @@ export const CHECKPOINT: Area = {
       tests: ['unit/checkpoint-open.test.ts'],
     },
     {
-      name: 'damaged checkpoints are set aside without end',
+      name: 'damaged checkpoints are quarantined without end',
       file: 'src/checkpoint/sqlite/open.ts',
       text: 'if (earlier.length >= MAX_CORRUPT_COPIES) {',
       instead: 'if (earlier.length > 1_000) {',

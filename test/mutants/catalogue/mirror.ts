@@ -169,7 +169,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
-      name: 'a file that is no database is set aside',
+      name: 'a file that is no database is quarantined',
       file: 'src/destination/duckdb/mirror-file.ts',
       text: "if (state === 'other') throw notADatabase(path);",
       instead: '',
@@ -177,7 +177,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
-      name: 'damaged mirrors are set aside without end',
+      name: 'damaged mirrors are quarantined without end',
       file: 'src/destination/duckdb/mirror-file.ts',
       text: 'if (quarantined.length >= MAX_QUARANTINED) {',
       instead: 'if (quarantined.length > 1_000) {',

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { commitJobs } from '../../src/destination/duckdb/commit.ts';
-import { MAX_QUARANTINED } from '../../src/destination/duckdb/mirror-file.ts';
 import type { ValidatedWrite } from '../../src/destination/duckdb/validate.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
+import { MAX_QUARANTINED } from '../../src/lib/quarantine.ts';
 import {
   BusyError,
   ConfigurationError,

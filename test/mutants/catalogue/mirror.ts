@@ -163,8 +163,8 @@ export const MIRROR: Area = {
     {
       name: 'a damaged mirror is deleted',
       file: 'src/destination/duckdb/mirror-file.ts',
-      text: "if (state === 'database') await renameFile('destination.quarantine', path, target);",
-      instead: "if (state === 'database') await remove('destination.quarantine', path);",
+      text: "if (state === 'empty') {",
+      instead: "if (state !== 'absent') {",
       breaks: ['F05'],
       tests: ['unit/duckdb-write-session.test.ts'],
     },
@@ -174,14 +174,6 @@ export const MIRROR: Area = {
       text: "if (state === 'other') throw notADatabase(path);",
       instead: '',
       breaks: ['F05', 'P4'],
-      tests: ['unit/duckdb-write-session.test.ts'],
-    },
-    {
-      name: 'damaged mirrors are quarantined without end',
-      file: 'src/destination/duckdb/mirror-file.ts',
-      text: 'if (quarantined.length >= MAX_QUARANTINED) {',
-      instead: 'if (quarantined.length > 1_000) {',
-      breaks: ['F05'],
       tests: ['unit/duckdb-write-session.test.ts'],
     },
     {

@@ -7,7 +7,7 @@ import { shellWord } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
 import { type CheckpointContent, contentOf } from '../../reporting/stores.ts';
-import { OLD_POSITION_MS } from '../../sync/follow/connect.ts';
+import { OLD_POSITION_MS } from '../../sync/follow/subscriptions.ts';
 import { waysOut } from '../../sync/incidents.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { formatScope, formatTime } from '../render/messages.ts';

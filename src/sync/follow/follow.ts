@@ -1,7 +1,7 @@
 /**
- * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it can
- * satisfy
- * whatever the log asks for. The record is read after the manifest, so it exposes a manifest of a log that was restarted.
+ * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it
+ * can satisfy whatever the log asks for. The record is read after the manifest, so it exposes a manifest of a log that
+ * was restarted.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -32,6 +32,7 @@ import {
   isListDue,
   noteAbsences,
   requestReloads,
+  stepAt,
 } from './audit.ts';
 import { askable, type Listed, readable, readSource, stepFromManifest } from './from-manifest.ts';
 import {
@@ -291,7 +292,7 @@ class Follower {
     const { readAt } = this.#listed;
     const { there, createdAt } = await eventAtPosition(followed, readAt, this.#parts, this.#signal);
     if (there === 'same' && createdAt !== null && followed.cursorCreatedAt === null) {
-      checkpoint.commitFollowStep(stepAt({ ...followed, cursorCreatedAt: createdAt }));
+      checkpoint.commitFollowStep(stepAt({ ...followed, cursorCreatedAt: createdAt }, []));
     }
     return there;
   }
@@ -363,19 +364,6 @@ class Follower {
       'The subscription is incomplete: the service counts other datasets than it lists and its log has added.',
     );
   }
-}
-
-/** Stores the position, and changes nothing else. */
-function stepAt(followed: Followed): FollowStep {
-  const { subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt } = followed;
-  const { replayedAt, coveredUntil } = followed;
-  const isExpiredCursorReplay = replayedAt !== null;
-  return {
-    subscriptionId,
-    subscriptionName: name,
-    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt: cursorAt },
-    changes: [],
-  };
 }
 
 function mayBeRestarted({ text }: EventId, { refusal }: RefusalError): ServiceUnavailableError {

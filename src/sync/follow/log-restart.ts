@@ -1,7 +1,7 @@
 /**
- * Detects that the service has restarted the log of a subscription, so that event numbers of the old log mean nothing in
- * the new one.
- * The signs are a newest event older than an event that was read, or another event or none at the position.
+ * Detects that the service has restarted the log of a subscription, so that event numbers of the old log mean nothing
+ * in the new one. The signs are a newest event older than an event that was read, or another event or none at the
+ * position.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -14,7 +14,7 @@ import type { EventId } from '../../model/event.ts';
 import { timeOf } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
-import { EVENTS_KEPT_MS } from './connect.ts';
+import { EVENTS_KEPT_MS } from './subscriptions.ts';
 
 /** Whether the record names a newest event that the followed log cannot have. Pure. */
 export function lacksKnownEvents(

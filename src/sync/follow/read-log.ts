@@ -6,6 +6,7 @@
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { EventPage } from '../../feed/feed.ts';
+import { present } from '../../lib/assert.ts';
 import type { FollowStep } from '../../model/desired-state.ts';
 import { CursorExpiredError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
@@ -13,9 +14,10 @@ import type { Subscription } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
 import { currentSuspensions } from '../suspensions.ts';
+import { stepAt } from './audit.ts';
 import { coalesceEvents, cursorAfter } from './coalesce-events.ts';
-import { EVENTS_KEPT_MS } from './connect.ts';
 import { type AtPosition, eventAtPosition, isAnyLogDoubted, positionIn, together } from './log-restart.ts';
+import { EVENTS_KEPT_MS } from './subscriptions.ts';
 
 interface LogOptions {
   readonly subscription: Subscription;
@@ -58,7 +60,8 @@ export async function followLog(options: LogOptions, parts: Parts, signal: Abort
     about,
     'The newest position has expired, too: the log is read from its start until something newer comes.',
   );
-  checkpoint.commitFollowStep(replayStep(subscription, followed(), recordReadAt));
+  const taken = present(followed(), 'a log that was read is followed');
+  checkpoint.commitFollowStep(stepAt({ ...taken, replayedAt: recordReadAt }, []));
   if (await isAtHead()) return there;
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
@@ -75,16 +78,6 @@ function goesOn({ id }: Subscription): ServiceUnavailableError {
 /** An event may have come and expired meanwhile. A future time was stored under another service time. */
 function wasReplayedTooLong({ replayedAt }: Followed, now: Date): boolean {
   return replayedAt !== null && Math.abs(now.getTime() - replayedAt.getTime()) >= EVENTS_KEPT_MS;
-}
-
-function replayStep({ id, name }: Subscription, followed: Followed | null, readAt: Date): FollowStep {
-  const { logNumber = 1, cursor = null, cursorCreatedAt = null, coveredUntil = null } = followed ?? {};
-  return {
-    subscriptionId: id,
-    subscriptionName: name,
-    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay: true, coveredUntil, readAt },
-    changes: [],
-  };
 }
 
 /** Pages of a log read in one go, after which other logs may have a turn. */

@@ -16,9 +16,9 @@ export interface ReloadRequest {
 }
 
 /**
- * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head where
- * the record does
- * not name its newest event, or names an unread one. Returns false where no subscription can be asked.
+ * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head
+ * where the record does not name its newest event, or names an unread one. Returns false where no subscription can be
+ * asked.
  */
 export async function askReload(
   { datasetId, isWithdrawal }: ReloadRequest,

@@ -104,9 +104,9 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
 }
 
 /**
- * Returns the tables without a desired state: no subscription is known to contain their datasets. They are absent from all
- * subscriptions
- * only where every subscription that the destination has seen was read to its head; null where one was not.
+ * Returns the tables without a desired state: no subscription is known to contain their datasets. They are absent from
+ * all subscriptions only where every subscription that the destination has seen was read to its head; null where one
+ * was not.
  */
 export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | null {
   const { desiredStates, observed, named, readToHead } = input;

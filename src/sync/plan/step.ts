@@ -1,7 +1,6 @@
 /** The input of a plan, and the steps that a plan may return. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import type { Feed } from '../../feed/feed.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { ManifestEntry, Watermark } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
@@ -127,20 +126,4 @@ export interface History {
   readonly readAt: Date;
   /** The manifest entries that were read before the versions: the list can confirm only these. */
   readonly entriesBefore: ReadonlySet<ManifestEntry>;
-}
-
-/**
- * Reads the versions newer than `newerThan`; all versions where it is null. `entriesBefore`: the manifest entries read so
- * far.
- */
-export async function readHistory(
-  feed: Feed,
-  datasetId: string,
-  newerThan: number | null,
-  entriesBefore: ReadonlySet<ManifestEntry>,
-  signal: AbortSignal,
-): Promise<History> {
-  const { versions, readAt } = await feed.versions(datasetId, newerThan, signal);
-  const schemas = await feed.schemas(datasetId, signal);
-  return { newerThan, versions, schemas, readAt, entriesBefore };
 }

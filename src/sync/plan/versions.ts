@@ -108,9 +108,9 @@ export function findSchema(schemaVersion: string, { schemas }: History): Schema 
 }
 
 /**
- * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one, the
- * newest schema
- * that had begun by then. @throws ContractViolationError where the list of schemas lacks it.
+ * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one,
+ * the newest schema that had begun by then.
+ * @throws ContractViolationError where the list of schemas lacks it.
  */
 export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema {
   const schema = findSchemaOfSnapshot(entry, history);

@@ -6,7 +6,7 @@
  * Remaining work tells idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
  */
 
-import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/connect.ts';
+import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/subscriptions.ts';
 import type { Session } from './session.ts';
 import type { PollCondition } from './state.ts';
 

@@ -5,7 +5,7 @@ import { announcedVersion } from '../model/desired-state.ts';
 import { reportOf } from '../reporting/report.ts';
 import { contentOf } from '../reporting/stores.ts';
 import { isBehind } from '../sync/dataset-states.ts';
-import { expiryOf, positionAgeMs } from '../sync/follow/connect.ts';
+import { expiryOf, positionAgeMs } from '../sync/follow/subscriptions.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import type { Activity } from './activity.ts';
 import type { Following, SubscriptionProgress } from './following.ts';

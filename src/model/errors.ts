@@ -172,8 +172,7 @@ type DataCode = (typeof DATA_CODES)[number];
 export class DataError extends FeedSyncError {
   /**
    * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so the content is
-   * retried sooner
-   * than content that was found wrong.
+   * retried sooner than content that was found wrong.
    */
   readonly code: DataCode;
 
@@ -226,8 +225,7 @@ export class UnknownColumnsError extends DataError {
 
 /**
  * Recorded changes cannot be applied to the table although their values are valid: their counts differ, or they lack
- * something that the
- * table needs. The dataset falls back to the snapshot.
+ * something that the table needs. The dataset falls back to the snapshot.
  */
 export class InapplicableChangesError extends FeedSyncError {
   readonly code = 'changes_inapplicable';

@@ -100,7 +100,7 @@ export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: Repor
     };
     if (desired === null) return { ...known, phase: 'live', ...NOTHING_DUE };
     const suspension = known.suspension ?? suspensions.workspace;
-    const phase = phaseOf({ ...known, desired, suspension }).kind;
+    const phase = phaseOf({ ...known, desired, suspension });
     if (!known.isChosen) return { ...known, phase, ...NOTHING_DUE };
     if (phase !== 'retired') return { ...known, phase, ...dueWork(desired, known.observed, tables !== null) };
     return { ...known, phase, ...NOTHING_DUE, retirement: retirementOf(desired, suspensions, readings) };

@@ -9,7 +9,7 @@ import { confirmedAt } from '../model/absence.ts';
 import type { Subscription } from '../model/records.ts';
 import { DATASETS_AT_ONCE, Engine, type Reconciling } from './engine.ts';
 import { liveExecutor, type MakeExecutor, type StepExecutor } from './execute/executor.ts';
-import { type Connected, warnOfOldPosition } from './follow/connect.ts';
+import { type Connected, warnOfOldPosition } from './follow/subscriptions.ts';
 import { type Incidents, watchIncidents } from './incidents.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';

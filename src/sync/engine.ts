@@ -7,10 +7,10 @@
 import type { StoredProgress } from '../destination/destination.ts';
 import type { Subscription } from '../model/records.ts';
 import { datasetStateNow, datasetStates, MirrorView } from './dataset-states.ts';
-import { type Connected, connect } from './follow/connect.ts';
 import { follow } from './follow/follow.ts';
 import { readLogsOf } from './follow/read-log.ts';
 import { askReload } from './follow/reload-requests.ts';
+import { type Connected, connect } from './follow/subscriptions.ts';
 import { type EntrySource, KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';

@@ -37,7 +37,7 @@ export interface Incidents {
 const STOPPED = 'the run ended before it was done';
 const REFUSED_ABOVE = 'the service refused what it belongs to';
 
-/** `tellBug` is called with every bug at once; by default the bug is logged. */
+/** `reportBug` is called with every bug at once; by default the bug is logged. */
 export function watchIncidents(
   parts: Parts,
   callerSignal: AbortSignal,

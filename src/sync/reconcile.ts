@@ -29,7 +29,7 @@ import {
 import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/need.ts';
 import { type DatasetState, plan } from './plan/plan.ts';
 import { reloadsOfRetired, type VerdictOf } from './plan/retirement.ts';
-import { type History, type Plan, readHistory, type WaitReason } from './plan/step.ts';
+import type { History, Plan, WaitReason } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
 import { type DatasetEnding, type DatasetResult, waiting } from './result.ts';
@@ -211,7 +211,9 @@ class Reconciler {
     this.#refreshes = isRead ? desired.refreshesRequested : null;
     const unlisted = this.#unlistedReloads();
     this.#areLogsRead = false;
-    const history = await readHistory(parts.feed, this.#datasetId, newerThan, new Set(entries), signal);
+    const { versions, readAt } = await parts.feed.versions(this.#datasetId, newerThan, signal);
+    const schemas = await parts.feed.schemas(this.#datasetId, signal);
+    const history: History = { newerThan, versions, schemas, readAt, entriesBefore: new Set(entries) };
     if (this.#lastHistory !== null && isAnyReplaced(entries, this.#lastHistory, history)) {
       this.#listedEntries.renew();
       this.#stalePlan += 1;
@@ -469,8 +471,8 @@ type Wait = Extract<Plan, { readonly kind: 'wait' }>;
 
 function waitingFor(step: Wait): string {
   if (step.why !== 'entry-differs') return WAITING_FOR[step.why];
-  const { version, offeredRows, listedRows } = step;
-  const stated = `the manifest states a row count of ${formatCount(offeredRows)} for version ${version}`;
+  const { version, entryRows, listedRows } = step;
+  const stated = `the manifest states a row count of ${formatCount(entryRows)} for version ${version}`;
   return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
 }
 

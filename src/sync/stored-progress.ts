@@ -1,7 +1,7 @@
 /**
  * The progress that is stored with the mirror: position, members and owed reloads of each subscription. A lost checkpoint
  * is rebuilt
- * from it (follow/connect.ts).
+ * from it (follow/subscriptions.ts).
  */
 
 import type { Followed } from '../checkpoint/checkpoint.ts';

@@ -275,7 +275,7 @@ describe('locks', () => {
 });
 
 describe('the checkpoint', () => {
-  it('F05 that is damaged says that nothing is lost; what was set aside before is told', async () => {
+  it('F05 that is damaged says that nothing is lost; what was quarantined before is told', async () => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     writeFileSync(one.checkpointPath, 'SQLite format 3\0 and nothing else', { mode: 0o600 });
@@ -344,7 +344,7 @@ describe('the mirror', () => {
     one.environment['FEED_SYNC_BASE_URL'] = NOWHERE.baseUrl;
     const foreign = await one.look();
     expect(foreign.all('problem')).toEqual(['mirror service', 'connection service']);
-    expect(foreign.all('warning')).toEqual(['mirror set aside']);
+    expect(foreign.all('warning')).toEqual(['mirror quarantined']);
     expect(foreign.exitCode).toBe(78);
     expect(foreign.of('mirror')[1]?.found).toBe('1 table, 1 row');
 

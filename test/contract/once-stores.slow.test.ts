@@ -86,7 +86,7 @@ describe('after a loss', () => {
 });
 
 describe('a mirror', () => {
-  it('F05 that is corrupt is set aside and built anew', async () => {
+  it('F05 that is corrupt is quarantined and built anew', async () => {
     const { feed } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -104,7 +104,7 @@ describe('a mirror', () => {
     expect(stderr).toContain('corrupt-');
   });
 
-  it('F05 is set aside three times, the fourth ends it with 74 and is left where it is', async () => {
+  it('F05 is quarantined three times, the fourth ends it with 74 and is left where it is', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const quarantined = () =>
@@ -167,7 +167,7 @@ describe('a mirror', () => {
 });
 
 describe('a checkpoint that is damaged', () => {
-  it('F03 is set aside and built anew', async () => {
+  it('F03 is quarantined and built anew', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);

@@ -13,7 +13,7 @@ export interface CatalogueEntry {
 export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.adopt': {
     what: 'what the mirror knows and an older checkpoint does not',
-    killedIn: 'checkpoint set aside',
+    killedIn: 'checkpoint quarantined',
   },
   'checkpoint.approve-retirements': {
     what: 'a person agrees to retirements',
@@ -29,7 +29,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.create': {
     what: 'the empty file of the checkpoint',
-    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish, checkpoint set aside*',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish, checkpoint quarantined*',
   },
   'checkpoint.create-lock': {
     what: 'the empty file of the instance lock',
@@ -115,17 +115,17 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a person asks for resyncs',
     killedIn: 'ask for a resync',
   },
-  'checkpoint.set-aside': {
+  'checkpoint.quarantine': {
     what: 'a damaged checkpoint gets another name',
-    killedIn: 'checkpoint set aside',
+    killedIn: 'checkpoint quarantined',
   },
-  'checkpoint.set-aside-log': {
+  'checkpoint.quarantine-log': {
     what: 'so does its log',
-    killedIn: 'checkpoint set aside',
+    killedIn: 'checkpoint quarantined',
   },
-  'checkpoint.set-aside-log-index': {
+  'checkpoint.quarantine-log-index': {
     what: 'and the index of that',
-    killedIn: 'checkpoint set aside',
+    killedIn: 'checkpoint quarantined',
   },
   'checkpoint.suspend': {
     what: 'a suspension, until an operator acts',
@@ -171,7 +171,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'destination.commit': {
     what: 'COMMIT in the mirror: rows, version and history',
     killedIn:
-      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror set aside*, asked resync*, given up',
+      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror quarantined*, asked resync*, given up',
   },
   'destination.compact': {
     what: 'the compacted mirror gets the name of the old one',
@@ -251,11 +251,11 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'destination.quarantine': {
     what: 'so does the mirror',
-    killedIn: 'mirror set aside',
+    killedIn: 'mirror quarantined',
   },
   'destination.quarantine-log': {
     what: 'the log of a mirror that cannot be read gets another name',
-    killedIn: 'mirror set aside',
+    killedIn: 'mirror quarantined',
   },
   'destination.remove-empty': {
     what: 'an empty mirror that cannot be opened goes',

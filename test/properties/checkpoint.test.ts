@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { MAX_ID_CHARACTERS, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
 import { openCheckpoint } from '../../src/checkpoint/sqlite/open.ts';
+import { MAX_ID_CHARACTERS, MAX_LINKS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/table.ts';
 import { present } from '../../src/lib/assert.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';

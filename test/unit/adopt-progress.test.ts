@@ -6,7 +6,7 @@ import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import type { StoredProgress, StoredSubscription } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
-import { isBehind } from '../../src/sync/follow/connect.ts';
+import { isBehind } from '../../src/sync/follow/subscriptions.ts';
 import { isSameProgress, progressToStore } from '../../src/sync/stored-progress.ts';
 import { openNew } from '../support/checkpoint-files.ts';
 import {

@@ -2,7 +2,7 @@
 
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { MAX_DELIVERIES, MAX_DELIVERY_AGE_MS } from '../../src/checkpoint/sqlite/errors.ts';
+import { MAX_DELIVERIES, MAX_DELIVERY_AGE_MS } from '../../src/checkpoint/sqlite/table.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
 import { NOON, openAt, openNew, temporaryPath } from '../support/checkpoint-files.ts';
 

@@ -1,4 +1,4 @@
-/** Opening the checkpoint: a damaged file is set aside, a foreign or newer one left alone, trouble named. */
+/** Opening the checkpoint: a damaged file is quarantined, a foreign or newer one left alone, trouble named. */
 
 import {
   chmodSync,
@@ -13,10 +13,11 @@ import {
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MAX_CORRUPT_COPIES, type Place, withStorageErrors } from '../../src/checkpoint/sqlite/errors.ts';
+import { type Place, withStorageErrors } from '../../src/checkpoint/sqlite/errors.ts';
 import { CURRENT_FORMAT } from '../../src/checkpoint/sqlite/format.ts';
 import { inspectCheckpoint, openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
+import { MAX_QUARANTINED } from '../../src/lib/quarantine.ts';
 import { BusyError, ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import {
   commit,
@@ -29,7 +30,7 @@ import {
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
-const NOON_COPY = 'checkpoint.sqlite.corrupt-20260301T120000.000Z';
+const NOON_COPY = 'checkpoint.sqlite.corrupt-20260301T120000000Z';
 
 function namesBeside(path: string): readonly string[] {
   return readdirSync(dirname(path)).sort();
@@ -96,7 +97,7 @@ describe('F03 a damaged checkpoint', () => {
     ['a file that lacks a table', (path) => change(path, 'DROP TABLE desired_reloads')],
   ];
 
-  it.each(damages)('is set aside and made anew: %s', async (_, damage) => {
+  it.each(damages)('is quarantined and made anew: %s', async (_, damage) => {
     const path = await filledPath();
     damage(path);
     const damaged = readFileSync(path);
@@ -124,9 +125,9 @@ describe('F03 a damaged checkpoint', () => {
     expect([...(await openAt(path)).desiredStates().keys()]).toEqual(['new']);
   });
 
-  it(`is set aside ${MAX_CORRUPT_COPIES} times, then a person must look`, async () => {
+  it(`is quarantined ${MAX_QUARANTINED} times, then a person must look`, async () => {
     const path = temporaryPath('checkpoint.sqlite');
-    for (let copy = 0; copy < MAX_CORRUPT_COPIES; copy += 1) {
+    for (let copy = 0; copy < MAX_QUARANTINED; copy += 1) {
       writeFileSync(path, `damaged for the time number ${copy}, and long enough to be looked at`);
       const later = new Date(NOON.getTime() + copy);
       (await openAt(path, silentLog, { ...NOON_CLOCK, now: () => later })).close();
@@ -136,7 +137,7 @@ describe('F03 a damaged checkpoint', () => {
     await expect(opening).rejects.toThrow(StorageError);
     await expect(opening).rejects.toThrow(join(dirname(path), NOON_COPY));
     expect(readFileSync(path, 'utf8')).toMatch(/^damaged once more/);
-    expect(namesBeside(path).filter((name) => name.includes('corrupt'))).toHaveLength(MAX_CORRUPT_COPIES);
+    expect(namesBeside(path).filter((name) => name.includes('corrupt'))).toHaveLength(MAX_QUARANTINED);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { MAX_LINKS, MAX_SYNC_RUNS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/errors.ts';
+import { MAX_LINKS, MAX_SYNC_RUNS, MAX_TEXT_CHARACTERS } from '../../src/checkpoint/sqlite/table.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import {
   commit,

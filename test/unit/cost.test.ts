@@ -8,7 +8,7 @@ import {
   ROWS_PER_PAGE,
   SNAPSHOT_IN_ROWS,
   snapshotCost,
-} from '../../src/sync/plan/paths.ts';
+} from '../../src/sync/plan/version-chain.ts';
 import { entry, version } from '../support/sync-values.ts';
 
 const listing = (changed: number) =>

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { commitJobs } from '../../src/destination/duckdb/commit.ts';
-import { MAX_QUARANTINED } from '../../src/destination/duckdb/mirror-file.ts';
 import type { ValidatedWrite } from '../../src/destination/duckdb/validate.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
+import { MAX_QUARANTINED } from '../../src/lib/quarantine.ts';
 import {
   BusyError,
   ConfigurationError,
@@ -152,7 +152,7 @@ describe('a mirror that cannot be read (F05)', () => {
     ['cut in its header', (content) => content.subarray(0, 100)],
     ['flipped', (content) => content.fill(content.at(5_000) === 1 ? 2 : 1, 5_000, 5_001)],
     ['overwritten', (content) => content.fill(0xff, 12_288)],
-  ])('is set aside and built again: %s', async (_, damage) => {
+  ])('is quarantined and built again: %s', async (_, damage) => {
     await damaged(damage);
     const before = await readFile(path);
     const mirror = await mirrorIn(folder.path);

@@ -705,7 +705,7 @@ describe('an entry of a manifest', () => {
       why: 'entry-differs',
       until: null,
       version: 13,
-      offeredRows: 11,
+      entryRows: 11,
       listedRows: 10,
     });
     expect(toldOf({ ...given, listedEntries: counting(null) })).toBe('load 13');

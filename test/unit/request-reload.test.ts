@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
 import { changedDesiredState } from '../../src/model/desired-state.ts';
 import { askReload, reloadAt } from '../../src/sync/follow/reload-requests.ts';
-import { orphanReloads } from '../../src/sync/plan/reload-rules.ts';
+import { orphanReloads } from '../../src/sync/plan/need.ts';
 import { MINUTE_MS } from '../support/planning.ts';
 import { oneSubscription, subscribe, type World } from '../support/small-world.ts';
 import {

@@ -197,7 +197,7 @@ describe('the state of a dataset', () => {
     ['live', { ...known, suspension: null, failure: null }],
     ['absent', { ...known, suspension: null, failure: null, observed: null }],
   ])('%s', (kind, given) => {
-    expect(phaseOf(given).kind).toBe(kind);
+    expect(phaseOf(given)).toBe(kind);
   });
 });
 

@@ -13,44 +13,7 @@ import {
   type Reload,
   withoutSubscription,
 } from '../../model/desired-state.ts';
-import { cutOrNull, whole } from './errors.ts';
-
-const SELECT_DESIRED_STATES = `
-  SELECT dataset_id AS datasetId, refreshes_requested AS refreshesRequested, refreshes_done AS refreshesDone,
-    resync_number AS resyncNumber, retirement_approved AS retirementApproved
-  FROM desired_states`;
-
-const SELECT_MEMBERS = `
-  SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, is_member AS isMember,
-    event_number AS eventNumber, decided_at AS decidedAt, announced, reason
-  FROM desired_members`;
-
-const SELECT_RELOADS = `
-  SELECT dataset_id AS datasetId, subscription_id AS subscriptionId, log_number AS logNumber,
-    event_number AS eventNumber, created_at AS createdAt, read_at AS readAt, known_version AS knownVersion,
-    listed_version AS listedVersion, is_withdrawal AS isWithdrawal
-  FROM desired_reloads`;
-
-/** The number of the newest resync is left alone: an operator's command in another process raises it. */
-const PUT_DESIRED_STATE = `
-  INSERT INTO desired_states (dataset_id, refreshes_requested, retirement_approved)
-  VALUES (@datasetId, @refreshesRequested, @retirementApproved)
-  ON CONFLICT DO UPDATE SET
-    refreshes_requested = excluded.refreshes_requested, retirement_approved = excluded.retirement_approved`;
-
-const DELETE_MEMBERS = 'DELETE FROM desired_members WHERE dataset_id = ?';
-
-const INSERT_MEMBER = `
-  INSERT INTO desired_members (dataset_id, subscription_id, is_member, event_number, decided_at, announced, reason)
-  VALUES (@datasetId, @subscriptionId, @isMember, @eventNumber, @decidedAt, @announced, @reason)`;
-
-const DELETE_RELOADS = 'DELETE FROM desired_reloads WHERE dataset_id = ?';
-
-const INSERT_RELOAD = `
-  INSERT INTO desired_reloads (dataset_id, subscription_id, log_number, event_number, created_at, read_at, known_version,
-    listed_version, is_withdrawal)
-  VALUES (@datasetId, @subscriptionId, @logNumber, @eventNumber, @createdAt, @readAt, @knownVersion,
-    @listedVersion, @isWithdrawal)`;
+import { eventNumber, exactText, flag, id, integer, orNull, shortText, table, time, whole } from './table.ts';
 
 const MARK_REFRESHED = `
   UPDATE desired_states SET refreshes_done = max(refreshes_done, min(refreshes_requested, @requested)) WHERE dataset_id = @datasetId`;
@@ -58,7 +21,7 @@ const MARK_REFRESHED = `
 const HAS_MEMBERS = `EXISTS (
     SELECT 1 FROM desired_members WHERE desired_members.dataset_id = desired_states.dataset_id AND is_member)`;
 
-const ASK_RESYNC = `
+const REQUEST_RESYNC = `
   UPDATE desired_states SET resync_number = max(resync_number + 1, @number) WHERE dataset_id = @datasetId AND ${HAS_MEMBERS}`;
 
 const APPROVE_RETIREMENTS = `
@@ -71,43 +34,58 @@ const SELECT_OF_SUBSCRIPTION = `
   SELECT dataset_id FROM desired_members WHERE subscription_id = @id
   UNION SELECT dataset_id FROM desired_reloads WHERE subscription_id = @id ORDER BY dataset_id`;
 
-interface DesiredStateRow {
-  readonly datasetId: string;
-  readonly refreshesRequested: number;
-  readonly refreshesDone: number;
-  readonly resyncNumber: number;
-  readonly retirementApproved: number;
-}
-
-interface OfSubscription {
+/** A row of `desired_members`: a member, or a former member. */
+interface MemberRow {
   readonly datasetId: string;
   readonly subscriptionId: string;
+  readonly isMember: boolean;
+  readonly eventNumber: bigint | null;
+  readonly decidedAt: Date;
+  readonly announced: number | null;
+  readonly reason: string | null;
 }
 
-type MemberRow = OfSubscription & {
-  readonly isMember: bigint;
-  readonly eventNumber: bigint | null;
-  readonly decidedAt: string;
-  readonly announced: bigint | null;
-  readonly reason: string | null;
-};
+function tablesOf(database: Database.Database) {
+  return {
+    states: table<Omit<DesiredState, 'members' | 'formerMembers' | 'reloads'>>(database, 'desired_states', {
+      datasetId: exactText,
+      refreshesRequested: integer,
+      refreshesDone: integer,
+      resyncNumber: integer,
+      retirementApproved: flag,
+    }),
+    members: table<MemberRow>(database, 'desired_members', {
+      datasetId: exactText,
+      subscriptionId: id,
+      isMember: flag,
+      eventNumber: orNull(eventNumber),
+      decidedAt: time,
+      announced: orNull(integer),
+      reason: orNull(shortText),
+    }),
+    reloads: table<Reload & { readonly datasetId: string }>(database, 'desired_reloads', {
+      datasetId: exactText,
+      subscriptionId: exactText,
+      logNumber: integer,
+      eventNumber,
+      createdAt: time,
+      readAt: time,
+      knownVersion: orNull(integer),
+      listedVersion: orNull(integer),
+      isWithdrawal: flag,
+    }),
+  };
+}
 
-type ReloadRow = OfSubscription & {
-  readonly logNumber: bigint;
-  readonly eventNumber: bigint;
-  readonly createdAt: string;
-  readonly readAt: string;
-  readonly knownVersion: bigint | null;
-  readonly listedVersion: bigint | null;
-  readonly isWithdrawal: bigint;
-};
+type Tables = ReturnType<typeof tablesOf>;
 
 export function desiredStateTable(database: Database.Database) {
-  const readAll = desiredStateReader(database, '');
-  const readOne = desiredStateReader(database, ' WHERE dataset_id = ?');
-  const put = desiredStateWriter(database);
+  const tables = tablesOf(database);
+  const all = desiredStateReader(tables, '');
+  const readOne = desiredStateReader(tables, 'WHERE dataset_id = ?');
+  const put = desiredStateWriter(database, tables);
   const markRefreshed = database.prepare<[{ datasetId: string; requested: number }]>(MARK_REFRESHED);
-  const requestResync = database.prepare<[{ datasetId: string; number: bigint }]>(ASK_RESYNC);
+  const requestResync = database.prepare<[{ datasetId: string; number: bigint }]>(REQUEST_RESYNC);
   const approveRetirements = database.prepare<[], string>(APPROVE_RETIREMENTS).pluck();
   const approveRetirement = database.prepare<[string]>(APPROVE_RETIREMENT);
   const selectOfSubscription = database.prepare<[{ id: string }], string>(SELECT_OF_SUBSCRIPTION).pluck();
@@ -123,7 +101,7 @@ export function desiredStateTable(database: Database.Database) {
     return { before, after };
   };
   return {
-    all: () => readAll(),
+    all: () => all(),
     one,
     update,
     idsOf,
@@ -173,131 +151,71 @@ function forgotten(desired: DesiredState, subscriptionId: string): DesiredState 
   return { ...without, reloads: desired.reloads, refreshesRequested };
 }
 
-/** Reads the desired states that `where` selects. The returned function takes the parameters of `where`. */
-function desiredStateReader(
-  database: Database.Database,
-  where: string,
-): (...parameters: readonly string[]) => ReadonlyMap<string, DesiredState> {
-  const selectDesiredStates = database.prepare<string[], DesiredStateRow>(`${SELECT_DESIRED_STATES}${where}`);
-  const selectMembers = database.prepare<string[], MemberRow>(`${SELECT_MEMBERS}${where}`).safeIntegers();
-  const selectReloads = database.prepare<string[], ReloadRow>(`${SELECT_RELOADS}${where}`).safeIntegers();
-  return (...parameters) => {
+/** Reads the desired states that `clause` selects. The returned function takes the parameters of the clause. */
+function desiredStateReader({ states, members, reloads }: Tables, clause: string) {
+  const selectStates = states.select(clause);
+  const selectMembers = members.select(clause);
+  const selectReloads = reloads.select(clause);
+  return (...parameters: readonly string[]): ReadonlyMap<string, DesiredState> => {
     const desiredStates = new Map(
-      selectDesiredStates.all(...parameters).map((row) => [row.datasetId, desiredStateFrom(row)]),
+      selectStates(...parameters).map((row) => [
+        row.datasetId,
+        {
+          ...row,
+          members: new Map<string, Member>(),
+          formerMembers: new Map<string, FormerMember>(),
+          reloads: [] as Reload[],
+        },
+      ]),
     );
-    for (const row of selectMembers.iterate(...parameters)) {
+    for (const row of selectMembers(...parameters)) {
+      const { subscriptionId, decidedAt, announced, reason } = row;
       const desired = desiredStates.get(row.datasetId);
-      if (row.isMember === 1n) desired?.members.set(row.subscriptionId, memberFrom(row));
-      else desired?.formerMembers.set(row.subscriptionId, formerMemberFrom(row));
+      const decision = { eventNumber: row.eventNumber };
+      if (row.isMember) desired?.members.set(subscriptionId, { ...decision, since: decidedAt, announced });
+      else desired?.formerMembers.set(subscriptionId, { ...decision, at: decidedAt, reason });
     }
-    for (const row of selectReloads.iterate(...parameters)) {
-      desiredStates.get(row.datasetId)?.reloads.push(reloadFrom(row));
+    for (const { datasetId, ...reload } of selectReloads(...parameters)) {
+      desiredStates.get(datasetId)?.reloads.push(reload);
     }
     for (const desired of desiredStates.values()) desired.reloads.sort(byNumber);
     return desiredStates;
   };
 }
 
-/** Returns the desired state without members and reloads. */
-function desiredStateFrom(row: DesiredStateRow) {
-  return {
-    ...row,
-    retirementApproved: row.retirementApproved === 1,
-    members: new Map<string, Member>(),
-    formerMembers: new Map<string, FormerMember>(),
-    reloads: [] as Reload[],
-  };
-}
-
-function memberFrom({ eventNumber, decidedAt, announced }: MemberRow): Member {
-  return {
-    eventNumber,
-    since: new Date(decidedAt),
-    announced: announced === null ? null : Number(announced),
-  };
-}
-
-function formerMemberFrom({ eventNumber, decidedAt, reason }: MemberRow): FormerMember {
-  return { eventNumber, at: new Date(decidedAt), reason };
-}
-
-function reloadFrom(row: ReloadRow): Reload {
-  return {
-    subscriptionId: row.subscriptionId,
-    logNumber: Number(row.logNumber),
-    eventNumber: row.eventNumber,
-    createdAt: new Date(row.createdAt),
-    readAt: new Date(row.readAt),
-    knownVersion: row.knownVersion === null ? null : Number(row.knownVersion),
-    listedVersion: row.listedVersion === null ? null : Number(row.listedVersion),
-    isWithdrawal: row.isWithdrawal === 1n,
-  };
-}
-
-/** Writes the parts that differ. */
-function desiredStateWriter(
-  database: Database.Database,
-): (before: DesiredState, after: DesiredState) => void {
-  const putDesiredState =
-    database.prepare<[Omit<DesiredStateRow, 'refreshesDone' | 'resyncNumber'>]>(PUT_DESIRED_STATE);
-  const deleteMembers = database.prepare<[string]>(DELETE_MEMBERS);
-  const insertMember = database.prepare<[MemberRow]>(INSERT_MEMBER);
-  const deleteReloads = database.prepare<[string]>(DELETE_RELOADS);
-  const insertReload = database.prepare<[ReloadRow]>(INSERT_RELOAD);
-  return (before, after) => {
-    const { datasetId, refreshesRequested, retirementApproved } = after;
-    putDesiredState.run({ datasetId, refreshesRequested, retirementApproved: retirementApproved ? 1 : 0 });
+/**
+ * Writes the parts that differ. The number of the newest resync is left alone: an operator's command in another process raises
+ * it.
+ */
+function desiredStateWriter(database: Database.Database, { states, members, reloads }: Tables) {
+  const putState = states.put(['datasetId', 'refreshesRequested', 'retirementApproved']);
+  const deleteMembers = database.prepare<[string]>('DELETE FROM desired_members WHERE dataset_id = ?');
+  const putMember = members.putAll();
+  const deleteReloads = database.prepare<[string]>('DELETE FROM desired_reloads WHERE dataset_id = ?');
+  const putReload = reloads.putAll();
+  return (before: DesiredState, after: DesiredState): void => {
+    const { datasetId } = after;
+    putState(after);
     if (after.members !== before.members || after.formerMembers !== before.formerMembers) {
       deleteMembers.run(datasetId);
-      for (const row of memberRows(after)) insertMember.run(row);
+      memberRows(after).forEach(putMember);
     }
     if (after.reloads !== before.reloads) {
       deleteReloads.run(datasetId);
-      for (const reload of after.reloads) insertReload.run(reloadRow(datasetId, reload));
+      for (const reload of after.reloads) putReload({ datasetId, ...reload });
     }
   };
 }
 
 function memberRows({ datasetId, members, formerMembers }: DesiredState): readonly MemberRow[] {
-  const common = (subscriptionId: string) => ({
-    datasetId,
-    subscriptionId: whole(subscriptionId, 'subscriptionId'),
-  });
   return [
-    ...[...members].map(([id, { eventNumber, since, announced }]) => ({
-      ...common(id),
-      isMember: 1n,
-      eventNumber,
-      decidedAt: since.toISOString(),
-      announced: exact(announced),
-      reason: null,
+    ...[...members].map(([subscriptionId, { since, ...member }]) => ({
+      ...{ datasetId, subscriptionId, isMember: true, decidedAt: since, reason: null },
+      ...member,
     })),
-    ...[...formerMembers].map(([id, { eventNumber, at, reason }]) => ({
-      ...common(id),
-      isMember: 0n,
-      eventNumber,
-      decidedAt: at.toISOString(),
-      announced: null,
-      reason: cutOrNull(reason),
+    ...[...formerMembers].map(([subscriptionId, { at, ...former }]) => ({
+      ...{ datasetId, subscriptionId, isMember: false, decidedAt: at, announced: null },
+      ...former,
     })),
   ];
-}
-
-function reloadRow(datasetId: string, reload: Reload): ReloadRow {
-  return {
-    datasetId,
-    subscriptionId: reload.subscriptionId,
-    logNumber: BigInt(reload.logNumber),
-    eventNumber: reload.eventNumber,
-    createdAt: reload.createdAt.toISOString(),
-    readAt: reload.readAt.toISOString(),
-    knownVersion: exact(reload.knownVersion),
-    listedVersion: exact(reload.listedVersion),
-    isWithdrawal: reload.isWithdrawal ? 1n : 0n,
-  };
-}
-
-/** SQLite gets a number as floating point, which an integer column refuses from 2^51 on, and a BigInt as it is. */
-function exact(version: number | null): bigint | null {
-  return version === null ? null : BigInt(version);
 }

@@ -1,6 +1,6 @@
 /**
  * Turns errors of SQLite and the file system into errors that name the file and say what to do, by code and never by message
- * text. An error that is not listed here is a bug and passes unchanged. Also holds the limits of what is stored.
+ * text. An error that is not listed here is a bug and passes unchanged.
  */
 
 import { statfsSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
-import { BusyError, ContractViolationError, StorageError } from '../../model/errors.ts';
+import { BusyError, StorageError } from '../../model/errors.ts';
 
 /** The file that an operation uses, and the user who runs it. */
 export interface Place {
@@ -21,36 +21,19 @@ export interface Place {
   readonly ifDamaged: string;
 }
 
-type Fault = 'busy' | 'full' | 'denied' | 'broken' | 'corrupt';
+/** The primary result codes of SQLite and the codes of the system. */
+const CODES: Readonly<Record<Fault, string>> = {
+  busy: 'SQLITE_BUSY SQLITE_LOCKED SQLITE_PROTOCOL',
+  full: 'SQLITE_FULL ENOSPC EDQUOT',
+  denied:
+    'SQLITE_READONLY SQLITE_CANTOPEN SQLITE_PERM SQLITE_AUTH EACCES EPERM EROFS ENOENT ENOTDIR EISDIR EEXIST ELOOP ENAMETOOLONG',
+  broken: 'SQLITE_IOERR SQLITE_NOLFS EIO EMFILE ENFILE',
+  corrupt: 'SQLITE_CORRUPT SQLITE_NOTADB',
+};
 
-const ERROR_BY_CODE: ReadonlyMap<string, Fault> = new Map<string, Fault>([
-  ['SQLITE_BUSY', 'busy'],
-  ['SQLITE_LOCKED', 'busy'],
-  ['SQLITE_PROTOCOL', 'busy'],
-  ['SQLITE_FULL', 'full'],
-  ['ENOSPC', 'full'],
-  ['EDQUOT', 'full'],
-  ['SQLITE_READONLY', 'denied'],
-  ['SQLITE_CANTOPEN', 'denied'],
-  ['SQLITE_PERM', 'denied'],
-  ['SQLITE_AUTH', 'denied'],
-  ['EACCES', 'denied'],
-  ['EPERM', 'denied'],
-  ['EROFS', 'denied'],
-  ['ENOENT', 'denied'],
-  ['ENOTDIR', 'denied'],
-  ['EISDIR', 'denied'],
-  ['EEXIST', 'denied'],
-  ['ELOOP', 'denied'],
-  ['ENAMETOOLONG', 'denied'],
-  ['SQLITE_IOERR', 'broken'],
-  ['SQLITE_NOLFS', 'broken'],
-  ['EIO', 'broken'],
-  ['EMFILE', 'broken'],
-  ['ENFILE', 'broken'],
-  ['SQLITE_CORRUPT', 'corrupt'],
-  ['SQLITE_NOTADB', 'corrupt'],
-]);
+const FAULTS = ['busy', 'full', 'denied', 'broken', 'corrupt'] as const;
+
+type Fault = (typeof FAULTS)[number];
 
 /** @throws StorageError, BusyError for errors of the file at `place`. */
 export function withStorageErrors<T>(place: Place, effect: () => T): T {
@@ -85,17 +68,17 @@ export function codeOf(error: unknown): string | null {
 }
 
 function named(place: Place, error: unknown): unknown {
-  const fault = ERROR_BY_CODE.get(codeOf(error) ?? '');
+  const code = codeOf(error);
+  const fault = FAULTS.find((each) => code !== null && CODES[each].split(' ').includes(code));
   if (fault === undefined || !(error instanceof Error)) return error;
   return describe(fault, place, error);
 }
 
-function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, error: Error): Error {
-  const cause = error;
+function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Error): Error {
   const user = uid === null ? 'this user' : `user id ${uid}`;
   switch (fault) {
     case 'busy':
-      return new BusyError(`The ${what} ${path} is being written by another process: ${error.message}.`, {
+      return new BusyError(`The ${what} ${path} is being written by another process: ${cause.message}.`, {
         code: 'checkpoint_busy',
         hint: 'Try again in a moment.',
         cause,
@@ -110,19 +93,19 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, error: Er
       );
     case 'denied':
       return new StorageError(
-        `The ${what} ${path} cannot be opened or written by ${user}: ${reasonOf(error)}.`,
+        `The ${what} ${path} cannot be opened or written by ${user}: ${reasonOf(cause)}.`,
         {
           hint: `Make ${dirname(path)} and the files in it writable for ${user}, or choose another place for them.`,
           cause,
         },
       );
     case 'broken':
-      return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${error.message}.`, {
+      return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${cause.message}.`, {
         hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and what this user may write.`,
         cause,
       });
     case 'corrupt':
-      return new StorageError(`The ${what} ${path} is damaged: ${error.message}.`, {
+      return new StorageError(`The ${what} ${path} is damaged: ${cause.message}.`, {
         hint: ifDamaged,
         cause,
       });
@@ -143,58 +126,3 @@ function freeSpace(path: string): string {
     return '';
   }
 }
-
-/** Returns the text, or its beginning with a mark that it was cut. */
-export function cut(text: string): string {
-  if (text.length <= MAX_TEXT_CHARACTERS) return text;
-  return `${text.slice(0, MAX_TEXT_CHARACTERS - 1).toWellFormed()}…`;
-}
-
-export function cutOrNull(text: string | null): string | null {
-  return text === null ? null : cut(text);
-}
-
-/**
- * Returns the id unchanged. `field` names it in the error.
- * @throws ContractViolationError when the id is too long, or contains half a character, which no database keeps.
- */
-export function whole(id: string, field: string): string {
-  if (id.length > MAX_ID_CHARACTERS) {
-    throw new ContractViolationError(
-      `A ${field} has ${id.length} characters; at most ${MAX_ID_CHARACTERS} can be kept.`,
-      field,
-    );
-  }
-  if (!id.isWellFormed()) {
-    throw new ContractViolationError(`A ${field} is not valid Unicode: ${JSON.stringify(id)}.`, field);
-  }
-  return id;
-}
-
-/** How long a call waits for another process that writes. The call blocks, so the time is short. */
-export const BUSY_TIMEOUT_MS = 5_000;
-
-/** Ids are kept whole or refused. The feed decodes no longer ones. */
-export const MAX_ID_CHARACTERS = 10_000;
-
-/** Longer messages, hints and names are cut. */
-export const MAX_TEXT_CHARACTERS = 8_000;
-
-/** Further links of a refusal are left out. */
-export const MAX_LINKS = 50;
-
-/** The oldest sync runs are dropped. */
-export const MAX_SYNC_RUNS = 10_000;
-
-/** The oldest webhooks are dropped. */
-export const MAX_WEBHOOKS = 100;
-
-/** The oldest deliveries are dropped, and those that no service sends again after this age. */
-export const MAX_DELIVERIES = 10_000;
-export const MAX_DELIVERY_AGE_MS = 7 * 86_400_000;
-
-/** Damaged files that are kept beside the new one. With as many, something damages them and an operator must act. */
-export const MAX_CORRUPT_COPIES = 3;
-
-/** SQLite truncates the write-ahead log to this size after it has copied the log into the file. */
-export const MAX_KEPT_WAL_BYTES = 16_000_000;

@@ -4,26 +4,23 @@
  */
 
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../lib/clock.ts';
-import { createFile, makeDirectory, renameFile } from '../../lib/files.ts';
+import { createFile, makeDirectory } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
+import { quarantine, type StoreFile } from '../../lib/quarantine.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
-import {
-  BUSY_TIMEOUT_MS,
-  codeOf,
-  MAX_CORRUPT_COPIES,
-  MAX_KEPT_WAL_BYTES,
-  type Place,
-  tolerating,
-  withStorageErrors,
-  withStorageErrorsAsync,
-} from './errors.ts';
+import { codeOf, type Place, tolerating, withStorageErrors, withStorageErrorsAsync } from './errors.ts';
 import { CURRENT_FORMAT, migrate, usableFormat } from './format.ts';
 import { allOperations, readingOperations } from './operations.ts';
+
+/** How long a call waits for another process that writes. The call blocks, so the time is short. */
+const BUSY_TIMEOUT_MS = 5_000;
+
+/** SQLite truncates the write-ahead log to this size after it has copied the log into the file. */
+const MAX_KEPT_WAL_BYTES = 16_000_000;
 
 interface CheckpointOptions {
   /** The file. Its folder is created where it is missing. */
@@ -50,10 +47,12 @@ export async function openCheckpoint(options: CheckpointOptions): Promise<Checkp
       await tolerating('EEXIST', createFile('checkpoint.create', path, ''));
       const checkpoint = openSound(place, options.clock);
       if (checkpoint !== null) return checkpoint;
-      const quarantined = await quarantine(path, options.clock.now());
+      const quarantined = await quarantine(path, FILES, options.clock.now(), (earlier) =>
+        damagedAgain(path, earlier),
+      );
       options.log.error(
         { path, quarantinedAs: quarantined },
-        'The checkpoint is damaged. It was set aside and is built anew from the service and the mirror.',
+        'The checkpoint is damaged. It was quarantined and is built anew from the service and the mirror.',
       );
     }
   });
@@ -109,7 +108,7 @@ function usingExisting<T>(
 }
 
 function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
-  const ifDamaged = 'Start feed-sync again: it sets a damaged checkpoint aside and builds it anew.';
+  const ifDamaged = 'Start feed-sync again: it quarantines a damaged checkpoint and builds it anew.';
   return { what: 'checkpoint', path: resolve(path), uid, ifDamaged };
 }
 
@@ -202,7 +201,7 @@ export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
         if (!isDamage(error)) throw error;
         options.log.warn(
           { path: place.path },
-          'The checkpoint is damaged: it will be set aside and built anew.',
+          'The checkpoint is damaged: it will be quarantined and built anew.',
         );
       }
       migrate(copy);
@@ -312,34 +311,20 @@ function makeDurable(database: Database.Database, place: Place): void {
 }
 
 /**
- * Returns the new path of the damaged file. Its log and the index of the log exist only while another process reads the
- * file. The database is renamed first: where the process dies before the log has followed, SQLite finds the log beside an
- * empty file and discards it.
- * @throws StorageError when `MAX_CORRUPT_COPIES` were quarantined before.
+ * A log and its index exist only while another process reads the file. The database is renamed first: where the process dies before
+ * the log has followed, SQLite finds the log beside an empty file and discards it.
  */
-async function quarantine(path: string, now: Date): Promise<string> {
-  const earlier = await corruptCopies(path);
-  if (earlier.length >= MAX_CORRUPT_COPIES) {
-    throw new StorageError(
-      `The checkpoint ${path} is damaged again; ${earlier.length} damaged ones were set aside before it: ${earlier.join(', ')}.`,
-      { hint: `Check the disk of ${dirname(path)}. Then remove these files and start again.` },
-    );
-  }
-  const quarantined = `${path}.corrupt-${now.toISOString().replaceAll(/[-:]/g, '')}`;
-  await renameFile('checkpoint.set-aside', path, quarantined);
-  await tolerating('ENOENT', renameFile('checkpoint.set-aside-log', `${path}-wal`, `${quarantined}-wal`));
-  await tolerating(
-    'ENOENT',
-    renameFile('checkpoint.set-aside-log-index', `${path}-shm`, `${quarantined}-shm`),
-  );
-  return quarantined;
-}
+const FILES: readonly StoreFile[] = [
+  { suffix: '', effect: 'checkpoint.quarantine' },
+  { suffix: '-wal', effect: 'checkpoint.quarantine-log' },
+  { suffix: '-shm', effect: 'checkpoint.quarantine-log-index' },
+];
 
-async function corruptCopies(path: string): Promise<readonly string[]> {
-  const prefix = `${basename(path)}.corrupt-`;
-  const names = await readdir(dirname(path));
-  return names
-    .filter((name) => name.startsWith(prefix) && !/-(wal|shm)$/.test(name))
-    .sort()
-    .map((name) => join(dirname(path), name));
+/** The error where a checkpoint is damaged time and again. */
+function damagedAgain(path: string, earlier: readonly string[]): StorageError {
+  const files = earlier.join(', ');
+  return new StorageError(
+    `The checkpoint ${path} is damaged again; ${earlier.length} damaged ones were quarantined before it: ${files}.`,
+    { hint: `Check the disk of ${dirname(path)}. Then remove these files and start again.` },
+  );
 }

@@ -14,10 +14,11 @@ import {
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import { desiredStateTable } from './desired-states.ts';
-import { type Place, whole, withStorageErrors } from './errors.ts';
+import { type Place, withStorageErrors } from './errors.ts';
 import { absencesTable, contractTable, forgottenTable, subscriptionsTable } from './subscriptions.ts';
 import { failuresTable, suspensionTable } from './suspensions.ts';
 import { deliveriesTable, hookTable, syncRunTable, webhooksTable } from './sync-runs.ts';
+import { whole } from './table.ts';
 
 type Tables = ReturnType<typeof tablesOf>;
 

@@ -1,25 +1,22 @@
 /** Suspensions, at most one for each scope, and failures, at most one for each dataset. */
 
 import type Database from 'better-sqlite3';
-import { unreachable } from '../../lib/assert.ts';
 import { ERRORS, type ErrorCode } from '../../model/error-codes.ts';
-import type { RefusalScope } from '../../model/errors.ts';
+import type { RefusalScope, RefusalWords } from '../../model/errors.ts';
 import type { DifferingContent, Failure, Suspension } from '../checkpoint.ts';
-import { cut, cutOrNull, MAX_LINKS, MAX_TEXT_CHARACTERS, whole } from './errors.ts';
-
-const SELECT_SUSPENSIONS = `
-  SELECT scope_kind AS scopeKind, scope_id AS scopeId, operation, status, code, message, links,
-    suspended_at AS suspendedAt, key_hash AS keyHash
-  FROM suspensions ORDER BY scope_kind, scope_id`;
-
-const REPLACE_SUSPENSION = `
-  INSERT INTO suspensions (scope_kind, scope_id, operation, status, code, message, links, suspended_at, key_hash)
-  VALUES (@scopeKind, @scopeId, @operation, @status, @code, @message, @links, @suspendedAt, @keyHash)
-  ON CONFLICT DO UPDATE SET
-    operation = excluded.operation, status = excluded.status, code = excluded.code, message = excluded.message,
-    links = excluded.links, suspended_at = excluded.suspended_at, key_hash = excluded.key_hash`;
-
-const DELETE_SUSPENSION = 'DELETE FROM suspensions WHERE scope_kind = @scopeKind AND scope_id = @scopeId';
+import {
+  type Column,
+  exactText,
+  id,
+  integer,
+  MAX_LINKS,
+  MAX_TEXT_CHARACTERS,
+  orNull,
+  shortText,
+  table,
+  time,
+  whole,
+} from './table.ts';
 
 interface ScopeRow {
   readonly scopeKind: RefusalScope['kind'];
@@ -27,58 +24,49 @@ interface ScopeRow {
   readonly scopeId: string;
 }
 
-interface SuspensionRow extends ScopeRow {
-  readonly operation: string;
-  readonly status: number | null;
-  readonly code: string | null;
-  readonly message: string;
-  /** A JSON list of pairs of name and address. */
-  readonly links: string;
-  readonly suspendedAt: string;
-  readonly keyHash: string;
-}
+type SuspensionRow = ScopeRow & RefusalWords & Omit<Suspension, 'refusal'>;
+
+/** A JSON list of pairs of name and address. A cut link would lead elsewhere, so a longer one is left out. */
+const links: Column<ReadonlyMap<string, string>> = {
+  write: (given) => {
+    const kept = [...given].filter(([name, address]) => name.length + address.length <= MAX_TEXT_CHARACTERS);
+    return JSON.stringify(kept.slice(0, MAX_LINKS));
+  },
+  read: (stored) => new Map(JSON.parse(String(stored)) as readonly [string, string][]),
+};
 
 export function suspensionTable(database: Database.Database) {
-  const select = database.prepare<[], SuspensionRow>(SELECT_SUSPENSIONS);
-  const replace = database.prepare<[SuspensionRow]>(REPLACE_SUSPENSION);
-  const remove = database.prepare<[ScopeRow]>(DELETE_SUSPENSION);
+  const suspensions = table<SuspensionRow>(database, 'suspensions', {
+    scopeKind: exactText as Column<RefusalScope['kind']>,
+    scopeId: exactText,
+    operation: shortText,
+    status: orNull(integer),
+    code: orNull(shortText),
+    message: shortText,
+    links,
+    suspendedAt: time,
+    keyHash: exactText,
+  });
+  const select = suspensions.select('ORDER BY scope_kind, scope_id');
+  const put = suspensions.putAll();
+  const remove = database.prepare<[ScopeRow]>(
+    'DELETE FROM suspensions WHERE scope_kind = @scopeKind AND scope_id = @scopeId',
+  );
   return {
-    all: () => select.all().map(suspensionFromRow),
-    put: (suspension: Suspension) => replace.run(suspensionToRow(suspension)),
+    all: (): readonly Suspension[] =>
+      select().map(({ scopeKind, scopeId, suspendedAt, keyHash, ...words }) => ({
+        refusal: { scope: scopeFrom(scopeKind, scopeId), ...words },
+        suspendedAt,
+        keyHash,
+      })),
+    put: ({ refusal, ...suspension }: Suspension) =>
+      put({ ...scopeRow(refusal.scope), ...refusal, ...suspension }),
     /** Returns true where the scope was suspended. */
-    remove: (scope: RefusalScope) => remove.run(scopeToRow(scope)).changes > 0,
+    remove: (scope: RefusalScope) => remove.run(scopeRow(scope)).changes > 0,
   };
 }
 
-function suspensionToRow({ refusal, suspendedAt, keyHash }: Suspension): SuspensionRow {
-  return {
-    ...scopeToRow(refusal.scope),
-    operation: cut(refusal.operation),
-    status: refusal.status,
-    code: cutOrNull(refusal.code),
-    message: cut(refusal.message),
-    links: JSON.stringify([...refusal.links].filter(isKept).slice(0, MAX_LINKS)),
-    suspendedAt: suspendedAt.toISOString(),
-    keyHash,
-  };
-}
-
-/** A cut link would lead elsewhere, so a longer one is left out. */
-function isKept([name, address]: readonly [string, string]): boolean {
-  return name.length + address.length <= MAX_TEXT_CHARACTERS;
-}
-
-function suspensionFromRow(row: SuspensionRow): Suspension {
-  const { operation, status, code, message, keyHash } = row;
-  const links = new Map(JSON.parse(row.links) as readonly [string, string][]);
-  return {
-    refusal: { scope: scopeFromRow(row), operation, status, code, message, links },
-    suspendedAt: new Date(row.suspendedAt),
-    keyHash,
-  };
-}
-
-function scopeToRow(scope: RefusalScope): ScopeRow {
+function scopeRow(scope: RefusalScope): ScopeRow {
   switch (scope.kind) {
     case 'workspace':
     case 'retirement':
@@ -87,80 +75,19 @@ function scopeToRow(scope: RefusalScope): ScopeRow {
       return { scopeKind: scope.kind, scopeId: whole(scope.subscriptionId, 'subscriptionId') };
     case 'dataset':
       return { scopeKind: scope.kind, scopeId: whole(scope.datasetId, 'datasetId') };
-    default:
-      return unreachable(scope);
   }
 }
 
-function scopeFromRow({ scopeKind, scopeId }: ScopeRow): RefusalScope {
-  switch (scopeKind) {
+function scopeFrom(kind: RefusalScope['kind'], scopeId: string): RefusalScope {
+  switch (kind) {
     case 'workspace':
     case 'retirement':
-      return { kind: scopeKind };
+      return { kind };
     case 'subscription':
-      return { kind: scopeKind, subscriptionId: scopeId };
+      return { kind, subscriptionId: scopeId };
     case 'dataset':
-      return { kind: scopeKind, datasetId: scopeId };
-    default:
-      return unreachable(scopeKind);
+      return { kind, datasetId: scopeId };
   }
-}
-
-const SELECT_FAILURES = `
-  SELECT dataset_id AS datasetId, error, message, hint, content, attempts, failed_at AS failedAt,
-    retry_at AS retryAt
-  FROM failures`;
-
-const SELECT_ALL = `${SELECT_FAILURES} ORDER BY dataset_id`;
-
-const SELECT_ONE = `${SELECT_FAILURES} WHERE dataset_id = ?`;
-
-const REPLACE_FAILURE = `
-  INSERT INTO failures (dataset_id, error, message, hint, content, attempts, failed_at, retry_at)
-  VALUES (@datasetId, @error, @message, @hint, @content, @attempts, @failedAt, @retryAt)
-  ON CONFLICT DO UPDATE SET
-    error = excluded.error, message = excluded.message, hint = excluded.hint, content = excluded.content,
-    attempts = excluded.attempts, failed_at = excluded.failed_at, retry_at = excluded.retry_at`;
-
-const DELETE_FAILURE = 'DELETE FROM failures WHERE dataset_id = ?';
-
-interface FailureRow extends Omit<Failure, 'error' | 'contents' | 'differing' | 'failedAt' | 'retryAt'> {
-  readonly error: string;
-  /** One line for each identity. A word and two times precede the identity of differing content. */
-  readonly content: string | null;
-  readonly failedAt: string;
-  readonly retryAt: string;
-}
-
-export function failuresTable(database: Database.Database) {
-  const select = database.prepare<[], FailureRow>(SELECT_ALL);
-  const selectOne = database.prepare<[string], FailureRow>(SELECT_ONE);
-  const replace = database.prepare<[FailureRow]>(REPLACE_FAILURE);
-  const remove = database.prepare<[string]>(DELETE_FAILURE);
-  return {
-    all: (): ReadonlyMap<string, Failure> =>
-      new Map(select.all().map((row) => [row.datasetId, failureFromRow(row)])),
-    one(datasetId: string): Failure | null {
-      const row = selectOne.get(datasetId);
-      return row === undefined ? null : failureFromRow(row);
-    },
-    put: (failure: Failure) => replace.run(failureToRow(failure)),
-    remove: (datasetId: string) => remove.run(datasetId),
-  };
-}
-
-/** Identities beyond the limit of a text are cut. Their content is then fetched again, nothing worse. */
-function failureToRow(failure: Failure): FailureRow {
-  return {
-    datasetId: whole(failure.datasetId, 'datasetId'),
-    error: failure.error,
-    message: cut(failure.message),
-    hint: cutOrNull(failure.hint),
-    content: cutOrNull(linesOf(failure)),
-    attempts: failure.attempts,
-    failedAt: failure.failedAt.toISOString(),
-    retryAt: failure.retryAt.toISOString(),
-  };
 }
 
 /** Earlier programs stored the name of a class, which a row keeps until its dataset fails again. */
@@ -181,27 +108,60 @@ const CODES_BY_CLASS: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode
   ['UnknownColumnsError', 'columns_unknown'],
 ]);
 
-function errorCodeFrom(stored: string): ErrorCode {
-  return isErrorCode(stored) ? stored : (CODES_BY_CLASS.get(stored) ?? 'bug');
-}
-
 function isErrorCode(stored: string): stored is ErrorCode {
   return Object.hasOwn(ERRORS, stored);
 }
 
-function failureFromRow({ error, content, failedAt, retryAt, ...row }: FailureRow): Failure {
-  const lines = content === null ? [] : content.split('\n');
+const errorCode: Column<ErrorCode> = {
+  write: (code) => code,
+  read(stored) {
+    const text = String(stored);
+    return isErrorCode(text) ? text : (CODES_BY_CLASS.get(text) ?? 'bug');
+  },
+};
+
+type FailureRow = Omit<Failure, 'contents' | 'differing'> & {
+  /**
+   * One line for each identity. A word and two times precede the identity of differing content. Identities beyond the limit of a
+   * text are cut. Their content is then fetched again, nothing worse.
+   */
+  readonly content: string | null;
+};
+
+export function failuresTable(database: Database.Database) {
+  const failures = table<FailureRow>(database, 'failures', {
+    datasetId: id,
+    error: errorCode,
+    message: shortText,
+    hint: orNull(shortText),
+    content: orNull(shortText),
+    attempts: integer,
+    failedAt: time,
+    retryAt: time,
+  });
+  const select = failures.select('ORDER BY dataset_id');
+  const selectOne = failures.select('WHERE dataset_id = ?');
+  const put = failures.putAll();
+  const remove = database.prepare<[string]>('DELETE FROM failures WHERE dataset_id = ?');
   return {
-    ...row,
-    error: errorCodeFrom(error),
-    contents: lines.filter((line) => !line.startsWith(DIFFERS)),
-    differing: lines.filter((line) => line.startsWith(DIFFERS)).flatMap(differingOf),
-    failedAt: new Date(failedAt),
-    retryAt: new Date(retryAt),
+    all: (): ReadonlyMap<string, Failure> =>
+      new Map(select().map((row) => [row.datasetId, failureFrom(row)])),
+    one: (datasetId: string): Failure | null => selectOne(datasetId).map(failureFrom)[0] ?? null,
+    put: (failure: Failure) => put({ ...failure, content: linesOf(failure) }),
+    remove: (datasetId: string) => remove.run(datasetId),
   };
 }
 
 const DIFFERS = 'differs ';
+
+function failureFrom({ content, ...failure }: FailureRow): Failure {
+  const lines = content === null ? [] : content.split('\n');
+  return {
+    ...failure,
+    contents: lines.filter((line) => !line.startsWith(DIFFERS)),
+    differing: lines.filter((line) => line.startsWith(DIFFERS)).flatMap(differingOf),
+  };
+}
 
 function linesOf({ contents, differing }: Failure): string | null {
   const lines = differing.map(
@@ -215,6 +175,6 @@ function linesOf({ contents, differing }: Failure): string | null {
 function differingOf(line: string): readonly DifferingContent[] {
   const [failedAt = '', retryAt = '', ...content] = line.slice(DIFFERS.length).split(' ');
   const times = [new Date(failedAt), new Date(retryAt)] as const;
-  if (times.some((time) => Number.isNaN(time.getTime()))) return [];
+  if (times.some((each) => Number.isNaN(each.getTime()))) return [];
   return [{ content: content.join(' '), failedAt: times[0], retryAt: times[1] }];
 }

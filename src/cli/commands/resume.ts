@@ -8,7 +8,7 @@ import type { Configuration, LocalConfiguration } from '../../configuration/conf
 import { formatCount } from '../../lib/units.ts';
 import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.ts';
 import { observedOf, seeMirror } from '../../reporting/stores.ts';
-import { takeMovedLogs } from '../../sync/follow/moved-logs.ts';
+import { takeMovedLogs } from '../../sync/follow/from-manifest.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
 import { silentProgress } from '../../sync/progress.ts';
 import { currentSuspensions } from '../../sync/suspensions.ts';

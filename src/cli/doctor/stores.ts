@@ -24,7 +24,7 @@ import {
   mirrorLocks,
   readMirror,
 } from '../../reporting/stores.ts';
-import { OLD_POSITION_MS } from '../../sync/follow/connect.ts';
+import { OLD_POSITION_MS } from '../../sync/follow/subscriptions.ts';
 import { waysOut } from '../../sync/incidents.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { formatScope, formatTime, formatTimeFrom, statusAndCode } from '../render/messages.ts';
@@ -78,7 +78,7 @@ function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
         about,
         `${path} is damaged: ${inspected.finding}.`,
         EXIT_CODES.storageFault,
-        'Nothing is lost. To have it set aside and built anew: feed-sync once',
+        'Nothing is lost. To have it quarantined and built anew: feed-sync once',
       );
     case 'unreadable':
       return problem(
@@ -165,7 +165,7 @@ async function quarantineFindings(what: 'checkpoint' | 'mirror', path: string): 
   if (files.length === 0) return [];
   const found = `${plural(files.length, 'damaged file')} of earlier days: ${files.join(', ')}.`;
   const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
-  return [warning('set aside', found, hint)];
+  return [warning('quarantined', found, hint)];
 }
 
 /** Longer than a commit of a running instance takes. */

@@ -129,7 +129,7 @@ function formatChanges(commits: readonly CommitResult[]): readonly string[] {
     sum(({ net }) => net?.added),
     'row',
   );
-  const changed = formatCount(sum(({ net }) => net?.changed));
+  const changed = formatCount(sum(({ net }) => net?.changed ?? 0));
   const removed = formatCount(sum(({ net }) => net?.removed));
   const bytes = formatBytes(sum((commit) => commit.bytes));
   return [`${versions}: ${added} added, ${changed} changed, ${removed} removed, from ${bytes}`];

@@ -3,12 +3,13 @@
  * path. So every process must name the file the same way.
  */
 
-import { open, readdir, readlink, realpath } from 'node:fs/promises';
+import { open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { isThere, makeDirectory, remove, renameFile, systemCode, systemReason } from '../../lib/files.ts';
+import { makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
+import { QUARANTINE_INFIX, quarantine, type StoreFile } from '../../lib/quarantine.ts';
 import { ConfigurationError, InterruptedError, StorageError } from '../../model/errors.ts';
 import { busy, DuckDbError } from '../../staging/engine/errors.ts';
 
@@ -55,15 +56,11 @@ async function targetOf(path: string): Promise<string | null> {
   }
 }
 
-/** The most quarantined files beside one mirror. More of them point at a faulty disk, not at the mirror. */
-export const MAX_QUARANTINED = 3;
-
 /** A DuckDB file starts with a checksum of 8 bytes, followed by these. */
 const MAGIC = Buffer.from('DUCK');
 const MAGIC_OFFSET = 8;
 
 export const WAL_SUFFIX = '.wal';
-const QUARANTINE_INFIX = '.corrupt-';
 
 type FileState = 'absent' | 'empty' | 'database' | 'other';
 
@@ -105,51 +102,39 @@ export async function mirrorFileState(path: string): Promise<Exclude<FileState, 
  * Moves an unreadable file away, so that a new mirror can be created at `path`. `reason` is DuckDB's error.
  * @throws ConfigurationError when the file is not a mirror, StorageError after `MAX_QUARANTINED` files.
  */
-export async function quarantine(path: string, reason: string, now: Date, log: Log): Promise<void> {
+export async function quarantineMirror(path: string, reason: string, now: Date, log: Log): Promise<void> {
   const state = await mirrorFileState(path);
   if (state === 'empty') {
     // A process or a disk that failed during creation left the empty file: there is nothing to keep.
     await remove('destination.remove-empty', path);
     return;
   }
-  const quarantined = await quarantinedFiles(path);
-  if (quarantined.length >= MAX_QUARANTINED) {
-    throw new StorageError(
-      `The mirror ${path} cannot be read (${reason}), and ${quarantined.length} unreadable mirrors already lie beside it.`,
-      {
-        hint: `Check the disk, then move ${path}${QUARANTINE_INFIX}* away, or set destination.path to another disk.`,
-      },
-    );
-  }
-  const target = `${path}${QUARANTINE_INFIX}${timestamp(now)}`;
-  // The log moves first: a crash between the two renames leaves an older readable mirror, never a log without its file.
-  if (await isThere(path + WAL_SUFFIX)) {
-    await renameFile('destination.quarantine-log', path + WAL_SUFFIX, target + WAL_SUFFIX);
-  }
-  if (state === 'database') await renameFile('destination.quarantine', path, target);
+  const target = await quarantine(path, FILES, now, (earlier) => unreadableAgain(path, reason, earlier));
   log.error(
     { path, quarantinedAs: target, why: reason },
-    'The mirror cannot be read: set aside and built again.',
+    'The mirror cannot be read: quarantined, and built again.',
   );
 }
 
-async function quarantinedFiles(path: string): Promise<readonly string[]> {
-  const prefix = basename(path) + QUARANTINE_INFIX;
-  const names = await readdir(dirname(path));
-  return names
-    .filter((name) => name.startsWith(prefix) && !name.endsWith(WAL_SUFFIX))
-    .map((name) => join(dirname(path), name));
+/** The log moves first: a crash between the two renames leaves an older readable mirror, never a log without its file. */
+const FILES: readonly StoreFile[] = [
+  { suffix: WAL_SUFFIX, effect: 'destination.quarantine-log' },
+  { suffix: '', effect: 'destination.quarantine' },
+];
+
+function unreadableAgain(path: string, reason: string, earlier: readonly string[]): StorageError {
+  return new StorageError(
+    `The mirror ${path} cannot be read (${reason}), and ${earlier.length} unreadable mirrors already lie beside it.`,
+    {
+      hint: `Check the disk, then move ${path}${QUARANTINE_INFIX}* away, or set destination.path to another disk.`,
+    },
+  );
 }
 
 function notADatabase(path: string): ConfigurationError {
   return new ConfigurationError(`${path} is no DuckDB database, so it is left as it is.`, {
     hint: 'Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own, or move this one away.',
   });
-}
-
-/** Returns `20261120T110312345Z`: sorts by time and needs no quoting in a shell. */
-function timestamp(now: Date): string {
-  return now.toISOString().replaceAll(/[-:.]/g, '');
 }
 
 const LOCK_BACKOFF = { baseDelayMs: 20, maxDelayMs: 1_000 };

@@ -13,7 +13,13 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
 import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
-import { interrupted, mirrorFileState, quarantine, type WaitOptions, waitForFile } from './mirror-file.ts';
+import {
+  interrupted,
+  mirrorFileState,
+  quarantineMirror,
+  type WaitOptions,
+  waitForFile,
+} from './mirror-file.ts';
 
 /**
  * A checkpoint after this much work can occupy all threads. For less work, parking the threads and restarting them costs more
@@ -293,7 +299,7 @@ export class WriteSessions {
   }
 
   #quarantine(error: DuckDbError): Promise<void> {
-    return quarantine(this.#options.path, error.message, this.#options.clock.now(), this.#options.log);
+    return quarantineMirror(this.#options.path, error.message, this.#options.clock.now(), this.#options.log);
   }
 
   #failure(error: DuckDbError): Promise<Error> {

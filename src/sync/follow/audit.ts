@@ -1,12 +1,13 @@
 /**
- * Repairs what no event reported: members, versions and schemas in which the manifest and the desired state differ. Pure.
+ * Repairs what no event reported: members, versions and schemas in which the manifest and the desired state differ.
+ * Pure.
  *
- * A manifest may be older than the log, so it undoes no event that its watermark does not cover. A listed version is only a
- * reason to
- * read the list of versions, which is the authority.
+ * A manifest may be older than the log, so it undoes no event that its watermark does not cover. A listed version is
+ * only a reason to read the list of versions, which is the authority.
  */
 
 import { createHash } from 'node:crypto';
+import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import { present } from '../../lib/assert.ts';
 import {
@@ -16,7 +17,12 @@ import {
   absentSince,
   isConfirmed,
 } from '../../model/absence.ts';
-import { announcedVersion, type DesiredState, type DesiredStateChange } from '../../model/desired-state.ts';
+import {
+  announcedVersion,
+  type DesiredState,
+  type DesiredStateChange,
+  type FollowStep,
+} from '../../model/desired-state.ts';
 import { covers, type ManifestEntry, snapshotDigest, type Watermark } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
@@ -116,9 +122,8 @@ export function auditEntries(
 }
 
 /**
- * Whether the manifest through which the table was loaded states other content for the version the table was loaded from.
- * Where that
- * manifest does not list the dataset any more, any manifest counts.
+ * Whether the manifest through which the table was loaded states other content for the version the table was loaded
+ * from. Where that manifest does not list the dataset any more, any manifest counts.
  */
 function isOtherContent(
   entry: ManifestEntry,
@@ -160,9 +165,8 @@ export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): bo
 const DAY_MS = 86_400_000;
 
 /**
- * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there was no
- * earlier
- * audit.
+ * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there
+ * was no earlier audit.
  */
 export function isListDue(datasetId: string, before: Date | null, now: Date): boolean {
   if (before === null) return false;
@@ -207,34 +211,26 @@ export function requestReloads(
 ): void {
   if (changes.length === 0) return;
   const followed = present(checkpoint.followed().get(subscriptionId), 'a log that was read is followed');
-  const {
-    name: subscriptionName,
-    logNumber,
-    cursor,
-    cursorCreatedAt,
-    cursorAt,
-    replayedAt,
-    coveredUntil,
-  } = followed;
-  checkpoint.commitFollowStep({
+  checkpoint.commitFollowStep(stepAt(followed, changes));
+}
+
+/** Returns a step that makes the changes and stays at the position. */
+export function stepAt(followed: Followed, changes: readonly DesiredStateChange[]): FollowStep {
+  const { subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt } = followed;
+  const { replayedAt, coveredUntil } = followed;
+  const isExpiredCursorReplay = replayedAt !== null;
+  const readAt = replayedAt ?? cursorAt;
+  return {
     subscriptionId,
-    subscriptionName,
-    position: {
-      logNumber,
-      cursor,
-      cursorCreatedAt,
-      isExpiredCursorReplay: replayedAt !== null,
-      coveredUntil,
-      readAt: replayedAt ?? cursorAt,
-    },
+    subscriptionName: name,
+    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt },
     changes,
-  });
+  };
 }
 
 /**
  * Returns the needs that only the versions and schemas show. The next catch-up reads these only where something is
- * requested, so it
- * would not know of the needs.
+ * requested, so it would not know of the needs.
  */
 export function onlyAnnounced(
   by: History,

@@ -1,7 +1,6 @@
 /**
  * Turns events into changes of the desired state. Pure: a page gives the same changes however often it is read, so
- * replaying an event
- * changes nothing. Events are hints; versions and schemas tell what happened.
+ * replaying an event changes nothing. Events are hints; versions and schemas tell what happened.
  */
 
 import { unreachable } from '../../lib/assert.ts';
@@ -68,133 +67,104 @@ export function cursorAfter(events: readonly AnyEvent[], before: EventId | null)
   return events.reduce<EventId | null>((highest, event) => laterEvent(highest, event.id), before);
 }
 
+/** An event with the state that it meets. */
+interface Met extends CoalesceContext {
+  readonly event: FeedEvent;
+  readonly createdAt: Date;
+  /** The tables already contain its effects. */
+  readonly isCovered: boolean;
+  /** The desired state before the event. */
+  readonly desired: DesiredState;
+  readonly isMember: boolean;
+  readonly table: Pick<ObservedTable, 'version'> | null;
+}
+
 function changesOf(
   event: AnyEvent,
   desired: DesiredState,
   context: CoalesceContext,
 ): readonly DesiredStateChange[] {
+  const { datasetId } = desired;
   const { subscriptionId, coveredUntil, readAt } = context;
   const isMember = desired.members.has(subscriptionId);
-  if (event.kind === 'unreadable') return isMember ? [{ kind: 'refresh', datasetId: desired.datasetId }] : [];
+  if (event.kind === 'unreadable') return isMember ? [{ kind: 'refresh', datasetId }] : [];
   const createdAt = event.createdAt ?? readAt;
   const isCovered = coveredUntil !== null && createdAt <= coveredUntil;
-  if (event.type === 'dataset.added') return added(event, createdAt, isCovered, desired, context);
-  if (event.type === 'dataset.removed') return removed(event, createdAt, isCovered, desired, context);
+  const table = context.tableOf(datasetId);
+  const met: Met = { ...context, event, createdAt, isCovered, desired, isMember, table };
+  if (event.type === 'dataset.added') return isReflected(met) ? [] : added(met);
+  if (event.type === 'dataset.removed') return isReflected(met) ? [] : removed(met);
   if (!isMember || isCovered) return [];
   switch (event.type) {
     case 'dataset.updated':
-      return updated(event, context);
+      return updated(met);
     case 'dataset.schema_changed':
-      return [{ kind: 'refresh', datasetId: event.datasetId }];
+      return [{ kind: 'refresh', datasetId }];
     case 'dataset.resync_required':
-      return [reload(event, createdAt, desired, context)];
+      return [reload(met)];
     default:
       return unreachable(event.type);
   }
 }
 
 /** Whether this event, or a later statement of its subscription, has already decided the membership. */
-function isReflected({ id }: FeedEvent, desired: DesiredState, { subscriptionId }: CoalesceContext): boolean {
+function isReflected({ event, desired, subscriptionId }: Met): boolean {
   const decided = desired.members.get(subscriptionId) ?? desired.formerMembers.get(subscriptionId);
   const number = decided?.eventNumber ?? null;
-  return number !== null && id.number <= number;
+  return number !== null && event.id.number <= number;
 }
 
 /**
- * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The exception is
- * a dataset
- * that another subscription contained at that time, because its log reported everything in between. An addition without a
- * version is at
- * least a metadata refresh.
+ * Where the table exists, an addition is also a reload, because the dataset may have been restarted since. The exception is a
+ * dataset that another subscription contained at that time, because its log reported everything in between. An addition
+ * without a version is at least a metadata refresh.
  */
-function added(
-  event: FeedEvent,
-  createdAt: Date,
-  isCovered: boolean,
-  desired: DesiredState,
-  context: CoalesceContext,
-): readonly DesiredStateChange[] {
-  const { datasetId, id, version } = event;
-  const { subscriptionId } = context;
-  if (isReflected(event, desired, context)) return [];
-  const member: DesiredStateChange = {
-    kind: 'member',
-    datasetId,
-    eventNumber: id.number,
-    at: createdAt,
-    version: isCovered ? null : version,
-  };
+function added(met: Met): readonly DesiredStateChange[] {
+  const { event, createdAt: at, isCovered, desired, isMember, table, subscriptionId } = met;
+  const { datasetId, id } = event;
+  const version = isCovered ? null : event.version;
+  const member: DesiredStateChange = { kind: 'member', datasetId, eventNumber: id.number, at, version };
   const isNews = changedDesiredState(desired, subscriptionId, member) !== desired;
-  const isTable = context.tableOf(datasetId) !== null;
-  if (!isNews || isCovered || !isTable) return [member];
-  const wasMember = desired.members.has(subscriptionId);
-  if (wasMember || !isContainedElsewhere(desired, subscriptionId, createdAt)) {
-    return [member, reload(event, createdAt, desired, context)];
-  }
+  if (!isNews || isCovered || table === null) return [member];
+  const { since, isLeftLater } = elsewhere(met);
+  const isContained = isLeftLater || since.some((each) => each <= at);
+  if (isMember || !isContained) return [member, reload(met)];
   return version === null ? [member, { kind: 'refresh', datasetId }] : [member];
 }
 
 /**
  * The table owes a reload where every subscription that contains the dataset now took it over after this drop: no log
- * reported what
- * happened in between.
+ * reported what happened in between.
  */
-function removed(
-  event: FeedEvent,
-  createdAt: Date,
-  isCovered: boolean,
-  desired: DesiredState,
-  context: CoalesceContext,
-): readonly DesiredStateChange[] {
+function removed(met: Met): readonly DesiredStateChange[] {
+  const { event, createdAt: at, isCovered, isMember, table } = met;
   const { datasetId, id, reason } = event;
-  if (isReflected(event, desired, context)) return [];
-  const dropped: DesiredStateChange = {
-    kind: 'no-member',
-    datasetId,
-    eventNumber: id.number,
-    at: createdAt,
-    reason,
+  const dropped: DesiredStateChange = { kind: 'no-member', datasetId, eventNumber: id.number, at, reason };
+  if (!isMember || isCovered || table === null) return [dropped];
+  const { since, isLeftLater } = elsewhere(met);
+  const isTakenOver = !isLeftLater && since.length > 0 && since.every((each) => each >= at);
+  return isTakenOver ? [reload(met), dropped] : [dropped];
+}
+
+/** Since when other subscriptions contain the dataset, and whether another one dropped it after the event. */
+function elsewhere({ desired: { members, formerMembers }, subscriptionId, createdAt }: Met): {
+  readonly since: readonly Date[];
+  readonly isLeftLater: boolean;
+} {
+  const isOther = ([id]: readonly [string, unknown]): boolean => id !== subscriptionId;
+  return {
+    since: [...members].filter(isOther).map(([, { since }]) => since),
+    isLeftLater: [...formerMembers].filter(isOther).some(([, { at }]) => at > createdAt),
   };
-  const wasMember = desired.members.has(context.subscriptionId);
-  const isTable = context.tableOf(datasetId) !== null;
-  if (!wasMember || isCovered || !isTable) return [dropped];
-  const isGap = isTakenOverLater(desired, context.subscriptionId, createdAt);
-  return isGap ? [reload(event, createdAt, desired, context), dropped] : [dropped];
-}
-
-/** Whether other subscriptions contain the dataset, and each of them only since the drop. */
-function isTakenOverLater(
-  { members, formerMembers }: DesiredState,
-  subscriptionId: string,
-  at: Date,
-): boolean {
-  const others = [...members].filter(([id]) => id !== subscriptionId);
-  const wasMember = [...formerMembers].some(([id, former]) => id !== subscriptionId && former.at > at);
-  return others.length > 0 && !wasMember && others.every(([, { since }]) => since >= at);
-}
-
-/** Whether another subscription contained the dataset at that time. */
-function isContainedElsewhere(
-  { members, formerMembers }: DesiredState,
-  subscriptionId: string,
-  at: Date,
-): boolean {
-  const isMember = [...members].some(([id, { since }]) => id !== subscriptionId && since <= at);
-  const wasMember = [...formerMembers].some(([id, former]) => id !== subscriptionId && former.at > at);
-  return isMember || wasMember;
 }
 
 /**
  * Where the table already has the announced version, the event may announce another version under the same number, unless
- * the event was
- * read before.
+ * the event was read before.
  */
-function updated(
-  { datasetId, version, id }: FeedEvent,
-  { tableOf, readUntil = null }: CoalesceContext,
-): readonly DesiredStateChange[] {
+function updated({ event, table, readUntil = null }: Met): readonly DesiredStateChange[] {
+  const { datasetId, version, id } = event;
   if (version === null) return [{ kind: 'refresh', datasetId }];
-  const table = tableOf(datasetId);
   const isRepeated = readUntil !== null && id.number <= readUntil;
   const isThere = !isRepeated && table !== null && table.version >= version;
   return [
@@ -203,13 +173,8 @@ function updated(
   ];
 }
 
-function reload(
-  { datasetId, version, id }: FeedEvent,
-  createdAt: Date,
-  desired: DesiredState,
-  { logNumber, readAt, tableOf }: CoalesceContext,
-): DesiredStateChange {
-  const known = [tableOf(datasetId)?.version ?? 0, announcedVersion(desired) ?? 0, version ?? 0];
+function reload({ event, createdAt, desired, table, logNumber, readAt }: Met): DesiredStateChange {
+  const { datasetId, version, id } = event;
   return {
     kind: 'reload',
     datasetId,
@@ -218,7 +183,7 @@ function reload(
     eventNumber: id.number,
     createdAt,
     readAt,
-    knownVersion: Math.max(...known),
+    knownVersion: Math.max(table?.version ?? 0, announcedVersion(desired) ?? 0, version ?? 0),
     isWithdrawal: false,
   };
 }

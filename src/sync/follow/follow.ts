@@ -1,7 +1,7 @@
 /**
- * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it can
- * satisfy
- * whatever the log asks for. The record is read after the manifest, so it exposes a manifest of a log that was restarted.
+ * Brings the desired state of a subscription up to its log and its manifest. The manifest is read after the log, so it
+ * can satisfy whatever the log asks for. The record is read after the manifest, so it exposes a manifest of a log that
+ * was restarted.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -32,6 +32,7 @@ import {
   isListDue,
   noteAbsences,
   requestReloads,
+  stepAt,
 } from './audit.ts';
 import { askable, type Listed, readable, readSource, stepFromManifest } from './from-manifest.ts';
 import {
@@ -70,9 +71,8 @@ class Follower {
   /** The event that the log has at the position, as far as it was read. */
   #there: AtPosition = 'unknown';
   /**
-   * The state of the subscription when the event at its position was found gone, before the log was read further; null: the
-   * event was
-   * not gone.
+   * The state of the subscription when the event at its position was found gone, before the log was read further; null:
+   * the event was not gone.
    */
   #gone: Followed | null = null;
 
@@ -127,9 +127,8 @@ class Follower {
   }
 
   /**
-   * Handles a position that is refused although the log can be read: the position may belong to an earlier log. @throws the
-   * error that
-   * prevents following
+   * Handles a position that is refused although the log can be read: the position may belong to an earlier log.
+   * @throws the error that prevents following
    */
   async #followRefused(error: unknown): Promise<void> {
     const followed = this.#followed();
@@ -293,15 +292,14 @@ class Follower {
     const { readAt } = this.#listed;
     const { there, createdAt } = await eventAtPosition(followed, readAt, this.#parts, this.#signal);
     if (there === 'same' && createdAt !== null && followed.cursorCreatedAt === null) {
-      checkpoint.commitFollowStep(stepAt({ ...followed, cursorCreatedAt: createdAt }));
+      checkpoint.commitFollowStep(stepAt({ ...followed, cursorCreatedAt: createdAt }, []));
     }
     return there;
   }
 
   /**
    * A log that has just been restarted is not restarted again. A record from before the log was read may name an older
-   * event, so only
-   * a later record counts. A new log that has passed the position need not have an event of that number.
+   * event, so only a later record counts. A new log that has passed the position need not have an event of that number.
    */
   async #isLogGone(): Promise<boolean> {
     const { checkpoint, feed } = this.#parts;
@@ -329,8 +327,7 @@ class Follower {
 
   /**
    * Whether the event at the position was gone, and the record names an event as newest that was read after that: a
-   * restarted log may
-   * have passed the position meanwhile, and have another event there.
+   * restarted log may have passed the position meanwhile, and have another event there.
    */
   async #isLogReplaced(): Promise<boolean> {
     const { record, readAt } = this.#listed;
@@ -367,19 +364,6 @@ class Follower {
       'The subscription is incomplete: the service counts other datasets than it lists and its log has added.',
     );
   }
-}
-
-/** Stores the position, and changes nothing else. */
-function stepAt(followed: Followed): FollowStep {
-  const { subscriptionId, name, logNumber, cursor, cursorCreatedAt, cursorAt } = followed;
-  const { replayedAt, coveredUntil } = followed;
-  const isExpiredCursorReplay = replayedAt !== null;
-  return {
-    subscriptionId,
-    subscriptionName: name,
-    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt: cursorAt },
-    changes: [],
-  };
 }
 
 function mayBeRestarted({ text }: EventId, { refusal }: RefusalError): ServiceUnavailableError {

@@ -1,8 +1,8 @@
 /**
- * Takes a subscription from its manifest: at the first start, whenever its position in the log is lost, and where the service has
- * restarted the log. The position is taken before the manifest is read and never lies after what the manifest covers, so no
- * event falls
- * between the two. The position never goes back behind events that were read before it was lost. Pure.
+ * Takes a subscription from its manifest: at the first start, whenever its position in the log is lost, and where the
+ * service has restarted the log. The position is taken before the manifest is read and never lies after what the
+ * manifest covers, so no event falls between the two. The position never goes back behind events that were read before
+ * it was lost.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -37,9 +37,9 @@ import type { Parts } from '../parts.ts';
 import { currentSuspensions } from '../suspensions.ts';
 import { announcedBy } from './audit.ts';
 import { cursorAfter } from './coalesce-events.ts';
-import { EVENTS_KEPT_MS } from './connect.ts';
+import { eventAtPosition, lacksKnownEvents } from './log-restart.ts';
 import { MAX_PAGES } from './read-log.ts';
-import { isChosenDataset } from './subscriptions.ts';
+import { adoptProgress, EVENTS_KEPT_MS, isChosenDataset } from './subscriptions.ts';
 
 /** The record, the manifest and the log from which a subscription is taken. */
 export interface Source {
@@ -95,9 +95,8 @@ export function stepFromManifest(source: Source, before: Before): FollowStep {
 }
 
 /**
- * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know older
- * logs from
- * before the checkpoint was lost, and the reloads they satisfied there say nothing about this log.
+ * The log of a subscription that was not followed gets a number above all that the tables know. The tables may know
+ * older logs from before the checkpoint was lost, and the reloads they satisfied there say nothing about this log.
  */
 function logNumberOf(subscriptionId: string, { followed, isNewLog, observed }: Before): number {
   if (followed !== null) return followed.logNumber + (isNewLog ? 1 : 0);
@@ -148,10 +147,8 @@ function changesOf(source: Source, before: Before, taken: Taken): readonly Desir
 
 /**
  * Returns a reload as of the newest event that is known or may have been lost. The event has happened: a future number
- * would swallow the
- * reload of the event that gets this number. The reload is not older than what the members cover, because it would
- * otherwise predate
- * their joining.
+ * would swallow the reload of the event that gets this number. The reload is not older than what the members cover,
+ * because it would otherwise predate their joining.
  */
 function lastReload(
   { record, recordReadAt, membersReflect, newestCreatedAt }: Source,
@@ -287,10 +284,10 @@ export function readable(read: ReadonlyMap<string, DatasetManifest | Error>): re
 }
 
 /**
- * Reads the log from its start. Any event that the log no longer keeps is at least as old as the log's retention, which is
- * longer than
- * any manifest lags. The bound grows with each reading, so whatever may have been lost in between is requested again. Where the
- * watermark is a number, the log is not read: the event may have been created at any time up to `readAt`, in service time.
+ * Reads the log from its start. Any event that the log no longer keeps is at least as old as the log's retention, which
+ * is longer than any manifest lags. The bound grows with each reading, so whatever may have been lost in between is
+ * requested again. Where the watermark is a number, the log is not read: the event may have been created at any time up
+ * to `readAt`, in service time.
  */
 async function newestCreatedAt(
   subscriptionId: string,
@@ -332,4 +329,46 @@ async function pageAfter(
     if (!(error instanceof CursorExpiredError)) throw error;
     return null;
   }
+}
+
+/**
+ * Takes each subscription whose log was replaced from its manifest, and returns their ids. The service is not asked
+ * about suspended subscriptions.
+ */
+export async function takeMovedLogs(
+  { subscriptions, readAt }: SubscriptionList,
+  observed: ObservedState,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  adoptProgress(observed, readAt, parts);
+  const suspensions = currentSuspensions(parts);
+  const taken: string[] = [];
+  for (const record of subscriptions) {
+    if (suspensions.ofSubscription(record.id) !== null) continue;
+    if (await takeIfAnother({ record, readAt }, observed, parts, signal)) taken.push(record.id);
+  }
+  return taken;
+}
+
+async function takeIfAnother(
+  listed: Listed,
+  observed: ObservedState,
+  parts: Parts,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { checkpoint } = parts;
+  const followed = checkpoint.followed().get(listed.record.id) ?? null;
+  if (followed === null) return false;
+  const desiredStates = checkpoint.desiredStates();
+  const isOther = lacksKnownEvents(listed.record, followed, desiredStates, observed);
+  if (!isOther) {
+    const { there } = await eventAtPosition(followed, listed.readAt, parts, signal);
+    if (there !== 'gone' && there !== 'other') return false;
+  }
+  const { source } = await readSource(listed, observed, parts, signal);
+  checkpoint.commitFollowStep(
+    stepFromManifest(source, { followed, isNewLog: true, desiredStates, observed }),
+  );
+  return true;
 }

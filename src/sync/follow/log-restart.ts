@@ -1,7 +1,7 @@
 /**
- * Detects that the service has restarted the log of a subscription, so that event numbers of the old log mean nothing in
- * the new one.
- * The signs are a newest event older than an event that was read, or another event or none at the position.
+ * Detects that the service has restarted the log of a subscription, so that event numbers of the old log mean nothing
+ * in the new one. The signs are a newest event older than an event that was read, or another event or none at the
+ * position.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
@@ -14,7 +14,7 @@ import type { EventId } from '../../model/event.ts';
 import { timeOf } from '../../model/manifest.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
-import { EVENTS_KEPT_MS } from './connect.ts';
+import { EVENTS_KEPT_MS } from './subscriptions.ts';
 
 /** Whether the record names a newest event that the followed log cannot have. Pure. */
 export function lacksKnownEvents(
@@ -58,10 +58,9 @@ const LATER_MS = 60_000;
 const SURELY_KEPT_MS = EVENTS_KEPT_MS - 86_400_000;
 
 /**
- * The event that the log has at the position. `same`: nothing contradicts that it is the log that was read. `other`: the
- * event belongs
- * to another log. `gone`: the log keeps events of that age, but has none there. `unknown`: the position was not read, or is
- * inconclusive.
+ * The event that the log has at the position. `same`: nothing contradicts that it is the log that was read. `other`:
+ * the event belongs to another log. `gone`: the log keeps events of that age, but has none there. `unknown`: the
+ * position was not read, or is inconclusive.
  */
 export type AtPosition = 'same' | 'other' | 'gone' | 'unknown';
 
@@ -77,13 +76,10 @@ interface Probed {
 }
 
 /**
- * Reads the log from one number before the position: another event under the same number belongs to another log. The log is
- * read from
- * its start where it need not keep the event any more, or where only a manifest named the position: later events below the
- * position also
- * belong to another log. A doubted log is read from its start, too, where it cannot be read from that number. A log that
- * cannot be read
- * is inconclusive. `now`: in service time.
+ * Reads the log from one number before the position: another event under the same number belongs to another log. The
+ * log is read from its start where it need not keep the event any more, or where only a manifest named the position:
+ * later events below the position also belong to another log. A doubted log is read from its start, too, where it
+ * cannot be read from that number. A log that cannot be read is inconclusive. `now`: in service time.
  */
 export async function eventAtPosition(
   followed: Followed,

@@ -1,13 +1,12 @@
 /**
  * Reads the log of a subscription to its head. Where there is no position, or the position is lost, the subscription is
- * taken from its
- * manifest, at most once in a catch-up: a log that returns only expired positions causes no endless loop, and a quiet log
- * is not taken
- * from the manifest repeatedly.
+ * taken from its manifest, at most once in a catch-up: a log that returns only expired positions causes no endless
+ * loop, and a quiet log is not taken from the manifest repeatedly.
  */
 
 import type { Followed } from '../../checkpoint/checkpoint.ts';
 import type { EventPage } from '../../feed/feed.ts';
+import { present } from '../../lib/assert.ts';
 import type { FollowStep } from '../../model/desired-state.ts';
 import { CursorExpiredError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../model/event.ts';
@@ -15,9 +14,10 @@ import type { Subscription } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
 import { currentSuspensions } from '../suspensions.ts';
+import { stepAt } from './audit.ts';
 import { coalesceEvents, cursorAfter } from './coalesce-events.ts';
-import { EVENTS_KEPT_MS } from './connect.ts';
 import { type AtPosition, eventAtPosition, isAnyLogDoubted, positionIn, together } from './log-restart.ts';
+import { EVENTS_KEPT_MS } from './subscriptions.ts';
 
 interface LogOptions {
   readonly subscription: Subscription;
@@ -29,9 +29,8 @@ interface LogOptions {
 }
 
 /**
- * Resolves to the event that a quiet log has at the position. @throws ServiceUnavailableError where the log cannot be read
- * to its head
- * now.
+ * Resolves to the event that a quiet log has at the position.
+ * @throws ServiceUnavailableError where the log cannot be read to its head now.
  */
 export async function followLog(options: LogOptions, parts: Parts, signal: AbortSignal): Promise<AtPosition> {
   const { subscription, recordReadAt, tableOf } = options;
@@ -61,7 +60,8 @@ export async function followLog(options: LogOptions, parts: Parts, signal: Abort
     about,
     'The newest position has expired, too: the log is read from its start until something newer comes.',
   );
-  checkpoint.commitFollowStep(replayStep(subscription, followed(), recordReadAt));
+  const taken = present(followed(), 'a log that was read is followed');
+  checkpoint.commitFollowStep(stepAt({ ...taken, replayedAt: recordReadAt }, []));
   if (await isAtHead()) return there;
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
@@ -78,16 +78,6 @@ function goesOn({ id }: Subscription): ServiceUnavailableError {
 /** An event may have come and expired meanwhile. A future time was stored under another service time. */
 function wasReplayedTooLong({ replayedAt }: Followed, now: Date): boolean {
   return replayedAt !== null && Math.abs(now.getTime() - replayedAt.getTime()) >= EVENTS_KEPT_MS;
-}
-
-function replayStep({ id, name }: Subscription, followed: Followed | null, readAt: Date): FollowStep {
-  const { logNumber = 1, cursor = null, cursorCreatedAt = null, coveredUntil = null } = followed ?? {};
-  return {
-    subscriptionId: id,
-    subscriptionName: name,
-    position: { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay: true, coveredUntil, readAt },
-    changes: [],
-  };
 }
 
 /** Pages of a log read in one go, after which other logs may have a turn. */
@@ -281,9 +271,8 @@ function refuseStandstill(subscription: Reader, { after: before }: Position, { a
 }
 
 /**
- * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past is
- * unknown. A
- * suspended subscription's log is not read.
+ * Resolves to false where one of the logs cannot be read to its head now, or may have been restarted, so that its past
+ * is unknown. A suspended subscription's log is not read.
  */
 export async function readLogsOf(
   datasetId: string,

@@ -16,9 +16,9 @@ export interface ReloadRequest {
 }
 
 /**
- * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head where
- * the record does
- * not name its newest event, or names an unread one. Returns false where no subscription can be asked.
+ * Lists the subscriptions, because the newest event of each marks the time of the request. Reads a log to its head
+ * where the record does not name its newest event, or names an unread one. Returns false where no subscription can be
+ * asked.
  */
 export async function askReload(
   { datasetId, isWithdrawal }: ReloadRequest,
@@ -51,8 +51,7 @@ export async function askReload(
 
 /**
  * Whether the log was read up to the time at which the record was read. If it was not, or the record does not say, an
- * unread event may
- * ask for a reload, too, and content that satisfies this request need not satisfy that one.
+ * unread event may ask for a reload, too, and content that satisfies this request need not satisfy that one.
  */
 export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null): boolean {
   return lastEventId !== null && cursor !== null && lastEventId.number <= cursor.number;
@@ -70,10 +69,8 @@ interface ReloadTime {
 
 /**
  * Returns the reload as of that time. The reload comes after every reload that the table satisfies, after every earlier
- * request, also of
- * a subscription that has left since, and after the dataset's joining, even where service time in whole seconds does not
- * tell them
- * apart.
+ * request, also of a subscription that has left since, and after the dataset's joining, even where service time in
+ * whole seconds does not tell them apart.
  */
 export function reloadAt(
   timestamp: ReloadTime,

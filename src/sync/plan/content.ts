@@ -1,7 +1,6 @@
 /**
- * Identifies content that failed, so that the same content is not fetched again for a day. The identity includes what the
- * service states
- * about the content, because a wrong statement fails the content, too. Pure.
+ * Identifies content that failed, so that the same content is not fetched again for a day. The identity includes what
+ * the service states about the content, because a wrong statement fails the content, too. Pure.
  */
 
 import { createHash } from 'node:crypto';
@@ -22,8 +21,7 @@ export interface FailedBefore {
 
 /**
  * Identifies a snapshot; `publishedAt` is the time of its version. Where the service states no digests, its other
- * statements identify
- * the content.
+ * statements identify the content.
  */
 export function contentOf(
   { version, schemaVersion, rowCount, files }: ManifestEntry,
@@ -65,8 +63,7 @@ export function isOngoing({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'ret
 
 /**
  * Whether the content is at fault, so that the same content is not fetched again at once. A failure may also remember
- * content that
- * differed earlier.
+ * content that differed earlier.
  */
 export function isOfContent({ contents, differing, failedAt }: Failure): boolean {
   return contents.length > 0 || differing.some((one) => one.failedAt.getTime() === failedAt.getTime());

@@ -1,10 +1,21 @@
-/** Decides whether a dataset is behind, each time from the desired and the observed state alone. Pure. */
+/**
+ * Decides what a dataset needs, each time from the desired and the observed state alone, and which manifest entries satisfy it. A
+ * manifest may lag, so its entry is loaded only where it surely meets the need. An older version never replaces a newer one that
+ * the service still lists. Pure.
+ */
 
-import { announcedVersion, type DesiredState, isLaterMark, type Reload } from '../../model/desired-state.ts';
+import {
+  announcedVersion,
+  type DesiredState,
+  isLaterMark,
+  type Reload,
+  type ReloadMark,
+} from '../../model/desired-state.ts';
+import { covers, snapshotDigest } from '../../model/manifest.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { History } from './step.ts';
+import type { History, ListedEntry } from './step.ts';
 import { headOf } from './version-chain.ts';
-import { schemaVersionAt } from './versions.ts';
+import { namingOf, schemaVersionAt, standingOfEntry } from './versions.ts';
 
 export type Need =
   | 'table'
@@ -24,9 +35,8 @@ export type Need =
 export const OPERATOR = '';
 
 /**
- * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced versions
- * are known; with
- * the history, published ones are, too.
+ * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced
+ * versions are known; with the history, published ones are, too.
  */
 export function needOf(
   observed: ObservedTable | null,
@@ -99,8 +109,7 @@ export function isAnnounced({ members }: DesiredState, version: number): boolean
 
 /**
  * Returns the target version: the newest published one, but at least the announced one. Returns a number below every
- * version where
- * nothing is known.
+ * version where nothing is known.
  */
 function targetOf(desired: DesiredState, history: History | null): number {
   const head = history === null ? null : headOf(history);
@@ -111,4 +120,204 @@ function targetOf(desired: DesiredState, history: History | null): number {
 function hasSchemaOfItsVersion(observed: ObservedTable, history: History): boolean {
   const schemaVersion = schemaVersionAt(observed.version, history);
   return schemaVersion === null || schemaVersion === observed.schemaVersion;
+}
+
+export interface Asking {
+  readonly desired: DesiredState;
+  readonly observed: ObservedTable | null;
+  readonly history: History;
+}
+
+/** A need for which a snapshot may be loaded. */
+export type SnapshotNeed = 'table' | 'reload' | 'resync' | 'version' | 'schema';
+
+/** Whether loading the entry meets the need, given that the list names its version. */
+export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking: Asking): boolean {
+  if (!mayBeLoaded(listedEntry, asking)) return false;
+  const { observed, history } = asking;
+  const { version, schemaVersion } = listedEntry.entry;
+  const tableVersion = observed?.version ?? -1;
+  switch (need) {
+    case 'table':
+    case 'resync':
+      return true;
+    case 'reload':
+      return answeredBy(listedEntry, asking).length > 0;
+    case 'version':
+      return version > tableVersion;
+    case 'schema': {
+      const wanted = schemaVersionAt(tableVersion, history);
+      return version > tableVersion || schemaVersion === null || schemaVersion === wanted;
+    }
+  }
+}
+
+/**
+ * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its
+ * own subscription; where that subscription owes a reload, the entry satisfies one; and it does not lower the table
+ * below a version that is still listed.
+ */
+function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
+  const { observed, history } = asking;
+  if (standingOfEntry(listedEntry, history) !== 'named') return false;
+  if (observed === null)
+    return ownPending(listedEntry, asking).length === 0 || answeredBy(listedEntry, asking).length > 0;
+  if (lacksSatisfied(listedEntry, observed)) return false;
+  if (ownPending(listedEntry, asking).length > 0 && answeredBy(listedEntry, asking).length === 0)
+    return false;
+  return listedEntry.entry.version >= observed.version || mayLower(asking, observed);
+}
+
+/**
+ * Whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log
+ * is void.
+ */
+function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): boolean {
+  const satisfied = observed.reloads.get(listedEntry.subscriptionId);
+  return (
+    satisfied !== undefined &&
+    satisfied.logNumber >= listedEntry.logNumber &&
+    !watermarkCovers(listedEntry, satisfied)
+  );
+}
+
+/** Whether the manifest surely covers the event. Event numbers of different logs cannot be compared. */
+function watermarkCovers({ watermark, logNumber }: ListedEntry, mark: ReloadMark): boolean {
+  return covers(watermark, mark) && (watermark.kind === 'time' || mark.logNumber === logNumber);
+}
+
+/** A table never goes back from a version that the list still names. */
+function mayLower({ desired, history }: Asking, observed: ObservedTable): boolean {
+  const naming = namingOf(observed, history);
+  if (naming === 'named') return false;
+  return naming === 'another' || naming === 'absent' || owesWithdrawal(observed, desired);
+}
+
+/** Whether the table's content is known to be withdrawn or restarted, and nothing else has replaced it yet. */
+export function owesWithdrawal(observed: ObservedTable | null, desired: DesiredState): boolean {
+  return pendingReloads(observed, desired).some(({ isWithdrawal }) => isWithdrawal);
+}
+
+/**
+ * Returns the reloads that loading the entry satisfies: the reloads of its own subscription that the manifest surely
+ * covers, with all earlier ones of that log, and all reloads of other subscriptions that were created no later than the
+ * newest of these.
+ */
+export function answeredBy(listedEntry: ListedEntry, asking: Asking): readonly Reload[] {
+  const own = ownPending(listedEntry, asking);
+  const reflected = own.filter((reload) => isReflected(reload, listedEntry, asking));
+  if (reflected.length === 0) return [];
+  const newest = Math.max(...reflected.map(({ createdAt }) => createdAt.getTime()));
+  const isBeforeReflected = (reload: Reload): boolean => reflected.some((one) => !isLaterMark(reload, one));
+  return pendingReloads(asking.observed, asking.desired).filter((reload) =>
+    own.includes(reload) ? isBeforeReflected(reload) : reload.createdAt.getTime() <= newest,
+  );
+}
+
+function ownPending({ subscriptionId }: ListedEntry, { observed, desired }: Asking): readonly Reload[] {
+  return pendingReloads(observed, desired).filter((reload) => reload.subscriptionId === subscriptionId);
+}
+
+function isReflected(reload: Reload, listedEntry: ListedEntry, asking: Asking): boolean {
+  return (
+    watermarkCovers(listedEntry, reload) ||
+    isAboveKnown(reload, listedEntry, asking) ||
+    isOther(reload, listedEntry, asking)
+  );
+}
+
+/** A version above every version known at the time of the reload request was published after the request. */
+function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, history }: Asking): boolean {
+  const { knownVersion, listedVersion } = reload;
+  if (knownVersion === null || listedVersion === null) return false;
+  if (entry.version <= Math.max(knownVersion, listedVersion)) return false;
+  return observed !== null && namingOf(observed, history) === 'named';
+}
+
+/**
+ * Whether the manifest through which the table was loaded now states other content for the version the table was loaded
+ * from, and only this reload was requested since. An older unsatisfied reload could be the one that the other content
+ * satisfies.
+ */
+function isOther(
+  reload: Reload,
+  { entry, through }: ListedEntry,
+  { observed, desired, history }: Asking,
+): boolean {
+  if (observed === null || observed.loadedAt === null || observed.digestKind !== 'stated') return false;
+  const loadedAt = observed.loadedAt;
+  const digest = snapshotDigest(entry.files);
+  const isOtherContent =
+    observed.loadedThrough === through &&
+    observed.snapshotVersion === entry.version &&
+    digest !== null &&
+    digest !== observed.snapshotDigest;
+  if (!isOtherContent || loadedAt >= reload.readAt || namingOf(observed, history) !== 'named') return false;
+  const isOpen = (other: Reload): boolean => other.readAt >= loadedAt || !isSatisfied(other, observed);
+  return desired.reloads.every((other) => other === reload || !isOpen(other));
+}
+
+/** Returns the newest reload of each subscription that the table satisfies once the entry is loaded. */
+export function satisfiedAfter(listedEntry: ListedEntry, asking: Asking): ReadonlyMap<string, ReloadMark> {
+  const { observed, desired } = asking;
+  const satisfied = new Map<string, ReloadMark>();
+  const add = (id: string, mark: ReloadMark): void => {
+    const before = satisfied.get(id) ?? observed?.reloads.get(id);
+    if (before === undefined || isLaterMark(mark, before)) satisfied.set(id, mark);
+  };
+  // Without a table, nothing is owed to subscriptions that dropped the dataset.
+  const ofFormer =
+    observed === null
+      ? desired.reloads.filter(({ subscriptionId }) => !desired.members.has(subscriptionId))
+      : [];
+  for (const { subscriptionId, logNumber, eventNumber, createdAt } of [
+    ...answeredBy(listedEntry, asking),
+    ...ofFormer,
+  ]) {
+    add(subscriptionId, { logNumber, eventNumber, createdAt });
+  }
+  const { resyncNumber } = desired;
+  if (resyncNumber > 0 && owesResync(observed, desired)) {
+    add(OPERATOR, { logNumber: 1, eventNumber: BigInt(resyncNumber), createdAt: null });
+  }
+  return satisfied;
+}
+
+/**
+ * Returns the earliest service time at which a manifest without a watermark covers one more reload of its own
+ * subscription; null: no such time is known.
+ */
+export function answeredAt(
+  asking: Asking,
+  listedEntries: readonly ListedEntry[],
+  manifestLagMs: number,
+): Date | null {
+  const byTime = listedEntries.filter(({ watermark }) => watermark.kind === 'time');
+  const times = byTime.flatMap((listedEntry) =>
+    [...ownPending(listedEntry, asking), ...satisfiedOf(listedEntry, asking)]
+      .filter((mark) => !watermarkCovers(listedEntry, mark))
+      .flatMap(({ createdAt }) => (createdAt === null ? [] : createdAt.getTime() + manifestLagMs)),
+  );
+  return times.length === 0 ? null : new Date(Math.min(...times));
+}
+
+function satisfiedOf({ subscriptionId }: ListedEntry, { observed }: Asking): readonly ReloadMark[] {
+  const mark = observed?.reloads.get(subscriptionId);
+  return mark === undefined ? [] : [mark];
+}
+
+/**
+ * Returns the reloads that the table owes to subscriptions which dropped the dataset since, and which no other subscription has
+ * satisfied yet. Any subscription that contains the dataset satisfies them, as if it had asked for a reload itself since.
+ */
+export function orphanReloads(observed: ObservedTable | null, desired: DesiredState): readonly Reload[] {
+  if (observed === null || desired.members.size === 0) return [];
+  const pending = pendingReloads(observed, desired);
+  return pending.filter(
+    (orphan) =>
+      !desired.members.has(orphan.subscriptionId) &&
+      !pending.some(
+        (other) => desired.members.has(other.subscriptionId) && other.createdAt >= orphan.createdAt,
+      ),
+  );
 }

@@ -1,142 +1,108 @@
 /**
- * Plans the next step of a dataset: a pure function of both stores' state, the manifest entries and the service's lists. No
- * I/O and no
- * clock. The executor decides nothing: the dataset is planned again after each step, until nothing is left to do. The table
- * of state ×
- * condition below is complete, and the compiler checks that.
+ * Plans the next step of a dataset: a pure function of both stores' state, the manifest entries and the service's lists. No I/O
+ * and no clock. The executor decides nothing: the dataset is planned again after each step, until nothing is left to do.
+ *
+ * The checks run in order of cost: whatever can be decided without asking the service is decided first. A table that needs
+ * nothing costs no call, and neither does a table that only a snapshot can help while no manifest lists one.
  */
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
-import type { DesiredState } from '../../model/desired-state.ts';
+import { present } from '../../lib/assert.ts';
+import { confirmedAt, isConfirmed } from '../../model/absence.ts';
+import { announcedVersion, announcedVersions, type DesiredState } from '../../model/desired-state.ts';
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { type ConditionsAtWork, conditionAtWork } from './conditions.ts';
 import { type FailedBefore, failedBefore, oversizedBefore, whyOversized } from './content.ts';
-import { type AwaitedSubscription, retirementReason } from './retirement.ts';
-import type { Plan, PlanInput, WaitReason } from './step.ts';
-
-/** The conditions of a dataset, each with the data of the step that follows. */
-interface Conditions extends ConditionsAtWork {
-  /** The service refused a request. */
-  refused: Suspension;
-  'no-table': null;
-  'logs-unread': readonly AwaitedSubscription[];
-  'needs-approval': Suspension;
-  'may-be-retired': Omit<Plan & { kind: 'retire' }, 'kind'>;
-}
-
-type Condition<Kind extends keyof Conditions> = {
-  [Each in Kind]: { readonly kind: Each; readonly data: Conditions[Each] };
-}[Kind];
-
-type Row<Kind extends keyof Conditions> = { readonly [Each in Kind]: (data: Conditions[Each]) => Plan };
-
-const wait =
-  (why: WaitReason) =>
-  (until: Date | null): Plan => ({ kind: 'wait', why, until });
-const reportFailure = (): Plan => ({ kind: 'report-failure' });
-const reportSuspension = (suspension: Suspension): Plan => ({ kind: 'report-suspension', suspension });
-
-/** The dataset is neither suspended nor retired. A failed last attempt matters only where the same step would be repeated. */
-const AT_WORK: Row<keyof ConditionsAtWork> = {
-  'nothing-needed': () => ({ kind: 'keep' }),
-  'history-unread': (data) => ({ kind: 'read-history', ...data }),
-  'manifest-unread': () => ({ kind: 'read-manifest' }),
-  'reload-unasked': (data) => ({ kind: 'ask-reload', ...data }),
-  'announced-withdrawn': (data) => ({ kind: 'void-announced', ...data }),
-  'not-listed': wait('not-listed'),
-  'manifest-lags': wait('manifest-lags'),
-  'entry-unlisted': wait('entry-unlisted'),
-  'entry-differs': (data) => ({ kind: 'wait', why: 'entry-differs', ...data }),
-  'entry-satisfies': (data) => ({ kind: 'load', ...data }),
-  'entry-failed-before': reportFailure,
-  'changes-lead-on': (data) => ({ kind: 'apply', ...data }),
-  'changes-failed-before': reportFailure,
-  'list-lags': wait('list-lags'),
-};
+import {
+  answeredAt,
+  isAnswering,
+  type Need,
+  needOf,
+  needOfChanges,
+  orphanReloads,
+  owesResync,
+  owesWithdrawal,
+  pendingReloads,
+  type SnapshotNeed,
+  satisfiedAfter,
+} from './need.ts';
+import { retirementReason } from './retirement.ts';
+import type { History, ListedEntry, Plan, PlanInput, WaitReason } from './step.ts';
+import {
+  bestPath,
+  type ChainConstraints,
+  cutToLimits,
+  followChain,
+  headOf,
+  isSurelyBest,
+  type PathByLoad,
+  type PossiblePath,
+  pathByChanges,
+  pathByLoad,
+  type UpdatePath,
+} from './version-chain.ts';
+import {
+  differingCounts,
+  mayLackTable,
+  namingOf,
+  publishedAtOf,
+  schemaNamed,
+  schemaOfSnapshot,
+  schemaVersionAt,
+  standingOfEntry,
+} from './versions.ts';
 
 /** The dataset fell back from the changes to a snapshot that failed. */
 const INAPPLICABLE_BEFORE = 'they could not be used before';
 
-const SUSPENDED: Row<'refused'> = { refused: reportSuspension };
-
-const RETIRED: Row<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> = {
-  'no-table': () => ({ kind: 'leave' }),
-  'logs-unread': (awaited) => ({ kind: 'await-subscriptions', awaited }),
-  'needs-approval': reportSuspension,
-  'may-be-retired': (data) => ({ kind: 'retire', ...data }),
-};
-
 /** @throws ContractViolationError where the only path leads over a version whose schema the service does not list. */
 export function plan(input: PlanInput): Plan {
-  const state = phaseOf(input);
-  switch (state.kind) {
-    case 'absent':
-    case 'live':
-    case 'failed':
-      return atWork(input, failedBefore(input.failure, input.now));
-    case 'suspended':
-      return step(SUSPENDED, { kind: 'refused', data: state.suspension });
-    case 'retired':
-      return step(RETIRED, conditionOfRetired(input));
-  }
-}
-
-function atWork(input: PlanInput, failed: FailedBefore): Plan {
-  const versions = input.history?.versions ?? [];
-  const isOversized = oversizedBefore(input.failure, input.now, input.maxStagedBytes);
+  const { desired, suspension, failure, history, now, maxStagedBytes } = input;
+  if (desired.members.size === 0) return planOfRetired(input);
+  if (suspension !== null) return { kind: 'report-suspension', suspension };
+  const failed = failedBefore(failure, now);
+  const isOversized = oversizedBefore(failure, now, maxStagedBytes);
   const before = (
     found: (version: Version) => boolean,
     why: string,
-  ): readonly (readonly [number, string])[] => versions.filter(found).map(({ version }) => [version, why]);
+  ): readonly (readonly [number, string])[] =>
+    (history?.versions ?? []).filter(found).map(({ version }) => [version, why]);
   const inapplicable = new Map([
     ...before(failed.inapplicable, INAPPLICABLE_BEFORE),
-    ...before(isOversized, whyOversized(input.maxStagedBytes)),
+    ...before(isOversized, whyOversized(maxStagedBytes)),
     ...input.inapplicable,
   ]);
-  return step(AT_WORK, conditionAtWork({ ...input, inapplicable }, failed));
+  return planAtWork({ ...input, inapplicable }, failed);
 }
 
-function step<Kind extends keyof Conditions>(row: Row<Kind>, { kind, data }: Condition<Kind>): Plan {
-  return row[kind](data);
-}
-
-function conditionOfRetired({
-  desired,
-  observed,
-  retirement,
-}: PlanInput): Condition<'no-table' | 'logs-unread' | 'needs-approval' | 'may-be-retired'> {
-  if (observed === null) return { kind: 'no-table', data: null };
+function planOfRetired({ desired, observed, retirement }: PlanInput): Plan {
+  if (observed === null) return { kind: 'leave' };
   switch (retirement.kind) {
     case 'logs-unread':
-      return { kind: 'logs-unread', data: retirement.awaited };
+      return { kind: 'await-subscriptions', awaited: retirement.awaited };
     case 'needs-approval':
-      return { kind: 'needs-approval', data: retirement.suspension };
+      return { kind: 'report-suspension', suspension: retirement.suspension };
     case 'allowed':
       return {
-        kind: 'may-be-retired',
-        data: {
-          reason: retirementReason(desired),
-          isApproved: desired.retirementApproved,
-          judgedAt: retirement.judgedAt,
-        },
+        kind: 'retire',
+        reason: retirementReason(desired),
+        isApproved: desired.retirementApproved,
+        judgedAt: retirement.judgedAt,
       };
   }
 }
 
-type DatasetPhase =
+export type DatasetPhaseKind =
   /** The dataset is desired, and has no table yet. */
-  | { readonly kind: 'absent' }
+  | 'absent'
   /** The table serves readers. */
-  | { readonly kind: 'live'; readonly observed: ObservedTable }
+  | 'live'
   /** The last attempt failed. A table that exists still serves readers. */
-  | { readonly kind: 'failed'; readonly failure: Failure; readonly observed: ObservedTable | null }
+  | 'failed'
   /** The service refused, and an operator has to act. A table that exists still serves readers. */
-  | { readonly kind: 'suspended'; readonly suspension: Suspension; readonly observed: ObservedTable | null }
+  | 'suspended'
   /** No subscription contains the dataset any more. */
-  | { readonly kind: 'retired'; readonly observed: ObservedTable | null };
-
-export type DatasetPhaseKind = DatasetPhase['kind'];
+  | 'retired';
 
 /** The state of one dataset, from both stores. */
 export interface DatasetState {
@@ -146,9 +112,292 @@ export interface DatasetState {
   readonly failure: Failure | null;
 }
 
-export function phaseOf({ desired, observed, suspension, failure }: DatasetState): DatasetPhase {
-  if (desired.members.size === 0) return { kind: 'retired', observed };
-  if (suspension !== null) return { kind: 'suspended', suspension, observed };
-  if (failure !== null) return { kind: 'failed', failure, observed };
-  return observed === null ? { kind: 'absent' } : { kind: 'live', observed };
+export function phaseOf({ desired, observed, suspension, failure }: DatasetState): DatasetPhaseKind {
+  if (desired.members.size === 0) return 'retired';
+  if (suspension !== null) return 'suspended';
+  if (failure !== null) return 'failed';
+  return observed === null ? 'absent' : 'live';
+}
+
+/** The earliest service time at which trying again helps; null: unknown. */
+type Until = Date | null;
+
+const wait = (why: WaitReason, until: Until): Plan => ({ kind: 'wait', why, until });
+
+const READ_MANIFEST: Plan = { kind: 'read-manifest' };
+const REPORT_FAILURE: Plan = { kind: 'report-failure' };
+
+/** Plans for a dataset that is neither suspended nor retired. */
+function planAtWork(input: PlanInput, failedBefore: FailedBefore): Plan {
+  const { observed, desired, history } = input;
+  const newerThan = historyNeeded({ ...input, listedEntries: input.listedEntries ?? [] });
+  const unread: Plan = { kind: 'read-history', newerThan };
+  if (history !== null && !reachesBackTo(newerThan, history)) return unread;
+  if (orphanReloads(observed, desired).length > 0) {
+    return askReload(false, 'a subscription that left asked for it');
+  }
+  const need = needOf(observed, desired, history);
+  if (need === 'nothing') {
+    return planForVersions(input) ?? { kind: 'keep' };
+  }
+  const unlisted = isSnapshotNeeded(need) ? planUnlisted(input) : null;
+  if (unlisted !== null) return unlisted;
+  if (history === null || need === 'refresh') return unread;
+  return planForVersions(input) ?? planKnown(need, { ...input, history }, failedBefore);
+}
+
+/** The step where a snapshot is needed and no entry is listed. Null: an entry is listed, or changes may still lead on. */
+function planUnlisted({ observed, desired, history, listedEntries }: PlanInput): Plan | null {
+  if (listedEntries === null) return READ_MANIFEST;
+  const isAllThatIsNeeded = observed === null || needOfChanges(observed, desired, history) === 'nothing';
+  return listedEntries.length === 0 && isAllThatIsNeeded ? wait('not-listed', null) : null;
+}
+
+/** The step where something is needed and the published versions are known. */
+function planKnown(
+  need: Need,
+  input: PlanInput & { readonly history: History },
+  failedBefore: FailedBefore,
+): Plan {
+  const { observed, history } = input;
+  const withEntries = { ...input, listedEntries: input.listedEntries ?? [] };
+  const isUnread = (listedEntry: ListedEntry): boolean => standingOfEntry(listedEntry, history) === 'unread';
+  if (withEntries.listedEntries.some(isUnread)) {
+    return { kind: 'read-history', newerThan: historyNeeded(withEntries) };
+  }
+  const found = survey(withEntries, history);
+  if (!isSnapshotNeeded(need) && input.listedEntries === null) {
+    const isLedByChanges = isSurelyBest(found.byChanges, found.byChain, observed);
+    if (!isLedByChanges || badOnTheWay(found, failedBefore) !== null) return READ_MANIFEST;
+  }
+  return planBehind(found, failedBefore);
+}
+
+function askReload(isWithdrawal: boolean, why: string): Plan {
+  return { kind: 'ask-reload', isWithdrawal, why };
+}
+
+/** The step that the list of versions implies for the table's version and for announced versions. Null: none. */
+function planForVersions({ observed, desired, history, absentSince }: PlanInput): Plan | null {
+  if (history === null) return null;
+  const isGone = (version: number): boolean => {
+    const since = absentSince.get(version);
+    const subject = { kind: 'version', datasetId: desired.datasetId, version } as const;
+    return since !== undefined && isConfirmed({ subject, since }, history.readAt);
+  };
+  if (observed !== null && !owesWithdrawal(observed, desired)) {
+    const naming = namingOf(observed, history);
+    if (naming === 'another') return askReload(true, `version ${observed.version} was published anew`);
+    if (naming === 'absent' && isGone(observed.version)) {
+      return askReload(true, `version ${observed.version} was withdrawn`);
+    }
+  }
+  const announced = announcedVersion(desired);
+  const head = headOf(history);
+  if (announced === null || head === null) return null;
+  const expected = announcedVersions(desired).filter((version) => !isGone(version));
+  const above = Math.max(head.version, ...expected);
+  return announced <= above ? null : { kind: 'void-announced', above };
+}
+
+function isSnapshotNeeded(need: Need): boolean {
+  return need === 'table' || need === 'reload' || need === 'resync';
+}
+
+/** The input, with the manifest entries read so far. */
+type WithEntries = PlanInput & { readonly listedEntries: readonly ListedEntry[] };
+
+/**
+ * Needs the versions from the table's own on, because its record names the table's schema, and from any older version
+ * that may be loaded instead. Needs all versions where the table's own may be absent.
+ */
+function historyNeeded({ observed, desired, listedEntries, history }: WithEntries): number | null {
+  if (observed !== null && history !== null && mayLackTable(observed, history)) return null;
+  const mayGoBack = observed === null || pendingReloads(observed, desired).length > 0;
+  const from = [
+    ...(observed === null ? [] : [observed.version]),
+    ...(mayGoBack ? listedEntries.map(({ entry }) => entry.version) : []),
+  ];
+  const oldest = from.length === 0 ? 0 : Math.min(...from);
+  return oldest < 1 ? null : oldest - 1;
+}
+
+function reachesBackTo(newerThan: number | null, history: History): boolean {
+  return history.newerThan === null || (newerThan !== null && history.newerThan <= newerThan);
+}
+
+/** All paths, and what decides between them. */
+interface Survey {
+  readonly input: WithEntries;
+  readonly constraints: ChainConstraints;
+  /** The needs that only a snapshot satisfies. */
+  readonly demands: readonly SnapshotNeed[];
+  /** The need that a snapshot may satisfy although changes may lead there, too. Null: none. */
+  readonly wish: SnapshotNeed | null;
+  /** The path by changes from the table on. Null: only a snapshot helps. */
+  readonly byChain: PossiblePath | null;
+  readonly byChanges: UpdatePath | null;
+  /** The entries that satisfy a demand, and the entries that satisfy the wish. */
+  readonly demanded: readonly PathByLoad[];
+  readonly wished: readonly PathByLoad[];
+}
+
+function survey(input: WithEntries, history: History): Survey {
+  const { observed, desired, listedEntries, inapplicable, schemaChanges } = input;
+  const constraints = { history, inapplicable, schemaChanges };
+  const demands = demandsOf(input);
+  const ofChanges = observed === null ? 'nothing' : needOfChanges(observed, desired, history);
+  const wish = ofChanges === 'version' || ofChanges === 'schema' ? ofChanges : null;
+  // A table that owes a reload is not trusted: changes may apply to other rows than the table has.
+  const mayChange = wish === 'version' && pendingReloads(observed, desired).length === 0;
+  const byChain = observed !== null && mayChange ? followChain(observed, constraints) : null;
+  const updatePaths = new Map(
+    listedEntries.map((listedEntry) => [listedEntry, pathByLoad(listedEntry, input, constraints)]),
+  );
+  const pathsFor = (needs: readonly SnapshotNeed[]): readonly PathByLoad[] =>
+    listedEntries
+      .filter((listedEntry) =>
+        needs.some((need) => isAnswering(need, listedEntry, { observed, desired, history })),
+      )
+      .map((listedEntry) => present(updatePaths.get(listedEntry), 'every entry has a path'));
+  return {
+    input,
+    constraints,
+    demands,
+    wish,
+    byChain,
+    byChanges: byChain === null || observed === null ? null : pathByChanges(observed, byChain),
+    demanded: pathsFor(demands),
+    wished: wish === null ? [] : pathsFor([wish]),
+  };
+}
+
+function demandsOf({ observed, desired }: PlanInput): readonly SnapshotNeed[] {
+  if (observed === null) return ['table'];
+  return [
+    ...(pendingReloads(observed, desired).length > 0 ? (['reload'] as const) : []),
+    ...(owesResync(observed, desired) ? (['resync'] as const) : []),
+  ];
+}
+
+/**
+ * Demands come first. Until a snapshot satisfies them, a table that owes an operator's resync may still advance by
+ * changes, and a table that owes a reload only by the snapshot of a later version.
+ */
+function planBehind(found: Survey, failedBefore: FailedBefore): Plan {
+  const { byChanges, demanded, wished, input, byChain, constraints } = found;
+  const isFresh = ({ entry }: ListedEntry): boolean =>
+    !failedBefore.snapshot(entry, publishedAtOf(entry.version, constraints.history));
+  const fresh = (updatePaths: readonly PathByLoad[]): readonly PathByLoad[] =>
+    updatePaths.filter(({ schema, listedEntry }) => schema !== null && isFresh(listedEntry));
+  const best = bestPath(fresh(demanded));
+  if (best !== null) return load(best, whyDemanded(found), found);
+  const next = bestPath([...(byChanges === null ? [] : [byChanges]), ...fresh(wished)]);
+  if (next?.kind === 'load') return load(next, whyWished(next, found), found);
+  if (next?.kind === 'changes') {
+    const bad = badOnTheWay(found, failedBefore);
+    return bad === null ? apply(found, null) : aroundBad(bad, fresh(wished), found);
+  }
+  throwViolation(found);
+  if (demanded.length + wished.length > 0) return REPORT_FAILURE;
+  if (found.demands.length === 0 && byChain !== null && byChain.stop === null) {
+    return wait('list-lags', untilVoid(input));
+  }
+  return nothingAnswers(found);
+}
+
+/**
+ * An entry that is older than the table and no newer than the list may be missing from a list that was not read back that
+ * far.
+ */
+function nothingAnswers({ input, constraints }: Survey): Plan {
+  const { listedEntries, observed } = input;
+  const until = untilAnswered(input, constraints.history);
+  if (listedEntries.length === 0) return wait('not-listed', until);
+  const unread = Math.min(observed?.version ?? 0, headOf(constraints.history)?.version ?? 0);
+  const isListed = (listedEntry: ListedEntry): boolean =>
+    listedEntry.entry.version < unread || standingOfEntry(listedEntry, constraints.history) === 'named';
+  if (listedEntries.some(isListed)) return wait('manifest-lags', until);
+  const [differing] = listedEntries.flatMap(({ entry }) => differingCounts(entry, constraints.history) ?? []);
+  if (differing === undefined) return wait('entry-unlisted', until);
+  return { kind: 'wait', why: 'entry-differs', until, ...differing };
+}
+
+function untilAnswered(
+  { observed, desired, listedEntries, manifestLagMs }: WithEntries,
+  history: History,
+): Until {
+  return answeredAt({ observed, desired, history }, listedEntries, manifestLagMs);
+}
+
+/** An announced version that is absent from the list is void once its withdrawal is sure. */
+function untilVoid({ desired, absentSince }: WithEntries): Until {
+  const version = announcedVersion(desired);
+  const since = version === null ? undefined : absentSince.get(version);
+  if (version === null || since === undefined) return null;
+  return confirmedAt({ subject: { kind: 'version', datasetId: desired.datasetId, version }, since });
+}
+
+/** Throws where an unlisted schema is the only obstacle, because the service is at fault then. */
+function throwViolation({ constraints, byChain, demanded, wished }: Survey): void {
+  const unlisted = [...demanded, ...wished].find(({ schema }) => schema === null);
+  if (unlisted !== undefined) schemaOfSnapshot(unlisted.listedEntry.entry, constraints.history);
+  if (byChain?.stop?.violation) throw byChain.stop.violation;
+}
+
+function load({ listedEntry }: PathByLoad, why: string, { input, constraints }: Survey): Plan {
+  const { observed, desired } = input;
+  const reloads = satisfiedAfter(listedEntry, { observed, desired, history: constraints.history });
+  return { kind: 'load', listedEntry, reloads, why };
+}
+
+/** Returns the first version whose changes would be applied next and failed before. */
+function badOnTheWay({ byChain }: Survey, failedBefore: FailedBefore): Version | null {
+  return cutToLimits(byChain?.path ?? []).find(failedBefore.changes) ?? null;
+}
+
+/**
+ * The snapshot of a later version is other content, so it leads around changes that failed. Without such a snapshot the
+ * table moves to the version before them.
+ */
+function aroundBad(bad: Version, loads: readonly PathByLoad[], found: Survey): Plan {
+  const around = bestPath(loads.filter(({ listedEntry: { entry } }) => entry.version > bad.version));
+  if (around !== null) {
+    return load(around, `the changes of version ${bad.version} cannot be mirrored`, found);
+  }
+  const isFirst = present(found.byChain, 'changes lead along a path').path[0] === bad;
+  return isFirst ? REPORT_FAILURE : apply(found, bad);
+}
+
+/** `before`: the version that the changes do not reach; null: none. */
+function apply({ input, constraints, byChain }: Survey, before: Version | null): Plan {
+  const path = cutToLimits(present(byChain, 'changes lead along a path').path);
+  const versions = before === null ? path : path.slice(0, path.indexOf(before));
+  const last = present(versions.at(-1), 'a path that leads on has a last version');
+  const named = present(last.schemaVersion, 'a version without a schema stops a walk');
+  const schema = schemaNamed(named, last, constraints.history);
+  const addsColumns = named !== input.observed?.schemaVersion;
+  return { kind: 'apply', versions, schema, addsColumns };
+}
+
+function whyDemanded({ input: { observed, desired }, demands }: Survey): string {
+  if (demands.includes('table')) return 'there is no table yet';
+  if (!demands.includes('reload')) return 'an operator asked for it';
+  const asked = pendingReloads(observed, desired).map(
+    ({ subscriptionId, eventNumber }) => `${subscriptionId} at event ${eventNumber}`,
+  );
+  return `the service asked for it (${[...new Set(asked)].join(' and ')})`;
+}
+
+function whyWished({ listedEntry: { entry } }: PathByLoad, found: Survey): string {
+  const { observed } = found.input;
+  if (found.wish === 'schema') {
+    const wanted = schemaVersionAt(observed?.version ?? entry.version, found.constraints.history);
+    return `the table has schema ${observed?.schemaVersion ?? 'unknown'}, and its version has schema ${wanted}`;
+  }
+  if (found.byChain === null) return 'the table takes no changes until its reload is answered';
+  const { path, stop } = found.byChain;
+  const end = path.at(-1)?.version ?? observed?.version ?? 0;
+  if (entry.version <= end) return `it is less work than the changes of ${path.length} versions`;
+  return stop?.why ?? `the list of versions does not reach version ${entry.version} yet`;
 }

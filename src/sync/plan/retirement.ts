@@ -104,9 +104,9 @@ export function retirementVerdicts(input: RetirementInput): Retirements {
 }
 
 /**
- * Returns the tables without a desired state: no subscription is known to contain their datasets. They are absent from all
- * subscriptions
- * only where every subscription that the destination has seen was read to its head; null where one was not.
+ * Returns the tables without a desired state: no subscription is known to contain their datasets. They are absent from
+ * all subscriptions only where every subscription that the destination has seen was read to its head; null where one
+ * was not.
  */
 export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | null {
   const { desiredStates, observed, named, readToHead } = input;
@@ -119,9 +119,8 @@ export function orphansOf(input: RetirementInput): readonly AbsenceSubject[] | n
 }
 
 /**
- * Returns the reloads that a table from before the retirement of its dataset owes: the reloads of the drops. Such a table
- * exists where
- * an older destination is restored after the dataset has come back. Pure.
+ * Returns the reloads that a table from before the retirement of its dataset owes: the reloads of the drops. Such a
+ * table exists where an older destination is restored after the dataset has come back. Pure.
  */
 export function reloadsOfRetired(
   { formerMembers }: DesiredState,
@@ -155,14 +154,11 @@ export function retirementReason({ formerMembers }: DesiredState): string {
 
 /**
  * Returns, in order of id, the subscriptions that may contain the dataset again although every other subscription has
- * dropped it. Where
- * there are none, the table may retire.
+ * dropped it. Where there are none, the table may retire.
  *
  * A suspended subscription is not read, so a dataset that it has dropped may have come back unseen. The members of a
- * subscription are
- * unknown where it was refused before it was ever read, or where the destination names it and the checkpoint does not
- * follow it any
- * more. A subscription that an operator gave up does not count.
+ * subscription are unknown where it was refused before it was ever read, or where the destination names it and the
+ * checkpoint does not follow it any more. A subscription that an operator gave up does not count.
  */
 export function awaitedSubscriptions(
   { datasetId, formerMembers }: Pick<DesiredState, 'datasetId' | 'formerMembers'>,

@@ -1,7 +1,6 @@
 /** The input of a plan, and the steps that a plan may return. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import type { Feed } from '../../feed/feed.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { ManifestEntry, Watermark } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
@@ -47,9 +46,8 @@ export interface PlanInput extends DatasetState {
 /** One step. */
 export type Plan =
   /**
-   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this step
-   * clears a
-   * failure, so that failed content is not fetched again too soon.
+   * Nothing is needed. Pending refreshes are done, because their data was read and the table is at the head. Only this
+   * step clears a failure, so that failed content is not fetched again too soon.
    */
   | { readonly kind: 'keep' }
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
@@ -101,7 +99,7 @@ export type Plan =
 /** The numbers of rows that the manifest and the list of versions state for one version. */
 export interface DifferingCounts {
   readonly version: number;
-  readonly offeredRows: number;
+  readonly entryRows: number;
   readonly listedRows: number;
 }
 
@@ -128,20 +126,4 @@ export interface History {
   readonly readAt: Date;
   /** The manifest entries that were read before the versions: the list can confirm only these. */
   readonly entriesBefore: ReadonlySet<ManifestEntry>;
-}
-
-/**
- * Reads the versions newer than `newerThan`; all versions where it is null. `entriesBefore`: the manifest entries read so
- * far.
- */
-export async function readHistory(
-  feed: Feed,
-  datasetId: string,
-  newerThan: number | null,
-  entriesBefore: ReadonlySet<ManifestEntry>,
-  signal: AbortSignal,
-): Promise<History> {
-  const { versions, readAt } = await feed.versions(datasetId, newerThan, signal);
-  const schemas = await feed.schemas(datasetId, signal);
-  return { newerThan, versions, schemas, readAt, entriesBefore };
 }

@@ -74,18 +74,17 @@ export function standingOfEntry(
 
 /** Null: the list names the version with the same number of rows or not at all, or one of the two states no number. */
 export function differingCounts(
-  { version, rowCount: offeredRows }: ManifestEntry,
+  { version, rowCount: entryRows }: ManifestEntry,
   history: History,
 ): DifferingCounts | null {
   const listedRows = recordOf(version, history)?.rowCount ?? null;
-  if (listedRows === null || offeredRows === null || listedRows === offeredRows) return null;
-  return { version, offeredRows, listedRows };
+  if (listedRows === null || entryRows === null || listedRows === entryRows) return null;
+  return { version, entryRows, listedRows };
 }
 
 /**
- * Whether the version of an entry was published again between two lists. The entry does not say which of the two contents
- * it has where
- * service time, in whole seconds, cannot tell them apart.
+ * Whether the version of an entry was published again between two lists. The entry does not say which of the two
+ * contents it has where service time, in whole seconds, cannot tell them apart.
  */
 export function isAnyReplaced(entries: readonly ManifestEntry[], before: History, after: History): boolean {
   return entries.some(({ version }) => {
@@ -109,9 +108,9 @@ export function findSchema(schemaVersion: string, { schemas }: History): Schema 
 }
 
 /**
- * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one, the
- * newest schema
- * that had begun by then. @throws ContractViolationError where the list of schemas lacks it.
+ * Returns the schema of a snapshot: the schema named by its entry or by the version's record; where neither names one,
+ * the newest schema that had begun by then.
+ * @throws ContractViolationError where the list of schemas lacks it.
  */
 export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema {
   const schema = findSchemaOfSnapshot(entry, history);
@@ -126,9 +125,8 @@ export function findSchemaOfSnapshot(entry: ManifestEntry, history: History): Sc
 }
 
 /**
- * Returns the schema version expected of a table at `version`: the one its record names, else the newest schema that had
- * begun by then.
- * Null where the service does not say.
+ * Returns the schema version expected of a table at `version`: the one its record names, else the newest schema that
+ * had begun by then. Null where the service does not say.
  */
 export function schemaVersionAt(version: number, history: History): string | null {
   const record = recordOf(version, history);
@@ -151,9 +149,8 @@ export function schemaNamed(
 }
 
 /**
- * Returns the error for a schema that the service names and does not list. `schemaVersion` null: the service names none,
- * and none had
- * begun by then.
+ * Returns the error for a schema that the service names and does not list. `schemaVersion` null: the service names
+ * none, and none had begun by then.
  */
 export function absentSchema(
   schemaVersion: string | null,

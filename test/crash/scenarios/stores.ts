@@ -40,7 +40,7 @@ export const STORES: readonly Scenario[] = [
     },
   },
   {
-    name: 'checkpoint set aside',
+    name: 'checkpoint quarantined',
     what: 'the checkpoint is damaged while somebody reads it',
     killedAt: 'its own names',
     async validate({ county, installed }) {
@@ -51,7 +51,7 @@ export const STORES: readonly Scenario[] = [
     },
   },
   {
-    name: 'mirror set aside',
+    name: 'mirror quarantined',
     what: 'the mirror and its log cannot be read',
     killedAt: 'its own names',
     async validate({ installed }) {

@@ -114,7 +114,7 @@ export const DOING: Area = {
     },
     {
       name: 'a resync that is done is done again',
-      file: 'src/sync/plan/reload-rules.ts',
+      file: 'src/sync/plan/need.ts',
       text: 'add(OPERATOR, { logNumber: 1, eventNumber: BigInt(resyncNumber), createdAt: null });',
       instead: 'add(OPERATOR, { logNumber: 1, eventNumber: 0n, createdAt: null });',
       breaks: ['a person is obeyed once'],

@@ -48,7 +48,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a checkpoint that is older than the mirror goes on from where it was',
-      file: 'src/sync/follow/connect.ts',
+      file: 'src/sync/follow/subscriptions.ts',
       text: 'return (followed.cursor?.number ?? -1n) < (eventNumber ?? -1n);',
       instead: 'return (followed.cursor?.number ?? -1n) < -1n && eventNumber !== null;',
       breaks: ['W43', 'F03'],
@@ -56,7 +56,7 @@ export const FOLLOWING: Area = {
     },
     {
       name: 'a stored position is read on from, though the tables know of a later log',
-      file: 'src/sync/follow/connect.ts',
+      file: 'src/sync/follow/subscriptions.ts',
       text: '(reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber,',
       instead: '(reloads.get(subscriptionId)?.logNumber ?? 0) > logNumber + 9,',
       breaks: ['F81', 'W43'],
@@ -138,7 +138,7 @@ export const FOLLOWING: Area = {
     {
       name: 'an addition after a removal is no reload',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: 'return [member, reload(event, createdAt, desired, context)];',
+      text: 'return [member, reload(met)];',
       instead: 'return [member];',
       breaks: ['W3'],
       tests: ['unit/coalesce-events.test.ts'],
@@ -146,8 +146,8 @@ export const FOLLOWING: Area = {
     {
       name: 'the reload that an event asks for is forgotten',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: 'return [reload(event, createdAt, desired, context)];',
-      instead: 'return updated(event, context);',
+      text: 'return [reload(met)];',
+      instead: 'return updated(met);',
       breaks: ['W6'],
       tests: ['unit/coalesce-events.test.ts'],
     },
@@ -162,7 +162,7 @@ export const FOLLOWING: Area = {
     {
       name: 'an event that cannot be read is passed over',
       file: 'src/sync/follow/coalesce-events.ts',
-      text: "return isMember ? [{ kind: 'refresh', datasetId: desired.datasetId }] : [];",
+      text: "return isMember ? [{ kind: 'refresh', datasetId }] : [];",
       instead: 'return [];',
       breaks: ['W13', 'F29'],
       tests: ['unit/coalesce-events.test.ts'],
@@ -259,8 +259,8 @@ export const FOLLOWING: Area = {
     {
       name: 'a quiet log is quiet no more once an audit has found something',
       file: 'src/sync/follow/audit.ts',
-      text: 'isExpiredCursorReplay: replayedAt !== null,',
-      instead: 'isExpiredCursorReplay: false,',
+      text: 'isExpiredCursorReplay = replayedAt !== null;',
+      instead: 'isExpiredCursorReplay = false;',
       breaks: ['W30', 'W22'],
       tests: ['unit/catch-up-desired-state.test.ts'],
     },

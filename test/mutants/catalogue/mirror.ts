@@ -163,25 +163,17 @@ export const MIRROR: Area = {
     {
       name: 'a damaged mirror is deleted',
       file: 'src/destination/duckdb/mirror-file.ts',
-      text: "if (state === 'database') await renameFile('destination.quarantine', path, target);",
-      instead: "if (state === 'database') await remove('destination.quarantine', path);",
+      text: "if (state === 'empty') {",
+      instead: "if (state !== 'absent') {",
       breaks: ['F05'],
       tests: ['unit/duckdb-write-session.test.ts'],
     },
     {
-      name: 'a file that is no database is set aside',
+      name: 'a file that is no database is quarantined',
       file: 'src/destination/duckdb/mirror-file.ts',
       text: "if (state === 'other') throw notADatabase(path);",
       instead: '',
       breaks: ['F05', 'P4'],
-      tests: ['unit/duckdb-write-session.test.ts'],
-    },
-    {
-      name: 'damaged mirrors are set aside without end',
-      file: 'src/destination/duckdb/mirror-file.ts',
-      text: 'if (quarantined.length >= MAX_QUARANTINED) {',
-      instead: 'if (quarantined.length > 1_000) {',
-      breaks: ['F05'],
       tests: ['unit/duckdb-write-session.test.ts'],
     },
     {

@@ -2,7 +2,7 @@
 
 import type { Area } from '../mutant.ts';
 
-const OFFER_RULES = 'src/sync/plan/reload-rules.ts';
+const OFFER_RULES = 'src/sync/plan/need.ts';
 const WALK = 'src/sync/plan/version-chain.ts';
 const RETIREMENT = 'src/sync/plan/retirement.ts';
 
@@ -67,7 +67,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'changes are applied on top of rows that are to be loaded again',
-      file: 'src/sync/plan/conditions.ts',
+      file: 'src/sync/plan/plan.ts',
       text: "const mayChange = wish === 'version' && pendingReloads(observed, desired).length === 0;",
       instead: "const mayChange = wish === 'version';",
       breaks: ['W39', 'P1'],
@@ -213,7 +213,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a version that was announced and withdrawn is waited for without end',
-      file: 'src/sync/plan/conditions.ts',
+      file: 'src/sync/plan/plan.ts',
       text: 'return announced <= above ? null :',
       instead: 'return announced <= above || above >= 0 ? null :',
       breaks: ['W38'],
@@ -221,7 +221,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'a reload of what was withdrawn is asked for again while it is owed',
-      file: 'src/sync/plan/conditions.ts',
+      file: 'src/sync/plan/plan.ts',
       text: 'if (observed !== null && !owesWithdrawal(observed, desired)) {',
       instead: 'if (observed !== null && owesWithdrawal(observed, desired) !== null) {',
       breaks: ['W37', 'P3'],
@@ -286,7 +286,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'the way of more work is taken where two lead as far',
-      file: 'src/sync/plan/paths.ts',
+      file: 'src/sync/plan/version-chain.ts',
       text: 'updatePath.cost < than.cost :',
       instead: 'updatePath.cost > than.cost :',
       breaks: ['changes or snapshot, by their cost'],
@@ -294,7 +294,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'of two manifests the one that leaves more reloads owed is loaded from',
-      file: 'src/sync/plan/paths.ts',
+      file: 'src/sync/plan/version-chain.ts',
       text: ': updatePath.owed < than.owed;',
       instead: ': updatePath.owed > than.owed;',
       breaks: ['W36'],

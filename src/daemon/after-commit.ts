@@ -10,7 +10,7 @@
 import type { Backoff, Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Readers } from '../post-commit/hook.ts';
-import { LOOKING_AGAIN, RetryClock } from './clocks.ts';
+import { RetryClock, WAITING_AGAIN } from '../sync/clocks.ts';
 import type { Session } from './session.ts';
 
 /** Commits wait while a copy is made, so copying may take this share of the time at most. */
@@ -36,8 +36,8 @@ export class AfterCommit {
   constructor(session: Session, readers: Readers) {
     this.#session = session;
     this.#readers = readers;
-    this.#copying = new CoalescedTask(LOOKING_AGAIN, session.random);
-    this.#telling = new CoalescedTask(LOOKING_AGAIN, session.random);
+    this.#copying = new CoalescedTask(WAITING_AGAIN, session.random);
+    this.#telling = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#noteCommit();
     session.observe(({ kind }) => {
       if (kind === 'commit' || kind === 'retired') this.#noteCommit();

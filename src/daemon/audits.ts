@@ -9,11 +9,18 @@
 
 import { ConfigurationError } from '../model/errors.ts';
 import type { Subscription } from '../model/records.ts';
+import {
+  ASKING_AGAIN,
+  AT_ONCE,
+  type ClockReading,
+  type DueTime,
+  dueAfter,
+  RetryClock,
+} from '../sync/clocks.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
-import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, dueAfter, RetryClock } from './clocks.ts';
 import { type SubscriptionPoller, SubscriptionProgress } from './following.ts';
 import type { Session } from './session.ts';
 

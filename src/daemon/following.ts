@@ -13,13 +13,13 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { InterruptedError, RefusalError } from '../model/errors.ts';
 import { type EventId, laterEvent } from '../model/event.ts';
 import type { Subscription } from '../model/records.ts';
+import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from '../sync/clocks.ts';
 import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import { isRefusedPosition } from '../sync/follow/log-restart.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
 import { type Suspensions, storeSuspension } from '../sync/suspensions.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
-import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from './clocks.ts';
 import type { Session } from './session.ts';
 
 /** Retirements are judged again after this, and whenever a log drops a dataset. */

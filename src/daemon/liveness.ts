@@ -67,16 +67,16 @@ export class ExpiryWarnings {
   readonly #session: Session;
   /** By subscription id: the time before the expiry of the last warning. */
   readonly #warned = new Map<string, number>();
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  #checkedMs = Number.NEGATIVE_INFINITY;
 
   constructor(session: Session) {
     this.#session = session;
   }
 
-  look(): void {
+  give(): void {
     const nowMs = this.#session.nowMs();
-    if (nowMs - this.#lookedMs < CHECK_EVERY_MS) return;
-    this.#lookedMs = nowMs;
+    if (nowMs - this.#checkedMs < CHECK_EVERY_MS) return;
+    this.#checkedMs = nowMs;
     const { checkpoint, clock, log } = this.#session.parts;
     for (const followed of checkpoint.followed().values()) {
       const { subscriptionId } = followed;
@@ -119,5 +119,41 @@ export class Watchdog {
   standsStill(nowMs: number, isUnderWay: boolean): boolean {
     if (!isUnderWay) this.moved(nowMs);
     return nowMs - this.#movedMs >= STANDSTILL_MS;
+  }
+}
+
+/** Since when each dataset is behind, and when all of them were caught up for the first time. */
+export class Behind {
+  readonly #session: Session;
+  readonly #since = new Map<string, Date>();
+  #caughtUpAt: Date | null = null;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** By dataset id. */
+  get since(): ReadonlyMap<string, Date> {
+    return this.#since;
+  }
+
+  /** Null: not yet. */
+  get caughtUpAt(): Date | null {
+    return this.#caughtUpAt;
+  }
+
+  /** Notes the datasets of the queue. `isSettled`: every log was read, and no dataset is worked on. */
+  update(isSettled: boolean): void {
+    const { workQueue, parts } = this.#session;
+    const now = parts.clock.now();
+    for (const datasetId of workQueue.entries.keys()) {
+      if (!this.#since.has(datasetId)) this.#since.set(datasetId, now);
+    }
+    if (this.#caughtUpAt === null && isSettled && !workQueue.isDue(this.#session.nowMs()))
+      this.#caughtUpAt = now;
+  }
+
+  forget(datasetId: string): void {
+    this.#since.delete(datasetId);
   }
 }

@@ -3,17 +3,19 @@
  * of a dataset or of the disk: the result reports it.
  */
 
-import pLimit from 'p-limit';
 import type { Suspension } from '../checkpoint/checkpoint.ts';
+import type { Random } from '../lib/backoff.ts';
 import { confirmedAt } from '../model/absence.ts';
 import type { Subscription } from '../model/records.ts';
-import { DATASETS_AT_ONCE, Engine, type Reconciling } from './engine.ts';
-import { liveExecutor, type MakeExecutor, type StepExecutor } from './execute/executor.ts';
+import { Engine } from './engine.ts';
+import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
 import { type Connected, warnOfOldPosition } from './follow/connect.ts';
 import { type Incidents, watchIncidents } from './incidents.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 import { currentSuspensions } from './suspensions.ts';
+import { WorkQueue } from './work-queue.ts';
+import { WorkerPool } from './worker-pool.ts';
 
 /**
  * The most rounds over all subscriptions. After a drop the logs are read again, because a log that was read before may lack the addition
@@ -178,43 +180,42 @@ class CatchUp {
     this.#readToHead = read;
   }
 
-  /** Stores the progress that no commit has stored. A mirror that is not free is no error: the next catch-up stores it. */
-  async #storeProgress(executor: StepExecutor): Promise<void> {
-    const progress = this.#engine.progressToStore();
-    if (progress !== null) await executor.storeProgress(progress);
-  }
-
   async #reconcileAll(): Promise<readonly DatasetResult[]> {
     const engine = this.#engine;
     const { progress } = this.#parts;
-    const { signal } = this.#incidents;
     const isAtHead = (subscriptionId: string): boolean => this.#readToHead.has(subscriptionId);
-    const verdictOf = engine.judgeRetirements({
-      records: this.#records,
-      readToHead: this.#readToHead,
-      readAt: this.#readAt,
+    const results: DatasetResult[] = [];
+    const queue = new WorkQueue(NO_CHANCE);
+    const pool = new WorkerPool({
+      engine,
+      queue,
+      signal: this.#incidents.signal,
+      makeExecutor: this.#makeExecutor,
+      watch: () => this.#incidents,
+      sourceOf: () => engine.entriesSince(Number.NEGATIVE_INFINITY, isAtHead, true),
+      isAtHead,
+      verdictOf: engine.judgeRetirements({
+        records: this.#records,
+        readToHead: this.#readToHead,
+        readAt: this.#readAt,
+      }),
+      onSettled({ result }) {
+        results.push(result);
+        progress.settled(result);
+      },
+      onGone() {},
+      onError: (error) => this.#incidents.record(error, null),
     });
     const datasets = engine.datasets();
     progress.started(datasets.length);
-    const onError = (error: unknown): void => this.#incidents.record(error, null);
-    const executor = this.#makeExecutor(this.#parts, signal, onError);
-    await executor.open(datasets);
-    const reconciling: Reconciling = {
-      executor,
-      signal,
-      entriesFor: () => engine.entriesSince(Number.NEGATIVE_INFINITY, isAtHead, true),
-      isAtHead,
-      readAgain: (dataset) => dataset,
-      verdictOf,
-      record: (error, dataset) => this.#incidents.recordForDataset(error, dataset),
-    };
-    const results = await pLimit(DATASETS_AT_ONCE).map(datasets, async (dataset) => {
-      const result = await engine.reconcile(dataset, reconciling);
-      progress.settled(result);
-      return result;
-    });
-    await executor.ended();
-    await this.#storeProgress(executor);
-    return results;
+    for (const { desired } of datasets) queue.ask(desired.datasetId, this.#parts.clock.monotonicMs());
+    const executor = await pool.drain();
+    // A mirror that is not free is no error: the next catch-up stores the progress.
+    const unstored = engine.progressToStore();
+    if (unstored !== null) await executor.storeProgress(unstored);
+    return results.sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1));
   }
 }
+
+/** A catch-up puts no work off, so chance has no part in it. */
+const NO_CHANCE: Random = { next: () => 0 };

@@ -106,8 +106,8 @@ function monotonicMsAt(wall: Date, now: ClockReading): number {
 
 /** Retries of a subscription or of the list of subscriptions: soon, because everything else waits for them. */
 export const ASKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 5 * 60_000 };
-/** Retries of a dataset that waits for the service, for example for a manifest that lags. */
-export const LOOKING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60_000 };
+/** Retries of a dataset that waits for the service, for example for a manifest that lags, and of post-commit work. */
+export const WAITING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60_000 };
 /** Retries after incidents of the run as a whole: the disk, the checkpoint, a mirror that a reader has locked. */
 export const WORKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 2 * 60_000 };
 

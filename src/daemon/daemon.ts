@@ -134,8 +134,8 @@ export class Daemon implements Observed {
   }
 
   /** Notes a request to the service, with the status of its response, if there was one. */
-  noteAsked(asked: Omit<Extract<DaemonEvent, { kind: 'request' }>, 'kind'>): void {
-    this.#session.report({ kind: 'request', ...asked });
+  noteRequest(request: Omit<Extract<DaemonEvent, { kind: 'request' }>, 'kind'>): void {
+    this.#session.report({ kind: 'request', ...request });
   }
 
   /** A part waits on purpose: that is no standstill. */

@@ -195,7 +195,7 @@ class Runner {
       signal: ending.signal,
       // The daemon reports errors of the service: once when they begin, and once when they are resolved.
       feedLog: turnedDown(log),
-      onAsked: (asked) => this.#daemon?.noteAsked(asked),
+      onAsked: (request) => this.#daemon?.noteRequest(request),
     });
     opened.defer(close);
     const daemon = new Daemon({

@@ -162,9 +162,9 @@ export const DOING: Area = {
     },
     {
       name: 'the setting changes.maxStagedBytes changes nothing',
-      file: 'src/sync/execute/executor.ts',
-      text: 'maxStagedBytes: tools.parts.choices.maxStagedBytes,',
-      instead: 'maxStagedBytes: 8e9,',
+      file: 'src/sync/execute/steps.ts',
+      text: 'const { maxStagedBytes } = parts.choices;',
+      instead: 'const maxStagedBytes = 8e9;',
       breaks: ['everything has a limit'],
       tests: ['unit/staged-bytes.test.ts'],
     },

@@ -222,7 +222,7 @@ export class Daemon implements Observed {
     try {
       await this.#session.mirror.refresh(true);
     } catch (error) {
-      this.#following.poller.noteIncident('mirror', error);
+      this.#following.noteError('mirror', error);
     }
   }
 

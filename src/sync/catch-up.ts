@@ -6,13 +6,13 @@
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Random } from '../lib/backoff.ts';
 import { confirmedAt } from '../model/absence.ts';
-import type { Subscription } from '../model/records.ts';
 import { Engine } from './engine.ts';
 import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
-import { type Connected, warnOfOldPosition } from './follow/connect.ts';
+import { warnOfOldPosition } from './follow/connect.ts';
 import { type Incidents, watchIncidents } from './incidents.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
+import { SubscriptionProgress, SubscriptionReader } from './subscription-reader.ts';
 import { currentSuspensions } from './suspensions.ts';
 import { WorkQueue } from './work-queue.ts';
 import { WorkerPool } from './worker-pool.ts';
@@ -35,7 +35,7 @@ export async function catchUp(
   const incidents = watchIncidents(parts, signal);
   const { subscriptions, datasets, readAt } = await new CatchUp(engine, incidents, makeExecutor).execute();
   return {
-    subscriptions: subscriptions.length,
+    subscriptions,
     datasets,
     suspensions: suspensionsAtTheEnd(parts, incidents),
     incidents: incidents.incidents,
@@ -45,7 +45,8 @@ export async function catchUp(
 }
 
 interface Work {
-  readonly subscriptions: readonly Subscription[];
+  /** The number of chosen subscriptions. */
+  readonly subscriptions: number;
   readonly datasets: readonly DatasetResult[];
   /** When the subscriptions were listed last, in service time; null: they were not. */
   readonly readAt: Date | null;
@@ -97,17 +98,23 @@ class CatchUp {
   readonly #parts: Parts;
   readonly #incidents: Incidents;
   readonly #makeExecutor: MakeExecutor;
-  /** The subscriptions whose logs and manifests were read in the last round. */
-  #readToHead: ReadonlySet<string> = new Set();
-  /** The subscriptions as they were listed for it, and when that was, in service time. */
-  #records: readonly Subscription[] = [];
-  #readAt = new Date(0);
+  readonly #reader: SubscriptionReader<SubscriptionProgress>;
 
   constructor(engine: Engine, incidents: Incidents, makeExecutor: MakeExecutor) {
     this.#engine = engine;
     this.#parts = engine.parts;
     this.#incidents = incidents;
     this.#makeExecutor = makeExecutor;
+    this.#reader = new SubscriptionReader({
+      engine,
+      signal: incidents.signal,
+      atOnce: 1,
+      create: (record) => new SubscriptionProgress(record),
+      onEnded: ({ id }, _startedMs, error) => {
+        if (error === null) warnOfOldPosition(id, this.#reader.listedAt, engine.parts);
+        else incidents.record(error, id);
+      },
+    });
   }
 
   /**
@@ -115,15 +122,14 @@ class CatchUp {
    * request is made.
    */
   async execute(): Promise<Work> {
-    let subscriptions: readonly Subscription[] = [];
+    let subscriptions = 0;
     try {
       if (currentSuspensions(this.#parts).workspace !== null)
         return { subscriptions, datasets: [], readAt: null };
-      const connected = await this.#engine.connect(true, this.#incidents.signal);
-      subscriptions = connected.subscriptions;
-      await this.#followRounds(connected);
-      const datasets = await this.#reconcileAll();
-      return { subscriptions, datasets, readAt: this.#readAt };
+      await this.#reader.connect(true);
+      subscriptions = this.#reader.subscriptions.size;
+      await this.#followRounds();
+      return { subscriptions, datasets: await this.#reconcileAll(), readAt: this.#reader.listedAt };
     } catch (error) {
       this.#incidents.record(error, null);
       return { subscriptions, datasets: [], readAt: null };
@@ -131,19 +137,25 @@ class CatchUp {
   }
 
   /** A drop counts once every log was read after it. */
-  async #followRounds(connected: Connected): Promise<void> {
-    let round = connected;
+  async #followRounds(): Promise<void> {
     for (let rounds = 1; ; rounds += 1) {
       const before = this.#leaving();
-      await this.#followAll(round);
+      this.#forgetReadings();
+      await this.#reader.readOwing();
+      this.#incidents.signal.throwIfAborted();
       const isNew = this.#leaving().some((drop) => !before.includes(drop));
       if (!isNew) return;
-      if (rounds === MAX_ROUNDS) {
-        // Datasets that were dropped in the last round wait for the next catch-up.
-        this.#readToHead = new Set();
-        return;
-      }
-      round = await this.#engine.connect(false, this.#incidents.signal);
+      // Datasets that were dropped in the last round wait for the next catch-up.
+      if (rounds === MAX_ROUNDS) return this.#forgetReadings();
+      await this.#reader.connect(false);
+    }
+  }
+
+  /** Every subscription has to be read again before its log counts. */
+  #forgetReadings(): void {
+    for (const subscription of this.#reader.subscriptions.values()) {
+      subscription.owesAudit = true;
+      subscription.headAtMs = null;
     }
   }
 
@@ -161,29 +173,10 @@ class CatchUp {
     ]);
   }
 
-  async #followAll({ subscriptions, readAt }: Connected): Promise<void> {
-    const parts = this.#parts;
-    const read = new Set<string>();
-    this.#records = subscriptions;
-    this.#readAt = readAt;
-    for (const record of subscriptions) {
-      if (currentSuspensions(parts).ofSubscription(record.id) !== null) continue;
-      try {
-        await this.#engine.follow(record, readAt, this.#incidents.signal);
-        read.add(record.id);
-        warnOfOldPosition(record.id, readAt, parts);
-      } catch (error) {
-        this.#incidents.record(error, record.id);
-      }
-      this.#incidents.signal.throwIfAborted();
-    }
-    this.#readToHead = read;
-  }
-
   async #reconcileAll(): Promise<readonly DatasetResult[]> {
     const engine = this.#engine;
     const { progress } = this.#parts;
-    const isAtHead = (subscriptionId: string): boolean => this.#readToHead.has(subscriptionId);
+    const isAtHead = (subscriptionId: string): boolean => this.#reader.isAtHead(subscriptionId);
     const results: DatasetResult[] = [];
     const queue = new WorkQueue(NO_CHANCE);
     const pool = new WorkerPool({
@@ -194,11 +187,7 @@ class CatchUp {
       watch: () => this.#incidents,
       sourceOf: () => engine.entriesSince(Number.NEGATIVE_INFINITY, isAtHead, true),
       isAtHead,
-      verdictOf: engine.judgeRetirements({
-        records: this.#records,
-        readToHead: this.#readToHead,
-        readAt: this.#readAt,
-      }),
+      verdictOf: this.#reader.judge(Number.NEGATIVE_INFINITY),
       onSettled({ result }) {
         results.push(result);
         progress.settled(result);

@@ -67,15 +67,15 @@ export const DAEMON: Area = {
     },
     {
       name: 'a table is retired by what was read before it left',
-      file: 'src/daemon/following.ts',
-      text: 'headAtMs !== null && headAtMs >= this.#leftMs',
+      file: 'src/sync/subscription-reader.ts',
+      text: 'headAtMs !== null && headAtMs >= leftMs',
       instead: 'headAtMs !== null',
       breaks: ['W16'],
       tests: [LOOP],
     },
     {
       name: 'a table is retired though the subscriptions were not listed since it left',
-      file: 'src/daemon/following.ts',
+      file: 'src/sync/subscription-reader.ts',
       text: 'areListed && headAtMs !== null',
       instead: 'headAtMs !== null',
       breaks: ['W16'],

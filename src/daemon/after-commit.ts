@@ -1,7 +1,6 @@
 /**
- * The post-commit work of the daemon: publishes a copy of the mirror and runs the command after commits. Both run beside
- * the loop and
- * delay neither the loop nor the mirror.
+ * The post-commit work of the daemon: publishes a copy of the mirror and runs the command after commits. Both run
+ * beside the loop and delay neither the loop nor the mirror.
  *
  * Invariants: one copy at a time and one command at a time; no commit is missed, because both read the history of the mirror. The
  * command is notified of no commit that the copy lacks.

@@ -1,7 +1,6 @@
 /**
- * The condition of a subscription, by three clocks: when its log was last read to its head, when something of it was last
- * applied, and
- * where its log ends. Pure: time is passed in.
+ * The condition of a subscription, by three clocks: when its log was last read to its head, when something of it was
+ * last applied, and where its log ends. Pure: time is passed in.
  *
  * Remaining work tells idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
  */
@@ -25,9 +24,8 @@ export interface Condition {
   /** The last attempt read the log to its head. */
   readonly isAtHead: boolean;
   /**
-   * The remaining work: `waiting` where every unfinished dataset waits for the service or for its retry; `to-do` where at
-   * least one
-   * dataset waits for nothing.
+   * The remaining work: `waiting` where every unfinished dataset waits for the service or for its retry; `to-do` where
+   * at least one dataset waits for nothing.
    */
   readonly work: 'none' | 'waiting' | 'to-do';
   /** Time since an event of the subscription was last read or a dataset of it made progress. */
@@ -49,9 +47,8 @@ export function conditionOf({
 }
 
 /**
- * The warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is the
- * last one.
- * `none`: the expiry is far away, also where an event has moved the position since the last warning.
+ * The warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is
+ * the last one. `none`: the expiry is far away, also where an event has moved the position since the last warning.
  */
 export function dueExpiryWarningMs(ageMs: number, warned: number | null): number | 'given' | 'none' {
   const leftMs = EVENTS_KEPT_MS - ageMs;

@@ -20,15 +20,12 @@ export function nextPoll(cadence: Cadence, now: ClockReading, random: Random): D
 }
 
 /**
- * The next time of a schedule, by the wall clock. It is due as soon as that clock has passed it, also where the machine was
- * suspended or
- * the clock was set forward, however many scheduled times lie in between.
+ * The next time of a schedule, by the wall clock. It is due as soon as that clock has passed it, also where the machine
+ * was suspended or the clock was set forward, however many scheduled times lie in between.
  *
  * Where the clock was set back before the last poll, times recur that were polled for already. Such a time counts again
- * only where the
- * last poll is at least half a schedule gap ago. So polls do not stop until the clock has caught up, and no poll comes
- * twice for one
- * time.
+ * only where the last poll is at least half a schedule gap ago. So polls do not stop until the clock has caught up, and
+ * no poll comes twice for one time.
  */
 class ScheduledPoll implements DueTime {
   readonly #schedule: Schedule;

@@ -1,7 +1,6 @@
 /**
- * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do now. An
- * error of a
- * dataset is recorded and reported, and delays no other dataset.
+ * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do
+ * now. An error of a dataset is recorded and reported, and delays no other dataset.
  */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
@@ -255,8 +254,7 @@ class Reconciler {
 
   /**
    * A version that is listed, but not yet announced by any log, may build on content that was replaced before it was
-   * published. The
-   * logs report such a replacement, except a log that may have been restarted.
+   * published. The logs report such a replacement, except a log that may have been restarted.
    */
   async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<DatasetEnding | null> {
     const { parts, readLogs } = this.#run;
@@ -379,9 +377,8 @@ class Reconciler {
   }
 
   /**
-   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from the
-   * manifest, the
-   * other files stay. Changes that fell back to a bad snapshot are not fetched again with it.
+   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from
+   * the manifest, the other files stay. Changes that fell back to a bad snapshot are not fetched again with it.
    */
   async #fail(error: DataError, content: string | null): Promise<DatasetEnding> {
     const { parts, executor } = this.#run;

@@ -87,7 +87,7 @@ class Runner {
     };
     signal.addEventListener('abort', stop);
     const view =
-      this.#screen === null ? null : new LiveView(this.#screen, terminal, clock, () => this.#look());
+      this.#screen === null ? null : new LiveView(this.#screen, terminal, clock, () => this.#liveState());
     requests.onReload(() => this.#reload());
     requests.onPoll(() => this.#daemon?.pollNow());
     try {
@@ -104,7 +104,7 @@ class Runner {
   }
 
   /** Null: no daemon is running. */
-  #look(): Omit<LiveState, 'nowMs'> | null {
+  #liveState(): Omit<LiveState, 'nowMs'> | null {
     if (this.#daemon === null) return null;
     const summary = this.#daemon.summary();
     if (summary.underWay + summary.due === 0) this.#work.restartCount();

@@ -165,9 +165,8 @@ export function extentOf(work: Work, { history }: Pick<StepDependencies, 'histor
 }
 
 /**
- * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started. All
- * small steps
- * together then stage at most half a gigabyte, plus the versions that were already under way.
+ * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started.
+ * All small steps together then stage at most half a gigabyte, plus the versions that were already under way.
  */
 export const MAX_SMALL_BYTES = 4_000_000;
 /** The most rows that small changes list. Nobody states their bytes; rows of a kilobyte or two stay within the limit above. */
@@ -231,8 +230,7 @@ export type StepResult =
   | { readonly kind: 'planned'; readonly step: PlannedStep }
   /**
    * The changes of these versions are inapplicable, each with the reason, and nothing was applied. `oversized` is the
-   * version among
-   * them whose changes alone exceed the limit of staged bytes.
+   * version among them whose changes alone exceed the limit of staged bytes.
    */
   | {
       readonly kind: 'inapplicable';

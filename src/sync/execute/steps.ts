@@ -21,8 +21,7 @@ import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
 
 /**
  * The plan is stale where the manifest names other content by now, or where a log does and the files may have either
- * content. @throws
- * ContractViolationError where the schema is not in the service's list.
+ * content. @throws ContractViolationError where the schema is not in the service's list.
  */
 export async function loadSnapshot(
   work: WorkOf<'load'>,

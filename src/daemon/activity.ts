@@ -5,7 +5,7 @@
 
 import type { Log } from '../lib/log.ts';
 import type { CommitResult } from '../model/commits.ts';
-import type { FeedEvent, UnreadableEvent } from '../model/event.ts';
+import type { EventType, FeedEvent, UnreadableEvent } from '../model/event.ts';
 import { type Need, needOf } from '../sync/plan/need.ts';
 import { type Extent, logCommit, logRetirement, logStep, type Progress } from '../sync/progress.ts';
 import type { DatasetResult } from '../sync/result.ts';
@@ -110,18 +110,18 @@ export class Activity implements Progress {
   }
 }
 
-type Counted<Key> = Key extends ReadonlyMap<infer Name, number> ? Map<Name, number> : never;
-
 export class Counts {
-  readonly #events: Counted<Counters['events']> = new Map();
-  readonly #commits: Counted<Counters['commits']> = new Map();
-  readonly #rows: Counted<Counters['rows']> = new Map();
-  readonly #resyncs: Counted<Counters['resyncs']> = new Map();
-  readonly #requests = new Map<string, Map<string, number>>();
-  #downloadedBytes = 0;
-  #polls = 0;
-  #audits = 0;
-  #interruptions = 0;
+  readonly #counted = {
+    events: new Map<EventType | 'unreadable', number>(),
+    commits: new Map<CommitResult['kind'] | 'retirement', number>(),
+    rows: new Map<'added' | 'changed' | 'removed' | 'loaded', number>(),
+    resyncs: new Map<ResyncReason, number>(),
+    requests: new Map<string, Map<string, number>>(),
+    downloadedBytes: 0,
+    polls: 0,
+    audits: 0,
+    interruptions: 0,
+  } satisfies Counters;
 
   add(daemonEvent: DaemonEvent): void {
     switch (daemonEvent.kind) {
@@ -129,60 +129,50 @@ export class Counts {
         this.#addRequest(daemonEvent.operation, daemonEvent.status);
         return;
       case 'events':
-        increase(this.#events, daemonEvent.type);
+        increase(this.#counted.events, daemonEvent.type);
         return;
       case 'bytes':
-        this.#downloadedBytes += daemonEvent.bytes;
+        this.#counted.downloadedBytes += daemonEvent.bytes;
         return;
       case 'commit':
         this.#addCommit(daemonEvent);
         return;
       case 'retired':
-        increase(this.#commits, 'retirement');
+        increase(this.#counted.commits, 'retirement');
         return;
       case 'poll':
-        this.#polls += 1;
+        this.#counted.polls += 1;
         return;
       case 'audit':
-        this.#audits += 1;
+        this.#counted.audits += 1;
         return;
       case 'interruption':
-        this.#interruptions += 1;
+        this.#counted.interruptions += 1;
         return;
     }
   }
 
-  /** Returns an immutable copy. */
+  /** Returns a copy. */
   counters(): Counters {
-    return {
-      events: new Map(this.#events),
-      commits: new Map(this.#commits),
-      rows: new Map(this.#rows),
-      resyncs: new Map(this.#resyncs),
-      requests: new Map([...this.#requests].map(([operation, byStatus]) => [operation, new Map(byStatus)])),
-      downloadedBytes: this.#downloadedBytes,
-      polls: this.#polls,
-      audits: this.#audits,
-      interruptions: this.#interruptions,
-    };
+    return structuredClone(this.#counted);
   }
 
   #addRequest(operation: string, status: number | null): void {
-    const byStatus = this.#requests.get(operation) ?? new Map<string, number>();
+    const byStatus = this.#counted.requests.get(operation) ?? new Map<string, number>();
     increase(byStatus, status === null ? 'none' : String(status));
-    this.#requests.set(operation, byStatus);
+    this.#counted.requests.set(operation, byStatus);
   }
 
   #addCommit({ commit, resync }: Extract<DaemonEvent, { kind: 'commit' }>): void {
-    increase(this.#commits, commit.kind);
-    if (resync !== null) increase(this.#resyncs, resync);
+    increase(this.#counted.commits, commit.kind);
+    if (resync !== null) increase(this.#counted.resyncs, resync);
     if (commit.kind === 'snapshot') {
-      increase(this.#rows, 'loaded', commit.rowCount);
+      increase(this.#counted.rows, 'loaded', commit.rowCount);
       return;
     }
-    increase(this.#rows, 'added', commit.net?.added ?? 0);
-    increase(this.#rows, 'changed', commit.net?.changed ?? 0);
-    increase(this.#rows, 'removed', commit.net?.removed ?? 0);
+    increase(this.#counted.rows, 'added', commit.net?.added ?? 0);
+    increase(this.#counted.rows, 'changed', commit.net?.changed ?? 0);
+    increase(this.#counted.rows, 'removed', commit.net?.removed ?? 0);
   }
 }
 

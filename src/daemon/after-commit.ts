@@ -1,7 +1,6 @@
 /**
- * The post-commit work of the daemon: publishes a copy of the mirror and runs the command after commits. Both run beside
- * the loop and
- * delay neither the loop nor the mirror.
+ * The post-commit work of the daemon: publishes a copy of the mirror and runs the command after commits. Both run
+ * beside the loop and delay neither the loop nor the mirror.
  *
  * Invariants: one copy at a time and one command at a time; no commit is missed, because both read the history of the mirror. The
  * command is notified of no commit that the copy lacks.
@@ -10,7 +9,7 @@
 import type { Backoff, Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Readers } from '../post-commit/hook.ts';
-import { LOOKING_AGAIN, RetryClock } from './clocks.ts';
+import { RetryClock, WAITING_AGAIN } from '../sync/clocks.ts';
 import type { Session } from './session.ts';
 
 /** Commits wait while a copy is made, so copying may take this share of the time at most. */
@@ -36,8 +35,8 @@ export class AfterCommit {
   constructor(session: Session, readers: Readers) {
     this.#session = session;
     this.#readers = readers;
-    this.#copying = new CoalescedTask(LOOKING_AGAIN, session.random);
-    this.#telling = new CoalescedTask(LOOKING_AGAIN, session.random);
+    this.#copying = new CoalescedTask(WAITING_AGAIN, session.random);
+    this.#telling = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#noteCommit();
     session.observe(({ kind }) => {
       if (kind === 'commit' || kind === 'retired') this.#noteCommit();

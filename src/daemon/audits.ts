@@ -8,13 +8,19 @@
  */
 
 import { ConfigurationError } from '../model/errors.ts';
-import type { Subscription } from '../model/records.ts';
+import {
+  ASKING_AGAIN,
+  AT_ONCE,
+  type ClockReading,
+  type DueTime,
+  dueAfter,
+  RetryClock,
+} from '../sync/clocks.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
-import { currentSuspensions, type Suspensions } from '../sync/suspensions.ts';
-import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, dueAfter, RetryClock } from './clocks.ts';
-import { type SubscriptionPoller, SubscriptionProgress } from './following.ts';
+import type { SubscriptionReader } from '../sync/subscription-reader.ts';
+import type { FollowedSubscription } from './following.ts';
 import type { Session } from './session.ts';
 
 /** Audits for unknown datasets, removals and lost positions are at least this far apart. */
@@ -22,8 +28,9 @@ const LEAST_BETWEEN_MS = 60_000;
 
 export interface AuditsOptions {
   readonly session: Session;
-  readonly poller: SubscriptionPoller;
-  readonly followedSubscriptions: Map<string, SubscriptionProgress>;
+  readonly reader: SubscriptionReader<FollowedSubscription>;
+  /** `of` names what could not be read. */
+  readonly onError: (of: string, error: unknown) => void;
   /** Whether nobody works on the mirror, so that it answers at once. */
   readonly isMirrorIdle: () => boolean;
   /** Every log was read: retirements can be judged. */
@@ -47,8 +54,6 @@ export class Audits {
   /** When the last requested audit began. */
   #askedBeganMs = Number.NEGATIVE_INFINITY;
   #isRunning = false;
-  #listedMs = Number.NEGATIVE_INFINITY;
-  #listedAt = new Date(0);
   #lastAt: Date | null = null;
 
   constructor(options: AuditsOptions) {
@@ -64,16 +69,6 @@ export class Audits {
   /** When the last audit ended; null: none has. */
   get lastAt(): Date | null {
     return this.#lastAt;
-  }
-
-  /** When the last list of the subscriptions was requested, on the monotonic clock. */
-  get listedMs(): number {
-    return this.#listedMs;
-  }
-
-  /** When the subscriptions were listed last, in service time. */
-  get listedAt(): Date {
-    return this.#listedAt;
   }
 
   /** On the monotonic clock. */
@@ -98,7 +93,7 @@ export class Audits {
     if (this.#clock.attempts > 0) this.#clock.succeeded();
   }
 
-  askFor(subscription: SubscriptionProgress): void {
+  askFor(subscription: FollowedSubscription): void {
     subscription.owesAudit = true;
     const earliestMs = Math.max(this.#session.nowMs(), this.#askedBeganMs + LEAST_BETWEEN_MS);
     this.#owedDueMs = Math.min(this.#owedDueMs, earliestMs);
@@ -112,71 +107,34 @@ export class Audits {
     this.#isRunning = true;
     const isFull = startedMs >= this.#full.dueMs(started);
     if (!isFull) this.#askedBeganMs = startedMs;
+    const { reader, isMirrorIdle } = this.#options;
     try {
-      const subscriptions = await this.#connect();
-      this.#listedMs = startedMs;
-      if (isFull) this.#full = dueAfter(this.#session.timing.auditEveryMs, started);
+      await reader.connect(isMirrorIdle());
+      this.#session.resolve('service');
+      this.#session.resolve('mirror');
+      if (isFull) {
+        this.#full = dueAfter(this.#session.timing.auditEveryMs, started);
+        for (const subscription of reader.subscriptions.values()) subscription.owesAudit = true;
+      }
       this.#owedDueMs = Number.POSITIVE_INFINITY;
       this.#absenceRead = null;
-      await this.#auditOwing(subscriptions, isFull, currentSuspensions(this.#session.parts));
+      if (await reader.readOwing()) this.#clock.succeeded();
+      else this.#noteFailed();
       this.#session.signal.throwIfAborted();
       this.#conclude(startedMs);
     } catch (error) {
-      this.#clock.failed(this.#session.nowMs());
-      this.#owedDueMs = this.#session.nowMs();
+      this.#noteFailed();
       if (isFirst && !this.#options.isProven && error instanceof ConfigurationError)
         this.#options.onMisconfigured(error);
-      else this.#options.poller.noteIncident('service', error);
+      else this.#options.onError('service', error);
     } finally {
       this.#isRunning = false;
     }
   }
 
-  async #connect(): Promise<readonly Subscription[]> {
-    const { engine, signal, random } = this.#session;
-    const { followedSubscriptions, isMirrorIdle } = this.#options;
-    const { subscriptions, readAt } = await engine.connect(isMirrorIdle(), signal);
-    this.#listedAt = readAt;
-    this.#session.resolve('service');
-    this.#session.resolve('mirror');
-    const listed = new Set(subscriptions.map(({ id }) => id));
-    for (const id of followedSubscriptions.keys()) if (!listed.has(id)) followedSubscriptions.delete(id);
-    for (const record of subscriptions) {
-      const subscription = followedSubscriptions.get(record.id);
-      if (subscription === undefined) {
-        followedSubscriptions.set(record.id, new SubscriptionProgress(record, random, this.#session.nowMs()));
-      } else subscription.record = record;
-    }
-    return subscriptions;
-  }
-
-  async #auditOwing(
-    records: readonly Subscription[],
-    isFull: boolean,
-    suspensions: Suspensions,
-  ): Promise<void> {
-    const { followedSubscriptions, poller } = this.#options;
-    const all = records.flatMap((record) => followedSubscriptions.get(record.id) ?? []);
-    const owing = all.filter((subscription) => {
-      subscription.owesAudit ||= isFull;
-      return subscription.owesAudit && suspensions.ofSubscription(subscription.id) === null;
-    });
-    const ended = await Promise.all(
-      owing.map((subscription) =>
-        poller.read(subscription, (startedMs) => this.#audit(subscription, startedMs)),
-      ),
-    );
-    if (ended.every((isGood) => isGood)) return this.#clock.succeeded();
+  #noteFailed(): void {
     this.#clock.failed(this.#session.nowMs());
     this.#owedDueMs = this.#session.nowMs();
-  }
-
-  async #audit(subscription: SubscriptionProgress, startedMs: number): Promise<void> {
-    const { engine, signal } = this.#session;
-    await engine.follow(subscription.record, this.#listedAt, signal);
-    subscription.owesAudit = false;
-    subscription.isLost = false;
-    this.#options.poller.noteRead(subscription, startedMs);
   }
 
   /** Queues every dataset that is behind; the manifests that were just read serve its work. */
@@ -204,7 +162,7 @@ export class Audits {
     if (absent.length === 0) return;
     for (const subject of absent) {
       if (subject.kind !== 'member' && subject.kind !== 'log') continue;
-      const subscription = this.#options.followedSubscriptions.get(subject.subscriptionId);
+      const subscription = this.#options.reader.subscriptions.get(subject.subscriptionId);
       if (subscription !== undefined) subscription.owesAudit = true;
     }
     this.#absenceRead = this.#session.nextPoll();

@@ -16,14 +16,13 @@ import { currentSuspensions } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
 import { Following } from './following.ts';
 import { SuspensionLog } from './incident-log.ts';
-import { ExpiryWarnings } from './liveness.ts';
+import { Behind, ExpiryWarnings } from './liveness.ts';
 import type { Notifier } from './notify.ts';
 import { ProgressKeeper } from './progress-keeper.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { DaemonEvent, DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
 import { type StateSummary, stateOfDaemon, summaryAt, type Watched } from './state-of.ts';
-import { Behind } from './work-queue.ts';
-import { Working } from './working.ts';
+import { Work } from './work.ts';
 
 /** The longest pause between two rounds: a decision of the operator is detected within a second. */
 const TICK_MS = 500;
@@ -46,7 +45,7 @@ export class Daemon implements Observed {
   readonly #session: Session;
   readonly #activity: Activity;
   readonly #following: Following;
-  readonly #working: Working;
+  readonly #work: Work;
   readonly #suspensionLog: SuspensionLog;
   readonly #expiryWarnings: ExpiryWarnings;
   readonly #notifier: Notifier;
@@ -77,17 +76,17 @@ export class Daemon implements Observed {
     this.#wentRoundMs = this.#session.nowMs();
     this.#following = new Following({
       session: this.#session,
-      isMirrorIdle: () => this.#working.isIdle,
-      onRefused: () => this.#working.halt(new InterruptedError('The workspace is refused.')),
+      isMirrorIdle: () => this.#work.pool.isIdle,
+      onRefused: () => this.#work.pool.halt(new InterruptedError('The workspace is refused.')),
       onMisconfigured: (error) => this.#finish({ kind: 'misconfigured', error }),
       isProven,
       // The next work discards the staged files of datasets that are gone.
       onAudited: () => {
-        if (this.#working.isIdle) this.#working.enrollAgain();
+        if (this.#work.pool.isIdle) this.#work.pool.enrollAgain();
       },
       onRead: () => this.#wakeUp(),
     });
-    this.#working = new Working({
+    this.#work = new Work({
       session: this.#session,
       isAtHead: (subscriptionId) => this.#following.isAtHead(subscriptionId),
       verdictOf: (desired) => this.#following.verdictOf(desired),
@@ -127,7 +126,7 @@ export class Daemon implements Observed {
     const afterCommit = this.#session.afterCommit?.ended();
     await Promise.all([
       this.#seeing,
-      this.#working.ended(),
+      this.#work.pool.ended(),
       this.#following.ended(),
       this.#progressKeeper.ended(),
       afterCommit,
@@ -135,8 +134,8 @@ export class Daemon implements Observed {
   }
 
   /** Notes a request to the service, with the status of its response, if there was one. */
-  noteAsked(asked: Omit<Extract<DaemonEvent, { kind: 'request' }>, 'kind'>): void {
-    this.#session.report({ kind: 'request', ...asked });
+  noteRequest(request: Omit<Extract<DaemonEvent, { kind: 'request' }>, 'kind'>): void {
+    this.#session.report({ kind: 'request', ...request });
   }
 
   /** A part waits on purpose: that is no standstill. */
@@ -154,7 +153,7 @@ export class Daemon implements Observed {
 
   /** For the live view. */
   summary(): StateSummary {
-    const { underWay } = this.#working;
+    const underWay = this.#work.pool.underWay.size;
     return summaryAt(this.#watched(), { underWay, suspensions: this.#suspensionLog.ongoing });
   }
 
@@ -167,7 +166,7 @@ export class Daemon implements Observed {
     this.#noteRound(this.#session.nowMs());
     try {
       const stored = this.#session.parts.checkpoint.suspensions();
-      this.#suspensionLog.look(stored);
+      this.#suspensionLog.update(stored);
       this.#seeOperator(stored);
       const suspensions = currentSuspensions(this.#session.parts);
       if (suspensions.workspace !== null && this.#hasNoMirror()) {
@@ -175,18 +174,18 @@ export class Daemon implements Observed {
       }
       if (this.#seeing === null) {
         this.#following.begin(suspensions);
-        this.#working.fill();
+        this.#work.fill();
       }
       this.#session.afterCommit?.begin();
-      const isSettled = this.#working.isIdle && this.#following.audits.lastAt !== null;
-      this.#behind.look(isSettled);
-      this.#progressKeeper.look(isSettled);
-      this.#expiryWarnings.look();
+      const isSettled = this.#work.pool.isIdle && this.#following.audits.lastAt !== null;
+      this.#behind.update(isSettled);
+      this.#progressKeeper.storeIfDue(isSettled);
+      this.#expiryWarnings.give();
       this.#session.resolve('loop');
     } catch (error) {
       this.#session.raise('loop', error);
     }
-    this.#session.incidents.look(this.#session.nowMs());
+    this.#session.incidents.escalate(this.#session.nowMs());
     this.#watch();
     this.#notifyReady();
   }
@@ -221,9 +220,9 @@ export class Daemon implements Observed {
   /** Reads the mirror, also where the service may not be asked: a refusal without a mirror ends the run. */
   async #seeMirror(): Promise<void> {
     try {
-      await this.#session.mirror.look(true);
+      await this.#session.mirror.refresh(true);
     } catch (error) {
-      this.#following.poller.noteIncident('mirror', error);
+      this.#following.noteError('mirror', error);
     }
   }
 
@@ -235,21 +234,21 @@ export class Daemon implements Observed {
   /** Acts on decisions of the operator at once. A mirror that was not read yet waits for the first audit. */
   #seeOperator(suspensions: readonly Suspension[]): void {
     const { parts, mirror } = this.#session;
-    const { isStored, isLifted } = this.#controlChanges.look(suspensions);
+    const { isStored, isLifted } = this.#controlChanges.detect(suspensions);
     if (!isStored || !mirror.isRead) return;
     this.#seeing = this.#seeWhatOthersDid().finally(() => {
       this.#seeing = null;
       this.#wakeUp();
     });
     if (!isLifted && parts.checkpoint.forgotten().length === 0) return;
-    this.#working.enrollAgain();
+    this.#work.pool.enrollAgain();
     this.#following.audits.askForAll();
   }
 
   /** A process that wrote to the checkpoint may have changed the mirror, too, while this process was suspended. */
   async #seeWhatOthersDid(): Promise<void> {
     const { engine, workQueue } = this.#session;
-    if (this.#working.isIdle) await this.#seeMirror();
+    if (this.#work.pool.isIdle) await this.#seeMirror();
     try {
       const nowMs = this.#session.nowMs();
       for (const known of engine.datasets()) {
@@ -268,7 +267,7 @@ export class Daemon implements Observed {
       if (subscription !== undefined && result.commits.length > 0)
         subscription.movedMs = this.#session.nowMs();
     }
-    if (known === null || !isBehind(known)) this.#behind.over(result.datasetId);
+    if (known === null || !isBehind(known)) this.#behind.forget(result.datasetId);
     this.#wakeUp();
   }
 
@@ -279,12 +278,12 @@ export class Daemon implements Observed {
     if (progress !== this.#progress) watchdogs.working.moved(nowMs);
     this.#progress = progress;
     const isReadingStill = watchdogs.reading.standsStill(nowMs, !this.#following.isIdle);
-    const isWorkingStill = watchdogs.working.standsStill(nowMs, !this.#working.isIdle);
+    const isWorkingStill = watchdogs.working.standsStill(nowMs, !this.#work.pool.isIdle);
     if (!isReadingStill && !isWorkingStill) return;
     const datasetIds = [...this.#activity.work.keys()];
     this.#session.report({ kind: 'interruption' });
     parts.log.error({ datasetIds }, 'Nothing has moved for minutes: running work is interrupted.');
-    this.#working.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
+    this.#work.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
     this.#finish({ kind: 'standstill' });
   }
 
@@ -382,7 +381,7 @@ class ControlChangeDetector {
   }
 
   /** Returns what has changed since the last call. `suspensions`: the ongoing ones. */
-  look(suspensions: readonly Suspension[]): Seen {
+  detect(suspensions: readonly Suspension[]): Seen {
     const othersStored = this.#checkpoint.othersStored();
     const isStored = othersStored !== this.#othersStored;
     this.#othersStored = othersStored;

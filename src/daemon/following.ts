@@ -6,20 +6,19 @@
  * service is not asked about suspended subscriptions.
  */
 
-import type { LimitFunction } from 'p-limit';
-import pLimit from 'p-limit';
 import type { Random } from '../lib/backoff.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { InterruptedError, RefusalError } from '../model/errors.ts';
 import { type EventId, laterEvent } from '../model/event.ts';
 import type { Subscription } from '../model/records.ts';
+import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from '../sync/clocks.ts';
 import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import { isRefusedPosition } from '../sync/follow/log-restart.ts';
 import { readLog } from '../sync/follow/read-log.ts';
 import type { RetirementVerdict, VerdictOf } from '../sync/plan/retirement.ts';
+import { SubscriptionProgress, SubscriptionReader } from '../sync/subscription-reader.ts';
 import { type Suspensions, storeSuspension } from '../sync/suspensions.ts';
 import { Audits, type AuditsOptions } from './audits.ts';
-import { ASKING_AGAIN, AT_ONCE, type ClockReading, type DueTime, RetryClock } from './clocks.ts';
 import type { Session } from './session.ts';
 
 /** Retirements are judged again after this, and whenever a log drops a dataset. */
@@ -42,35 +41,37 @@ interface FollowingOptions {
 export class Following {
   readonly audits: Audits;
   readonly #session: Session;
-  readonly poller: SubscriptionPoller;
-  readonly #onRead: () => void;
-  readonly #followedSubscriptions = new Map<string, SubscriptionProgress>();
+  readonly #options: FollowingOptions;
+  readonly #reader: SubscriptionReader<FollowedSubscription>;
   readonly #underWay = new Set<Promise<void>>();
   /** When the reading began that last saw a log drop a dataset, on the monotonic clock. */
   #leftMs = Number.NEGATIVE_INFINITY;
   #verdict: Judged | null = null;
 
   constructor(options: FollowingOptions) {
-    const { session, isMirrorIdle, isProven, onRefused, onMisconfigured, onRead } = options;
+    const { session } = options;
     this.#session = session;
-    this.#onRead = onRead;
-    this.poller = new SubscriptionPoller(session, onRefused);
+    this.#options = options;
+    this.#reader = new SubscriptionReader({
+      engine: session.engine,
+      signal: session.signal,
+      atOnce: SUBSCRIPTIONS_AT_ONCE,
+      create: (record) => new FollowedSubscription(record, session.random, session.nowMs()),
+      onEnded: (subscription, startedMs, error) => this.#noteEnded(subscription, startedMs, error),
+    });
     this.audits = new Audits({
-      session,
-      poller: this.poller,
-      followedSubscriptions: this.#followedSubscriptions,
-      isMirrorIdle,
+      ...options,
+      reader: this.#reader,
+      onError: (of, error) => this.noteError(of, error),
       onRead: () => {
         this.#judge();
         options.onAudited();
       },
-      isProven,
-      onMisconfigured,
     });
   }
 
-  get followedSubscriptions(): ReadonlyMap<string, SubscriptionProgress> {
-    return this.#followedSubscriptions;
+  get followedSubscriptions(): ReadonlyMap<string, FollowedSubscription> {
+    return this.#reader.subscriptions;
   }
 
   get isIdle(): boolean {
@@ -81,7 +82,7 @@ export class Following {
   begin(suspensions: Suspensions): void {
     if (this.#session.signal.aborted || suspensions.workspace !== null) return;
     const now = this.#session.readClocks();
-    const due = [...this.#followedSubscriptions.values()].filter((subscription) =>
+    const due = [...this.#reader.subscriptions.values()].filter((subscription) =>
       this.#isPollDue(subscription, suspensions, now),
     );
     const isAuditDue = !this.audits.isRunning && now.monotonicMs >= this.audits.dueMs(now);
@@ -95,7 +96,7 @@ export class Following {
 
   /** Every subscription is polled at once. */
   pollNow(): void {
-    for (const subscription of this.#followedSubscriptions.values()) {
+    for (const subscription of this.#reader.subscriptions.values()) {
       subscription.pollAskedMs = this.#session.nowMs();
       subscription.nextPoll = AT_ONCE;
       subscription.retry.succeeded();
@@ -106,12 +107,12 @@ export class Following {
   /** When the next poll is due, on the monotonic clock. */
   nextPollMs(): number {
     const now = this.#session.readClocks();
-    const polls = [...this.#followedSubscriptions.values()].map((subscription) => subscription.dueMs(now));
+    const polls = [...this.#reader.subscriptions.values()].map((subscription) => subscription.dueMs(now));
     return Math.min(this.audits.dueMs(now), ...polls);
   }
 
   isAtHead(subscriptionId: string): boolean {
-    return (this.#followedSubscriptions.get(subscriptionId)?.headAtMs ?? null) !== null;
+    return this.#reader.isAtHead(subscriptionId);
   }
 
   verdictOf(desired: DesiredState): RetirementVerdict {
@@ -127,28 +128,28 @@ export class Following {
   #run(task: Promise<unknown>): void {
     const running = task.then(() => {
       this.#underWay.delete(running);
-      this.#onRead();
+      this.#options.onRead();
     });
     this.#underWay.add(running);
   }
 
-  #isPollDue(subscription: SubscriptionProgress, suspensions: Suspensions, now: ClockReading): boolean {
+  #isPollDue(subscription: FollowedSubscription, suspensions: Suspensions, now: ClockReading): boolean {
     if (subscription.isBusy || subscription.isLost || suspensions.ofSubscription(subscription.id) !== null)
       return false;
     return now.monotonicMs >= subscription.dueMs(now);
   }
 
   /** An audit replaces a poll, so that the schedule decides when the service is asked. An owed audit waits for no poll. */
-  #isAuditsTurn(due: readonly SubscriptionProgress[], now: ClockReading): boolean {
-    return this.#followedSubscriptions.size === 0 || due.length > 0 || this.audits.isOwed(now);
+  #isAuditsTurn(due: readonly FollowedSubscription[], now: ClockReading): boolean {
+    return this.#reader.subscriptions.size === 0 || due.length > 0 || this.audits.isOwed(now);
   }
 
-  #poll(subscription: SubscriptionProgress): Promise<boolean> {
-    const { parts, signal } = this.#session;
-    return this.poller.read(subscription, async (startedMs) => {
+  #poll(subscription: FollowedSubscription): Promise<boolean> {
+    const { parts, signal, mirror } = this.#session;
+    return this.#reader.read(subscription, async (startedMs) => {
       const { end, datasetIds } = await readLog(
-        subscription,
-        (id) => this.#session.mirror.table(id),
+        subscription.record,
+        (id) => mirror.table(id),
         parts,
         signal,
       ).catch((error: unknown) => {
@@ -157,14 +158,61 @@ export class Following {
       });
       this.#noteNews(subscription, datasetIds, startedMs);
       // The audit finds out what happened to the position.
-      if (end === 'expired' || end === 'refused') {
-        subscription.isLost = true;
-        this.audits.askFor(subscription);
-      } else this.poller.noteRead(subscription, end === 'head' ? startedMs : null);
+      subscription.isLost = end === 'expired' || end === 'refused';
+      if (subscription.isLost) this.audits.askFor(subscription);
+      else subscription.headAtMs = end === 'head' ? startedMs : null;
     });
   }
 
-  #noteNews(subscription: SubscriptionProgress, datasetIds: ReadonlySet<string>, startedMs: number): void {
+  /** Stores a refusal as a suspension; raises an incident for every other error. */
+  noteError(of: string, error: unknown): void {
+    if (error instanceof InterruptedError) return;
+    if (!(error instanceof RefusalError)) {
+      this.#session.raise(of, error);
+      return;
+    }
+    try {
+      storeSuspension(this.#session.parts, error.refusal);
+      if (error.refusal.scope.kind === 'workspace') this.#options.onRefused();
+    } catch (cause) {
+      this.#session.raise(of, cause);
+    }
+  }
+
+  #noteEnded(subscription: FollowedSubscription, startedMs: number, error: unknown): void {
+    const nowMs = this.#session.nowMs();
+    const of = `subscription ${subscription.id}`;
+    subscription.lastPollAt = new Date(this.#session.parts.clock.now().getTime() - (nowMs - startedMs));
+    if (error === null) {
+      if (subscription.isFailing) this.#session.workQueue.outageOver(nowMs);
+      subscription.retry.succeeded();
+      this.#session.resolve(of);
+      if (!subscription.isLost) this.#noteRead(subscription);
+    } else {
+      subscription.retry.failed(nowMs);
+      this.noteError(of, error);
+    }
+    this.#session.report({
+      kind: 'poll',
+      subscriptionId: subscription.id,
+      isGood: error === null,
+      durationMs: nowMs - startedMs,
+    });
+  }
+
+  #noteRead(subscription: FollowedSubscription): void {
+    const { clock, checkpoint } = this.#session.parts;
+    const { headAtMs } = subscription;
+    // A log that continues is read on at once; so is one whose poll was requested after this reading began.
+    const isBehind = headAtMs === null || subscription.pollAskedMs > headAtMs;
+    subscription.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
+    if (headAtMs === null) return;
+    subscription.lastGoodPollAt = clock.now();
+    const cursor = checkpoint.followed().get(subscription.id)?.cursor ?? null;
+    subscription.head = laterEvent(cursor, subscription.record.lastEventId);
+  }
+
+  #noteNews(subscription: FollowedSubscription, datasetIds: ReadonlySet<string>, startedMs: number): void {
     const { parts, mirror, workQueue } = this.#session;
     const nowMs = this.#session.nowMs();
     if (datasetIds.size > 0) subscription.movedMs = nowMs;
@@ -182,22 +230,14 @@ export class Following {
   }
 
   /** A log that was read before may lack the addition of the dataset elsewhere, perhaps to a new subscription. */
-  #noteLeft(subscription: SubscriptionProgress, startedMs: number): void {
+  #noteLeft(subscription: FollowedSubscription, startedMs: number): void {
     this.#leftMs = Math.max(this.#leftMs, startedMs);
     this.#verdict = null;
     this.audits.askFor(subscription);
   }
 
   #judge(): Judged {
-    const { engine } = this.#session;
-    const areListed = this.audits.listedMs >= this.#leftMs;
-    const readToHead = [...this.#followedSubscriptions.values()].filter(
-      ({ headAtMs }) => areListed && headAtMs !== null && headAtMs >= this.#leftMs,
-    );
-    const ids = new Set(readToHead.map(({ id }) => id));
-    const records = [...this.#followedSubscriptions.values()].map(({ record }) => record);
-    const of = engine.judgeRetirements({ records, readToHead: ids, readAt: this.audits.listedAt });
-    this.#verdict = { madeMs: this.#session.nowMs(), of };
+    this.#verdict = { madeMs: this.#session.nowMs(), of: this.#reader.judge(this.#leftMs) };
     return this.#verdict;
   }
 }
@@ -207,22 +247,12 @@ interface Judged {
   readonly of: VerdictOf;
 }
 
-export class SubscriptionProgress {
-  readonly id: string;
-  /** As the service last listed it. */
-  record: Subscription;
+/** A subscription with the clocks of its polls. */
+export class FollowedSubscription extends SubscriptionProgress {
   readonly retry: RetryClock;
-  /** Lets one reader in at a time. */
-  readonly inTurn: LimitFunction = pLimit(1);
   nextPoll: DueTime = AT_ONCE;
   /** When a poll was last asked for from outside, on the monotonic clock. */
   pollAskedMs = Number.NEGATIVE_INFINITY;
-  /** The position has to be taken, or the manifest has to be compared with the desired state. */
-  owesAudit = true;
-  /** The log cannot be read on: there is no position, or the position has expired. */
-  isLost = true;
-  /** When the last reading began, on the monotonic clock; null: the reading did not reach the head. */
-  headAtMs: number | null = null;
   /** When its log was last requested, whatever the result. */
   lastPollAt: Date | null = null;
   lastGoodPollAt: Date | null = null;
@@ -232,14 +262,9 @@ export class SubscriptionProgress {
   head: EventId | null = null;
 
   constructor(record: Subscription, random: Random, nowMs: number) {
-    this.id = record.id;
-    this.record = record;
+    super(record);
     this.retry = new RetryClock(ASKING_AGAIN, random);
     this.movedMs = nowMs;
-  }
-
-  get name(): string | null {
-    return this.record.name;
   }
 
   get isBusy(): boolean {
@@ -259,74 +284,3 @@ export class SubscriptionProgress {
 
 /** Subscriptions read side by side, so that one that times out delays no other. */
 const SUBSCRIPTIONS_AT_ONCE = 32;
-
-export class SubscriptionPoller {
-  readonly #session: Session;
-  readonly #atOnce = pLimit(SUBSCRIPTIONS_AT_ONCE);
-  readonly #onRefused: () => void;
-
-  /** `onRefused`: the service has refused the whole workspace. */
-  constructor(session: Session, onRefused: () => void) {
-    this.#session = session;
-    this.#onRefused = onRefused;
-  }
-
-  /** Calls `read` with the time of its start, on the monotonic clock. Resolves to whether it succeeded. Never rejects. */
-  async read(
-    subscription: SubscriptionProgress,
-    read: (startedMs: number) => Promise<void>,
-  ): Promise<boolean> {
-    return subscription.inTurn(() => this.#atOnce(() => this.#readNow(subscription, read)));
-  }
-
-  /** The log was read. `headAtMs`: when the reading began; null where the reading did not reach the head. */
-  noteRead(subscription: SubscriptionProgress, headAtMs: number | null): void {
-    const { clock, checkpoint } = this.#session.parts;
-    subscription.headAtMs = headAtMs;
-    // A log that continues is read on at once; so is one whose poll was requested after this reading began.
-    const isBehind = headAtMs === null || subscription.pollAskedMs > headAtMs;
-    subscription.nextPoll = isBehind ? AT_ONCE : this.#session.nextPoll();
-    if (headAtMs === null) return;
-    subscription.lastGoodPollAt = clock.now();
-    const cursor = checkpoint.followed().get(subscription.id)?.cursor ?? null;
-    subscription.head = laterEvent(cursor, subscription.record.lastEventId);
-  }
-
-  /** Stores a refusal as a suspension; raises an incident for every other error. */
-  noteIncident(of: string, error: unknown): void {
-    if (error instanceof InterruptedError) return;
-    if (!(error instanceof RefusalError)) {
-      this.#session.raise(of, error);
-      return;
-    }
-    try {
-      storeSuspension(this.#session.parts, error.refusal);
-      if (error.refusal.scope.kind === 'workspace') this.#onRefused();
-    } catch (cause) {
-      this.#session.raise(of, cause);
-    }
-  }
-
-  async #readNow(
-    subscription: SubscriptionProgress,
-    read: (startedMs: number) => Promise<void>,
-  ): Promise<boolean> {
-    const of = `subscription ${subscription.id}`;
-    const startedMs = this.#session.nowMs();
-    subscription.lastPollAt = this.#session.parts.clock.now();
-    let isGood = false;
-    try {
-      await read(startedMs);
-      if (subscription.isFailing) this.#session.workQueue.outageOver(this.#session.nowMs());
-      subscription.retry.succeeded();
-      this.#session.resolve(of);
-      isGood = true;
-    } catch (error) {
-      subscription.retry.failed(this.#session.nowMs());
-      this.noteIncident(of, error);
-    }
-    const durationMs = this.#session.nowMs() - startedMs;
-    this.#session.report({ kind: 'poll', subscriptionId: subscription.id, isGood, durationMs });
-    return isGood;
-  }
-}

@@ -71,7 +71,7 @@ export class IncidentLog {
   }
 
   /** Logs the incidents that have become louder by lasting. */
-  look(nowMs: number): void {
+  escalate(nowMs: number): void {
     for (const ongoing of this.#ongoing.values()) {
       const lastedMs = nowMs - ongoing.sinceMs;
       const level = loudness(ongoing.error, lastedMs);
@@ -144,7 +144,7 @@ export class SuspensionLog {
     return this.#reported.size;
   }
 
-  look(suspensions: readonly Suspension[]): void {
+  update(suspensions: readonly Suspension[]): void {
     const ongoing = new Map(suspensions.map((suspension) => [nameOf(suspension.refusal.scope), suspension]));
     for (const [of, { refusal, suspendedAt }] of ongoing) {
       if (this.#reported.get(of)?.refusal.message === refusal.message) continue;

@@ -1,7 +1,6 @@
 /**
- * The condition of a subscription, by three clocks: when its log was last read to its head, when something of it was last
- * applied, and
- * where its log ends. Pure: time is passed in.
+ * The condition of a subscription, by three clocks: when its log was last read to its head, when something of it was
+ * last applied, and where its log ends. Pure: time is passed in.
  *
  * Remaining work tells idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
  */
@@ -25,9 +24,8 @@ export interface Condition {
   /** The last attempt read the log to its head. */
   readonly isAtHead: boolean;
   /**
-   * The remaining work: `waiting` where every unfinished dataset waits for the service or for its retry; `to-do` where at
-   * least one
-   * dataset waits for nothing.
+   * The remaining work: `waiting` where every unfinished dataset waits for the service or for its retry; `to-do` where
+   * at least one dataset waits for nothing.
    */
   readonly work: 'none' | 'waiting' | 'to-do';
   /** Time since an event of the subscription was last read or a dataset of it made progress. */
@@ -49,9 +47,8 @@ export function conditionOf({
 }
 
 /**
- * The warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is the
- * last one.
- * `none`: the expiry is far away, also where an event has moved the position since the last warning.
+ * The warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is
+ * the last one. `none`: the expiry is far away, also where an event has moved the position since the last warning.
  */
 export function dueExpiryWarningMs(ageMs: number, warned: number | null): number | 'given' | 'none' {
   const leftMs = EVENTS_KEPT_MS - ageMs;
@@ -67,16 +64,16 @@ export class ExpiryWarnings {
   readonly #session: Session;
   /** By subscription id: the time before the expiry of the last warning. */
   readonly #warned = new Map<string, number>();
-  #lookedMs = Number.NEGATIVE_INFINITY;
+  #checkedMs = Number.NEGATIVE_INFINITY;
 
   constructor(session: Session) {
     this.#session = session;
   }
 
-  look(): void {
+  give(): void {
     const nowMs = this.#session.nowMs();
-    if (nowMs - this.#lookedMs < CHECK_EVERY_MS) return;
-    this.#lookedMs = nowMs;
+    if (nowMs - this.#checkedMs < CHECK_EVERY_MS) return;
+    this.#checkedMs = nowMs;
     const { checkpoint, clock, log } = this.#session.parts;
     for (const followed of checkpoint.followed().values()) {
       const { subscriptionId } = followed;
@@ -119,5 +116,41 @@ export class Watchdog {
   standsStill(nowMs: number, isUnderWay: boolean): boolean {
     if (!isUnderWay) this.moved(nowMs);
     return nowMs - this.#movedMs >= STANDSTILL_MS;
+  }
+}
+
+/** Since when each dataset is behind, and when all of them were caught up for the first time. */
+export class Behind {
+  readonly #session: Session;
+  readonly #since = new Map<string, Date>();
+  #caughtUpAt: Date | null = null;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** By dataset id. */
+  get since(): ReadonlyMap<string, Date> {
+    return this.#since;
+  }
+
+  /** Null: not yet. */
+  get caughtUpAt(): Date | null {
+    return this.#caughtUpAt;
+  }
+
+  /** Notes the datasets of the queue. `isSettled`: every log was read, and no dataset is worked on. */
+  update(isSettled: boolean): void {
+    const { workQueue, parts } = this.#session;
+    const now = parts.clock.now();
+    for (const datasetId of workQueue.entries.keys()) {
+      if (!this.#since.has(datasetId)) this.#since.set(datasetId, now);
+    }
+    if (this.#caughtUpAt === null && isSettled && !workQueue.isDue(this.#session.nowMs()))
+      this.#caughtUpAt = now;
+  }
+
+  forget(datasetId: string): void {
+    this.#since.delete(datasetId);
   }
 }

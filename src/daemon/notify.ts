@@ -2,9 +2,8 @@
  * Notifies systemd of the daemon's condition. Node has no unix datagram socket, so the program `systemd-notify` carries the
  * messages.
  *
- * Invariant: nothing here throws, blocks or exceeds its time limit, and at most one process runs at a time. Every message
- * states the
- * whole current condition, so the next message makes up for a lost or replaced one.
+ * Invariant: nothing here throws, blocks or exceeds its time limit, and at most one process runs at a time. Every
+ * message states the whole current condition, so the next message makes up for a lost or replaced one.
  */
 
 import type { Clock } from '../lib/clock.ts';

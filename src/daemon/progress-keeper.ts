@@ -20,7 +20,7 @@ export class ProgressKeeper {
   }
 
   /** `isSettled`: every log was read, and no dataset is worked on. */
-  look(isSettled: boolean): void {
+  storeIfDue(isSettled: boolean): void {
     const nowMs = this.#session.nowMs();
     if (!isSettled || this.#storing !== null || nowMs < this.#dueMs) return;
     const { engine, parts } = this.#session;

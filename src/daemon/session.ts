@@ -6,16 +6,16 @@
 import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/backoff.ts';
 import type { Readers } from '../post-commit/hook.ts';
+import { type ClockReading, type DueTime, nextPoll } from '../sync/clocks.ts';
 import type { MirrorView } from '../sync/dataset-states.ts';
 import { Engine } from '../sync/engine.ts';
 import type { Parts } from '../sync/parts.ts';
+import { WorkQueue } from '../sync/work-queue.ts';
 import { Activity, Counts } from './activity.ts';
 import { AfterCommit } from './after-commit.ts';
-import { type ClockReading, type DueTime, nextPoll } from './clocks.ts';
 import { IncidentLog } from './incident-log.ts';
 import { Watchdog } from './liveness.ts';
 import type { DaemonEvent, Observer } from './state.ts';
-import { WorkQueue } from './work-queue.ts';
 
 /** The operations of the service by which subscriptions are read; all others are about a dataset. */
 const READING = new Set(['list subscriptions', 'read events', 'read the service description']);

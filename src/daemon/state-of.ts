@@ -8,7 +8,7 @@ import { isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/subscriptions.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
 import type { Activity } from './activity.ts';
-import type { Following, SubscriptionProgress } from './following.ts';
+import type { FollowedSubscription, Following } from './following.ts';
 import { isOfDataset, RUN } from './incident-log.ts';
 import { type Condition, conditionOf } from './liveness.ts';
 import type { Session } from './session.ts';
@@ -87,14 +87,14 @@ function workOf(
 }
 
 /** A load of hours makes progress with every byte and row. */
-function sinceMovedMs({ movedMs }: SubscriptionProgress, session: Session): number {
+function sinceMovedMs({ movedMs }: FollowedSubscription, session: Session): number {
   const { activity, watchdogs } = session;
   const workMovedMs = activity.work.size > 0 ? watchdogs.working.movedMs : Number.NEGATIVE_INFINITY;
   return session.nowMs() - Math.max(movedMs, workMovedMs);
 }
 
 function subscriptionState(
-  subscription: SubscriptionProgress,
+  subscription: FollowedSubscription,
   followed: Followed | null,
   known: Pick<Condition, 'isSuspended' | 'work'>,
   { session, activity, stoodSince }: Watched,
@@ -111,7 +111,7 @@ function subscriptionState(
   stoodSince.set(subscription.id, { condition, conditionSince });
   return {
     subscriptionId: subscription.id,
-    name: subscription.name,
+    name: subscription.record.name,
     condition,
     conditionSince,
     lastPollAt: subscription.lastPollAt,

@@ -1,7 +1,6 @@
 /**
- * The state of the daemon for the status server, the metrics and the service manager. A snapshot is immutable and made on
- * request;
- * observers receive events as they happen.
+ * The state of the daemon for the status server, the metrics and the service manager. A snapshot is immutable and made
+ * on request; observers receive events as they happen.
  *
  * Observers only show. Nothing depends on them, and one that throws is removed.
  */
@@ -16,9 +15,9 @@ export interface Observed {
   /** Returns the current state. */
   state(): DaemonState;
   /**
-   * Milliseconds since the last round of the loop, on the monotonic clock. The loop makes a round at least once a minute,
-   * whatever
-   * else is running and whether or not the service answers: a loop that does not is stuck. Makes no request.
+   * Milliseconds since the last round of the loop, on the monotonic clock. The loop makes a round at least once a
+   * minute, whatever else is running and whether or not the service answers: a loop that does not is stuck. Makes no
+   * request.
    */
   loopSilentMs(): number;
   /** Calls `observer` for every further event, until the returned function is called. */
@@ -78,10 +77,9 @@ export interface SubscriptionState {
 }
 
 /**
- * `suspended`: an operator has to act. `failing`: the last attempt to read the log failed, and is retried. `stalled`: behind, and
- * without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have work left.
- * `idle`: the log was
- * read to its head, and no work is left.
+ * `suspended`: an operator has to act. `failing`: the last attempt to read the log failed, and is retried. `stalled`:
+ * behind, and without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have
+ * work left. `idle`: the log was read to its head, and no work is left.
  */
 export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'idle';
 
@@ -144,8 +142,7 @@ export interface Counters {
 
 /**
  * Why a snapshot replaced a table: the service asked for it (`reload`), an operator did (`resync`), the schema changed
- * (`schema`), or
- * changes were no possible path or cost more (`version`).
+ * (`schema`), or changes were no possible path or cost more (`version`).
  */
 export type ResyncReason = 'reload' | 'resync' | 'schema' | 'version';
 

@@ -2,10 +2,8 @@
  * Runs the user's command after commits.
  *
  * Invariants: the command is notified of every commit at least once, in order, and of none before it is committed. A
- * notification is
- * stored after the command has succeeded, so it is repeated where this process or the command ends before. The command runs
- * once at a
- * time.
+ * notification is stored after the command has succeeded, so it is repeated where this process or the command ends
+ * before. The command runs once at a time.
  */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -54,9 +52,8 @@ export class Hook {
 
   /**
    * Notifies the command of all further commits up to the number `upTo`; null: up to the newest. @returns the number of
-   * these commits.
-   * @throws HookError where the command failed, ConfigurationError where it cannot be run; InterruptedError; the errors of
-   * the stores.
+   * these commits. @throws HookError where the command failed, ConfigurationError where it cannot be run;
+   * InterruptedError; the errors of the stores.
    */
   async report(upTo: number | null): Promise<number> {
     const { postCommit, checkpoint, clock } = this.#parts;

@@ -3,17 +3,19 @@
  * of a dataset or of the disk: the result reports it.
  */
 
-import pLimit from 'p-limit';
 import type { Suspension } from '../checkpoint/checkpoint.ts';
+import type { Random } from '../lib/backoff.ts';
 import { confirmedAt } from '../model/absence.ts';
-import type { Subscription } from '../model/records.ts';
-import { DATASETS_AT_ONCE, Engine, type Reconciling } from './engine.ts';
-import { liveExecutor, type MakeExecutor, type StepExecutor } from './execute/executor.ts';
-import { type Connected, warnOfOldPosition } from './follow/subscriptions.ts';
+import { Engine } from './engine.ts';
+import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
+import { warnOfOldPosition } from './follow/subscriptions.ts';
 import { type Incidents, watchIncidents } from './incidents.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
+import { SubscriptionProgress, SubscriptionReader } from './subscription-reader.ts';
 import { currentSuspensions } from './suspensions.ts';
+import { WorkQueue } from './work-queue.ts';
+import { WorkerPool } from './worker-pool.ts';
 
 /**
  * The most rounds over all subscriptions. After a drop the logs are read again, because a log that was read before may lack the addition
@@ -33,7 +35,7 @@ export async function catchUp(
   const incidents = watchIncidents(parts, signal);
   const { subscriptions, datasets, readAt } = await new CatchUp(engine, incidents, makeExecutor).execute();
   return {
-    subscriptions: subscriptions.length,
+    subscriptions,
     datasets,
     suspensions: suspensionsAtTheEnd(parts, incidents),
     incidents: incidents.incidents,
@@ -43,7 +45,8 @@ export async function catchUp(
 }
 
 interface Work {
-  readonly subscriptions: readonly Subscription[];
+  /** The number of chosen subscriptions. */
+  readonly subscriptions: number;
   readonly datasets: readonly DatasetResult[];
   /** When the subscriptions were listed last, in service time; null: they were not. */
   readonly readAt: Date | null;
@@ -95,17 +98,23 @@ class CatchUp {
   readonly #parts: Parts;
   readonly #incidents: Incidents;
   readonly #makeExecutor: MakeExecutor;
-  /** The subscriptions whose logs and manifests were read in the last round. */
-  #readToHead: ReadonlySet<string> = new Set();
-  /** The subscriptions as they were listed for it, and when that was, in service time. */
-  #records: readonly Subscription[] = [];
-  #readAt = new Date(0);
+  readonly #reader: SubscriptionReader<SubscriptionProgress>;
 
   constructor(engine: Engine, incidents: Incidents, makeExecutor: MakeExecutor) {
     this.#engine = engine;
     this.#parts = engine.parts;
     this.#incidents = incidents;
     this.#makeExecutor = makeExecutor;
+    this.#reader = new SubscriptionReader({
+      engine,
+      signal: incidents.signal,
+      atOnce: 1,
+      create: (record) => new SubscriptionProgress(record),
+      onEnded: ({ id }, _startedMs, error) => {
+        if (error === null) warnOfOldPosition(id, this.#reader.listedAt, engine.parts);
+        else incidents.record(error, id);
+      },
+    });
   }
 
   /**
@@ -113,15 +122,14 @@ class CatchUp {
    * request is made.
    */
   async execute(): Promise<Work> {
-    let subscriptions: readonly Subscription[] = [];
+    let subscriptions = 0;
     try {
       if (currentSuspensions(this.#parts).workspace !== null)
         return { subscriptions, datasets: [], readAt: null };
-      const connected = await this.#engine.connect(true, this.#incidents.signal);
-      subscriptions = connected.subscriptions;
-      await this.#followRounds(connected);
-      const datasets = await this.#reconcileAll();
-      return { subscriptions, datasets, readAt: this.#readAt };
+      await this.#reader.connect(true);
+      subscriptions = this.#reader.subscriptions.size;
+      await this.#followRounds();
+      return { subscriptions, datasets: await this.#reconcileAll(), readAt: this.#reader.listedAt };
     } catch (error) {
       this.#incidents.record(error, null);
       return { subscriptions, datasets: [], readAt: null };
@@ -129,19 +137,25 @@ class CatchUp {
   }
 
   /** A drop counts once every log was read after it. */
-  async #followRounds(connected: Connected): Promise<void> {
-    let round = connected;
+  async #followRounds(): Promise<void> {
     for (let rounds = 1; ; rounds += 1) {
       const before = this.#leaving();
-      await this.#followAll(round);
+      this.#forgetReadings();
+      await this.#reader.readOwing();
+      this.#incidents.signal.throwIfAborted();
       const isNew = this.#leaving().some((drop) => !before.includes(drop));
       if (!isNew) return;
-      if (rounds === MAX_ROUNDS) {
-        // Datasets that were dropped in the last round wait for the next catch-up.
-        this.#readToHead = new Set();
-        return;
-      }
-      round = await this.#engine.connect(false, this.#incidents.signal);
+      // Datasets that were dropped in the last round wait for the next catch-up.
+      if (rounds === MAX_ROUNDS) return this.#forgetReadings();
+      await this.#reader.connect(false);
+    }
+  }
+
+  /** Every subscription has to be read again before its log counts. */
+  #forgetReadings(): void {
+    for (const subscription of this.#reader.subscriptions.values()) {
+      subscription.owesAudit = true;
+      subscription.headAtMs = null;
     }
   }
 
@@ -159,62 +173,38 @@ class CatchUp {
     ]);
   }
 
-  async #followAll({ subscriptions, readAt }: Connected): Promise<void> {
-    const parts = this.#parts;
-    const read = new Set<string>();
-    this.#records = subscriptions;
-    this.#readAt = readAt;
-    for (const record of subscriptions) {
-      if (currentSuspensions(parts).ofSubscription(record.id) !== null) continue;
-      try {
-        await this.#engine.follow(record, readAt, this.#incidents.signal);
-        read.add(record.id);
-        warnOfOldPosition(record.id, readAt, parts);
-      } catch (error) {
-        this.#incidents.record(error, record.id);
-      }
-      this.#incidents.signal.throwIfAborted();
-    }
-    this.#readToHead = read;
-  }
-
-  /** Stores the progress that no commit has stored. A mirror that is not free is no error: the next catch-up stores it. */
-  async #storeProgress(executor: StepExecutor): Promise<void> {
-    const progress = this.#engine.progressToStore();
-    if (progress !== null) await executor.storeProgress(progress);
-  }
-
   async #reconcileAll(): Promise<readonly DatasetResult[]> {
     const engine = this.#engine;
     const { progress } = this.#parts;
-    const { signal } = this.#incidents;
-    const isAtHead = (subscriptionId: string): boolean => this.#readToHead.has(subscriptionId);
-    const verdictOf = engine.judgeRetirements({
-      records: this.#records,
-      readToHead: this.#readToHead,
-      readAt: this.#readAt,
+    const isAtHead = (subscriptionId: string): boolean => this.#reader.isAtHead(subscriptionId);
+    const results: DatasetResult[] = [];
+    const queue = new WorkQueue(NO_CHANCE);
+    const pool = new WorkerPool({
+      engine,
+      queue,
+      signal: this.#incidents.signal,
+      makeExecutor: this.#makeExecutor,
+      watch: () => this.#incidents,
+      sourceOf: () => engine.entriesSince(Number.NEGATIVE_INFINITY, isAtHead, true),
+      isAtHead,
+      verdictOf: this.#reader.judge(Number.NEGATIVE_INFINITY),
+      onSettled({ result }) {
+        results.push(result);
+        progress.settled(result);
+      },
+      onGone() {},
+      onError: (error) => this.#incidents.record(error, null),
     });
     const datasets = engine.datasets();
     progress.started(datasets.length);
-    const onError = (error: unknown): void => this.#incidents.record(error, null);
-    const executor = this.#makeExecutor(this.#parts, signal, onError);
-    await executor.open(datasets);
-    const reconciling: Reconciling = {
-      executor,
-      signal,
-      entriesFor: () => engine.entriesSince(Number.NEGATIVE_INFINITY, isAtHead, true),
-      isAtHead,
-      readAgain: (dataset) => dataset,
-      verdictOf,
-      record: (error, dataset) => this.#incidents.recordForDataset(error, dataset),
-    };
-    const results = await pLimit(DATASETS_AT_ONCE).map(datasets, async (dataset) => {
-      const result = await engine.reconcile(dataset, reconciling);
-      progress.settled(result);
-      return result;
-    });
-    await executor.ended();
-    await this.#storeProgress(executor);
-    return results;
+    for (const { desired } of datasets) queue.ask(desired.datasetId, this.#parts.clock.monotonicMs());
+    const executor = await pool.drain();
+    // A mirror that is not free is no error: the next catch-up stores the progress.
+    const unstored = engine.progressToStore();
+    if (unstored !== null) await executor.storeProgress(unstored);
+    return results.sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1));
   }
 }
+
+/** A catch-up puts no work off, so chance has no part in it. */
+const NO_CHANCE: Random = { next: () => 0 };

@@ -150,7 +150,7 @@ export class MirrorView {
   }
 
   /** Reads the mirror where nobody works on it (`isIdle`), so that it answers at once. */
-  async look(isIdle: boolean): Promise<ObservedState> {
+  async refresh(isIdle: boolean): Promise<ObservedState> {
     if (isIdle || !this.#isRead) await this.#read();
     return this.observed;
   }

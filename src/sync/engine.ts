@@ -20,14 +20,8 @@ import type { DatasetResult } from './result.ts';
 import { type Judging, judgeRetirements } from './retirements.ts';
 import { isSameProgress, progressToStore } from './stored-progress.ts';
 
-/**
- * Datasets reconciled side by side: enough that small ones fill the write sessions they share. A write session costs more the
- * more tables there are.
- */
-export const DATASETS_AT_ONCE = 128;
-
 /** What the caller decides about the reconciliation of one dataset. */
-export type Reconciling = Omit<Reconciliation, 'parts' | 'askReload' | 'readLogs'>;
+export type Reconciling = Omit<Reconciliation, 'parts' | 'askReload' | 'readLogs' | 'readAgain'>;
 
 export class Engine {
   /** The destination among them is watched: the view of the mirror follows every commit. */
@@ -45,7 +39,7 @@ export class Engine {
 
   /** Lists the subscriptions and looks at the mirror. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
   connect(isMirrorIdle: boolean, signal: AbortSignal): Promise<Connected> {
-    return connect(this.parts, () => this.mirror.look(isMirrorIdle), signal);
+    return connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
   }
 
   /** Reads the log of the subscription to its head, compares its manifest with the desired state, and keeps the manifest. */
@@ -69,11 +63,6 @@ export class Engine {
     return datasetStates(this.parts, this.mirror.observed);
   }
 
-  /** The dataset as both stores know it by now. */
-  datasetNow(known: DatasetState): DatasetState {
-    return datasetStateNow(known, this.mirror.observed, this.parts);
-  }
-
   /** Judges which tables may go. `readToHead`: the subscriptions whose logs were read since the datasets left. */
   judgeRetirements(judging: Omit<Judging, 'observed'>): VerdictOf {
     return judgeRetirements({ ...judging, observed: this.mirror.observed }, this.parts);
@@ -95,6 +84,7 @@ export class Engine {
       ...reconciling,
       parts,
       askReload: (request) => askReload(request, tableOf, parts, signal),
+      readAgain: (before) => datasetStateNow(before, this.mirror.observed, parts),
       readLogs: (datasetId) => readLogsOf(datasetId, tableOf, parts, signal),
     });
   }

@@ -1,9 +1,7 @@
 /**
- * Sorts errors by their scope. A refusal is stored as a suspension. An error of the whole run (the workspace is refused,
- * the disk is
- * full, the mirror is busy) halts the run, so that the service is not asked any further. Every other error, bugs included,
- * stays with
- * its dataset or subscription.
+ * Sorts errors by their scope. A refusal is stored as a suspension. An error of the whole run (the workspace is
+ * refused, the disk is full, the mirror is busy) halts the run, so that the service is not asked any further. Every
+ * other error, bugs included, stays with its dataset or subscription.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';

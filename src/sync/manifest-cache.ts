@@ -1,7 +1,6 @@
 /**
- * Provides the manifest entries of one dataset to its plan: entries that the audit of a catch-up read, or entries that a
- * plan requests
- * and shares with other datasets that ask at about the same time.
+ * Provides the manifest entries of one dataset to its plan: entries that the audit of a catch-up read, or entries that
+ * a plan requests and shares with other datasets that ask at about the same time.
  *
  * Invariant: entries were read after the desired state was known. An earlier manifest may lack what was requested.
  */
@@ -48,9 +47,9 @@ export class KeptManifests {
   }
 
   /**
-   * Returns a source of the manifests whose reading began at `sinceMs` or later; where each dataset has its own manifest,
-   * kept ones
-   * count only with `withEntries`. `isAsked` says whether the service may be asked for the manifest of a subscription.
+   * Returns a source of the manifests whose reading began at `sinceMs` or later; where each dataset has its own
+   * manifest, kept ones count only with `withEntries`. `isAsked` says whether the service may be asked for the manifest
+   * of a subscription.
    */
   sourceSince(
     sinceMs: number,

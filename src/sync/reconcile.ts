@@ -1,14 +1,13 @@
 /**
- * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do now. An
- * error of a
- * dataset is recorded and reported, and delays no other dataset.
+ * Reconciles one dataset: plans one step, executes it, and plans again with the result, until nothing is left to do
+ * now. An error of a dataset is recorded and reported, and delays no other dataset.
  */
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
-import type { DesiredState } from '../model/desired-state.ts';
+import { type DesiredState, type Reload, withoutAnswered } from '../model/desired-state.ts';
 import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
 import { contentAtFault, type StepExecutor, type StepResult, type Work } from './execute/executor.ts';
@@ -55,7 +54,7 @@ export interface Reconciliation {
   readonly askReload: (request: ReloadRequest) => Promise<boolean>;
   /** Reads the logs of the subscriptions that contain the dataset; false where they cannot be read to their heads now. */
   readonly readLogs: (datasetId: string) => Promise<boolean>;
-  /** Returns the dataset as both stores know it now, where that may have changed during the work. */
+  /** Returns the dataset as both stores know it now. */
   readonly readAgain: (known: DatasetState) => DatasetState;
   /** Whether the table of a dataset that no subscription contains may retire. */
   readonly verdictOf: VerdictOf;
@@ -164,7 +163,6 @@ class Reconciler {
           { dataset: this.#datasetId, newest: step.above },
           'Versions that were announced are not in the list of versions for an hour: they are taken for withdrawn.',
         );
-        this.#readDesiredAgain();
         return null;
       case 'apply':
         return this.#apply(step);
@@ -238,19 +236,7 @@ class Reconciler {
     const isAsked = await askReload({ datasetId: this.#datasetId, isWithdrawal });
     if (!isAsked) return waiting(NOT_ASKED);
     parts.log.warn({ dataset: this.#datasetId, why }, 'The table is to be loaded again.');
-    this.#readDesiredAgain();
     return null;
-  }
-
-  /** Data read for the former desired state may not cover the current one. */
-  #readDesiredAgain(): void {
-    const desired = present(
-      this.#run.parts.checkpoint.desired(this.#datasetId),
-      'what is worked on is wanted',
-    );
-    this.#known = { ...this.#known, desired };
-    this.#history = null;
-    this.#listedEntries.renew();
   }
 
   async #keep(): Promise<DatasetEnding> {
@@ -270,8 +256,7 @@ class Reconciler {
 
   /**
    * A version that is listed, but not yet announced by any log, may build on content that was replaced before it was
-   * published. The
-   * logs report such a replacement, except a log that may have been restarted.
+   * published. The logs report such a replacement, except a log that may have been restarted.
    */
   async #apply(work: Extract<Work, { kind: 'apply' }>): Promise<DatasetEnding | null> {
     const { parts, readLogs } = this.#run;
@@ -282,17 +267,13 @@ class Reconciler {
     if (!(await readLogs(this.#datasetId))) return waiting(LOG_UNREAD);
     this.#areLogsRead = true;
     const now = parts.checkpoint.desired(this.#datasetId) ?? desired;
-    if (asksTheSame(now, desired)) return this.#work(work);
-    this.#readDesiredAgain();
-    return null;
+    return asksTheSame(now, desired) ? this.#work(work) : null;
   }
 
   /** Logs that cannot be read now request nothing. */
   async #isStillDesired(desired: DesiredState): Promise<boolean> {
     await this.#run.readLogs(this.#datasetId);
-    const isTheSame = asksTheSame(this.#run.parts.checkpoint.desired(this.#datasetId) ?? desired, desired);
-    if (!isTheSame) this.#readDesiredAgain();
-    return isTheSame;
+    return asksTheSame(this.#run.parts.checkpoint.desired(this.#datasetId) ?? desired, desired);
   }
 
   async #work(work: Work): Promise<DatasetEnding | null> {
@@ -327,7 +308,7 @@ class Reconciler {
     const { parts } = this.#run;
     switch (result.kind) {
       case 'committed':
-        await this.#afterCommit(result.committed, work);
+        await this.#noteCommit(result.committed, work);
         return null;
       case 'retired':
         assert(work.kind === 'retire', 'only a retirement retires');
@@ -360,7 +341,7 @@ class Reconciler {
     checkpoint.noteRetired(this.#datasetId, reloadsOfRetired(desired, checkpoint.followed()));
   }
 
-  async #afterCommit(commit: CommitResult, work: Work): Promise<void> {
+  async #noteCommit(commit: CommitResult, work: Work): Promise<void> {
     const { parts, executor } = this.#run;
     const { observed } = commit;
     this.#known = { ...this.#known, observed };
@@ -374,8 +355,12 @@ class Reconciler {
     // The load replaces all content, including whatever was at fault.
     this.#clearFailure();
     this.#absences.forgetUnexpected(this.#known);
-    if (this.#known.desired.reloads.length > 0) {
-      parts.checkpoint.markSatisfied(this.#datasetId, (reload) => isSatisfied(reload, observed));
+    const { desired } = this.#known;
+    if (desired.reloads.length > 0) {
+      const isNowSatisfied = (reload: Reload): boolean => isSatisfied(reload, observed);
+      parts.checkpoint.markSatisfied(this.#datasetId, isNowSatisfied);
+      // A reload that the load has satisfied is no new demand.
+      this.#known = { ...this.#known, desired: withoutAnswered(desired, isNowSatisfied) };
     }
     await executor.discard(this.#datasetId);
   }
@@ -394,9 +379,8 @@ class Reconciler {
   }
 
   /**
-   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from the
-   * manifest, the
-   * other files stay. Changes that fell back to a bad snapshot are not fetched again with it.
+   * Later attempts have no use for bad content, so its staged files are discarded. Where a single file differed from
+   * the manifest, the other files stay. Changes that fell back to a bad snapshot are not fetched again with it.
    */
   async #fail(error: DataError, content: string | null): Promise<DatasetEnding> {
     const { parts, executor } = this.#run;

@@ -1,7 +1,6 @@
 /**
- * Judges which tables without a subscription may retire, once in a catch-up, after the logs were read. Stores a suspension
- * where an
- * operator has to approve, and lifts it where no approval is needed any more.
+ * Judges which tables without a subscription may retire, once in a catch-up, after the logs were read. Stores a
+ * suspension where an operator has to approve, and lifts it where no approval is needed any more.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
@@ -90,11 +89,9 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
 }
 
 /**
- * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest may
- * not list them
- * yet. A record that may predate the subscription's own drop of a dataset does not count. A record without a newest event
- * may be later
- * than the drop, so the table waits until that is sure.
+ * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest
+ * may not list them yet. A record that may predate the subscription's own drop of a dataset does not count. A record
+ * without a newest event may be later than the drop, so the table waits until that is sure.
  */
 function namedByRecords(
   { records, readAt }: Judging,
@@ -121,8 +118,7 @@ function namedByRecords(
 
 /**
  * Tables without a desired state count as dropped once it is confirmed that no subscription contains them. One of the
- * subscriptions that
- * were read stands for all; from then on these tables retire like any other.
+ * subscriptions that were read stands for all; from then on these tables retire like any other.
  */
 function adoptOrphans(judging: Judging, parts: Parts): void {
   const { readToHead, readAt } = judging;

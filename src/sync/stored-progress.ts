@@ -1,7 +1,6 @@
 /**
- * The progress that is stored with the mirror: position, members and owed reloads of each subscription. A lost checkpoint
- * is rebuilt
- * from it (follow/subscriptions.ts).
+ * The progress that is stored with the mirror: position, members and owed reloads of each subscription. A lost
+ * checkpoint is rebuilt from it (follow/subscriptions.ts).
  */
 
 import type { Followed } from '../checkpoint/checkpoint.ts';
@@ -14,8 +13,8 @@ import type { DatasetState } from './plan/plan.ts';
 
 /**
  * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the
- * checkpoint. An audit
- * finds suspended and failed datasets again. `with-commits`: a missing table is no obstacle, because it is surely loaded soon.
+ * checkpoint. An audit finds suspended and failed datasets again. `with-commits`: a missing table is no obstacle,
+ * because it is surely loaded soon.
  */
 export function progressToStore(
   observed: ObservedState,

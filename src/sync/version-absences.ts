@@ -1,7 +1,6 @@
 /**
  * Remembers the versions of one dataset that the list of versions lacks while it names only lower ones, until they are
- * shown, are not
- * expected any more, or are confirmed to be gone.
+ * shown, are not expected any more, or are confirmed to be gone.
  */
 
 import { type Absence, type AbsenceSubject, absenceKey, confirmedAt } from '../model/absence.ts';

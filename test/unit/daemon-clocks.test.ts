@@ -1,8 +1,8 @@
 /** The daemon where its machine is suspended, or its wall clock is set by an hour or a day. Time is steered by the test. */
 
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type ClockReading, dueAfter, nextPoll } from '../../src/daemon/clocks.ts';
 import type { Timing } from '../../src/daemon/session.ts';
+import { type ClockReading, dueAfter, nextPoll } from '../../src/sync/clocks.ts';
 import { NOON } from '../support/checkpoint-files.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
 import {

@@ -1,7 +1,6 @@
 /** What the daemon decides by time: when it polls, tries again, warns, and how things stand. */
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { nextPoll, RetryClock } from '../../src/daemon/clocks.ts';
 import { ERROR_AFTER_MS, IncidentLog, loudness, WARN_AFTER_MS } from '../../src/daemon/incident-log.ts';
 import {
   type Condition,
@@ -11,10 +10,11 @@ import {
   STANDSTILL_MS,
   Watchdog,
 } from '../../src/daemon/liveness.ts';
-import { WorkQueue } from '../../src/daemon/work-queue.ts';
 import { steadyDelayMs } from '../../src/lib/backoff.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+import { nextPoll, RetryClock } from '../../src/sync/clocks.ts';
+import { WorkQueue } from '../../src/sync/work-queue.ts';
 
 const DAY_MS = 86_400_000;
 const NOON = new Date('2026-03-01T12:00:00Z');
@@ -186,7 +186,7 @@ describe('trouble', () => {
     const incidents = new IncidentLog(log);
     for (let nowMs = 0; nowMs < ERROR_AFTER_MS * 2; nowMs += 10_000) {
       incidents.raise('run', new BusyError(`attempt at ${nowMs}`), NOON, nowMs);
-      incidents.look(nowMs);
+      incidents.escalate(nowMs);
     }
     expect(reported).toEqual(['info mirror_busy', 'warn mirror_busy', 'error mirror_busy']);
     expect(incidents.ongoing(ERROR_AFTER_MS * 2)).toMatchObject([

@@ -108,10 +108,10 @@ describe('the first list of versions after a reload', () => {
     world.intervene = (call) => {
       if (call === 'versions parcels' && desiredStateOf(world).reloads.length === 1) askReload(world, 102);
     };
-    const once = { readAgain: (known: DatasetState) => known };
-    expect(await reconciled(world, once)).toMatchObject({ kind: 'waiting' });
+    const unaware = { readAgain: (known: DatasetState) => known };
+    expect(await reconciled(world, unaware)).toMatchObject({ kind: 'waiting' });
     expect(listedOf(world)).toEqual([null, null]);
-    await reconciled(world, once);
+    await reconciled(world, unaware);
     expect(listedOf(world)).toEqual([1, 1]);
   });
 });

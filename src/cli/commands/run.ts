@@ -87,7 +87,7 @@ class Runner {
     };
     signal.addEventListener('abort', stop);
     const view =
-      this.#screen === null ? null : new LiveView(this.#screen, terminal, clock, () => this.#look());
+      this.#screen === null ? null : new LiveView(this.#screen, terminal, clock, () => this.#liveState());
     requests.onReload(() => this.#reload());
     requests.onPoll(() => this.#daemon?.pollNow());
     try {
@@ -104,7 +104,7 @@ class Runner {
   }
 
   /** Null: no daemon is running. */
-  #look(): Omit<LiveState, 'nowMs'> | null {
+  #liveState(): Omit<LiveState, 'nowMs'> | null {
     if (this.#daemon === null) return null;
     const summary = this.#daemon.summary();
     if (summary.underWay + summary.due === 0) this.#work.restartCount();
@@ -195,7 +195,7 @@ class Runner {
       signal: ending.signal,
       // The daemon reports errors of the service: once when they begin, and once when they are resolved.
       feedLog: turnedDown(log),
-      onAsked: (asked) => this.#daemon?.noteAsked(asked),
+      onAsked: (request) => this.#daemon?.noteRequest(request),
     });
     opened.defer(close);
     const daemon = new Daemon({

@@ -19,7 +19,7 @@ import type { Extent } from '../progress.ts';
 import type { PlannedStep } from '../result.ts';
 import { VERSIONS_AT_ONCE } from './fetch-changes.ts';
 import { openStaging, type Staging } from './staging-folder.ts';
-import { applyChanges, loadSnapshot, retire } from './steps.ts';
+import { fetchAndApply, loadSnapshot, retire } from './steps.ts';
 import { startWriter, type Writer } from './writer.ts';
 
 /** Large steps that run at once: their staged files fill the disk until they are committed, one after another. */
@@ -107,8 +107,9 @@ async function enroll(
   );
 }
 
-/** The steps that change the destination. */
-export type Work = Extract<Plan, { kind: 'load' | 'apply' | 'retire' }>;
+/** A step of this kind; together they are the steps that change the destination. */
+export type WorkOf<Kind extends 'load' | 'apply' | 'retire'> = Extract<Plan, { kind: Kind }>;
+export type Work = WorkOf<'load' | 'apply' | 'retire'>;
 
 export interface StepDependencies {
   readonly known: DatasetState;
@@ -118,36 +119,17 @@ export interface StepDependencies {
   readonly isStillDesired: () => Promise<boolean>;
 }
 
+/** Executes one step. */
 export function execute(work: Work, dependencies: StepDependencies, tools: Tools): Promise<StepResult> {
-  const { known, history, listedEntries, isStillDesired } = dependencies;
-  const { observed } = known;
   switch (work.kind) {
-    case 'load': {
-      const { listedEntry, reloads } = work;
-      const load = {
-        observed,
-        history: present(history, 'a load is planned with the history'),
-        listedEntry,
-        listedEntries: listedEntries.manifestOf(listedEntry),
-        reloads,
-        isStillDesired,
-      };
-      return loadSnapshot(load, tools);
-    }
+    case 'load':
+      return loadSnapshot(work, dependencies, tools);
     case 'apply': {
-      const application = {
-        observed: present(observed, 'changes are applied to a table'),
-        history: present(history, 'changes are planned with the history'),
-        versions: work.versions,
-        schema: work.schema,
-        addsColumns: work.addsColumns,
-        maxSpooledBytes: isLarge(work, { history }) ? MAX_SPOOLED_BYTES : MAX_SMALL_BYTES,
-        maxStagedBytes: tools.parts.choices.maxStagedBytes,
-      };
-      return applyChanges(application, tools);
+      const maxSpooledBytes = isLarge(work, dependencies) ? MAX_SPOOLED_BYTES : MAX_SMALL_BYTES;
+      return fetchAndApply(work, maxSpooledBytes, dependencies, tools);
     }
     case 'retire':
-      return retire(present(observed, 'what is retired has a table'), work, tools);
+      return retire(work, dependencies, tools);
     default:
       return unreachable(work);
   }
@@ -183,9 +165,8 @@ export function extentOf(work: Work, { history }: Pick<StepDependencies, 'histor
 }
 
 /**
- * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started. All
- * small steps
- * together then stage at most half a gigabyte, plus the versions that were already under way.
+ * The size limit of a small snapshot, and the spooled bytes of small changes at which no further version is started.
+ * All small steps together then stage at most half a gigabyte, plus the versions that were already under way.
  */
 export const MAX_SMALL_BYTES = 4_000_000;
 /** The most rows that small changes list. Nobody states their bytes; rows of a kilobyte or two stay within the limit above. */
@@ -249,8 +230,7 @@ export type StepResult =
   | { readonly kind: 'planned'; readonly step: PlannedStep }
   /**
    * The changes of these versions are inapplicable, each with the reason, and nothing was applied. `oversized` is the
-   * version among
-   * them whose changes alone exceed the limit of staged bytes.
+   * version among them whose changes alone exceed the limit of staged bytes.
    */
   | {
       readonly kind: 'inapplicable';

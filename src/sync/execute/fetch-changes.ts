@@ -3,10 +3,9 @@
  * versions while others are still on their way.
  *
  * Invariants: staged bytes never exceed the limit. Where the versions together exceed it, the latest versions leave the
- * path and their
- * staged bytes are deleted. A version that the destination reads never leaves: all versions before it are complete by then,
- * and no
- * version leaves for a later one. When the fetch ends, nothing writes into the folders any more.
+ * path and their staged bytes are deleted. A version that the destination reads never leaves: all versions before it
+ * are complete by then, and no version leaves for a later one. When the fetch ends, nothing writes into the folders any
+ * more.
  */
 
 import pLimit from 'p-limit';
@@ -48,8 +47,7 @@ type ReadSome = (some: readonly FetchedVersion[]) => Promise<ReadAhead | null>;
 
 /**
  * Starts no further version once one failed or is inapplicable. The first failure is thrown when the others have ended.
- * `read` is called
- * with consecutive parts of the path.
+ * `read` is called with consecutive parts of the path.
  */
 export function fetchChanges(path: Path, tools: Tools, read: ReadSome): Promise<FetchedPath> {
   return new PathFetch(path, tools, read).run();
@@ -144,9 +142,9 @@ class PathFetch {
   }
 
   /**
-   * Called before a page is written that brings its version to `bytes` staged bytes. Resolves once the versions that had to
-   * leave are
-   * deleted. A version waits for later versions only, so there is no deadlock. @throws InterruptedError where there is no space.
+   * Called before a page is written that brings its version to `bytes` staged bytes. Resolves once the versions that
+   * had to leave are deleted. A version waits for later versions only, so there is no deadlock. @throws
+   * InterruptedError where there is no space.
    */
   async #freeSpaceFor(record: Version, position: number, bytes: number): Promise<void> {
     const fits = this.#staged.grow(position, bytes);
@@ -309,9 +307,8 @@ export class StagedBytes {
   }
 
   /**
-   * The version at `position` is about to have `bytes` staged in all. False: the first version alone exceeds the limit, and
-   * all others
-   * have left.
+   * The version at `position` is about to have `bytes` staged in all. False: the first version alone exceeds the limit,
+   * and all others have left.
    */
   grow(position: number, bytes: number): boolean {
     if (this.hasLeft(position)) return true;

@@ -1,9 +1,7 @@
 /**
  * The staging folder: downloads on their way into the destination. Each dataset has a folder, named by a hash of its id
- * because an id
- * may contain any character. The folder contains the files of a snapshot, and a folder per version of changes. The content
- * may be lost
- * at any time; it only saves work.
+ * because an id may contain any character. The folder contains the files of a snapshot, and a folder per version of
+ * changes. The content may be lost at any time; it only saves work.
  *
  * Every call may throw `StorageError`.
  */
@@ -23,9 +21,8 @@ export interface Staging {
   /** The folder for the changes of one version, created if missing. */
   folderOfChanges(datasetId: string, version: number): Promise<string>;
   /**
-   * Discards the changes of one version, or of all. Changes that were not committed at once are worthless, because they are
-   * fetched
-   * again.
+   * Discards the changes of one version, or of all. Changes that were not committed at once are worthless, because they
+   * are fetched again.
    */
   discardChanges(datasetId: string, version?: number): Promise<void>;
   /** Discards all files of a dataset, changes included, once they are committed or worthless. */

@@ -3,7 +3,6 @@
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { ReloadMark } from '../../model/desired-state.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
@@ -13,35 +12,25 @@ import type {
   ObservedTable,
   RetirementJob,
   SnapshotJob,
-  VersionChanges,
 } from '../../model/write-jobs.ts';
-import type { ListedEntries } from '../manifest-cache.ts';
 import { whyOversized } from '../plan/content.ts';
-import type { History, ListedEntry, Plan } from '../plan/step.ts';
+import type { History, ListedEntry } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
-import { commitJob, type StepResult, type Tools } from './executor.ts';
+import { commitJob, type StepDependencies, type StepResult, type Tools, type WorkOf } from './executor.ts';
 import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
-
-interface Load {
-  /** Null: there is no table yet. */
-  readonly observed: ObservedTable | null;
-  readonly history: History;
-  readonly listedEntry: ListedEntry;
-  /** The manifest that the entry comes from. */
-  readonly listedEntries: ListedEntries;
-  readonly reloads: ReadonlyMap<string, ReloadMark>;
-  /** Reads the logs of the dataset: false where they ask for something else by now. */
-  readonly isStillDesired: () => Promise<boolean>;
-}
 
 /**
  * The plan is stale where the manifest names other content by now, or where a log does and the files may have either
- * content. @throws
- * ContractViolationError where the schema is not in the service's list.
+ * content. @throws ContractViolationError where the schema is not in the service's list.
  */
-export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult> {
+export async function loadSnapshot(
+  work: WorkOf<'load'>,
+  dependencies: StepDependencies,
+  tools: Tools,
+): Promise<StepResult> {
   const { parts, staging, signal } = tools;
-  const { entry } = load.listedEntry;
+  const { entry } = work.listedEntry;
+  const manifest = dependencies.listedEntries.manifestOf(work.listedEntry);
   const elapsedMs = stopwatch(parts.clock);
   let newest: ManifestEntry | null = entry;
   const download = await parts.feed.download(
@@ -49,7 +38,7 @@ export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult
       entry,
       directory: await staging.folderOf(entry.datasetId),
       refresh: async () => {
-        newest = await load.listedEntries.refresh(newest ?? entry, signal);
+        newest = await manifest.refresh(newest ?? entry, signal);
         return newest;
       },
       onBytes: (bytes) => parts.progress.downloaded(bytes, entry.datasetId),
@@ -58,18 +47,20 @@ export async function loadSnapshot(load: Load, tools: Tools): Promise<StepResult
   );
   const { datasetId } = entry;
   if (download.kind === 'superseded') return { kind: 'stale-plan', datasetId };
-  if (!download.isSurelyOneContent && !(await load.isStillDesired()))
+  if (!download.isSurelyOneContent && !(await dependencies.isStillDesired()))
     return { kind: 'stale-plan', datasetId };
   const bytes = download.files.reduce((sum, file) => sum + file.bytes, 0);
-  return commitJob(snapshotJob(load, download.files, { bytes, elapsedMs }), tools);
+  return commitJob(snapshotJob(work, dependencies, download.files, { bytes, elapsedMs }), tools);
 }
 
 function snapshotJob(
-  { observed, history, listedEntry, reloads }: Load,
+  { listedEntry, reloads }: WorkOf<'load'>,
+  { known: { observed }, ...read }: StepDependencies,
   files: readonly DownloadedFile[],
   fetched: Fetched,
 ): SnapshotJob {
   const { entry } = listedEntry;
+  const history = present(read.history, 'a load is planned with the history');
   const digest = snapshotDigest(files);
   assert(digest !== null, 'downloaded files have digests');
   const record = recordOf(entry.version, history);
@@ -106,40 +97,33 @@ export function originOf({
   return { digestKind, loadedThrough: through, loadedAt: readAt };
 }
 
-interface Application {
-  readonly observed: ObservedTable;
-  readonly history: History;
-  /** Oldest first, never empty. */
-  readonly versions: readonly Version[];
-  /** The schema of the table after the last version. */
-  readonly schema: Schema;
-  readonly addsColumns: boolean;
-  /** Once so many bytes are spooled, no further version is started: the path is cut there, and the next plan continues. */
-  readonly maxSpooledBytes: number;
-  /** The staged bytes of the path never exceed this: the path is cut before the version that does not fit. */
-  readonly maxStagedBytes: number;
-}
-
 /**
- * `inapplicable` where the service recorded no changes, where they contradict the version's record or fail the proof, or
- * where the first
- * version alone exceeds the limit.
+ * Fetches the changes of the path and commits them. No further version is started once `maxSpooledBytes` are spooled: the path
+ * is cut there, and the next plan continues. `inapplicable` where the service recorded no changes, where they contradict the
+ * version's record or fail the proof, or where the first version alone exceeds the limit of staged bytes.
  */
-export async function applyChanges(application: Application, tools: Tools): Promise<StepResult> {
-  const { observed } = application;
+export async function fetchAndApply(
+  work: WorkOf<'apply'>,
+  maxSpooledBytes: number,
+  { known, history }: StepDependencies,
+  tools: Tools,
+): Promise<StepResult> {
   const { parts, staging } = tools;
+  const { maxStagedBytes } = parts.choices;
+  const observed = present(known.observed, 'changes are applied to a table');
+  const path = { versions: work.versions, maxSpooledBytes, maxStagedBytes };
   const elapsedMs = stopwatch(parts.clock);
   try {
-    const { fetched, inapplicable, oversized, ahead } = await fetchChanges(application, tools, (some) =>
-      parts.destination.readAhead(changesJob(application, some, elapsedMs, application.schema)),
+    const { fetched, inapplicable, oversized, ahead } = await fetchChanges(path, tools, (some) =>
+      parts.destination.readAhead(changesJob(work, observed, some, elapsedMs, work.schema)),
     );
     if (oversized !== null) {
-      const versions = new Map([[oversized.version, whyOversized(application.maxStagedBytes)]]);
+      const versions = new Map([[oversized.version, whyOversized(maxStagedBytes)]]);
       return { kind: 'inapplicable', versions, oversized };
     }
     if (inapplicable.size > 0) return { kind: 'inapplicable', versions: inapplicable, oversized: null };
-    const schema = schemaAfter(application, fetched);
-    return await commitJob({ ...changesJob(application, fetched, elapsedMs, schema), ahead }, tools);
+    const schema = schemaAfter(work, fetched, present(history, 'changes are planned with the history'));
+    return await commitJob({ ...changesJob(work, observed, fetched, elapsedMs, schema), ahead }, tools);
   } catch (error) {
     if (!(error instanceof InapplicableChangesError)) throw error;
     return { kind: 'inapplicable', versions: new Map([[error.version, error.why]]), oversized: null };
@@ -148,10 +132,14 @@ export async function applyChanges(application: Application, tools: Tools): Prom
   }
 }
 
-function schemaAfter({ versions, schema, history }: Application, fetched: readonly FetchedVersion[]): Schema {
+function schemaAfter(
+  { versions, schema }: WorkOf<'apply'>,
+  fetched: readonly FetchedVersion[],
+  history: History,
+): Schema {
   if (fetched.length === versions.length) return schema;
   const last = lastOf(fetched);
-  return schemaNamed(present(last.schemaVersion, 'a walk stops before a version without one'), last, history);
+  return schemaNamed(present(last.schemaVersion, 'a path stops before a version without one'), last, history);
 }
 
 function lastOf(fetched: readonly FetchedVersion[]): Version {
@@ -159,7 +147,8 @@ function lastOf(fetched: readonly FetchedVersion[]): Version {
 }
 
 function changesJob(
-  { observed, addsColumns }: Application,
+  { addsColumns }: WorkOf<'apply'>,
+  observed: ObservedTable,
   fetched: readonly FetchedVersion[],
   elapsedMs: Fetched['elapsedMs'],
   schema: Schema,
@@ -172,14 +161,12 @@ function changesJob(
     publishedAt: last.publishedAt,
     schema,
     addsColumns: addsColumns && schema.schemaVersion !== observed.schemaVersion,
-    versions: fetched.map(
-      ({ record: { version, counts, rowCount }, pages }): VersionChanges => ({
-        version,
-        pages,
-        counts,
-        rowCount,
-      }),
-    ),
+    versions: fetched.map(({ record: { version, counts, rowCount }, pages }) => ({
+      version,
+      pages,
+      counts,
+      rowCount,
+    })),
     fetched: { bytes: fetched.reduce((sum, one) => sum + one.bytes, 0), elapsedMs },
     plannedFrom: observed,
   };
@@ -192,15 +179,15 @@ function stopwatch(clock: Clock): Fetched['elapsedMs'] {
 
 /** The user chooses what happens to the table. */
 export function retire(
-  observed: ObservedTable,
-  { reason, isApproved, judgedAt }: Omit<Plan & { kind: 'retire' }, 'kind'>,
+  { reason, isApproved, judgedAt }: WorkOf<'retire'>,
+  { known }: StepDependencies,
   tools: Tools,
 ): Promise<StepResult> {
-  const { choices } = tools.parts;
+  const observed = present(known.observed, 'what is retired has a table');
   const job: RetirementJob = {
     kind: 'retirement',
     datasetId: observed.datasetId,
-    how: choices.removedDatasets,
+    how: tools.parts.choices.removedDatasets,
     reason,
     retiredAt: judgedAt,
     isApproved,

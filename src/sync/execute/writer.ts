@@ -36,7 +36,7 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
   let arrival = Promise.withResolvers<void>();
 
   /** Never rejects: an error of the destination goes to every job that was taken and has no result. */
-  const commitTogether = async (): Promise<void> => {
+  const runWriteSession = async (): Promise<void> => {
     const taken = new Map<ValidatedJob, Waiting['settle']>();
     const take = (): readonly ValidatedJob[] => {
       const next = queue.splice(0, JOBS_AT_ONCE);
@@ -73,7 +73,7 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
 
   const work = async (): Promise<void> => {
     while (queue.length > 0) {
-      committing = commitTogether();
+      committing = runWriteSession();
       await committing;
     }
     working = null;

@@ -11,7 +11,7 @@ export const DAEMON: Area = {
   mutants: [
     {
       name: 'what is asked for while a dataset is worked on is lost',
-      file: 'src/daemon/work-queue.ts',
+      file: 'src/sync/work-queue.ts',
       text: 'if (this.#entries.has(entry.datasetId)) return;',
       instead: '',
       breaks: ['P2', 'W2'],
@@ -19,7 +19,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a manifest from before the newest event is planned by',
-      file: 'src/daemon/work-queue.ts',
+      file: 'src/sync/work-queue.ts',
       text: 'sinceMs: isNewer ? asked.sinceMs : sinceMs,',
       instead: 'sinceMs,',
       breaks: ['M17', 'F32'],
@@ -27,7 +27,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'what was put off by an outage waits on when the service answers again',
-      file: 'src/daemon/work-queue.ts',
+      file: 'src/sync/work-queue.ts',
       text: 'if (entry.isOutage)',
       instead: 'if (!entry.isOutage)',
       breaks: ['R2'],
@@ -35,7 +35,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a dataset is worked on twice at once',
-      file: 'src/daemon/working.ts',
+      file: 'src/sync/worker-pool.ts',
       text: '(datasetId) => !this.#underWay.has(datasetId)',
       instead: '() => true',
       breaks: ['P1'],
@@ -43,8 +43,8 @@ export const DAEMON: Area = {
     },
     {
       name: 'work goes on for a workspace that was refused',
-      file: 'src/daemon/working.ts',
-      text: ' || currentSuspensions(this.#session.parts).workspace !== null) return;',
+      file: 'src/daemon/work.ts',
+      text: ' || currentSuspensions(parts).workspace !== null) return;',
       instead: ') return;',
       breaks: ['R16', 'R3'],
       tests: [LOOP],
@@ -67,15 +67,15 @@ export const DAEMON: Area = {
     },
     {
       name: 'a table is retired by what was read before it left',
-      file: 'src/daemon/following.ts',
-      text: 'headAtMs !== null && headAtMs >= this.#leftMs',
+      file: 'src/sync/subscription-reader.ts',
+      text: 'headAtMs !== null && headAtMs >= leftMs',
       instead: 'headAtMs !== null',
       breaks: ['W16'],
       tests: [LOOP],
     },
     {
       name: 'a table is retired though the subscriptions were not listed since it left',
-      file: 'src/daemon/following.ts',
+      file: 'src/sync/subscription-reader.ts',
       text: 'areListed && headAtMs !== null',
       instead: 'headAtMs !== null',
       breaks: ['W16'],
@@ -107,7 +107,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a time of the schedule over which the machine was suspended is waited for all the same',
-      file: 'src/daemon/clocks.ts',
+      file: 'src/sync/clocks.ts',
       text: 'return monotonicMsAt(this.#next, now);',
       instead: 'return monotonicMsAt(this.#next, this.#polled);',
       breaks: ['F52'],
@@ -115,7 +115,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a clock that is set back stops the schedule for as long',
-      file: 'src/daemon/clocks.ts',
+      file: 'src/sync/clocks.ts',
       text: 'if (now.wall < this.#from) {',
       instead: 'if (now.wall < this.#from && now.wall > this.#from) {',
       breaks: ['F52'],
@@ -123,7 +123,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a time of the schedule that the clock shows again is polled for again',
-      file: 'src/daemon/clocks.ts',
+      file: 'src/sync/clocks.ts',
       text: 'sincePollMs(next) < leastMs',
       instead: 'sincePollMs(next) < leastMs / 1e9',
       breaks: ['F52'],
@@ -131,7 +131,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'a time of the schedule that was polled for never counts again',
-      file: 'src/daemon/clocks.ts',
+      file: 'src/sync/clocks.ts',
       text: 'this.#schedule.gapMs(this.#polled.wall) / 2;',
       instead: 'this.#schedule.gapMs(this.#polled.wall) * 1e9;',
       breaks: ['F52'],
@@ -139,7 +139,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'an interval stands still while the machine is suspended',
-      file: 'src/daemon/clocks.ts',
+      file: 'src/sync/clocks.ts',
       text: 'Math.min(byMonotonicMs, monotonicMsAt',
       instead: 'Math.min(byMonotonicMs, byMonotonicMs + monotonicMsAt',
       breaks: ['F52'],
@@ -147,7 +147,7 @@ export const DAEMON: Area = {
     },
     {
       name: 'what waits for the next poll goes on waiting once the machine was suspended',
-      file: 'src/daemon/working.ts',
+      file: 'src/daemon/work.ts',
       text: 'workQueue.followPolls(this.#session.readClocks());',
       instead: '',
       breaks: ['F52'],

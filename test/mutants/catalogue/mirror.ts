@@ -90,7 +90,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a catch-up ends before the window it has work in',
-      file: 'src/sync/catch-up.ts',
+      file: 'src/sync/worker-pool.ts',
       text: 'await executor.ended();',
       instead: '',
       breaks: ['F07'],

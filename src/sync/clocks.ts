@@ -20,15 +20,12 @@ export function nextPoll(cadence: Cadence, now: ClockReading, random: Random): D
 }
 
 /**
- * The next time of a schedule, by the wall clock. It is due as soon as that clock has passed it, also where the machine was
- * suspended or
- * the clock was set forward, however many scheduled times lie in between.
+ * The next time of a schedule, by the wall clock. It is due as soon as that clock has passed it, also where the machine
+ * was suspended or the clock was set forward, however many scheduled times lie in between.
  *
  * Where the clock was set back before the last poll, times recur that were polled for already. Such a time counts again
- * only where the
- * last poll is at least half a schedule gap ago. So polls do not stop until the clock has caught up, and no poll comes
- * twice for one
- * time.
+ * only where the last poll is at least half a schedule gap ago. So polls do not stop until the clock has caught up, and
+ * no poll comes twice for one time.
  */
 class ScheduledPoll implements DueTime {
   readonly #schedule: Schedule;
@@ -106,8 +103,8 @@ function monotonicMsAt(wall: Date, now: ClockReading): number {
 
 /** Retries of a subscription or of the list of subscriptions: soon, because everything else waits for them. */
 export const ASKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 5 * 60_000 };
-/** Retries of a dataset that waits for the service, for example for a manifest that lags. */
-export const LOOKING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60_000 };
+/** Retries of a dataset that waits for the service, for example for a manifest that lags, and of post-commit work. */
+export const WAITING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60_000 };
 /** Retries after incidents of the run as a whole: the disk, the checkpoint, a mirror that a reader has locked. */
 export const WORKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 2 * 60_000 };
 

@@ -6,8 +6,7 @@
  */
 
 import { type Random, steadyDelayMs } from '../lib/backoff.ts';
-import { type ClockReading, type DueTime, LOOKING_AGAIN } from './clocks.ts';
-import type { Session } from './session.ts';
+import { type ClockReading, type DueTime, WAITING_AGAIN } from './clocks.ts';
 
 /** A retry uses a manifest of this age, so that datasets which wait for the same manifest read it once. */
 const ENTRIES_FRESH_MS = 10_000;
@@ -63,7 +62,7 @@ export class WorkQueue {
     const { waitMs = null, isOutage = false, poll = null } = wait;
     if (this.#entries.has(entry.datasetId)) return;
     const attempts = entry.attempts + 1;
-    const dueMs = nowMs + (waitMs ?? steadyDelayMs(LOOKING_AGAIN, attempts, this.#random));
+    const dueMs = nowMs + (waitMs ?? steadyDelayMs(WAITING_AGAIN, attempts, this.#random));
     this.#entries.set(entry.datasetId, {
       datasetId: entry.datasetId,
       dueMs,
@@ -132,40 +131,4 @@ function newEntry(datasetId: string, nowMs: number): Entry {
     isOutage: false,
     poll: null,
   };
-}
-
-/** Since when each dataset is behind, and when all of them were caught up for the first time. */
-export class Behind {
-  readonly #session: Session;
-  readonly #since = new Map<string, Date>();
-  #caughtUpAt: Date | null = null;
-
-  constructor(session: Session) {
-    this.#session = session;
-  }
-
-  /** By dataset id. */
-  get since(): ReadonlyMap<string, Date> {
-    return this.#since;
-  }
-
-  /** Null: not yet. */
-  get caughtUpAt(): Date | null {
-    return this.#caughtUpAt;
-  }
-
-  /** Notes the datasets of the queue. `isSettled`: every log was read, and no dataset is worked on. */
-  look(isSettled: boolean): void {
-    const { workQueue, parts } = this.#session;
-    const now = parts.clock.now();
-    for (const datasetId of workQueue.entries.keys()) {
-      if (!this.#since.has(datasetId)) this.#since.set(datasetId, now);
-    }
-    if (this.#caughtUpAt === null && isSettled && !workQueue.isDue(this.#session.nowMs()))
-      this.#caughtUpAt = now;
-  }
-
-  over(datasetId: string): void {
-    this.#since.delete(datasetId);
-  }
 }

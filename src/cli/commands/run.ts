@@ -195,7 +195,7 @@ class Runner {
       signal: ending.signal,
       // The daemon reports errors of the service: once when they begin, and once when they are resolved.
       feedLog: turnedDown(log),
-      onAsked: (asked) => this.#daemon?.noteAsked(asked),
+      onExchange: (exchange) => this.#daemon?.noteAsked(exchange),
     });
     opened.defer(close);
     const daemon = new Daemon({

@@ -8,9 +8,7 @@
 
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import type { Clock } from '../../lib/clock.ts';
-import type { Log } from '../../lib/log.ts';
-import { type Secret, struckOut } from '../../lib/secret.ts';
+import { struckOut } from '../../lib/secret.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import { shown } from '../wire/sanitize.ts';
@@ -18,6 +16,7 @@ import { type LeastThroughput, throwIfStopped, watchThroughput } from './cancell
 import { ConnectionSlots, type Exchange, fairQueue, type Line } from './connection-slots.ts';
 import type { Dispatchers } from './dispatchers.ts';
 import { withoutKey } from './key-leak-guard.ts';
+import type { ConnectionOptions } from './options.ts';
 import { serviceTime } from './service-time.ts';
 import { networkError, TransientError } from './transient-errors.ts';
 
@@ -62,27 +61,29 @@ export interface Http {
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
-interface HttpParts {
+type HttpOptions = Pick<ConnectionOptions, 'baseUrl' | 'apiKey' | 'http' | 'clock' | 'log' | 'onExchange'>;
+
+interface HttpParts extends HttpOptions {
   /** The origin of the base URL. */
   readonly origin: string;
-  readonly apiKey: Secret;
   readonly trustedOrigins: ReadonlySet<string>;
   readonly dispatchers: Dispatchers;
-  /** The limit of each dispatcher, for one origin. */
-  readonly connections: number;
-  readonly timeoutMs: number;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly onAsked: OnAsked;
 }
 
-export function createHttp(parts: HttpParts): Http {
-  const slots = new ConnectionSlots(parts.connections);
+/** `trustedOrigins` may have any address. */
+export function createHttp(
+  options: HttpOptions,
+  trustedOrigins: ReadonlySet<string>,
+  dispatchers: Dispatchers,
+): Http {
+  const { origin } = new URL(options.baseUrl);
+  const parts = { ...options, origin, trustedOrigins, dispatchers };
+  const slots = new ConnectionSlots(options.http.connections);
   return {
     async send(request, signal) {
-      const askedMs = parts.clock.monotonicMs();
+      const queuedMs = options.clock.monotonicMs();
       const sendNow = (): Promise<Exchange<HttpAnswer>> => {
-        request.onStart?.(parts.clock.monotonicMs() - askedMs);
+        request.onStart?.(options.clock.monotonicMs() - queuedMs);
         return send(request, signal, parts);
       };
       // Other origins only serve files, whose number is limited elsewhere.
@@ -103,7 +104,7 @@ async function send(
   const note = (outcome: { readonly status: number } | { readonly why: string }): void => {
     const durationMs = parts.clock.monotonicMs() - startedMs;
     const place = shown(`${origin}${path.split('?', 1)[0]}`);
-    parts.onAsked({ operation, status: 'status' in outcome ? outcome.status : null, durationMs });
+    parts.onExchange?.({ operation, status: 'status' in outcome ? outcome.status : null, durationMs });
     parts.log.debug(
       { operation, place, ...outcome, durationMs: Math.round(durationMs) },
       'Asked the service.',
@@ -117,7 +118,7 @@ async function send(
         `the exchange with ${hostOf(origin)} took longer than ${formatDuration(request.deadlineMs)}`,
       );
     }
-    return networkError(error, hostOf(origin), parts.timeoutMs);
+    return networkError(error, hostOf(origin), parts.http.timeoutMs);
   };
   throwIfStopped(signal);
   const dispatcher = parts.trustedOrigins.has(origin) ? parts.dispatchers.trusted : parts.dispatchers.guarded;
@@ -258,7 +259,7 @@ class Arrivals {
 }
 
 /** Called for every exchange when its answer has begun or failed. */
-export type OnAsked = (asked: {
+export type OnExchange = (exchange: {
   /** For the log: `list subscriptions`. */
   readonly operation: string;
   /** Null when no answer came. */

@@ -17,13 +17,11 @@ export interface JsonLimits {
   readonly maxDepth: number;
 }
 
-export interface JsonBody {
+interface JsonBody {
   /** The inflated bytes as sent. */
   readonly bytes: Buffer;
   readonly text: string;
   readonly json: unknown;
-  /** The service time of the answer. */
-  readonly readAt: Date;
 }
 
 /** The most lists, objects and members of objects in a body. The limit grows with the allowed size of the body. */
@@ -78,7 +76,7 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks);
-  return { bytes, ...parsed(bytes), readAt: answer.readAt };
+  return { bytes, ...parsed(bytes) };
 }
 
 function parsed(bytes: Buffer): Pick<JsonBody, 'text' | 'json'> {

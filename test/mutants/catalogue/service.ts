@@ -87,15 +87,15 @@ export const SERVICE: Area = {
     {
       name: 'a refusal that repeats the key is shown with it',
       file: API,
-      text: '[parts.apiKey, ...secrets]',
-      instead: '[...secrets]',
+      text: 'const secrets = [apiKey, ...',
+      instead: 'const secrets = [...',
       breaks: ['P6'],
       tests: ['unit/feed-errors.test.ts'],
     },
     {
       name: 'a webhook is asked for again though it may have been made',
       file: API,
-      text: 'return call.ifInDoubt === undefined ? repeat(ask) : unlessDone(title, call.ifInDoubt, ask, repeat);',
+      text: 'return ifInDoubt === undefined ? repeat(ask) : unlessDone(title, ifInDoubt, ask, repeat);',
       instead: 'return repeat(ask);',
       breaks: ['what must not be done twice is done once'],
       tests: ['unit/operator-errors.test.ts'],
@@ -103,7 +103,7 @@ export const SERVICE: Area = {
     {
       name: 'a repeated removal of a watch that was done is refused',
       file: API,
-      text: 'if (isRepetition && command.isDoneBy?.(outcome.answer) === true) return;',
+      text: 'if (isRepetition && status === NOT_FOUND && isDoneIfMissing) return await success.read(answer);',
       instead: '',
       breaks: ['R7'],
       tests: ['unit/operator-errors.test.ts'],
@@ -215,8 +215,8 @@ export const SERVICE: Area = {
     {
       name: 'older versions are listed with the newer ones where the service sends both',
       file: 'src/feed/lists.ts',
-      text: '.filter(isNewer);',
-      instead: ';',
+      text: 'items.filter(isNewer)',
+      instead: 'items',
       breaks: ['V1'],
       tests: ['unit/feed-lists.test.ts'],
     },
@@ -287,7 +287,7 @@ export const SERVICE: Area = {
     {
       name: 'pages of changes may say different things of their version',
       file: CHANGES,
-      text: 'refuseMixture(pages, first, listChanges(request.datasetId).title);',
+      text: 'refuseMixture(pages, first, operation.title);',
       instead: '',
       breaks: ['R9', 'P4'],
       tests: ['unit/feed-lists.test.ts'],

@@ -6,7 +6,7 @@ import { createDownloads } from './download/download.ts';
 import type { Feed } from './feed.ts';
 import { createAddressGuard, resolveBySystem } from './http/addresses.ts';
 import { createApi } from './http/api.ts';
-import { createDispatchers } from './http/dispatchers.ts';
+import { createDispatchers } from './http/connections.ts';
 import { createHttp } from './http/http.ts';
 import type { ConnectionOptions, FeedOptions } from './http/options.ts';
 import { createSubscriptions, readList, readVersions } from './lists.ts';

@@ -7,7 +7,7 @@ import type { Log } from '../lib/log.ts';
 import type { Contract, ContractName, RememberedContract } from '../model/contract.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Api } from './http/api.ts';
-import { throwIfStopped } from './http/cancellation.ts';
+import { throwIfStopped } from './http/failures.ts';
 import type { FeedOptions } from './http/options.ts';
 import { DESCRIBE_SERVICE } from './operations.ts';
 

@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
+import { TransientError } from '../../src/feed/http/failures.ts';
+import { retryAfterMs } from '../../src/feed/http/http.ts';
 import { noOutage, type RetryPolicy, withRetries } from '../../src/feed/http/retry.ts';
-import { retryAfterMs } from '../../src/feed/http/service-time.ts';
-import { TransientError } from '../../src/feed/http/transient-errors.ts';
 import { backoffDelayMs } from '../../src/lib/backoff.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../src/model/errors.ts';

@@ -5,9 +5,8 @@
 
 import { DataError } from '../../model/errors.ts';
 import { type AddressGuard, checkLink, type LinkRules, RefusedLinkError } from '../http/addresses.ts';
+import { TransientError } from '../http/failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
-import { retryAfterMs } from '../http/service-time.ts';
-import { TransientError } from '../http/transient-errors.ts';
 import type { FetchParts } from './fetch-file.ts';
 import { type FetchedFile, nothingMore, receiveRest, receiveWhole } from './receive-file.ts';
 import {
@@ -82,7 +81,7 @@ async function ask(
   job: FileJob,
   link: string,
   { resumption, kept }: FileStart,
-  { source, limits, options, signal }: FetchParts,
+  { source, limits, signal }: FetchParts,
 ): Promise<Answered> {
   const headers: Headers = {};
   if (resumption !== null) {
@@ -95,7 +94,7 @@ async function ask(
   try {
     const answer = await openFile(link, request, source, signal);
     try {
-      return { answer, kind: kindOfAnswer(answer, resumption, options.clock.now()) };
+      return { answer, kind: kindOfAnswer(answer, resumption) };
     } catch (error) {
       answer.discard();
       throw error;
@@ -212,13 +211,10 @@ export type AnswerKind =
 /** These statuses mean that the link has expired; a fresh link may work. */
 const EXPIRED: readonly number[] = [401, 403, 404, 410];
 
-interface AnswerHead {
-  readonly status: number;
-  header(name: string): string | null;
-}
+type AnswerHead = Pick<HttpAnswer, 'status' | 'retryAfterMs' | 'header'>;
 
 /** @throws TransientError for every response without a meaning here. */
-export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, now: Date): AnswerKind {
+export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null): AnswerKind {
   const { status } = answer;
   if (EXPIRED.includes(status)) return { kind: 'expired', status };
   if (status === 304) return { kind: 'unchanged', etag: answer.header('etag') };
@@ -234,7 +230,7 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, 
     return continues(answer, resumption) ? { kind: 'rest' } : { kind: 'start-over' };
   }
   throw new TransientError(`the place of the file answered ${status}`, {
-    retryAfterMs: retryAfterMs(answer.header('retry-after'), now),
+    retryAfterMs: answer.retryAfterMs,
   });
 }
 

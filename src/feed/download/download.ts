@@ -10,7 +10,7 @@ import { formatCount } from '../../lib/units.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import type { Download, DownloadRequest, Feed } from '../feed.ts';
-import { throwIfStopped } from '../http/cancellation.ts';
+import { throwIfStopped } from '../http/failures.ts';
 import { type FeedOptions, limitsOf, retryPolicy } from '../http/options.ts';
 import { requireSpace } from '../storage.ts';
 import { shown } from '../wire/sanitize.ts';

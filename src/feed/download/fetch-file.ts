@@ -6,7 +6,7 @@
 import { backoffDelayMs } from '../../lib/backoff.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { DataError, ServiceUnavailableError } from '../../model/errors.ts';
-import { sleepUnlessStopped } from '../http/cancellation.ts';
+import { sleepUnlessStopped } from '../http/failures.ts';
 import type { FeedLimits, FeedOptions } from '../http/options.ts';
 import { type RetryPolicy, withRetries } from '../http/retry.ts';
 import { attemptFile, type FileSource, keptOf, LinkExpired } from './attempt-file.ts';

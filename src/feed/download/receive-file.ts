@@ -7,7 +7,7 @@
 
 import { type FileHandle, open } from 'node:fs/promises';
 import { formatCount } from '../../lib/units.ts';
-import { unlessStopped } from '../http/cancellation.ts';
+import { unlessStopped } from '../http/failures.ts';
 import { onDisk, requireSpace } from '../storage.ts';
 import type { Digest, Digests } from './digest.ts';
 import {

@@ -16,14 +16,13 @@ import {
 import type { Operation, Query, Reading } from '../operations.ts';
 import type { NewWebhook } from '../operator.ts';
 import { decodeErrorBody, type ErrorBody } from '../wire/records.ts';
+import { refuseKeyIn } from './body.ts';
+import { TransientError } from './failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from './http.ts';
 import { type JsonLimits, readJsonBody } from './json-body.ts';
-import { refuseKeyIn } from './key-leak-guard.ts';
 import { type ConnectionOptions, limitsOf, retryPolicy } from './options.ts';
 import { isRefusal, isTransientStatus, refusalError } from './refusal.ts';
 import { withRetries } from './retry.ts';
-import { retryAfterMs } from './service-time.ts';
-import { TransientError } from './transient-errors.ts';
 
 const NOT_FOUND = 404;
 
@@ -102,7 +101,7 @@ async function meaningOf<T>(
   operation: Operation,
   attempts: number,
   success: Success<T>,
-  { apiKey, clock }: ConnectionOptions,
+  { apiKey }: ConnectionOptions,
 ): Promise<T> {
   const { finalStatuses = [], isDoneIfMissing = false, body, refuse = refusalError } = operation;
   const { status } = answer;
@@ -117,8 +116,7 @@ async function meaningOf<T>(
       if (isRepetition && status === NOT_FOUND && isDoneIfMissing) return await success.read(answer);
       throw refuse(operation, refused);
     }
-    const waitMs = retryAfterMs(answer.header('retry-after'), clock.now());
-    throw statusError(status, operation.ifMissing ?? null, waitMs);
+    throw statusError(answer, operation.ifMissing ?? null);
   } finally {
     answer.discard();
   }
@@ -162,7 +160,7 @@ async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promis
   }
 }
 
-function statusError(status: number, ifMissing: string | null, retryAfterMs: number | null): TransientError {
+function statusError({ status, retryAfterMs }: HttpAnswer, ifMissing: string | null): TransientError {
   if (status >= 300 && status < 400) {
     return new TransientError(`the service answered ${status}, a redirect, which is not followed here`, {
       hint: 'Set service.baseUrl to the address that it redirects to.',

@@ -6,11 +6,10 @@ import { type PeerCertificate, TLSSocket } from 'node:tls';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode } from '../../lib/files.ts';
 import { kindOfAddress, type ResolveName, resolveBySystem } from './addresses.ts';
-import { throwIfStopped } from './cancellation.ts';
-import { agent } from './dispatchers.ts';
+import { agent } from './connections.ts';
+import { hostOf, networkError, throwIfStopped } from './failures.ts';
+import { httpDate } from './http.ts';
 import type { HttpOptions, ProxyOptions } from './options.ts';
-import { httpDate } from './service-time.ts';
-import { networkError } from './transient-errors.ts';
 
 export interface ConnectionCheck extends Probed {
   /** The host of the base URL, with its port unless it is the default. */
@@ -201,8 +200,4 @@ function nameOf(name: PeerCertificate['subject'] | undefined): string {
     ['O', name?.O],
   ] as const;
   return parts.flatMap(([label, value]) => (value === undefined ? [] : `${label}=${value}`)).join(', ');
-}
-
-function hostOf({ hostname, port, protocol }: URL): string {
-  return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
 }

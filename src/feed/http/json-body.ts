@@ -9,8 +9,8 @@ import { systemCode } from '../../lib/files.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
+import { TransientError } from './failures.ts';
 import type { HttpAnswer } from './http.ts';
-import { TransientError } from './transient-errors.ts';
 
 export interface JsonLimits {
   readonly maxBytes: number;

@@ -10,8 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../model/errors.ts';
-import { sleepUnlessStopped, throwIfStopped } from './cancellation.ts';
-import { TransientError } from './transient-errors.ts';
+import { sleepUnlessStopped, TransientError, throwIfStopped } from './failures.ts';
 
 /** A service that answers wrongly twice in a row will not have changed a second later. */
 const MAX_VIOLATIONS = 2;

@@ -203,7 +203,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a body may drip for ever',
-      file: 'src/feed/http/cancellation.ts',
+      file: 'src/feed/http/body.ts',
       text: 'if (bytes * 1_000 < waitedMs * least.bytesPerSecond) {',
       instead: 'if (bytes < 0) {',
       breaks: ['F17'],

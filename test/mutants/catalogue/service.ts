@@ -62,7 +62,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'a request makes room for another before its answer is read',
-      file: 'src/feed/http/connection-slots.ts',
+      file: 'src/feed/http/connections.ts',
       text: 'await ended;',
       instead: 'void ended;',
       breaks: ['R1'],
@@ -70,7 +70,7 @@ export const SERVICE: Area = {
     },
     {
       name: 'polls wait until the histories of all datasets are read',
-      file: 'src/feed/http/connection-slots.ts',
+      file: 'src/feed/http/connections.ts',
       text: "this.#lastLine === 'following')",
       instead: "this.#lastLine === 'leading')",
       breaks: ['nothing is ended that works'],

@@ -18,8 +18,7 @@ import {
   visit,
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { formatNearest } from '../lib/nearest.ts';
-import { quoted } from '../lib/text.ts';
+import { formatNearest, quoted } from '../lib/text.ts';
 import {
   allKeys,
   type Environment,

@@ -9,9 +9,8 @@
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { formatNearest } from '../lib/nearest.ts';
 import { Secret } from '../lib/secret.ts';
-import { quoted } from '../lib/text.ts';
+import { formatNearest, quoted } from '../lib/text.ts';
 import { type Flags, openFile, type Problem, type ReadFile } from './file.ts';
 import {
   allKeys,

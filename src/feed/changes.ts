@@ -8,6 +8,7 @@
 
 import { join } from 'node:path';
 import { writeScratch } from '../lib/files.ts';
+import { shown } from '../lib/text.ts';
 import { errorCodeOf, RefusalError } from '../model/errors.ts';
 import type { Changes, ChangesRequest } from './feed.ts';
 import type { Api } from './http/api.ts';
@@ -16,7 +17,6 @@ import { listChanges, NOT_THERE } from './operations.ts';
 import { onDisk, requireSpace } from './storage.ts';
 import { violation } from './wire/fields.ts';
 import type { ChangesPage } from './wire/records.ts';
-import { shown } from './wire/sanitize.ts';
 
 const CHANGES_LIMIT = 1_000;
 const NOT_RECORDED_CODE = 'changes_not_recorded';

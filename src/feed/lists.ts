@@ -4,6 +4,7 @@
  */
 
 import { present } from '../lib/assert.ts';
+import { shown } from '../lib/text.ts';
 import { formatCount } from '../lib/units.ts';
 import { CommandRefusedError, ConfigurationError, RefusalError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
@@ -15,7 +16,6 @@ import { isAboutKey } from './http/refusal.ts';
 import { LIST_SUBSCRIPTIONS, listVersions, type Reading } from './operations.ts';
 import { violation } from './wire/fields.ts';
 import type { ListPage } from './wire/records.ts';
-import { shown } from './wire/sanitize.ts';
 
 const NOT_FOUND = 404;
 

@@ -3,6 +3,7 @@
  * request is described here once.
  */
 
+import { shown } from '../lib/text.ts';
 import type { RefusalScope } from '../model/errors.ts';
 import type { ManifestEntry } from '../model/manifest.ts';
 import type { Schema, Subscription, Version } from '../model/records.ts';
@@ -25,7 +26,6 @@ import {
   type ListPage,
   type ManifestPage,
 } from './wire/records.ts';
-import { shown } from './wire/sanitize.ts';
 
 export type Query = Readonly<Record<string, string | number | null>>;
 

@@ -6,6 +6,7 @@
  */
 
 import pLimit, { type LimitFunction } from 'p-limit';
+import { shown } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
@@ -13,7 +14,6 @@ import type { Download, DownloadRequest, Feed } from '../feed.ts';
 import { throwIfStopped } from '../http/failures.ts';
 import { type FeedOptions, limitsOf, retryPolicy } from '../http/options.ts';
 import { requireSpace } from '../storage.ts';
-import { shown } from '../wire/sanitize.ts';
 import type { FileSource } from './attempt-file.ts';
 import { createDigests } from './digest.ts';
 import { type Fetched, type FetchParts, fetchFile } from './fetch-file.ts';

@@ -10,9 +10,9 @@ import { type FileHandle, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { openForWriting, remove, renameFile, replaceFile, syncFile } from '../../lib/files.ts';
+import { shown } from '../../lib/text.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import { onDisk } from '../storage.ts';
-import { shown } from '../wire/sanitize.ts';
 
 /** One file of a snapshot to download. */
 export interface FileJob {

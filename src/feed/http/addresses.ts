@@ -10,8 +10,8 @@
 import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { shown } from '../../lib/text.ts';
 import { DataError } from '../../model/errors.ts';
-import { shown } from '../wire/sanitize.ts';
 
 export interface ResolvedAddress {
   readonly address: string;

@@ -9,9 +9,9 @@
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
 import { struckOut } from '../../lib/secret.ts';
+import { shown } from '../../lib/text.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
-import { shown } from '../wire/sanitize.ts';
 import { arrivedChunks, type LeastThroughput, watchThroughput, withoutKey } from './body.ts';
 import { ConnectionSlots, type Dispatchers, type Exchange, type Line } from './connections.ts';
 import { hostOf, networkError, TransientError, throwIfStopped } from './failures.ts';

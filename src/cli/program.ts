@@ -6,8 +6,8 @@
 
 import { Command, CommanderError, Help, type HelpConfiguration, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
+import { loadConfiguration, loadLocalConfiguration } from '../configuration/configuration.ts';
 import { settingsHelp, settingsJsonSchema } from '../configuration/help.ts';
-import { loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import type { LoadInput } from '../configuration/resolve.ts';
 import { parseDurationMs } from '../lib/units.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';

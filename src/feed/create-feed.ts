@@ -28,9 +28,7 @@ const EVENTS_LIMIT = 500;
 
 export function createFeed(options: FeedOptions): Feed {
   const { origin, api, files, close } = connect(options, options.downloads.allowedOrigins);
-  const { download, progress } = createDownloads(files, options);
   const discovery = createDiscovery(api, options);
-  const manifests = createManifests(api, discovery);
   return {
     origin,
     discover: (signal) => discovery.discover(signal),
@@ -43,11 +41,8 @@ export function createFeed(options: FeedOptions): Feed {
     versions: (datasetId, newerThan, signal) => readVersions(api, discovery, datasetId, newerThan, signal),
     schemas: async (datasetId, signal) => (await readList(api, listSchemas(datasetId), signal)).items,
     changes: (request, signal) => readChanges(api, request, options.diskReserveBytes, signal),
-    manifestShape: () => manifests.shape(),
-    manifest: (subscriptionId, signal) => manifests.ofSubscription(subscriptionId, signal),
-    manifestEntry: (datasetId, signal) => manifests.ofDataset(datasetId, signal),
-    download,
-    progress,
+    ...createManifests(api, discovery),
+    ...createDownloads(files, options),
     close,
   };
 }

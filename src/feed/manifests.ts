@@ -6,9 +6,8 @@
 import type { ContractName } from '../model/contract.ts';
 import { ConfigurationError, RefusalError, ServiceUnavailableError } from '../model/errors.ts';
 import { type EventId, earlierEvent } from '../model/event.ts';
-import type { Manifest } from '../model/manifest.ts';
 import { type Discovery, isGuess } from './discovery.ts';
-import type { DatasetManifest } from './feed.ts';
+import type { Feed } from './feed.ts';
 import type { Api } from './http/api.ts';
 import { readPages } from './lists.ts';
 import { readManifest, readManifestEntry } from './operations.ts';
@@ -16,14 +15,9 @@ import type { ManifestPage } from './wire/records.ts';
 
 const NOT_FOUND = 404;
 
-interface Manifests {
-  shape(): 'subscription' | 'dataset';
-  /** @throws ConfigurationError when no source names the path of the manifest. */
-  ofSubscription(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
-  /** @throws ConfigurationError when no source names the path of the manifest. */
-  ofDataset(datasetId: string, signal: AbortSignal): Promise<DatasetManifest>;
-}
+type Manifests = Pick<Feed, 'manifestShape' | 'manifest' | 'manifestEntry'>;
 
+/** Reading throws a ConfigurationError when no source names the path of the manifest. */
 export function createManifests(api: Api, discovery: Discovery): Manifests {
   /** Paths that have answered before. A 404 there concerns the subscription or the dataset. */
   const proven = new Set<string>();
@@ -47,15 +41,15 @@ export function createManifests(api: Api, discovery: Discovery): Manifests {
   }
 
   return {
-    shape: () => shapeOf(discovery.contract().manifestPath.value),
-    ofSubscription: (subscriptionId, signal) =>
+    manifestShape: () => shapeOf(discovery.contract().manifestPath.value),
+    manifest: (subscriptionId, signal) =>
       readAt(async (template, finalAtFirst) => {
         const operation = readManifest(template, subscriptionId);
         const { pages, readAt } = await readPages(api, operation, signal, { finalAtFirst });
         const datasets = pages.flatMap((page) => page.datasets);
         return { subscriptionId, lastEventId: reflectedByAll(pages), datasets, readAt };
       }, signal),
-    ofDataset: (datasetId, signal) =>
+    manifestEntry: (datasetId, signal) =>
       readAt(async (template, finalStatuses) => {
         const operation = { ...readManifestEntry(template, datasetId), finalStatuses };
         const { value: entry, readAt } = await api.call(operation, signal);

@@ -39,7 +39,7 @@ export interface Operation {
   /** True when the operation needs the key's scope `feeds`, without which the key is useless here. */
   readonly needsFeedsScope?: boolean;
   /** Requests that find out whether there is work. They do not queue behind the requests of that work. */
-  readonly line?: 'leading';
+  readonly lane?: 'leading';
   /** The part of an operator's command line in the request, which a refusal may concern: an id in the path, or a body. */
   readonly input?: 'id' | 'body';
   /** GET by default. */
@@ -81,14 +81,14 @@ const DESCRIPTION_ATTEMPTS = 2;
 
 export const DESCRIBE_SERVICE: Operation = {
   ...named('read the service description', '/v1/openapi.json', WORKSPACE),
-  line: 'leading',
+  lane: 'leading',
   maxAttempts: DESCRIPTION_ATTEMPTS,
 };
 
 export const LIST_SUBSCRIPTIONS: Reading<ListPage<Subscription>> = {
   ...named('list subscriptions', '/v1/subscriptions', WORKSPACE),
   needsFeedsScope: true,
-  line: 'leading',
+  lane: 'leading',
   ifMissing:
     'The path of service.baseUrl (FEED_SYNC_BASE_URL) may be wrong, so that something else answers: check it.',
   decode: (json) => decodeSubscriptions(json, 'list subscriptions'),
@@ -208,7 +208,7 @@ function named(name: string, path: string, scope: RefusalScope | null): Operatio
 
 function ofSubscription(name: string, path: string, subscriptionId: string): Operation {
   const title = `${name} of subscription ${shown(subscriptionId)}`;
-  return { name, title, scope: { kind: 'subscription', subscriptionId }, line: 'leading', path };
+  return { name, title, scope: { kind: 'subscription', subscriptionId }, lane: 'leading', path };
 }
 
 function ofDataset(name: string, path: string, datasetId: string): Operation {

@@ -22,7 +22,7 @@ import type { FolderSeen } from '../../src/cli/doctor/places.ts';
 import { diagnosisOf, renderDiagnosis } from '../../src/cli/doctor/render.ts';
 import { datasetToAsk, judgeSubscriptions } from '../../src/cli/doctor/scopes.ts';
 import { judgeClock, judgeConnection } from '../../src/cli/doctor/service.ts';
-import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/load.ts';
+import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/configuration.ts';
 import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { locksOn } from '../../src/reporting/mirror-file.ts';

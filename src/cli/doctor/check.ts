@@ -1,7 +1,7 @@
 /** The input and the result of a check of `doctor`. */
 
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
-import type { Inspection } from '../../configuration/load.ts';
+import type { Inspection } from '../../configuration/configuration.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import type { AnswerSeen } from '../../feed/http/connection-check.ts';
 import { formatCount } from '../../lib/units.ts';

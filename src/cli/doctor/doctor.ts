@@ -6,7 +6,7 @@
  * wrong configuration is one of its findings; its output contains no secret.
  */
 
-import { inspectConfiguration } from '../../configuration/load.ts';
+import { inspectConfiguration } from '../../configuration/configuration.ts';
 import type { LoadInput } from '../../configuration/resolve.ts';
 import { struckOut } from '../../lib/secret.ts';
 import { formatDuration } from '../../lib/units.ts';

@@ -1,6 +1,6 @@
 /** Renders `doctor` for people. Pure. */
 
-import type { InspectedSetting, Inspection } from '../../configuration/load.ts';
+import type { InspectedSetting, Inspection } from '../../configuration/configuration.ts';
 import { printable } from '../../lib/text.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { type CheckName, exitCodeOfAll, type Finding, type FindingState } from './check.ts';

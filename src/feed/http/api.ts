@@ -123,14 +123,14 @@ async function meaningOf<T>(
 }
 
 function requestOf(
-  { name, path, line, method, query = {}, body }: Operation,
+  { name, path, lane, method, query = {}, body }: Operation,
   { baseUrl }: ConnectionOptions,
 ): Omit<HttpRequest, 'deadlineMs'> {
   const { origin, pathname } = new URL(baseUrl);
   const accept = { accept: 'application/json' };
   return {
     operation: name,
-    ...(line === undefined ? {} : { line }),
+    ...(lane === undefined ? {} : { lane }),
     ...(method === undefined ? {} : { method }),
     origin,
     path: `${pathname.replace(/\/+$/, '')}${path}${queryText(query)}`,

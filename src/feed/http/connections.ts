@@ -73,7 +73,7 @@ export function agent(
 }
 
 /** `leading`: requests that find out whether there is work; `following`: the requests of that work. */
-export type Line = 'leading' | 'following';
+export type Lane = 'leading' | 'following';
 
 export interface Exchange<Answer> {
   readonly answer: Answer;
@@ -82,9 +82,9 @@ export interface Exchange<Answer> {
 }
 
 export class ConnectionSlots {
-  readonly #lines: Readonly<Record<Line, (() => void)[]>> = { leading: [], following: [] };
+  readonly #lanes: Readonly<Record<Lane, (() => void)[]>> = { leading: [], following: [] };
   #free: number;
-  #lastLine: Line = 'following';
+  #lastLane: Lane = 'following';
 
   constructor(slots: number) {
     this.#free = slots;
@@ -94,10 +94,10 @@ export class ConnectionSlots {
    * Calls `send` once a slot is free, and returns its result. @throws the error of `send`
    * @throws InterruptedError at once when `signal` is aborted, even while waiting for a slot
    */
-  run<Answer>(line: Line, send: () => Promise<Exchange<Answer>>, signal: AbortSignal): Promise<Answer> {
+  run<Answer>(lane: Lane, send: () => Promise<Exchange<Answer>>, signal: AbortSignal): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
     const takeSlot = async (): Promise<void> => {
-      await this.#take(line);
+      await this.#take(lane);
       try {
         const { answer, ended } = await send();
         resolve(answer);
@@ -112,15 +112,15 @@ export class ConnectionSlots {
     return unlessStopped(promise, signal);
   }
 
-  async #take(line: Line): Promise<void> {
+  async #take(lane: Lane): Promise<void> {
     if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => void this.#lines[line].push(resolve));
+    else await new Promise<void>((resolve) => void this.#lanes[lane].push(resolve));
   }
 
   #giveBack(): void {
-    const { leading, following } = this.#lines;
-    const isLeadingNext = following.length === 0 || (leading.length > 0 && this.#lastLine === 'following');
-    this.#lastLine = isLeadingNext ? 'leading' : 'following';
+    const { leading, following } = this.#lanes;
+    const isLeadingNext = following.length === 0 || (leading.length > 0 && this.#lastLane === 'following');
+    this.#lastLane = isLeadingNext ? 'leading' : 'following';
     const next = (isLeadingNext ? leading : following).shift();
     if (next === undefined) this.#free += 1;
     else next();

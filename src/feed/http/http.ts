@@ -13,7 +13,7 @@ import { shown } from '../../lib/text.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
 import { arrivedChunks, type LeastThroughput, watchThroughput, withoutKey } from './body.ts';
-import { ConnectionSlots, type Dispatchers, type Exchange, type Line } from './connections.ts';
+import { ConnectionSlots, type Dispatchers, type Exchange, type Lane } from './connections.ts';
 import { hostOf, networkError, TransientError, throwIfStopped } from './failures.ts';
 import type { ConnectionOptions } from './options.ts';
 
@@ -33,7 +33,7 @@ export interface HttpRequest {
   readonly deadlineMs: number;
   readonly leastThroughput?: LeastThroughput;
   /** The lane of the request; `following` by default. */
-  readonly line?: Line;
+  readonly lane?: Lane;
   /** Called with the time that the request has waited for others. */
   readonly onStart?: (waitedMs: number) => void;
 }
@@ -87,7 +87,7 @@ export function createHttp(
       };
       // Other origins only serve files, whose number is limited elsewhere.
       if (request.origin !== parts.origin) return (await sendNow()).answer;
-      return slots.run(request.line ?? 'following', sendNow, signal);
+      return slots.run(request.lane ?? 'following', sendNow, signal);
     },
   };
 }

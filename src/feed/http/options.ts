@@ -1,13 +1,13 @@
 /** The options of the service's clients. Everything ambient is passed in. */
 
-import type { Random } from '../../lib/backoff.ts';
+import type { Backoff, Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { RememberedContract } from '../../model/contract.ts';
 import type { ResolveName } from './addresses.ts';
 import type { OnExchange } from './http.ts';
-import { noOutage, type RetryPolicy } from './retry.ts';
+import { Outage, type RetryPolicy } from './retry.ts';
 
 export interface ConnectionOptions {
   /** https, or http on a loopback address; without a trailing slash. */
@@ -58,10 +58,8 @@ export interface HttpOptions {
   readonly maxRetryAfterMs: number;
 }
 
-interface RetryOptions {
+interface RetryOptions extends Backoff {
   readonly maxAttempts: number;
-  readonly baseDelayMs: number;
-  readonly maxDelayMs: number;
 }
 
 /** The values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; null when unset. */
@@ -103,5 +101,5 @@ export function limitsOf({ limits }: ConnectionOptions): FeedLimits {
 
 /** A policy for one kind of requests, with an outage of its own. */
 export function retryPolicy({ retry, http }: ConnectionOptions, deadlineMs: number): RetryPolicy {
-  return { ...retry, maxRetryAfterMs: http.maxRetryAfterMs, deadlineMs, outage: noOutage() };
+  return { ...retry, maxRetryAfterMs: http.maxRetryAfterMs, deadlineMs, outage: new Outage() };
 }

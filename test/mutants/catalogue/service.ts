@@ -71,8 +71,8 @@ export const SERVICE: Area = {
     {
       name: 'polls wait until the histories of all datasets are read',
       file: 'src/feed/http/connections.ts',
-      text: "this.#lastLine === 'following')",
-      instead: "this.#lastLine === 'leading')",
+      text: "this.#lastLane === 'following')",
+      instead: "this.#lastLane === 'leading')",
       breaks: ['nothing is ended that works'],
       tests: [TURNS],
     },
@@ -183,8 +183,8 @@ export const SERVICE: Area = {
     {
       name: 'in a lasting outage every request is repeated in full',
       file: 'src/feed/http/retry.ts',
-      text: 'return inARow >= REQUESTS_GIVEN_UP;',
-      instead: 'return inARow < 0;',
+      text: 'return this.#inARow >= REQUESTS_GIVEN_UP;',
+      instead: 'return this.#inARow < 0;',
       breaks: ['R2'],
       tests: ['unit/feed-outage.test.ts'],
     },

@@ -5,8 +5,8 @@
 
 import { Argument, type Command, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
+import { loadConfiguration, loadLocalConfiguration } from '../configuration/configuration.ts';
 import { settingsHelp, settingsJsonSchema } from '../configuration/help.ts';
-import { loadConfiguration, loadLocalConfiguration } from '../configuration/load.ts';
 import type { LoadInput } from '../configuration/resolve.ts';
 import { FILE_FLAG, type SettingKey, settings } from '../configuration/schema.ts';
 import { parseDurationMs } from '../lib/units.ts';

@@ -35,7 +35,7 @@ export interface OpenOptions {
   /** The log of the service's client; `log` by default. */
   readonly feedLog?: Log;
   /** Called with every exchange with the service; does nothing by default. */
-  readonly onAsked?: FeedOptions['onAsked'];
+  readonly onExchange?: FeedOptions['onExchange'];
 }
 
 interface OpenedParts {
@@ -86,7 +86,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   opened.defer(() => destination.close());
   const feed = createFeed({
     ...feedOptions(configuration, { ...context, clock }, options.feedLog ?? log),
-    ...(options.onAsked === undefined ? {} : { onAsked: options.onAsked }),
+    ...(options.onExchange === undefined ? {} : { onExchange: options.onExchange }),
     isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
     onContractDiscovered: (contract) => checkpoint.rememberContract(contract),

@@ -1,7 +1,6 @@
 /**
- * Reads the settings file: finds it, parses its keys with their lines, and reports YAML errors. A file that the user named
- * must exist;
- * the default places may be empty.
+ * Reads the settings file: finds it, parses its keys with their lines, and reports YAML errors. A file that the user named must
+ * exist; the default places may be empty.
  */
 
 import { resolve } from 'node:path';
@@ -18,8 +17,7 @@ import {
   visit,
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { formatNearest } from '../lib/nearest.ts';
-import { quoted } from '../lib/text.ts';
+import { formatNearest, quoted } from '../lib/text.ts';
 import {
   allKeys,
   type Environment,
@@ -218,9 +216,8 @@ const FAULTS: Partial<Readonly<Record<ErrorCode, string>>> = {
 const AFTER_OPEN_BRACKET: ReadonlySet<ErrorCode> = new Set(['BAD_INDENT', 'MULTILINE_IMPLICIT_KEY']);
 
 /**
- * Returns the first error, because later ones often follow from it. Null: the file is YAML as feed-sync reads it. The
- * document must have
- * its source tokens.
+ * Returns the first error, because later ones often follow from it. Null: the file is YAML as feed-sync reads it. The document
+ * must have its source tokens.
  */
 function firstFault(document: Document.Parsed): YamlFault | null {
   const [first] = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
@@ -239,9 +236,8 @@ function firstFault(document: Document.Parsed): YamlFault | null {
 }
 
 /**
- * Returns the last unclosed bracket before `offset`, on whose line the closing one is missing. A bracket after `offset`
- * cannot be the
- * cause.
+ * Returns the last unclosed bracket before `offset`, on whose line the closing one is missing. A bracket after `offset` cannot
+ * be the cause.
  */
 function openBracketBefore(offset: number, document: Document.Parsed): YamlFault | null {
   let last: CST.SourceToken | null = null;

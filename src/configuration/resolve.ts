@@ -1,17 +1,15 @@
 /**
  * Resolves each setting from flags, environment, file and defaults. The first level with a value for a setting wins.
  *
- * Invariant: the API key leaves this file as a `Secret` only, and no text contains it, not even where the user gave the key
- * in place of
- * its file's name.
+ * Invariant: the API key leaves this file as a `Secret` only, and no text contains it, not even where the user gave the key in
+ * place of its file's name.
  */
 
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import { systemCode, systemReason } from '../lib/files.ts';
-import { formatNearest } from '../lib/nearest.ts';
 import { Secret } from '../lib/secret.ts';
-import { quoted } from '../lib/text.ts';
+import { formatNearest, quoted } from '../lib/text.ts';
 import { type Flags, openFile, type Problem, type ReadFile } from './file.ts';
 import {
   allKeys,
@@ -238,9 +236,8 @@ function contradictions(
 }
 
 /**
- * Resolves the key and its file. The first level that has the key or names its file wins; the last resort is the file
- * `api-key` in the
- * folder that a service manager names in $CREDENTIALS_DIRECTORY.
+ * Resolves the key and its file. The first level that has the key or names its file wins; the last resort is the file `api-key`
+ * in the folder that a service manager names in $CREDENTIALS_DIRECTORY.
  */
 function resolveApiKey(
   { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,

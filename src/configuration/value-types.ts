@@ -1,9 +1,7 @@
 /**
- * The types of settings as zod schemas, from an operator's text to a checked value. The message of an issue is the rest of
- * the sentence
- * that begins with the key: "is 'abc', which is not a duration; write for example 30s or 5m". The title of a schema stands
- * for a value
- * in help texts: `duration`.
+ * The types of settings as zod schemas, from an operator's text to a checked value. The message of an issue is the rest of the
+ * sentence that begins with the key: "is 'abc', which is not a duration; write for example 30s or 5m". The title of a schema
+ * stands for a value in help texts: `duration`.
  *
  * Invariant: no message of `secret` or `keyFile` contains a part of a secret.
  */
@@ -156,8 +154,7 @@ const COMMAND_ADVICE = 'write a list of words, for example ["./refresh.sh", "--a
 
 /**
  * A list of words in the file, or a text of words separated by white space. A program that is a path starts at the same
- * directory as
- * other paths; a program without a slash is looked up in PATH.
+ * directory as other paths; a program without a slash is looked up in PATH.
  */
 export const command = z
   .preprocess(

@@ -8,51 +8,60 @@
 
 import { join } from 'node:path';
 import { writeScratch } from '../lib/files.ts';
+import { shown } from '../lib/text.ts';
 import { errorCodeOf, RefusalError } from '../model/errors.ts';
 import type { Changes, ChangesRequest } from './feed.ts';
 import type { Api } from './http/api.ts';
-import { listChanges } from './http/operations.ts';
-import { MAX_CHANGES_DEPTH } from './http/options.ts';
 import { readPages } from './lists.ts';
+import { listChanges, NOT_THERE } from './operations.ts';
 import { onDisk, requireSpace } from './storage.ts';
 import { violation } from './wire/fields.ts';
-import { type ChangesPage, decodeChangesPage } from './wire/records.ts';
-import { shown } from './wire/sanitize.ts';
+import type { ChangesPage } from './wire/records.ts';
 
 const CHANGES_LIMIT = 1_000;
-/** The version exists, so these statuses mean that its changes are missing, whatever the body contains. */
-export const NOT_THERE: readonly number[] = [404, 410];
 const NOT_RECORDED_CODE = 'changes_not_recorded';
 const LACKS_SCOPE_CODE = 'insufficient_scope';
-
-type SpooledPage = ChangesPage & { readonly path: string; readonly bytes: number };
-
-interface ChangesParts {
-  readonly api: Api;
-  /** Bytes that must stay free on the disk. */
-  readonly reserveBytes: number;
-}
+export const NOT_RECORDED = 'the service says that it has not recorded them';
 
 /** GET /v1/datasets/{datasetId}/changes?version=, for a version in the list of versions. */
 export async function readChanges(
-  parts: ChangesParts,
+  api: Api,
   request: ChangesRequest,
+  reserveBytes: number,
   signal: AbortSignal,
 ): Promise<Changes> {
+  const { datasetId, version, directory, onBytes, onStaging } = request;
+  const operation = listChanges(datasetId, version);
+  const pathOf = (position: number) => join(directory, `changes-${String(position).padStart(5, '0')}.json`);
+  // A list that is read again overwrites its earlier pages.
+  const sizes: number[] = [];
+  const spool = async (bytes: Buffer, position: number): Promise<void> => {
+    onBytes(bytes.byteLength);
+    sizes[position] = bytes.byteLength;
+    await onStaging?.(sum(sizes));
+    const what = `the changes of dataset ${shown(datasetId)}`;
+    await requireSpace(directory, bytes.byteLength, reserveBytes, what);
+    const path = pathOf(position);
+    await onDisk(path, () => writeScratch('feed.spool-changes', path, bytes));
+  };
   try {
-    const pages = await readAllPages(parts, request, signal);
+    const { pages } = await readPages(api, operation, signal, {
+      limit: CHANGES_LIMIT,
+      isEnough: ({ recorded }) => !recorded,
+      onPage: ({ bytes }, position) => spool(bytes, position),
+    });
     const [first] = pages;
     if (first === undefined || pages.some(({ recorded }) => !recorded)) {
-      return { recorded: false, why: 'the service says that it has not recorded them' };
+      return { recorded: false, why: NOT_RECORDED };
     }
     const { previousVersion, schemaVersion } = first;
-    refuseMixture(pages, first, listChanges(request.datasetId).title);
+    refuseMixture(pages, first, operation.title);
     return {
       recorded: true,
       previousVersion,
       schemaVersion,
-      pages: pages.map(({ path }) => path),
-      bytes: pages.reduce((sum, page) => sum + page.bytes, 0),
+      pages: pages.map((_, position) => pathOf(position)),
+      bytes: sum(sizes.slice(0, pages.length)),
     };
   } catch (error) {
     const why = whyNotUsable(error);
@@ -61,50 +70,8 @@ export async function readChanges(
   }
 }
 
-async function readAllPages(
-  { api, reserveBytes }: ChangesParts,
-  request: ChangesRequest,
-  signal: AbortSignal,
-): Promise<readonly SpooledPage[]> {
-  const { datasetId, directory, onBytes, onStaging } = request;
-  const operation = listChanges(datasetId);
-  let position = 0;
-  // A list that is read again overwrites its earlier pages.
-  const sizes: number[] = [];
-  let stagedBytes = 0;
-  return readPages<SpooledPage>({
-    title: operation.title,
-    async read(cursor) {
-      const { page, bytes } = await api.call(
-        {
-          operation,
-          query: { version: request.version, limit: CHANGES_LIMIT, cursor },
-          maxDepth: MAX_CHANGES_DEPTH,
-          finalStatuses: NOT_THERE,
-          decode: (body) => ({
-            page: decodeChangesPage(body.json, request, operation.title),
-            bytes: body.bytes,
-          }),
-        },
-        signal,
-      );
-      position = cursor === null ? 0 : position + 1;
-      onBytes(bytes.byteLength);
-      stagedBytes += bytes.byteLength - (sizes[position] ?? 0);
-      sizes[position] = bytes.byteLength;
-      await onStaging?.(stagedBytes);
-      await requireSpace(
-        directory,
-        bytes.byteLength,
-        reserveBytes,
-        `the changes of dataset ${shown(datasetId)}`,
-      );
-      const path = join(directory, `changes-${String(position).padStart(5, '0')}.json`);
-      await onDisk(path, () => writeScratch('feed.spool-changes', path, bytes));
-      return { ...page, path, bytes: bytes.byteLength };
-    },
-    isEnough: ({ recorded }) => !recorded,
-  });
+function sum(sizes: readonly number[]): number {
+  return sizes.reduce((bytes, size) => bytes + size, 0);
 }
 
 /** Returns null when the error says nothing about the changes themselves. */
@@ -114,7 +81,7 @@ function whyNotUsable(error: unknown): string | null {
 }
 
 /** Refuses pages that describe the version differently. */
-function refuseMixture(pages: readonly SpooledPage[], first: SpooledPage, title: string): void {
+function refuseMixture(pages: readonly ChangesPage[], first: ChangesPage, title: string): void {
   for (const page of pages) {
     if (page.previousVersion !== first.previousVersion) {
       throw violation(title, 'previousVersion', 'differs from page to page');
@@ -135,7 +102,7 @@ export function whyNotRecorded(error: RefusalError): string | null {
   const { refusal } = error;
   if (refusal.status === 401) return null;
   if (lacksScope(error)) return 'the key lacks the scope to read them';
-  if (refusal.code === NOT_RECORDED_CODE) return 'the service says that it has not recorded them';
+  if (refusal.code === NOT_RECORDED_CODE) return NOT_RECORDED;
   const { status } = refusal;
   return status !== null && NOT_THERE.includes(status) ? `the service answered ${status} for them` : null;
 }

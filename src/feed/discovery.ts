@@ -7,15 +7,12 @@ import type { Log } from '../lib/log.ts';
 import type { Contract, ContractName, RememberedContract } from '../model/contract.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Api } from './http/api.ts';
-import { throwIfStopped } from './http/cancellation.ts';
-import { DESCRIBE_SERVICE } from './http/operations.ts';
-import { MAX_JSON_DEPTH } from './http/options.ts';
+import { throwIfStopped } from './http/failures.ts';
+import type { FeedOptions } from './http/options.ts';
+import { DESCRIBE_SERVICE } from './operations.ts';
 
 const DEFAULT_MANIFEST_PATH = '/v1/subscriptions/{subscriptionId}/manifest';
 const DEFAULT_NEWER_THAN_PARAMETER = 'since';
-
-/** The description is optional, so it gets fewer attempts than a required answer. */
-const MAX_ATTEMPTS = 2;
 
 export interface Discovery {
   contract(): Contract;
@@ -25,29 +22,22 @@ export interface Discovery {
   leaveOutNewerThanParameter(): void;
 }
 
-interface DiscoveryParts {
-  readonly api: Api;
-  readonly log: Log;
-  readonly configured: RememberedContract;
-  readonly remembered: RememberedContract;
-  readonly onContractDiscovered: (remembered: RememberedContract) => void;
-}
-
-export function createDiscovery(parts: DiscoveryParts): Discovery {
+export function createDiscovery(api: Api, options: FeedOptions): Discovery {
+  const { contract: configured, onContractDiscovered } = options;
   const nothing: RememberedContract = { manifestPath: null, newerThanParameter: null };
-  let remembered = parts.remembered;
-  let contract = settleContract(parts.configured, nothing, remembered);
+  let { remembered } = options;
+  let contract = settleContract(configured, nothing, remembered);
   let reading: Promise<void> | null = null;
 
   const read = async (signal: AbortSignal): Promise<void> => {
-    const found = await readDescription(parts, signal);
-    contract = settleContract(parts.configured, found ?? nothing, remembered);
+    const found = await readDescription(api, options.log, signal);
+    contract = settleContract(configured, found ?? nothing, remembered);
     if (found === null || (found.manifestPath === null && found.newerThanParameter === null)) return;
     remembered = {
       manifestPath: found.manifestPath ?? remembered.manifestPath,
       newerThanParameter: found.newerThanParameter ?? remembered.newerThanParameter,
     };
-    parts.onContractDiscovered(remembered);
+    onContractDiscovered(remembered);
   };
 
   return {
@@ -89,18 +79,10 @@ export function isGuess({ source }: ContractName): boolean {
 }
 
 /** Returns null when there is no readable description, for whatever reason. */
-async function readDescription(
-  { api, log }: DiscoveryParts,
-  signal: AbortSignal,
-): Promise<RememberedContract | null> {
+async function readDescription(api: Api, log: Log, signal: AbortSignal): Promise<RememberedContract | null> {
   try {
-    const call = {
-      operation: DESCRIBE_SERVICE,
-      maxDepth: MAX_JSON_DEPTH,
-      maxAttempts: MAX_ATTEMPTS,
-      decode: ({ json }: { readonly json: unknown }) => recogniseContract(json),
-    };
-    return await api.call(call, signal);
+    const { value } = await api.call({ ...DESCRIBE_SERVICE, decode: recogniseContract }, signal);
+    return value;
   } catch (error) {
     throwIfStopped(signal);
     if (error instanceof InterruptedError || !(error instanceof Error)) throw error;

@@ -4,50 +4,39 @@
  */
 
 import { present } from '../lib/assert.ts';
+import { shown } from '../lib/text.ts';
 import { formatCount } from '../lib/units.ts';
 import { CommandRefusedError, ConfigurationError, RefusalError } from '../model/errors.ts';
-import type { Schema, Version } from '../model/records.ts';
+import type { Version } from '../model/records.ts';
 import { type Discovery, isGuess } from './discovery.ts';
 import type { SubscriptionList, VersionList } from './feed.ts';
-import type { Api } from './http/api.ts';
-import { LIST_SUBSCRIPTIONS, listSchemas, listVersions, type Operation } from './http/operations.ts';
-import { MAX_JSON_DEPTH } from './http/options.ts';
+import type { Answer, Api } from './http/api.ts';
+import type { ConnectionOptions } from './http/options.ts';
 import { isAboutKey } from './http/refusal.ts';
+import { LIST_SUBSCRIPTIONS, listVersions, type Reading } from './operations.ts';
 import { violation } from './wire/fields.ts';
-import { decodeSchemas, decodeSubscriptions, decodeVersions, type ListPage } from './wire/records.ts';
-import { shown } from './wire/sanitize.ts';
+import type { ListPage } from './wire/records.ts';
 
 const NOT_FOUND = 404;
-
-const CHECK_PATH =
-  'The path of service.baseUrl (FEED_SYNC_BASE_URL) may be wrong, so that something else answers: check it.';
-
-type ReadSubscriptions = (signal: AbortSignal) => Promise<SubscriptionList>;
 
 /**
  * GET /v1/subscriptions. `isKnownOrigin` is called only when the service answers 404 before the list was ever read.
  * @throws ConfigurationError when the list is missing and the origin is unknown.
  */
-export function createSubscriptions(
-  api: Api,
-  baseUrl: string,
-  isKnownOrigin: () => Promise<boolean>,
-): ReadSubscriptions {
+export function createSubscriptions(api: Api, { baseUrl, isKnownOrigin }: ConnectionOptions) {
   let hasAnswered = false;
-  const read = async (finalStatuses: readonly number[], signal: AbortSignal): Promise<SubscriptionList> => {
-    const decode = decodeSubscriptions;
-    const options = { finalStatuses, ifMissing: CHECK_PATH };
-    const { items, readAt } = await readList(api, LIST_SUBSCRIPTIONS, decode, signal, options);
+  const read = async (finalAtFirst: readonly number[], signal: AbortSignal): Promise<SubscriptionList> => {
+    const { items, readAt } = await readList(api, LIST_SUBSCRIPTIONS, signal, { finalAtFirst });
     hasAnswered = true;
     return { subscriptions: items, readAt };
   };
-  return async (signal) => {
+  return async (signal: AbortSignal): Promise<SubscriptionList> => {
     if (hasAnswered) return read([], signal);
     try {
       return await read([NOT_FOUND], signal);
     } catch (error) {
       if (!(error instanceof RefusalError) || error.refusal.status !== NOT_FOUND) throw error;
-      if (!(await isKnownOrigin())) throw wrongAddress(baseUrl, error);
+      if ((await isKnownOrigin?.()) !== true) throw wrongAddress(baseUrl, error);
     }
     // A known service may be away for a while, or refuse what the key asks for.
     return read([], signal);
@@ -60,56 +49,6 @@ function wrongAddress(baseUrl: string, cause: RefusalError): ConfigurationError 
     `There is no list of subscriptions at ${shown(baseUrl)}: check service.baseUrl. The answer was ${status}: ${message}`,
     { hint: 'Correct the address, and run it again. Nothing was suspended.', cause },
   );
-}
-
-/** GET /v1/datasets/{datasetId}/schemas. */
-export async function readSchemas(
-  api: Api,
-  datasetId: string,
-  signal: AbortSignal,
-): Promise<readonly Schema[]> {
-  const decode = (json: unknown, title: string) => decodeSchemas(json, datasetId, title);
-  return (await readList(api, listSchemas(datasetId), decode, signal)).items;
-}
-
-interface List<Item> {
-  readonly items: readonly Item[];
-  /** Service time of the first page. */
-  readonly readAt: Date;
-}
-
-interface ListOptions {
-  /** Refusals of the first page, whatever their body. */
-  readonly finalStatuses?: readonly number[];
-  /** As of a call. */
-  readonly ifMissing?: string;
-}
-
-/** Reads all pages of a list that pages by cursor. */
-export async function readList<Item>(
-  api: Api,
-  operation: Operation,
-  decode: (json: unknown, title: string) => ListPage<Item>,
-  signal: AbortSignal,
-  { finalStatuses = [], ...options }: ListOptions = {},
-): Promise<List<Item>> {
-  const { title } = operation;
-  const pages = await readPages({
-    title,
-    read: (cursor) =>
-      api.call(
-        {
-          ...options,
-          operation,
-          query: { limit: LIST_LIMIT, cursor },
-          maxDepth: MAX_JSON_DEPTH,
-          finalStatuses: cursor === null ? finalStatuses : [],
-          decode: ({ json, readAt }) => ({ ...decode(json, title), readAt }),
-        },
-        signal,
-      ),
-  });
-  return { items: pages.flatMap(({ items }) => items), readAt: readAtOf(pages) };
 }
 
 /** The status of an answer to an unknown parameter. */
@@ -143,58 +82,68 @@ async function readNewer(
   newerThan: number | null,
   signal: AbortSignal,
 ): Promise<VersionList> {
-  const operation = listVersions(datasetId);
   const parameter = discovery.contract().newerThanParameter;
   // The interface gives the parameter a minimum of 0, and a smaller value would filter nothing anyway.
-  const filter =
+  const query =
     parameter === null || newerThan === null || newerThan < 0 ? {} : { [parameter.value]: newerThan };
+  const finalStatuses = parameter !== null && isGuess(parameter) ? [UNKNOWN_PARAMETER_STATUS] : [];
   const isNewer = ({ version }: Version): boolean => newerThan === null || version > newerThan;
-  const pages = await readPages<ListPage<Version> & { readonly readAt: Date }>({
-    title: operation.title,
-    read: (cursor) =>
-      api.call(
-        {
-          operation,
-          query: { ...filter, limit: LIST_LIMIT, cursor },
-          maxDepth: MAX_JSON_DEPTH,
-          finalStatuses: parameter !== null && isGuess(parameter) ? [UNKNOWN_PARAMETER_STATUS] : [],
-          decode: ({ json, readAt }) => ({ ...decodeVersions(json, datasetId, operation.title), readAt }),
-        },
-        signal,
-      ),
+  const operation = { ...listVersions(datasetId), query, finalStatuses };
+  const { items, readAt } = await readList(api, operation, signal, {
     isEnough: ({ items }) => !items.every(isNewer),
   });
-  const versions = pages.flatMap(({ items }) => items).filter(isNewer);
-  return { versions, readAt: readAtOf(pages) };
+  return { versions: items.filter(isNewer), readAt };
+}
+
+/** Returns the items of all pages. */
+export async function readList<Item>(
+  api: Api,
+  operation: Reading<ListPage<Item>>,
+  signal: AbortSignal,
+  rules: PageRules<ListPage<Item>> = {},
+): Promise<{ readonly items: readonly Item[]; readonly readAt: Date }> {
+  const { pages, readAt } = await readPages(api, operation, signal, rules);
+  return { items: pages.flatMap(({ items }) => items), readAt };
 }
 
 /** The largest page that the interface allows. */
-export const LIST_LIMIT = 200;
+const LIST_LIMIT = 200;
 const MAX_PAGES = 10_000;
 /** How often a list is read again from the start because a cursor was refused. */
 const MAX_RESTARTS = 2;
 
-interface PagedList<Page> {
-  /** The action, as the end of "Could not …". */
-  readonly title: string;
-  /** A null `cursor` reads the first page. */
-  readonly read: (cursor: string | null) => Promise<Page>;
-  /** True when no further page is needed. */
-  readonly isEnough?: (page: Page) => boolean;
+interface Page {
+  readonly nextCursor: string | null;
 }
 
-/** The service time of a list is that of its first page. */
-export function readAtOf(pages: readonly { readonly readAt: Date }[]): Date {
-  return present(pages[0], 'a list has a first page').readAt;
+interface PageRules<P> {
+  /** The most items of a page; `LIST_LIMIT` by default. */
+  readonly limit?: number;
+  /** Statuses that are refusals of the first page even without the Error shape. */
+  readonly finalAtFirst?: readonly number[];
+  /** True when no further page is needed. */
+  readonly isEnough?: (page: P) => boolean;
+  /** Called for each page before the next one is read. A list that is read again begins at position 0 again. */
+  readonly onPage?: (answer: Answer<P>, position: number) => Promise<void>;
+}
+
+interface Pages<P> {
+  /** In order. */
+  readonly pages: readonly P[];
+  /** The service time of a list is that of its first page. */
+  readonly readAt: Date;
 }
 
 /** Returns all pages in order. @throws ContractViolationError when the list makes no progress. */
-export async function readPages<Page extends { readonly nextCursor: string | null }>(
-  list: PagedList<Page>,
-): Promise<readonly Page[]> {
+export async function readPages<P extends Page>(
+  api: Api,
+  operation: Reading<P>,
+  signal: AbortSignal,
+  rules: PageRules<P> = {},
+): Promise<Pages<P>> {
   for (let restarts = 0; ; restarts += 1) {
     try {
-      return await readOnce(list);
+      return await readOnce(api, operation, signal, rules);
     } catch (error) {
       if (!(error instanceof ListMoved)) throw error;
       if (restarts >= MAX_RESTARTS) throw error.refusal;
@@ -202,45 +151,53 @@ export async function readPages<Page extends { readonly nextCursor: string | nul
   }
 }
 
-type AnyRefusal = RefusalError | CommandRefusedError;
-
 /** A page with a cursor was refused: the list may have changed meanwhile. */
 class ListMoved extends Error {
-  readonly refusal: AnyRefusal;
+  readonly refusal: RefusalError | CommandRefusedError;
 
-  constructor(refusal: AnyRefusal) {
+  constructor(refusal: RefusalError | CommandRefusedError) {
     super('the list moved', { cause: refusal });
     this.refusal = refusal;
   }
 }
 
-async function readOnce<Page extends { readonly nextCursor: string | null }>(
-  list: PagedList<Page>,
-): Promise<readonly Page[]> {
-  const pages: Page[] = [];
+async function readOnce<P extends Page>(
+  api: Api,
+  operation: Reading<P>,
+  signal: AbortSignal,
+  { limit = LIST_LIMIT, finalAtFirst, isEnough, onPage }: PageRules<P>,
+): Promise<Pages<P>> {
+  const pages: P[] = [];
+  let readAt: Date | null = null;
   const seen = new Set<string>();
   let cursor: string | null = null;
   do {
     if (pages.length >= MAX_PAGES) {
-      throw violation(list.title, 'nextCursor', `goes on after ${formatCount(MAX_PAGES)} pages`);
+      throw violation(operation.title, 'nextCursor', `goes on after ${formatCount(MAX_PAGES)} pages`);
     }
-    const page: Page = await readPage(list, cursor);
-    pages.push(page);
-    if (list.isEnough?.(page) === true) return pages;
-    cursor = page.nextCursor;
+    const query = { ...operation.query, limit, cursor };
+    const isFirst = cursor === null && finalAtFirst !== undefined;
+    const page = { ...operation, query, ...(isFirst ? { finalStatuses: finalAtFirst } : {}) };
+    const answer: Answer<P> = await readPage(api, page, signal);
+    await onPage?.(answer, pages.length);
+    pages.push(answer.value);
+    readAt ??= answer.readAt;
+    if (isEnough?.(answer.value) === true) break;
+    cursor = answer.value.nextCursor;
     if (cursor !== null && seen.has(cursor)) {
-      throw violation(list.title, 'nextCursor', 'comes a second time, so the list makes no progress');
+      throw violation(operation.title, 'nextCursor', 'comes a second time, so the list makes no progress');
     }
     if (cursor !== null) seen.add(cursor);
   } while (cursor !== null);
-  return pages;
+  return { pages, readAt: present(readAt, 'a list has a first page') };
 }
 
-async function readPage<Page>(list: PagedList<Page>, cursor: string | null): Promise<Page> {
+async function readPage<P>(api: Api, page: Reading<P>, signal: AbortSignal): Promise<Answer<P>> {
   try {
-    return await list.read(cursor);
+    return await api.call(page, signal);
   } catch (error) {
     const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
-    throw cursor !== null && isRefusal && !isAboutKey(error) ? new ListMoved(error) : error;
+    const isLater = page.query?.['cursor'] !== null;
+    throw isLater && isRefusal && !isAboutKey(error) ? new ListMoved(error) : error;
   }
 }

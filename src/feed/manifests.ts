@@ -6,25 +6,18 @@
 import type { ContractName } from '../model/contract.ts';
 import { ConfigurationError, RefusalError, ServiceUnavailableError } from '../model/errors.ts';
 import { type EventId, earlierEvent } from '../model/event.ts';
-import type { Manifest } from '../model/manifest.ts';
 import { type Discovery, isGuess } from './discovery.ts';
-import type { DatasetManifest } from './feed.ts';
+import type { Feed } from './feed.ts';
 import type { Api } from './http/api.ts';
-import { readManifest, readManifestEntry } from './http/operations.ts';
-import { MAX_JSON_DEPTH } from './http/options.ts';
-import { LIST_LIMIT, readAtOf, readPages } from './lists.ts';
-import { decodeManifestEntry, decodeManifestPage, type ManifestPage } from './wire/records.ts';
+import { readPages } from './lists.ts';
+import { readManifest, readManifestEntry } from './operations.ts';
+import type { ManifestPage } from './wire/records.ts';
 
 const NOT_FOUND = 404;
 
-interface Manifests {
-  shape(): 'subscription' | 'dataset';
-  /** @throws ConfigurationError when no source names the path of the manifest. */
-  ofSubscription(subscriptionId: string, signal: AbortSignal): Promise<Manifest>;
-  /** @throws ConfigurationError when no source names the path of the manifest. */
-  ofDataset(datasetId: string, signal: AbortSignal): Promise<DatasetManifest>;
-}
+type Manifests = Pick<Feed, 'manifestShape' | 'manifest' | 'manifestEntry'>;
 
+/** Reading throws a ConfigurationError when no source names the path of the manifest. */
 export function createManifests(api: Api, discovery: Discovery): Manifests {
   /** Paths that have answered before. A 404 there concerns the subscription or the dataset. */
   const proven = new Set<string>();
@@ -48,44 +41,20 @@ export function createManifests(api: Api, discovery: Discovery): Manifests {
   }
 
   return {
-    shape: () => shapeOf(discovery.contract().manifestPath.value),
-    ofSubscription: (subscriptionId, signal) =>
-      readAt((template, final) => readWhole(api, template, subscriptionId, final, signal), signal),
-    ofDataset: (datasetId, signal) =>
-      readAt((template, final) => readEntry(api, template, datasetId, final, signal), signal),
-  };
-}
-
-async function readWhole(
-  api: Api,
-  template: string,
-  subscriptionId: string,
-  finalStatuses: readonly number[],
-  signal: AbortSignal,
-): Promise<Manifest> {
-  const operation = readManifest(template, subscriptionId);
-  const pages = await readPages<ManifestPage & { readonly readAt: Date }>({
-    title: operation.title,
-    read: (cursor) =>
-      api.call(
-        {
-          operation,
-          query: { limit: LIST_LIMIT, cursor },
-          maxDepth: MAX_JSON_DEPTH,
-          finalStatuses: cursor === null ? finalStatuses : [],
-          decode: ({ json, readAt }) => ({
-            ...decodeManifestPage(json, subscriptionId, operation.title),
-            readAt,
-          }),
-        },
-        signal,
-      ),
-  });
-  return {
-    subscriptionId,
-    lastEventId: reflectedByAll(pages),
-    datasets: pages.flatMap(({ datasets }) => datasets),
-    readAt: readAtOf(pages),
+    manifestShape: () => shapeOf(discovery.contract().manifestPath.value),
+    manifest: (subscriptionId, signal) =>
+      readAt(async (template, finalAtFirst) => {
+        const operation = readManifest(template, subscriptionId);
+        const { pages, readAt } = await readPages(api, operation, signal, { finalAtFirst });
+        const datasets = pages.flatMap((page) => page.datasets);
+        return { subscriptionId, lastEventId: reflectedByAll(pages), datasets, readAt };
+      }, signal),
+    manifestEntry: (datasetId, signal) =>
+      readAt(async (template, finalStatuses) => {
+        const operation = { ...readManifestEntry(template, datasetId), finalStatuses };
+        const { value: entry, readAt } = await api.call(operation, signal);
+        return { entry, readAt };
+      }, signal),
   };
 }
 
@@ -94,28 +63,6 @@ function reflectedByAll(pages: readonly ManifestPage[]): EventId | null {
   return pages
     .map(({ lastEventId }) => lastEventId)
     .reduce((left, right) => (left === null || right === null ? null : earlierEvent(left, right)));
-}
-
-function readEntry(
-  api: Api,
-  template: string,
-  datasetId: string,
-  finalStatuses: readonly number[],
-  signal: AbortSignal,
-): Promise<DatasetManifest> {
-  const operation = readManifestEntry(template, datasetId);
-  return api.call(
-    {
-      operation,
-      maxDepth: MAX_JSON_DEPTH,
-      finalStatuses,
-      decode: ({ json, readAt }) => ({
-        entry: decodeManifestEntry(json, datasetId, operation.title),
-        readAt,
-      }),
-    },
-    signal,
-  );
 }
 
 /** Returns the path to try instead of the refused one. @throws the error to report when no better path is known. */

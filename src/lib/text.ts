@@ -1,4 +1,6 @@
-/** Makes text from elsewhere safe to show. */
+/** Text for people: text from elsewhere made safe to show, and the known name that was probably meant by an unknown one. */
+
+import { distance } from 'fastest-levenshtein';
 
 /**
  * Control characters, format characters and line separators. They could move the cursor, fake a line, or change the
@@ -36,4 +38,57 @@ export function shellWord(text: string): string {
   if (PLAIN.test(text)) return text;
   if (text.search(UNSAFE_CHARACTERS) < 0) return `'${text.replaceAll("'", `'\\''`)}'`;
   return `$'${printable(text.replaceAll(/['\\]/g, '\\$&'))}'`;
+}
+
+const MAX_SHOWN_CHARACTERS = 120;
+const MAX_RELAYED_CHARACTERS = 2_000;
+
+/** An id or a name from elsewhere inside our own sentence: one line, cut where it is very long. */
+export function shown(text: string): string {
+  return cut(text.replaceAll(UNSAFE_CHARACTERS, '�'), MAX_SHOWN_CHARACTERS);
+}
+
+/** A message that is relayed in the words of another program. */
+export function relayed(text: string): string {
+  return cut(text.replaceAll(UNSAFE_CHARACTERS, ' ').trim(), MAX_RELAYED_CHARACTERS);
+}
+
+/** The cut may divide a surrogate pair, and the text may contain one that is divided. */
+function cut(text: string, maxCharacters: number): string {
+  const ending = text.length > maxCharacters ? '…' : '';
+  return `${text.slice(0, maxCharacters).toWellFormed()}${ending}`;
+}
+
+/**
+ * The known name that is most like `name`; null where none is even half like it. Two mistakes are common and count as
+ * small whatever their length: the right last word in the wrong group (`timeout` means `http.timeout` rather than a
+ * key of seven other letters), and a word too many at the end (`FEED_SYNC_CONFIG_FILE`).
+ */
+export function nearest(name: string, known: readonly string[]): string | null {
+  const scores = known.map((candidate) => ({ candidate, ...unlikeness(name, candidate) }));
+  const [best] = scores.toSorted((left, right) => left.least - right.least || left.whole - right.whole);
+  if (best === undefined) return null;
+  return best.least * 2 <= Math.max(name.length, best.candidate.length) ? best.candidate : null;
+}
+
+/** `; the nearest is http.timeout`, to follow the words about an unknown name; empty where no known name is like it. */
+export function formatNearest(name: string, known: readonly string[]): string {
+  const candidate = nearest(name, known);
+  return candidate === null ? '' : `; the nearest is ${candidate}`;
+}
+
+const COMMON_MISTAKE_COST = 1;
+
+function unlikeness(name: string, candidate: string): { readonly least: number; readonly whole: number } {
+  const [left, right] = [name.toLowerCase(), candidate.toLowerCase()];
+  const whole = distance(left, right);
+  const last = distance(lastWord(left), lastWord(right));
+  const costs = [whole];
+  if (last * 2 < lastWord(left).length) costs.push(last + COMMON_MISTAKE_COST);
+  if (left.startsWith(right)) costs.push(COMMON_MISTAKE_COST);
+  return { whole, least: Math.min(...costs) };
+}
+
+function lastWord(name: string): string {
+  return name.split(/[._]/).at(-1) ?? name;
 }

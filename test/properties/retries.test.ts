@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { noOutage, type RetryPolicy, withRetries } from '../../src/feed/http/retry.ts';
-import { retryAfterMs } from '../../src/feed/http/service-time.ts';
-import { TransientError } from '../../src/feed/http/transient-errors.ts';
+import { TransientError } from '../../src/feed/http/failures.ts';
+import { retryAfterMs } from '../../src/feed/http/http.ts';
+import { Outage, type RetryPolicy, withRetries } from '../../src/feed/http/retry.ts';
 import { backoffDelayMs } from '../../src/lib/backoff.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../src/model/errors.ts';
@@ -125,7 +125,7 @@ describe('a request that fails', () => {
       fc.array(failure, { maxLength: 40 }),
       fc.array(chance, { minLength: 1 }),
       async (limits, failures, draws) => {
-        const tried = await play({ ...limits, outage: noOutage() }, failures, draws);
+        const tried = await play({ ...limits, outage: new Outage() }, failures, draws);
         expectWaits(tried.waits, limits);
         expectAttempts(tried, limits, failures);
         expectEnd(tried, failures);

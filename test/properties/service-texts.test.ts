@@ -8,10 +8,10 @@ import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { judge } from '../../src/daemon/server/webhook.ts';
 import { recogniseContract } from '../../src/feed/discovery.ts';
-import { readManifest, readManifestEntry } from '../../src/feed/http/operations.ts';
+import { readManifest, readManifestEntry } from '../../src/feed/operations.ts';
 import { decodeErrorBody } from '../../src/feed/wire/records.ts';
-import { relayed, shown } from '../../src/feed/wire/sanitize.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { relayed, shown } from '../../src/lib/text.ts';
 import { anyJson, damaged, type Json, valueAt } from './json-damage.ts';
 import { property } from './property.ts';
 

@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { stringify } from 'yaml';
+import { loadConfiguration } from '../../src/configuration/configuration.ts';
 import { readSettingsFile } from '../../src/configuration/file.ts';
-import { loadConfiguration } from '../../src/configuration/load.ts';
 import { allKeys } from '../../src/configuration/schema.ts';
 import { listenAddress } from '../../src/configuration/value-types.ts';
 import { timestamp } from '../../src/feed/wire/fields.ts';

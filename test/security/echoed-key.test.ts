@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, it, onTestFinished } from 'vitest';
-import { withoutKey } from '../../src/feed/http/key-leak-guard.ts';
+import { withoutKey } from '../../src/feed/http/body.ts';
 import { containsSecret, Secret, struckOut } from '../../src/lib/secret.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { errorOf, impatientClock, testFeed } from '../support/feed-client.ts';

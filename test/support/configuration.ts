@@ -1,7 +1,11 @@
 /** Loads configurations on a machine of the test's own making: its files, variables, memory and terminal. */
 
 import { expect } from 'vitest';
-import { type Inspection, loadConfiguration, loadLocalConfiguration } from '../../src/configuration/load.ts';
+import {
+  type Inspection,
+  loadConfiguration,
+  loadLocalConfiguration,
+} from '../../src/configuration/configuration.ts';
 import type { LoadInput } from '../../src/configuration/resolve.ts';
 import { ConfigurationError } from '../../src/model/errors.ts';
 

@@ -8,7 +8,7 @@ import { onTestFinished } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { randomFrom } from '../../fixtures/source/random.ts';
 import { openParts } from '../../src/cli/open-parts.ts';
-import { loadConfiguration } from '../../src/configuration/load.ts';
+import { loadConfiguration } from '../../src/configuration/configuration.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import { systemClock } from '../../src/lib/clock.ts';

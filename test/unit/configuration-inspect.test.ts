@@ -1,7 +1,7 @@
 /** A configuration that may be wrong: what is told of it, what is gone on with, and that the key is in none of it. */
 
 import { describe, expect, it } from 'vitest';
-import { inspectConfiguration } from '../../src/configuration/load.ts';
+import { inspectConfiguration } from '../../src/configuration/configuration.ts';
 import { API_KEY, type FakeMachine, inputOf, load, REQUIRED } from '../support/configuration.ts';
 
 function inspect(machine: FakeMachine) {

@@ -19,7 +19,7 @@ import { judgeClock, judgeConnection } from '../../src/cli/doctor/connection.ts'
 import { type FolderSeen, judgeFolder } from '../../src/cli/doctor/disk.ts';
 import { diagnosisOf, masked, renderDiagnosis, runChecks } from '../../src/cli/doctor/doctor.ts';
 import { judgeContent, judgeMirrorLocks } from '../../src/cli/doctor/stores.ts';
-import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/load.ts';
+import { type InspectedSetting, inspectConfiguration } from '../../src/configuration/configuration.ts';
 import type { ConnectionCheck } from '../../src/feed/http/connection-check.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { locksOn, NO_CHECKPOINT } from '../../src/reporting/stores.ts';

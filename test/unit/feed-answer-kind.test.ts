@@ -3,11 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import { kindOfAnswer } from '../../src/feed/download/attempt-file.ts';
 
-const NOW = new Date('2026-03-01T12:00:00.000Z');
 const PART = { etag: '"v1"', totalBytes: 30_000, fromByte: 10_000, hasDigest: true };
 
 function kindOf(status: number, headers: Readonly<Record<string, string>>, part: typeof PART | null = null) {
-  return kindOfAnswer({ status, header: (name) => headers[name] ?? null }, part, NOW);
+  return kindOfAnswer({ status, retryAfterMs: null, header: (name) => headers[name] ?? null }, part);
 }
 
 describe('a whole file', () => {

@@ -3,7 +3,7 @@
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { arrivedChunks } from '../../src/feed/http/http.ts';
+import { arrivedChunks } from '../../src/feed/http/body.ts';
 
 async function readAll(chunks: AsyncIterable<Buffer>) {
   const read: Buffer[] = [];

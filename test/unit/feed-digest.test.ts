@@ -6,6 +6,8 @@ import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createDigests, type Digest, type Digests } from '../../src/feed/download/digest.ts';
 import { type WrittenFile, writeBody } from '../../src/feed/download/receive-file.ts';
+import { fileJobs } from '../../src/feed/download/snapshot-file.ts';
+import { present } from '../../src/lib/assert.ts';
 import { InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { evaluatedInThread, madeThreads } from '../support/made-threads.ts';
@@ -184,13 +186,12 @@ it('a body whose digest is awaited ends at once where it is interrupted', async 
   };
   const directory = folder();
   const digests: Digests = { begin: () => digest, readBytes: 0 };
-  const target = { path: join(directory, 'file'), directory, reserveBytes: 0, title: 'the bytes', digests };
-  const written: Promise<WrittenFile> = writeBody(chunks(), 0, null, {
-    ...target,
-    expectedBytes: null,
-    onBytes() {},
-    signal: stop.signal,
-  });
+  const files = [{ url: '/file', bytes: null, rowCount: null, sha256: null }];
+  const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
+  const job = present(fileJobs(entry, directory)[0], 'the entry has a file');
+  const parts = { directory, reserveBytes: 0, digests, begunHere: new Set<string>(), onBytes() {} };
+  const incoming = { fromByte: 0, totalBytes: null, etag: null };
+  const written: Promise<WrittenFile> = writeBody(chunks(), incoming, job, { ...parts, signal: stop.signal });
   await expect(written).rejects.toThrow(InterruptedError);
   expect(isDropped).toBe(true);
 });

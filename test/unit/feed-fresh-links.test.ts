@@ -1,7 +1,7 @@
 /** Links that expire are replaced once for all files that wait, and only by links to the same content (F22). */
 
 import { describe, expect, it } from 'vitest';
-import { FreshLinks, Superseded } from '../../src/feed/download/fetch-file.ts';
+import { FreshLinks, Superseded } from '../../src/feed/download/download.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 
 /** An entry of two files whose links carry `signature`. */

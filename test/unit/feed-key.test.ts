@@ -23,17 +23,17 @@ async function authorizationAt(origin: string): Promise<unknown> {
       sent = Object(request.headers).authorization ?? null;
       return { statusCode: 200 };
     });
-  const http = createHttp({
-    origin: ORIGIN,
-    apiKey: new Secret('key-of-the-workspace'),
-    trustedOrigins: new Set([ORIGIN, ALLOWED]),
-    dispatchers: { trusted: agent, guarded: agent, close: () => agent.close() },
-    connections: 1,
-    timeoutMs: PATIENCE_MS,
-    clock: systemClock,
-    log: silentLog,
-    onAsked: () => {},
-  });
+  const http = createHttp(
+    {
+      baseUrl: ORIGIN,
+      apiKey: new Secret('key-of-the-workspace'),
+      http: { timeoutMs: PATIENCE_MS, connections: 1, maxJsonBytes: 1, maxRetryAfterMs: 1 },
+      clock: systemClock,
+      log: silentLog,
+    },
+    new Set([ORIGIN, ALLOWED]),
+    { trusted: agent, guarded: agent, close: () => agent.close() },
+  );
   const request = { operation: 'download a file', origin, path: '/', deadlineMs: PATIENCE_MS };
   (await http.send(request, new AbortController().signal)).discard();
   await agent.close();

@@ -1,6 +1,7 @@
 /** Lists: they end, whatever the service says of their next page (F25). */
 
 import { describe, expect, it } from 'vitest';
+import type { Api } from '../../src/feed/http/api.ts';
 import { readPages } from '../../src/feed/lists.ts';
 import { ContractViolationError, RefusalError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { errorOf } from '../support/feed-client.ts';
@@ -13,17 +14,20 @@ interface Page {
 /** Reads a list whose next cursor is a function of the cursor. */
 async function read(next: (cursor: string | null) => Page | Error, isEnough = (_page: Page) => false) {
   const cursors: (string | null)[] = [];
-  const pages = readPages<Page>({
-    title: 'do it',
-    isEnough,
-    async read(cursor) {
+  const api: Api = {
+    async call({ query = {}, decode }) {
+      const cursor = query['cursor'] === null ? null : String(query['cursor']);
       cursors.push(cursor);
       const page = next(cursor);
       if (page instanceof Error) throw page;
-      return page;
+      return { value: decode(page), bytes: Buffer.from(''), readAt: new Date(0) };
     },
-  });
-  return { cursors, pages };
+    async command() {},
+  };
+  const decode = (json: unknown): Page => Object(json);
+  const operation = { name: 'do it', title: 'do it', scope: null, path: '/', decode };
+  const pages = readPages(api, operation, new AbortController().signal, { isEnough });
+  return { cursors, pages: pages.then((read) => read.pages) };
 }
 
 function refusal(status: number, code: string | null): RefusalError {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { unlessStopped } from '../../src/feed/http/cancellation.ts';
+import { unlessStopped } from '../../src/feed/http/failures.ts';
 import { DataError, InterruptedError } from '../../src/model/errors.ts';
 
 const never = new Promise<never>(() => {});

@@ -195,7 +195,7 @@ class Runner {
       signal: ending.signal,
       // The daemon reports errors of the service: once when they begin, and once when they are resolved.
       feedLog: turnedDown(log),
-      onAsked: (request) => this.#daemon?.noteRequest(request),
+      onExchange: (exchange) => this.#daemon?.noteRequest(exchange),
     });
     opened.defer(close);
     const daemon = new Daemon({

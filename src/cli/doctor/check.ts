@@ -1,8 +1,7 @@
 /** The input and the result of a check of `doctor`. */
 
 import type { InstanceHolder } from '../../checkpoint/instance-lock.ts';
-import type { Configuration } from '../../configuration/configuration.ts';
-import type { Inspection } from '../../configuration/load.ts';
+import type { Configuration, Inspection } from '../../configuration/configuration.ts';
 import type { SettingKey } from '../../configuration/schema.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import type { AccessCheck } from '../../feed/access-check.ts';

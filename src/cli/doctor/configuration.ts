@@ -2,7 +2,7 @@
 
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { sqliteVersion } from '../../checkpoint/sqlite/open.ts';
-import type { Inspection } from '../../configuration/load.ts';
+import type { Inspection } from '../../configuration/configuration.ts';
 import type { Machine, SettingKey } from '../../configuration/schema.ts';
 import { FORMAT_VERSION } from '../../destination/duckdb/catalog/schema.ts';
 import { formatBytes } from '../../lib/units.ts';

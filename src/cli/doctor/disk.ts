@@ -6,7 +6,7 @@
 import { constants } from 'node:fs';
 import { access, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Inspection } from '../../configuration/load.ts';
+import type { Inspection } from '../../configuration/configuration.ts';
 import { systemCode } from '../../lib/files.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';

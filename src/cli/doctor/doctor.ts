@@ -5,7 +5,11 @@
  * anything exists; a wrong configuration is one of its findings; its output contains no secret.
  */
 
-import { type InspectedSetting, type Inspection, inspectConfiguration } from '../../configuration/load.ts';
+import {
+  type InspectedSetting,
+  type Inspection,
+  inspectConfiguration,
+} from '../../configuration/configuration.ts';
 import type { LoadInput } from '../../configuration/resolve.ts';
 import { struckOut } from '../../lib/secret.ts';
 import { printable } from '../../lib/text.ts';

@@ -2,8 +2,7 @@
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
-import { nearest } from '../../lib/nearest.ts';
-import { printable, shellWord } from '../../lib/text.ts';
+import { nearest, printable, shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import type { ErrorCode } from '../../model/error-codes.ts';
 import {

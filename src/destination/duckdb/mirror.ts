@@ -55,7 +55,7 @@ import {
 } from './write-session.ts';
 
 /** Memory for validation, which reads Parquet footers and searches for single values. */
-const MAX_EXAMINING_BYTES = 512_000_000;
+const MAX_VALIDATION_MEMORY_BYTES = 512_000_000;
 
 /**
  * DuckDB does a checkpoint at a COMMIT when the log exceeds 16 MiB, and rewrites the metadata of every table each time. The
@@ -124,10 +124,10 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
     Engine.open({
       ...engineOptions,
       threads: 1,
-      memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_EXAMINING_BYTES),
+      memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_VALIDATION_MEMORY_BYTES),
       temporaryDirectory: temporaryDirectory(dataDirectory, purpose),
     });
-  const fitsTwoSessions = options.memoryLimitBytes >= 2 * MAX_EXAMINING_BYTES;
+  const fitsTwoSessions = options.memoryLimitBytes >= 2 * MAX_VALIDATION_MEMORY_BYTES;
   const openSecond = fitsTwoSessions ? () => openExaminer('reading-ahead') : null;
   const validation = new Validation(await openExaminer('validating'), openSecond);
   return new Mirror({ ...options, path }, sessions, validation, copy);

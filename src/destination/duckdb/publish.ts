@@ -334,7 +334,7 @@ function wrong(path: string, fault: string, instead: string): ConfigurationError
 }
 
 /** The memory for reading the catalogs of the copies. */
-const MAX_LOOKING_BYTES = 256_000_000;
+const MAX_CATALOG_READ_MEMORY_BYTES = 256_000_000;
 
 interface Catalog {
   readonly position: CommitPosition;
@@ -369,7 +369,7 @@ async function catalogAt(
   let engine: Engine | null = null;
   try {
     engine = await Engine.open({
-      memoryLimitBytes: Math.min(memoryLimitBytes, MAX_LOOKING_BYTES),
+      memoryLimitBytes: Math.min(memoryLimitBytes, MAX_CATALOG_READ_MEMORY_BYTES),
       threads: 1,
       temporaryDirectory,
       directories: null,

@@ -1,24 +1,24 @@
 /**
- * One attempt to download a file: requests the rest of an existing part, or the whole, writes the bytes, and verifies them
- * before the
- * file gets its final name.
+ * One attempt to download a file: requests the rest of an existing part, or the whole, writes the bytes, and verifies them before
+ * the file gets its final name.
  */
 
 import { DataError } from '../../model/errors.ts';
 import { type AddressGuard, checkLink, type LinkRules, RefusedLinkError } from '../http/addresses.ts';
-import type { LeastThroughput } from '../http/cancellation.ts';
+import { TransientError } from '../http/failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
-import { retryAfterMs } from '../http/service-time.ts';
-import { TransientError } from '../http/transient-errors.ts';
-import { describeJob, type FileJob } from './file-job.ts';
-import { type KeptFile, type PartOrigin, partPathOf, readKept, readPartOrigin, sizeOf } from './part-file.ts';
+import type { FetchParts } from './fetch-file.ts';
+import { type FetchedFile, nothingMore, receiveRest, receiveWhole } from './receive-file.ts';
 import {
-  type FetchedFile,
-  nothingMore,
-  type ReceivingParts,
-  receiveRest,
-  receiveWhole,
-} from './receive-file.ts';
+  describeJob,
+  type FileJob,
+  type KeptFile,
+  type PartOrigin,
+  partPathOf,
+  readKept,
+  readPartOrigin,
+  sizeOf,
+} from './snapshot-file.ts';
 
 /** The response says that the link has expired. */
 export class LinkExpired extends Error {
@@ -30,45 +30,30 @@ export class LinkExpired extends Error {
   }
 }
 
-export interface AttemptParts extends ReceivingParts {
-  readonly source: FileSource;
-  readonly deadlineMs: number;
-  readonly leastThroughput: LeastThroughput;
-  readonly now: () => Date;
-}
-
 /** @throws LinkExpired, ContentDiffers, TransientError, DataError, StorageError, InterruptedError */
-export async function attemptFile(
-  job: FileJob,
-  link: string,
-  parts: AttemptParts,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<FetchedFile> {
+export async function attemptFile(job: FileJob, link: string, parts: FetchParts): Promise<FetchedFile> {
   const started = await startOf(job, parts.begunHere);
   const { resumption } = started;
   if (resumption !== null && resumption.fromByte === resumption.totalBytes) {
-    return receiveRest(job, nothingMore(), resumption, parts, onBytes, signal);
+    return receiveRest(job, nothingMore(), resumption, parts);
   }
-  const first = await ask(job, link, started, parts, signal);
-  if (first.kind.kind !== 'start-over') return take(job, first, started, parts, onBytes, signal);
+  const first = await ask(job, link, started, parts);
+  if (first.kind.kind !== 'start-over') return take(job, first, started, parts);
   first.answer.discard();
-  const again = await ask(job, link, NOTHING_THERE, parts, signal);
-  return take(job, again, NOTHING_THERE, parts, onBytes, signal);
+  const again = await ask(job, link, NOTHING_THERE, parts);
+  return take(job, again, NOTHING_THERE, parts);
 }
 
 async function take(
   job: FileJob,
   { answer, kind }: Answered,
   { resumption, kept }: FileStart,
-  parts: AttemptParts,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
+  parts: FetchParts,
 ): Promise<FetchedFile> {
   try {
-    if (kind.kind === 'whole') return await receiveWhole(job, answer, kind, parts, onBytes, signal);
+    if (kind.kind === 'whole') return await receiveWhole(job, answer.chunks(), kind, parts);
     if (kind.kind === 'rest' && resumption !== null) {
-      return await receiveRest(job, answer.chunks(), resumption, parts, onBytes, signal);
+      return await receiveRest(job, answer.chunks(), resumption, parts);
     }
   } finally {
     answer.discard();
@@ -96,20 +81,20 @@ async function ask(
   job: FileJob,
   link: string,
   { resumption, kept }: FileStart,
-  parts: AttemptParts,
-  signal: AbortSignal,
+  { source, limits, signal }: FetchParts,
 ): Promise<Answered> {
   const headers: Headers = {};
   if (resumption !== null) {
     headers.range = `bytes=${resumption.fromByte}-`;
     headers['if-range'] = resumption.etag;
   } else if (kept !== null) headers['if-none-match'] = kept.etag;
-  const { deadlineMs, leastThroughput } = parts;
+  const leastThroughput = { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs };
+  const deadlineMs = limits.fileDeadlineMs;
   const request = { operation: 'download a file', headers, deadlineMs, leastThroughput };
   try {
-    const answer = await openFile(link, request, parts.source, signal);
+    const answer = await openFile(link, request, source, signal);
     try {
-      return { answer, kind: kindOfAnswer(answer, resumption, parts.now()) };
+      return { answer, kind: kindOfAnswer(answer, resumption) };
     } catch (error) {
       answer.discard();
       throw error;
@@ -127,15 +112,15 @@ async function ask(
 const MAX_REDIRECTS = 3;
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 
-interface FileSource {
+export interface FileSource {
   readonly http: Http;
   readonly rules: LinkRules;
   readonly guard: AddressGuard;
 }
 
 /**
- * `link` is absolute, or relative to the base URL. `request` contains the request headers. @throws RefusedLinkError,
- * TransientError
+ * `link` is absolute, or relative to the base URL. `request` contains the request headers.
+ * @throws RefusedLinkError, TransientError
  */
 async function openFile(
   link: string,
@@ -177,10 +162,9 @@ interface FileStart {
 const NOTHING_THERE: FileStart = { resumption: null, kept: null };
 
 /**
- * Returns the existing bytes of the file. A loss of power may leave holes in a part, and without a stated digest nothing
- * would reveal
- * them. So without a digest only a part that this process began is continued, and a complete part counts as the file only after a
- * request.
+ * Returns the existing bytes of the file. A loss of power may leave holes in a part, and without a stated digest nothing would
+ * reveal them. So without a digest only a part that this process began is continued, and a complete part counts as the file only
+ * after a request.
  */
 async function startOf(job: FileJob, begunHere: ReadonlySet<string>): Promise<FileStart> {
   const hasDigest = job.file.sha256 !== null;
@@ -227,13 +211,10 @@ export type AnswerKind =
 /** These statuses mean that the link has expired; a fresh link may work. */
 const EXPIRED: readonly number[] = [401, 403, 404, 410];
 
-interface AnswerHead {
-  readonly status: number;
-  header(name: string): string | null;
-}
+type AnswerHead = Pick<HttpAnswer, 'status' | 'retryAfterMs' | 'header'>;
 
 /** @throws TransientError for every response without a meaning here. */
-export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, now: Date): AnswerKind {
+export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null): AnswerKind {
   const { status } = answer;
   if (EXPIRED.includes(status)) return { kind: 'expired', status };
   if (status === 304) return { kind: 'unchanged', etag: answer.header('etag') };
@@ -249,7 +230,7 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null, 
     return continues(answer, resumption) ? { kind: 'rest' } : { kind: 'start-over' };
   }
   throw new TransientError(`the place of the file answered ${status}`, {
-    retryAfterMs: retryAfterMs(answer.header('retry-after'), now),
+    retryAfterMs: answer.retryAfterMs,
   });
 }
 

@@ -1,52 +1,64 @@
 /**
  * Downloads the files of a snapshot, several at a time.
  *
- * Invariant: when the download ends, in whatever way, nothing writes into the folder any more, and every file under its
- * final name is
- * whole and verified.
+ * Invariant: when the download ends, in whatever way, nothing writes into the folder any more, and every file under its final
+ * name is whole and verified.
  */
 
-import type { LimitFunction } from 'p-limit';
-import pLimit from 'p-limit';
+import pLimit, { type LimitFunction } from 'p-limit';
+import { shown } from '../../lib/text.ts';
 import { formatCount } from '../../lib/units.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
-import type { Download, DownloadRequest } from '../feed.ts';
-import { throwIfStopped } from '../http/cancellation.ts';
+import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
+import type { Download, DownloadRequest, Feed } from '../feed.ts';
+import { throwIfStopped } from '../http/failures.ts';
+import { type FeedOptions, limitsOf, retryPolicy } from '../http/options.ts';
 import { requireSpace } from '../storage.ts';
-import { shown } from '../wire/sanitize.ts';
-import { type Fetched, type FetchParts, FreshLinks, fetchFile, Superseded } from './fetch-file.ts';
-import { type FileJob, fileJobs, statesDigests } from './file-job.ts';
-import { partPathOf, sizeOf } from './part-file.ts';
+import type { FileSource } from './attempt-file.ts';
+import { createDigests } from './digest.ts';
+import { type Fetched, type FetchParts, fetchFile } from './fetch-file.ts';
+import { type FileJob, fileJobs, partPathOf, pathOf, sizeOf, statesDigests } from './snapshot-file.ts';
 
 /** Files downloaded at once over all datasets: enough for a fast line, few enough for a small service. */
-export const FILES_AT_ONCE = 4;
+const FILES_AT_ONCE = 4;
 
-type Downloads = (request: DownloadRequest, signal: AbortSignal) => Promise<Download>;
-
-interface DownloadsParts extends Omit<FetchParts, 'directory' | 'begunHere'> {
-  readonly concurrency: number;
-}
-
-export function createDownloads(parts: DownloadsParts): Downloads {
-  const limit = pLimit(parts.concurrency);
-  const begunHere = new Set<string>();
-  return (request, signal) =>
-    download(request, { ...parts, directory: request.directory, begunHere }, limit, signal);
+export function createDownloads(
+  source: FileSource,
+  options: FeedOptions,
+): Pick<Feed, 'download' | 'progress'> {
+  const { connections } = options.http;
+  // Files may come from the service's own origin. They must not occupy all connections to it for hours.
+  const filesAtOnce = Math.max(1, Math.min(FILES_AT_ONCE, connections - 1));
+  const limit = pLimit(options.downloads.concurrency ?? filesAtOnce);
+  const limits = limitsOf(options);
+  const shared = {
+    source,
+    options,
+    limits,
+    reserveBytes: options.diskReserveBytes,
+    retryPolicy: retryPolicy(options, limits.fileDeadlineMs),
+    digests: createDigests(limits.digestThreadFromBytes),
+    begunHere: new Set<string>(),
+  };
+  return {
+    download: (request, signal) =>
+      download(request, { ...shared, directory: request.directory, onBytes: request.onBytes, signal }, limit),
+    progress: () => shared.digests.readBytes,
+  };
 }
 
 async function download(
   request: DownloadRequest,
   parts: FetchParts,
   limit: LimitFunction,
-  signal: AbortSignal,
 ): Promise<Download> {
-  throwIfStopped(signal);
+  throwIfStopped(parts.signal);
   const jobs = fileJobs(request.entry, request.directory);
   // Two files of the same content are one file on disk.
   const distinct = [...new Map(jobs.map((job) => [job.path, job])).values()];
   await requireSpaceFor(distinct, request, parts.reserveBytes);
   const links = new FreshLinks(request.entry, request.refresh);
-  const fetch = (some: readonly FileJob[]) => fetchAll(some, links, request, parts, limit, signal);
+  const fetch = (some: readonly FileJob[]) => fetchAll(some, links, parts, limit);
   try {
     const fetched = await fetch(distinct);
     const isSurelyOneContent = await refuseMixture(distinct, fetched, links, fetch);
@@ -67,19 +79,17 @@ async function download(
 async function fetchAll(
   jobs: readonly FileJob[],
   links: FreshLinks,
-  { onBytes }: DownloadRequest,
   parts: FetchParts,
   limit: LimitFunction,
-  signal: AbortSignal,
 ): Promise<FetchedFiles> {
   const others = new AbortController();
-  const either = AbortSignal.any([signal, others.signal]);
+  const signal = AbortSignal.any([parts.signal, others.signal]);
   const fetched = new Map<string, Fetched>();
   const failures: unknown[] = [];
   const fetchOne = async (job: FileJob): Promise<void> => {
     try {
-      throwIfStopped(either);
-      fetched.set(job.path, await fetchFile(job, links, parts, onBytes, either));
+      throwIfStopped(signal);
+      fetched.set(job.path, await fetchFile(job, links, { ...parts, signal }));
     } catch (error) {
       failures.push(error);
       others.abort(new InterruptedError('Another file of the snapshot failed.'));
@@ -112,9 +122,8 @@ type FetchedFiles = ReadonlyMap<string, Fetched>;
 
 /**
  * Verifies by digests or tags that all files belong together. `jobs` are distinct, `fetched` are their existing files, and
- * `fetchAgain`
- * requests existing files again. @throws Superseded where the files do not belong together, or where nothing proves it after the
- * manifest was read again
+ * `fetchAgain` requests existing files again.
+ * @throws Superseded where the files do not belong together, or where nothing proves it after the manifest was read again
  */
 async function refuseMixture(
   jobs: readonly FileJob[],
@@ -149,4 +158,89 @@ function linksTooShort({ datasetId, version }: FileJob, files: number): ServiceU
       hint: 'They are asked about again later. If it stays so, ask the service to state the digests of the files.',
     },
   );
+}
+
+/** The manifest names other content by now, or no longer lists the dataset. Ends the download of the snapshot. */
+export class Superseded extends Error {
+  readonly entry: ManifestEntry | null;
+
+  constructor(entry: ManifestEntry | null) {
+    super('the manifest names other content');
+    this.entry = entry;
+  }
+}
+
+/** The links to the files of a snapshot, replaced for all files at once when they expire. */
+export class FreshLinks {
+  readonly #refresh: () => Promise<ManifestEntry | null>;
+  #entry: ManifestEntry;
+  #refreshing: Promise<void> | null = null;
+  #renewals = 0;
+
+  constructor(entry: ManifestEntry, refresh: () => Promise<ManifestEntry | null>) {
+    this.#entry = entry;
+    this.#refresh = refresh;
+  }
+
+  /** How often all links were replaced. */
+  get renewals(): number {
+    return this.#renewals;
+  }
+
+  /** The newest link to the file at `position`. */
+  of(position: number): string {
+    return this.#entry.files[position]?.url ?? '';
+  }
+
+  /**
+   * `expired` is the link to the file at `position` that has expired. Does nothing where the link was replaced already.
+   * @throws Superseded, and the errors of reading the manifest
+   */
+  async replace(position: number, expired: string): Promise<void> {
+    if (this.of(position) !== expired) return;
+    this.#refreshing ??= this.#readAgain().finally(() => {
+      this.#refreshing = null;
+    });
+    await this.#refreshing;
+  }
+
+  async #readAgain(): Promise<void> {
+    const latest = await this.#refresh();
+    if (latest === null || !isSameContent(latest, this.#entry)) throw new Superseded(latest);
+    this.#entry = latest;
+    this.#renewals += 1;
+  }
+
+  /** Returns the error for a renewed entry that is not proven to have the content of the files fetched before. */
+  supersededByRenewal(): Superseded {
+    return new Superseded(this.#entry);
+  }
+
+  /**
+   * Returns the error for content that was replaced under its links; reads the manifest again, which may name the new
+   * content by now.
+   */
+  async supersededByReplacement(): Promise<Superseded> {
+    return new Superseded(await this.#refresh());
+  }
+}
+
+/**
+ * Whether both entries may be the same version in the same files. Files without a digest are compared by their place: an entity
+ * tag says nothing about a file elsewhere.
+ */
+function isSameContent(left: ManifestEntry, right: ManifestEntry): boolean {
+  if (left.version !== right.version || left.files.length !== right.files.length) return false;
+  const isSameFile = (file: ManifestFile, other: ManifestFile | undefined): boolean =>
+    file.sha256 === other?.sha256 && file.bytes === other.bytes;
+  if (!left.files.every((file, position) => isSameFile(file, right.files[position]))) return false;
+  return statesDigests(left) || isStatedAlike(left, right);
+}
+
+function isStatedAlike(left: ManifestEntry, right: ManifestEntry): boolean {
+  if (left.rowCount !== right.rowCount || left.schemaVersion !== right.schemaVersion) return false;
+  return left.files.every(({ url, rowCount }, position) => {
+    const other = right.files[position];
+    return other !== undefined && rowCount === other.rowCount && pathOf(url) === pathOf(other.url);
+  });
 }

@@ -7,13 +7,18 @@
 
 import { type FileHandle, open } from 'node:fs/promises';
 import { formatCount } from '../../lib/units.ts';
-import { unlessStopped } from '../http/cancellation.ts';
-import type { HttpAnswer } from '../http/http.ts';
+import { unlessStopped } from '../http/failures.ts';
 import { onDisk, requireSpace } from '../storage.ts';
-import type { AnswerKind } from './attempt-file.ts';
 import type { Digest, Digests } from './digest.ts';
-import { describeJob, type FileJob } from './file-job.ts';
-import { dropPart, finishPart, openPart, type PartOrigin, partPathOf, syncPart } from './part-file.ts';
+import {
+  describeJob,
+  dropPart,
+  type FileJob,
+  finishPart,
+  openPart,
+  partPathOf,
+  syncPart,
+} from './snapshot-file.ts';
 
 /** The content differs from the manifest, or is no Parquet file where the manifest states no digest. */
 export class ContentDiffers extends Error {
@@ -44,23 +49,24 @@ export interface ReceivingParts {
   readonly digests: Digests;
   /** Paths of the parts that this process began. No loss of power can have damaged them. */
   readonly begunHere: Set<string>;
+  /** Called with the number of bytes that arrived since the last call. */
+  readonly onBytes: (bytes: number) => void;
+  readonly signal: AbortSignal;
 }
 
 /** Receives the whole file. @throws ContentDiffers, where the length differs before any byte is read. */
 export async function receiveWhole(
   job: FileJob,
-  answer: HttpAnswer,
-  { totalBytes, etag }: AnswerKind & { readonly kind: 'whole' },
+  chunks: AsyncGenerator<Buffer>,
+  { totalBytes, etag }: Pick<Incoming, 'totalBytes' | 'etag'>,
   parts: ReceivingParts,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
 ): Promise<FetchedFile> {
   if (totalBytes !== null) {
     refuseOtherLength(job, totalBytes);
-    await requireSpace(parts.directory, totalBytes, parts.reserveBytes, `the bytes of ${describeJob(job)}`);
+    await requireSpace(parts.directory, totalBytes, parts.reserveBytes, titleOf(job));
   }
   parts.begunHere.add(job.path);
-  return receiveRest(job, answer.chunks(), { fromByte: 0, totalBytes, etag }, parts, onBytes, signal);
+  return receiveRest(job, chunks, { fromByte: 0, totalBytes, etag }, parts);
 }
 
 /** The place of the bytes in the file, and the length and tag of the whole; null where the service states none. */
@@ -74,19 +80,17 @@ interface Incoming {
 export async function receiveRest(
   job: FileJob,
   chunks: AsyncGenerator<Buffer>,
-  { fromByte, totalBytes, etag }: Incoming,
+  incoming: Incoming,
   parts: ReceivingParts,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
 ): Promise<FetchedFile> {
-  const { path, file } = job;
-  const { directory, reserveBytes, digests } = parts;
-  const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
-  const title = `the bytes of ${describeJob(job)}`;
-  const expectedBytes = file.bytes ?? totalBytes;
-  const target = { path, directory, reserveBytes, title, digests, expectedBytes, onBytes, signal };
-  const written = await writeBody(upTo(file.bytes, fromByte, chunks), fromByte, origin, target);
-  return finish(job, written, origin?.etag ?? null);
+  const { fromByte, totalBytes, etag } = incoming;
+  const written = await writeBody(upTo(job.file.bytes, fromByte, chunks), incoming, job, parts);
+  return finish(job, written, totalBytes === null ? null : etag);
+}
+
+/** Names the bytes in messages. */
+function titleOf(job: FileJob): string {
+  return `the bytes of ${describeJob(job)}`;
 }
 
 /** The rest of a part that is already whole. */
@@ -139,20 +143,6 @@ function refuseOtherLength({ file }: FileJob, foundBytes: number): void {
 /** Others use the disk too, so the free space is checked again after this many bytes. */
 const CHECK_SPACE_EVERY_BYTES = 64_000_000;
 
-interface BodyTarget {
-  /** The final path of the file. */
-  readonly path: string;
-  readonly directory: string;
-  readonly reserveBytes: number;
-  /** Names the bytes in messages. */
-  readonly title: string;
-  readonly digests: Digests;
-  /** The final length of the file; null where the length is not known. */
-  readonly expectedBytes: number | null;
-  readonly onBytes: (bytes: number) => void;
-  readonly signal: AbortSignal;
-}
-
 export interface WrittenFile {
   readonly bytes: number;
   readonly sha256: string;
@@ -165,18 +155,20 @@ export interface WrittenFile {
  */
 export async function writeBody(
   chunks: AsyncIterable<Buffer>,
-  fromByte: number,
-  origin: PartOrigin | null,
-  target: BodyTarget,
+  { fromByte, totalBytes, etag }: Incoming,
+  job: FileJob,
+  parts: ReceivingParts,
 ): Promise<WrittenFile> {
-  const partPath = partPathOf(target.path);
-  const file = await openPart(target.path, origin, fromByte > 0 ? 'append' : 'truncate');
+  const partPath = partPathOf(job.path);
+  const origin = etag === null || totalBytes === null ? null : { etag, totalBytes };
+  const file = await openPart(job.path, origin, fromByte > 0 ? 'append' : 'truncate');
   try {
-    const digest = target.digests.begin(partPath, fromByte, target.expectedBytes);
+    const digest = parts.digests.begin(partPath, fromByte, job.file.bytes ?? totalBytes);
     try {
-      const bytes = fromByte + (await writeAll(chunks, digest, new WriteBehind(file, partPath), target));
+      const behind = new WriteBehind(file, partPath);
+      const bytes = fromByte + (await writeAll(chunks, digest, behind, job, parts));
       await syncPart(partPath, file, 'all');
-      return { bytes, sha256: await unlessStopped(digest.end(bytes), target.signal) };
+      return { bytes, sha256: await unlessStopped(digest.end(bytes), parts.signal) };
     } finally {
       digest.drop();
     }
@@ -190,16 +182,17 @@ async function writeAll(
   chunks: AsyncIterable<Buffer>,
   digest: Digest,
   behind: WriteBehind,
-  { directory, reserveBytes, title, onBytes }: BodyTarget,
+  job: FileJob,
+  { directory, reserveBytes, onBytes }: ReceivingParts,
 ): Promise<number> {
   let bytes = 0;
-  let unlooked = 0;
+  let uncheckedBytes = 0;
   try {
     for await (const chunk of chunks) {
-      unlooked += chunk.length;
-      if (unlooked >= CHECK_SPACE_EVERY_BYTES) {
-        await requireSpace(directory, chunk.length, reserveBytes, title);
-        unlooked = 0;
+      uncheckedBytes += chunk.length;
+      if (uncheckedBytes >= CHECK_SPACE_EVERY_BYTES) {
+        await requireSpace(directory, chunk.length, reserveBytes, titleOf(job));
+        uncheckedBytes = 0;
       }
       await behind.write(chunk);
       digest.add(chunk);

@@ -10,8 +10,8 @@
 import { lookup } from 'node:dns/promises';
 import type { LookupFunction } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { shown } from '../../lib/text.ts';
 import { DataError } from '../../model/errors.ts';
-import { shown } from '../wire/sanitize.ts';
 
 export interface ResolvedAddress {
   readonly address: string;
@@ -105,24 +105,19 @@ function kindOf(address: ipaddr.IPv4 | ipaddr.IPv6): AddressKind {
     const embedded = embeddedAddress(address);
     if (embedded !== null) return kindOf(embedded);
   }
-  switch (address.range()) {
-    case 'unicast':
-      return 'public';
-    case 'loopback':
-      return 'loopback';
-    case 'private':
-    case 'uniqueLocal':
-      return 'private';
-    case 'linkLocal':
-      return 'link-local';
-    case 'unspecified':
-      return 'unspecified';
-    case 'multicast':
-      return 'multicast';
-    default:
-      return 'special';
-  }
+  return KINDS[address.range()] ?? 'special';
 }
+
+/** By the names of ranges in ipaddr.js. */
+const KINDS: Readonly<Partial<Record<string, AddressKind>>> = {
+  unicast: 'public',
+  loopback: 'loopback',
+  private: 'private',
+  uniqueLocal: 'private',
+  linkLocal: 'link-local',
+  unspecified: 'unspecified',
+  multicast: 'multicast',
+};
 
 /** The ranges of IPv6 that contain an IPv4 address, and the byte at which it starts. */
 const EMBEDDINGS: readonly { readonly range: [ipaddr.IPv6, number]; readonly atByte: number }[] = [

@@ -7,177 +7,144 @@
  */
 
 import { type Secret, struckOut } from '../../lib/secret.ts';
-import { FeedSyncError, InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
+import {
+  CommandRefusedError,
+  FeedSyncError,
+  InterruptedError,
+  ServiceUnavailableError,
+} from '../../model/errors.ts';
+import type { Operation, Query, Reading } from '../operations.ts';
+import type { NewWebhook } from '../operator.ts';
 import { decodeErrorBody, type ErrorBody } from '../wire/records.ts';
+import { refuseKeyIn } from './body.ts';
+import { TransientError } from './failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from './http.ts';
-import { type JsonBody, type JsonLimits, readJsonBody } from './json-body.ts';
-import { refuseKeyIn } from './key-leak-guard.ts';
-import type { Operation } from './operations.ts';
-import { isRefusal, isTransientStatus, type RefusedAnswer, refusalError } from './refusal.ts';
-import { type RetryPolicy, type RetryTools, withRetries } from './retry.ts';
-import { retryAfterMs } from './service-time.ts';
-import { TransientError } from './transient-errors.ts';
+import { type JsonLimits, readJsonBody } from './json-body.ts';
+import { type ConnectionOptions, limitsOf, retryPolicy } from './options.ts';
+import { isRefusal, isTransientStatus, refusalError } from './refusal.ts';
+import { withRetries } from './retry.ts';
 
 const NOT_FOUND = 404;
+
+/** The nesting limit of most answers. */
+const MAX_JSON_DEPTH = 64;
 
 /** A refusal has a code, a sentence and some links. */
 const ERROR_LIMITS: JsonLimits = { maxBytes: 64_000, maxDepth: 16 };
 
-export type Query = Readonly<Record<string, string | number | null>>;
-
-interface AnyCall {
-  readonly operation: Operation;
-  /** Null parameters are left out. */
-  readonly query?: Query;
-  /** Sent as JSON; no body without it. */
-  readonly body?: unknown;
-  /** Masked in refusals, like the key. */
-  readonly secrets?: readonly Secret[];
-  /**
-   * Tells an operator what to do when it is unknown whether the command was done. Set for commands that must not run twice;
-   * these are repeated only while the request surely never arrived.
-   */
-  readonly ifInDoubt?: string;
-  /** The hint for a 404 without the Error shape, which may come from another server than the service. */
-  readonly ifMissing?: string;
-  /** Statuses that are refusals here even without the Error shape. */
-  readonly finalStatuses?: readonly number[];
-  readonly maxAttempts?: number;
-  /** Makes the error of a refusal; `refusalError` by default. */
-  refuse?(operation: Operation, answer: RefusedAnswer): Error;
-}
-
-interface ApiCall<T> extends AnyCall {
-  readonly maxDepth: number;
-  /** Called for status 200, or 201 after a creation. @throws ContractViolationError */
-  decode(body: JsonBody): T;
-}
-
-/** A call whose answer has no content. */
-interface ApiCommand extends AnyCall {
-  /** True when the refusal of a repetition shows that an earlier attempt without an answer succeeded. */
-  isDoneBy?(answer: RefusedAnswer): boolean;
+export interface Answer<T> {
+  readonly value: T;
+  /** The inflated body as sent. */
+  readonly bytes: Buffer;
+  /** Service time. */
+  readonly readAt: Date;
 }
 
 export interface Api {
   /** @throws ServiceUnavailableError, ContractViolationError, RefusalError (or the error of `refuse`) and InterruptedError. */
-  call<T>(call: ApiCall<T>, signal: AbortSignal): Promise<T>;
-  /** @throws ServiceUnavailableError, RefusalError (or the error of `refuse`) and InterruptedError. */
-  command(command: ApiCommand, signal: AbortSignal): Promise<void>;
+  call<T>(operation: Reading<T>, signal: AbortSignal): Promise<Answer<T>>;
+  /** The body of the answer is ignored. @throws ServiceUnavailableError, CommandRefusedError and InterruptedError. */
+  command(operation: Operation, signal: AbortSignal): Promise<void>;
 }
 
-interface ApiParts {
-  readonly http: Http;
-  readonly origin: string;
-  /** The path of the base URL, which precedes every path; usually empty. */
-  readonly basePath: string;
-  readonly apiKey: Secret;
-  readonly maxJsonBytes: number;
-  readonly deadlineMs: number;
-  readonly retryPolicy: RetryPolicy;
-  readonly tools: RetryTools;
-}
+export function createApi(http: Http, options: ConnectionOptions): Api {
+  const limits = limitsOf(options);
+  const policy = retryPolicy(options, limits.operationDeadlineMs);
 
-export function createApi(parts: ApiParts): Api {
+  function repeated<T>(operation: Operation, success: Success<T>, signal: AbortSignal): Promise<T> {
+    const { title, ifInDoubt } = operation;
+    let attempts = 0;
+    let waitedMs = 0;
+    const onStart = (ms: number): void => {
+      waitedMs += ms;
+    };
+    const ask = async (): Promise<T> => {
+      attempts += 1;
+      const request = { ...requestOf(operation, options), deadlineMs: limits.jsonDeadlineMs, onStart };
+      const answer = await http.send(request, signal);
+      return meaningOf(answer, operation, attempts, success, options);
+    };
+    const maxAttempts = operation.maxAttempts ?? policy.maxAttempts;
+    const repeat = (attempt: () => Promise<T>): Promise<T> =>
+      withRetries({ title, attempt, waitedMs: () => waitedMs }, { ...policy, maxAttempts }, options, signal);
+    return ifInDoubt === undefined ? repeat(ask) : unlessDone(title, ifInDoubt, ask, repeat);
+  }
+
   return {
-    async call(call, signal) {
-      const limits = { maxBytes: parts.maxJsonBytes, maxDepth: call.maxDepth };
-      const outcome = await repeated(call, parts, signal, {
-        statuses: call.operation.method === undefined ? [200] : [200, 201],
-        read: async (answer) => {
-          const { title } = call.operation;
-          const body = await readJsonBody(answer, limits, title);
-          refuseKeyIn(body.text, parts.apiKey, title);
-          return call.decode(body);
-        },
-      });
-      if (outcome.kind === 'refused') throw refusalOf(call, outcome.answer);
-      return outcome.value;
+    call(operation, signal) {
+      const { title, maxDepth = MAX_JSON_DEPTH } = operation;
+      const statuses = operation.method === undefined ? [200] : [200, 201];
+      const read = async (answer: HttpAnswer) => {
+        const jsonLimits = { maxBytes: options.http.maxJsonBytes, maxDepth };
+        const { bytes, text, json } = await readJsonBody(answer, jsonLimits, title);
+        refuseKeyIn(text, options.apiKey, title);
+        return { value: operation.decode(json), bytes, readAt: answer.readAt };
+      };
+      return repeated(operation, { statuses, read }, signal);
     },
-    async command(command, signal) {
-      const outcome = await repeated(command, parts, signal, {
-        statuses: COMMAND_DONE,
-        read: async (answer) => answer.discard(),
-      });
-      if (outcome.kind === 'done') return;
-      const isRepetition = outcome.attempt > 1;
-      if (isRepetition && command.isDoneBy?.(outcome.answer) === true) return;
-      throw refusalOf(command, outcome.answer);
-    },
+    command: (operation, signal) =>
+      repeated(operation, { statuses: COMMAND_DONE, read: async () => {} }, signal),
   };
 }
-
-type Outcome<T> =
-  | { readonly kind: 'done'; readonly value: T }
-  | { readonly kind: 'refused'; readonly answer: RefusedAnswer; readonly attempt: number };
 
 interface Success<T> {
   readonly statuses: readonly number[];
   read(answer: HttpAnswer): Promise<T>;
 }
 
-/** The successful answers to a command; the body is ignored. */
+/** The successful answers to a command. */
 const COMMAND_DONE: readonly number[] = [200, 201, 202, 204];
 
-function refusalOf({ operation, refuse = refusalError }: AnyCall, answer: RefusedAnswer): Error {
-  return refuse(operation, answer);
-}
-
-function repeated<T>(
-  call: AnyCall,
-  parts: ApiParts,
-  signal: AbortSignal,
+/** @throws TransientError, ContractViolationError, or the error of a refusal. */
+async function meaningOf<T>(
+  answer: HttpAnswer,
+  operation: Operation,
+  attempts: number,
   success: Success<T>,
-): Promise<Outcome<T>> {
-  const { title } = call.operation;
-  let attempts = 0;
-  let waitedMs = 0;
-  const onStart = (ms: number): void => {
-    waitedMs += ms;
-  };
-  const ask = (): Promise<Outcome<T>> => {
-    attempts += 1;
-    return attempt(call, { number: attempts, onStart }, parts, signal, success);
-  };
-  const policy = { ...parts.retryPolicy, maxAttempts: call.maxAttempts ?? parts.retryPolicy.maxAttempts };
-  const repeat = (once: () => Promise<Outcome<T>>): Promise<Outcome<T>> =>
-    withRetries({ title, attempt: once, waitedMs: () => waitedMs }, policy, parts.tools, signal);
-  return call.ifInDoubt === undefined ? repeat(ask) : unlessDone(title, call.ifInDoubt, ask, repeat);
-}
-
-async function attempt<T>(
-  call: AnyCall,
-  { number, onStart }: { readonly number: number; readonly onStart: (waitedMs: number) => void },
-  parts: ApiParts,
-  signal: AbortSignal,
-  success: Success<T>,
-): Promise<Outcome<T>> {
-  const { finalStatuses = [], secrets = [] } = call;
-  const answer = await parts.http.send({ ...requestOf(call, parts), onStart }, signal);
+  { apiKey }: ConnectionOptions,
+): Promise<T> {
+  const { finalStatuses = [], isDoneIfMissing = false, body, refuse = refusalError } = operation;
+  const { status } = answer;
   try {
-    if (success.statuses.includes(answer.status)) return { kind: 'done', value: await success.read(answer) };
-    const isRefusing = answer.status >= 400 && !isTransientStatus(answer.status);
-    const error = isRefusing ? await readError(answer, [parts.apiKey, ...secrets]) : null;
-    const refused = { status: answer.status, error, readAt: answer.readAt };
-    if (isRefusal(refused, finalStatuses)) return { kind: 'refused', answer: refused, attempt: number };
-    throw statusError(answer, call, parts);
+    if (success.statuses.includes(status)) return await success.read(answer);
+    const isRefusing = status >= 400 && !isTransientStatus(status);
+    const secrets = [apiKey, ...(body?.header == null ? [] : [body.header.value])];
+    const error = isRefusing ? await readError(answer, secrets) : null;
+    const refused = { status, error, readAt: answer.readAt };
+    if (isRefusal(refused, finalStatuses)) {
+      const isRepetition = attempts > 1;
+      if (isRepetition && status === NOT_FOUND && isDoneIfMissing) return await success.read(answer);
+      throw refuse(operation, refused);
+    }
+    throw statusError(answer, operation.ifMissing ?? null);
   } finally {
     answer.discard();
   }
 }
 
-function requestOf({ operation, query = {}, body }: AnyCall, parts: ApiParts): HttpRequest {
-  const common = {
-    operation: operation.name,
-    ...(operation.line === undefined ? {} : { line: operation.line }),
-    ...(operation.method === undefined ? {} : { method: operation.method }),
-    origin: parts.origin,
-    path: `${parts.basePath}${operation.path}${queryText(query)}`,
-    deadlineMs: parts.deadlineMs,
+function requestOf(
+  { name, path, lane, method, query = {}, body }: Operation,
+  { baseUrl }: ConnectionOptions,
+): Omit<HttpRequest, 'deadlineMs'> {
+  const { origin, pathname } = new URL(baseUrl);
+  const accept = { accept: 'application/json' };
+  return {
+    operation: name,
+    ...(lane === undefined ? {} : { lane }),
+    ...(method === undefined ? {} : { method }),
+    origin,
+    path: `${pathname.replace(/\/+$/, '')}${path}${queryText(query)}`,
+    ...(body === undefined
+      ? { headers: accept }
+      : { headers: { ...accept, 'content-type': 'application/json' }, body: textOf(body) }),
   };
-  const accept = 'application/json';
-  if (body === undefined) return { ...common, headers: { accept } };
-  return { ...common, headers: { accept, 'content-type': 'application/json' }, body: JSON.stringify(body) };
+}
+
+/** The one place where the secret of a new webhook's header is revealed. */
+function textOf({ url, header }: NewWebhook): string {
+  return JSON.stringify(
+    header === null ? { url } : { url, header: { name: header.name, value: header.value.reveal() } },
+  );
 }
 
 /** Returns null when the body lacks the Error shape or cannot be read. */
@@ -193,8 +160,7 @@ async function readError(answer: HttpAnswer, secrets: readonly Secret[]): Promis
   }
 }
 
-function statusError(answer: HttpAnswer, { ifMissing }: AnyCall, { tools }: ApiParts): TransientError {
-  const { status } = answer;
+function statusError({ status, retryAfterMs }: HttpAnswer, ifMissing: string | null): TransientError {
   if (status >= 300 && status < 400) {
     return new TransientError(`the service answered ${status}, a redirect, which is not followed here`, {
       hint: 'Set service.baseUrl to the address that it redirects to.',
@@ -202,8 +168,8 @@ function statusError(answer: HttpAnswer, { ifMissing }: AnyCall, { tools }: ApiP
     });
   }
   return new TransientError(`the service answered ${status}`, {
-    hint: status === NOT_FOUND ? (ifMissing ?? null) : null,
-    retryAfterMs: retryAfterMs(answer.header('retry-after'), tools.clock.now()),
+    hint: status === NOT_FOUND ? ifMissing : null,
+    retryAfterMs,
     mayBeDone: status < 400 || status >= 500,
   });
 }
@@ -242,8 +208,9 @@ async function unlessDone<T>(
   }
 }
 
-/** Returns null when the request surely never arrived. */
+/** Returns null when the command was refused, or the request surely never arrived. */
 function doubtOf(error: unknown, title: string, hint: string): Error | null {
+  if (error instanceof CommandRefusedError) return null;
   if (error instanceof TransientError) {
     if (!error.mayBeDone) return null;
     return new ServiceUnavailableError(`Could not ${title}: ${error.message}.`, { hint, cause: error });

@@ -5,18 +5,25 @@ import type { Socket } from 'node:net';
 import { type PeerCertificate, TLSSocket } from 'node:tls';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode } from '../../lib/files.ts';
-import { kindOfAddress, type ResolveName, resolveBySystem } from './addresses.ts';
-import { throwIfStopped } from './cancellation.ts';
-import { agent } from './dispatchers.ts';
-import type { HttpOptions, ProxyOptions } from './options.ts';
-import { httpDate } from './service-time.ts';
-import { networkError } from './transient-errors.ts';
+import { kindOfAddress, resolveBySystem } from './addresses.ts';
+import { agent } from './connections.ts';
+import { hostOf, networkError, throwIfStopped } from './failures.ts';
+import { httpDate } from './http.ts';
+import type { ConnectionOptions, HttpOptions } from './options.ts';
 
-export interface ConnectionCheck extends Probed {
+export interface ConnectionCheck {
   /** The host of the base URL, with its port unless it is the default. */
   readonly host: string;
+  /** The host and port of the proxy; null when none was used. */
+  readonly proxyHost: string | null;
   /** Null when the host is an address, which needs no lookup. */
   readonly resolveHost: ResolveHost | null;
+  /** Null without a connection, and without TLS. */
+  readonly tls: TlsSeen | null;
+  /** Null when no answer came. */
+  readonly answer: AnswerSeen | null;
+  /** Why no answer came, as a clause without a full stop; null when one came. */
+  readonly fault: { readonly message: string; readonly hint: string | null } | null;
 }
 
 interface ResolveHost {
@@ -27,66 +34,6 @@ interface ResolveHost {
   readonly tookMs: number;
   /** The code of the failure (`ENOTFOUND`); null on success. */
   readonly failure: string | null;
-}
-
-interface ConnectionCheckOptions extends ProbeOptions {
-  /** Resolves names; the system's resolver by default. */
-  readonly resolveName?: ResolveName;
-}
-
-/** @throws InterruptedError */
-export async function checkConnection(
-  options: ConnectionCheckOptions,
-  signal: AbortSignal,
-): Promise<ConnectionCheck> {
-  const { host, hostname } = new URL(options.baseUrl);
-  // The connection comes first: only it shows whether a proxy is used, whose name is then looked up.
-  const probed = await probeConnection(options, signal);
-  const name = probed.proxyHost === null ? hostname : new URL(`http://${probed.proxyHost}`).hostname;
-  return {
-    host,
-    ...probed,
-    resolveHost: await resolveHost(name, options.resolveName ?? resolveBySystem, options.clock),
-  };
-}
-
-async function resolveHost(
-  hostname: string,
-  resolveName: ResolveName,
-  clock: Clock,
-): Promise<ResolveHost | null> {
-  if (kindOfAddress(hostname) !== null) return null;
-  const startedMs = clock.monotonicMs();
-  const since = (): number => clock.monotonicMs() - startedMs;
-  try {
-    const addresses = await resolveName(hostname);
-    return {
-      hostname,
-      addresses: [...new Set(addresses.map(({ address }) => address))],
-      tookMs: since(),
-      failure: null,
-    };
-  } catch (error) {
-    return { hostname, addresses: [], tookMs: since(), failure: systemCode(error) ?? String(error) };
-  }
-}
-
-interface ProbeOptions {
-  readonly baseUrl: string;
-  readonly http: Pick<HttpOptions, 'timeoutMs'>;
-  readonly proxy: ProxyOptions;
-  readonly clock: Clock;
-}
-
-interface Probed {
-  /** The host and port of the proxy; null when none was used. */
-  readonly proxyHost: string | null;
-  /** Null without a connection, and without TLS. */
-  readonly tls: TlsSeen | null;
-  /** Null when no answer came. */
-  readonly answer: AnswerSeen | null;
-  /** Why no answer came, as a clause without a full stop; null when one came. */
-  readonly fault: { readonly message: string; readonly hint: string | null } | null;
 }
 
 export interface TlsSeen {
@@ -109,22 +56,47 @@ export interface AnswerSeen {
   readonly tookMs: number;
 }
 
+interface CheckOptions extends Pick<ConnectionOptions, 'baseUrl' | 'proxy' | 'clock' | 'resolveName'> {
+  readonly http: Pick<HttpOptions, 'timeoutMs'>;
+}
+
 /** @throws InterruptedError */
-async function probeConnection(options: ProbeOptions, signal: AbortSignal): Promise<Probed> {
+export async function checkConnection(options: CheckOptions, signal: AbortSignal): Promise<ConnectionCheck> {
   const url = new URL(options.baseUrl);
-  const seen = watchConnections(url);
+  // The connection comes first: only it shows whether a proxy is used, whose name is then looked up.
+  const watch = new ConnectionWatch(url);
   const dispatcher = agent({ connections: 1, ...options.http }, options.proxy, { rejectUnauthorized: false });
+  let answer: AnswerSeen | null = null;
+  let fault: ConnectionCheck['fault'] = null;
   try {
-    const answer = await ask(url, dispatcher, options.clock, signal);
-    return { ...seen(), answer, fault: null };
+    answer = await ask(url, dispatcher, options.clock, signal);
   } catch (error) {
     throwIfStopped(signal);
-    const { proxyHost, tls } = seen();
-    const { message, hint } = networkError(error, proxyHost ?? hostOf(url), options.http.timeoutMs);
-    return { proxyHost, tls, answer: null, fault: { message, hint } };
+    const { message, hint } = networkError(error, watch.proxyHost ?? hostOf(url), options.http.timeoutMs);
+    fault = { message, hint };
   } finally {
-    seen.end();
+    watch.end();
     await dispatcher.destroy();
+  }
+  const { proxyHost, tls } = watch;
+  const hostname = proxyHost === null ? url.hostname : new URL(`http://${proxyHost}`).hostname;
+  return { host: url.host, proxyHost, resolveHost: await resolveHost(hostname, options), tls, answer, fault };
+}
+
+async function resolveHost(
+  hostname: string,
+  { resolveName = resolveBySystem, clock }: CheckOptions,
+): Promise<ResolveHost | null> {
+  if (kindOfAddress(hostname) !== null) return null;
+  const startedMs = clock.monotonicMs();
+  const ended = (addresses: readonly string[], failure: string | null): ResolveHost => {
+    return { hostname, addresses, tookMs: clock.monotonicMs() - startedMs, failure };
+  };
+  try {
+    const addresses = await resolveName(hostname);
+    return ended([...new Set(addresses.map(({ address }) => address))], null);
+  } catch (error) {
+    return ended([], systemCode(error) ?? String(error));
   }
 }
 
@@ -162,24 +134,29 @@ interface Attempt {
 const CONNECTED = 'undici:client:connected';
 const NOT_CONNECTED = 'undici:client:connectError';
 
-type Watch = (() => Pick<Probed, 'proxyHost' | 'tls'>) & { end(): void };
+class ConnectionWatch {
+  readonly #url: URL;
+  proxyHost: string | null = null;
+  tls: TlsSeen | null = null;
 
-function watchConnections(url: URL): Watch {
-  let proxyHost: string | null = null;
-  let tls: TlsSeen | null = null;
-  const note = (message: unknown): void => {
+  constructor(url: URL) {
+    this.#url = url;
+    subscribe(CONNECTED, this.#note);
+    subscribe(NOT_CONNECTED, this.#note);
+  }
+
+  readonly #note = (message: unknown): void => {
     const { connectParams, socket } = message as Attempt;
-    const isService = connectParams.host === url.host && connectParams.protocol === url.protocol;
-    if (!isService) proxyHost = connectParams.host ?? null;
-    else if (socket instanceof TLSSocket) tls = tlsOf(socket);
+    const { host, protocol } = this.#url;
+    if (connectParams.host !== host || connectParams.protocol !== protocol) {
+      this.proxyHost = connectParams.host ?? null;
+    } else if (socket instanceof TLSSocket) this.tls = tlsOf(socket);
   };
-  subscribe(CONNECTED, note);
-  subscribe(NOT_CONNECTED, note);
-  const end = (): void => {
-    unsubscribe(CONNECTED, note);
-    unsubscribe(NOT_CONNECTED, note);
-  };
-  return Object.assign(() => ({ proxyHost, tls }), { end });
+
+  end(): void {
+    unsubscribe(CONNECTED, this.#note);
+    unsubscribe(NOT_CONNECTED, this.#note);
+  }
 }
 
 function tlsOf(socket: TLSSocket): TlsSeen {
@@ -201,8 +178,4 @@ function nameOf(name: PeerCertificate['subject'] | undefined): string {
     ['O', name?.O],
   ] as const;
   return parts.flatMap(([label, value]) => (value === undefined ? [] : `${label}=${value}`)).join(', ');
-}
-
-function hostOf({ hostname, port, protocol }: URL): string {
-  return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
 }

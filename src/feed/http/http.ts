@@ -8,18 +8,14 @@
 
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
-import type { Clock } from '../../lib/clock.ts';
-import type { Log } from '../../lib/log.ts';
-import { type Secret, struckOut } from '../../lib/secret.ts';
+import { struckOut } from '../../lib/secret.ts';
+import { shown } from '../../lib/text.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
-import { shown } from '../wire/sanitize.ts';
-import { type LeastThroughput, throwIfStopped, watchThroughput } from './cancellation.ts';
-import { ConnectionSlots, type Exchange, fairQueue, type Line } from './connection-slots.ts';
-import type { Dispatchers } from './dispatchers.ts';
-import { withoutKey } from './key-leak-guard.ts';
-import { serviceTime } from './service-time.ts';
-import { networkError, TransientError } from './transient-errors.ts';
+import { arrivedChunks, type LeastThroughput, watchThroughput, withoutKey } from './body.ts';
+import { ConnectionSlots, type Dispatchers, type Exchange, type Lane } from './connections.ts';
+import { hostOf, networkError, TransientError, throwIfStopped } from './failures.ts';
+import type { ConnectionOptions } from './options.ts';
 
 const USER_AGENT = 'feed-sync';
 
@@ -37,15 +33,17 @@ export interface HttpRequest {
   readonly deadlineMs: number;
   readonly leastThroughput?: LeastThroughput;
   /** The lane of the request; `following` by default. */
-  readonly line?: Line;
+  readonly lane?: Lane;
   /** Called with the time that the request has waited for others. */
   readonly onStart?: (waitedMs: number) => void;
 }
 
 export interface HttpAnswer {
   readonly status: number;
-  /** Service time. */
+  /** Service time: the header `Date`, or the local clock at the receipt when the header is missing or invalid. */
   readonly readAt: Date;
+  /** How long the service asks to wait; null when it does not ask. */
+  readonly retryAfterMs: number | null;
   header(name: string): string | null;
   /**
    * The body as it arrives; iterable once.
@@ -62,32 +60,34 @@ export interface Http {
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
-interface HttpParts {
+type HttpOptions = Pick<ConnectionOptions, 'baseUrl' | 'apiKey' | 'http' | 'clock' | 'log' | 'onExchange'>;
+
+interface HttpParts extends HttpOptions {
   /** The origin of the base URL. */
   readonly origin: string;
-  readonly apiKey: Secret;
   readonly trustedOrigins: ReadonlySet<string>;
   readonly dispatchers: Dispatchers;
-  /** The limit of each dispatcher, for one origin. */
-  readonly connections: number;
-  readonly timeoutMs: number;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly onAsked: OnAsked;
 }
 
-export function createHttp(parts: HttpParts): Http {
-  const slots = new ConnectionSlots(parts.connections);
+/** `trustedOrigins` may have any address. */
+export function createHttp(
+  options: HttpOptions,
+  trustedOrigins: ReadonlySet<string>,
+  dispatchers: Dispatchers,
+): Http {
+  const { origin } = new URL(options.baseUrl);
+  const parts = { ...options, origin, trustedOrigins, dispatchers };
+  const slots = new ConnectionSlots(options.http.connections);
   return {
     async send(request, signal) {
-      const askedMs = parts.clock.monotonicMs();
+      const queuedMs = options.clock.monotonicMs();
       const sendNow = (): Promise<Exchange<HttpAnswer>> => {
-        request.onStart?.(parts.clock.monotonicMs() - askedMs);
+        request.onStart?.(options.clock.monotonicMs() - queuedMs);
         return send(request, signal, parts);
       };
       // Other origins only serve files, whose number is limited elsewhere.
       if (request.origin !== parts.origin) return (await sendNow()).answer;
-      return fairQueue(slots, request.line ?? 'following', sendNow, signal);
+      return slots.run(request.lane ?? 'following', sendNow, signal);
     },
   };
 }
@@ -103,7 +103,7 @@ async function send(
   const note = (outcome: { readonly status: number } | { readonly why: string }): void => {
     const durationMs = parts.clock.monotonicMs() - startedMs;
     const place = shown(`${origin}${path.split('?', 1)[0]}`);
-    parts.onAsked({ operation, status: 'status' in outcome ? outcome.status : null, durationMs });
+    parts.onExchange?.({ operation, status: 'status' in outcome ? outcome.status : null, durationMs });
     parts.log.debug(
       { operation, place, ...outcome, durationMs: Math.round(durationMs) },
       'Asked the service.',
@@ -114,10 +114,10 @@ async function send(
     if (error instanceof FeedSyncError || error instanceof TransientError) return error;
     if (deadline.aborted) {
       return new TransientError(
-        `the exchange with ${hostOf(origin)} took longer than ${formatDuration(request.deadlineMs)}`,
+        `the exchange with ${hostOf(new URL(origin))} took longer than ${formatDuration(request.deadlineMs)}`,
       );
     }
-    return networkError(error, hostOf(origin), parts.timeoutMs);
+    return networkError(error, hostOf(new URL(origin)), parts.http.timeoutMs);
   };
   throwIfStopped(signal);
   const dispatcher = parts.trustedOrigins.has(origin) ? parts.dispatchers.trusted : parts.dispatchers.guarded;
@@ -156,6 +156,7 @@ function answerOf(
   errorOf: (error: unknown) => Error,
 ): HttpAnswer {
   const arrived = arrivedChunks(body);
+  const receivedAt = clock.now();
   const header = (name: string): string | null => {
     const value = headers[name];
     const text = Array.isArray(value) ? value[0] : value;
@@ -163,7 +164,8 @@ function answerOf(
   };
   return {
     status,
-    readAt: serviceTime(header('date'), clock.now()),
+    readAt: httpDate(header('date')) ?? receivedAt,
+    retryAfterMs: retryAfterMs(header('retry-after'), receivedAt),
     header,
     async *chunks() {
       try {
@@ -183,85 +185,33 @@ function answerOf(
   };
 }
 
-function hostOf(origin: string): string {
-  const { hostname, port, protocol } = new URL(origin);
-  return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
-}
-
-/** The most bytes that are buffered for a reader slower than the service; then the service has to wait. */
-const MAX_BUFFERED_BYTES = 1_000_000;
-
-/** Starts listening at once. The caller must read the result once, or destroy the body. */
-export function arrivedChunks(body: Readable): AsyncGenerator<Buffer> {
-  return new Arrivals(body).read();
-}
-
-class Arrivals {
-  readonly #body: Readable;
-  #buffered: Buffer[] = [];
-  #bufferedBytes = 0;
-  /** How the body ended; null while it is arriving. */
-  #end: { readonly error: unknown } | null = null;
-  #wake = (): void => {};
-
-  constructor(body: Readable) {
-    this.#body = body;
-    body.on('data', (chunk: Buffer) => this.#buffer(chunk));
-    body.on('end', () => this.#endWith(null));
-    body.on('error', (error) => this.#endWith(error));
-    body.on('close', () => this.#endWith(new Error('The body was closed before its end.')));
-  }
-
-  async *read(): AsyncGenerator<Buffer> {
-    try {
-      for (;;) {
-        const chunk = this.#release();
-        if (chunk !== null) yield chunk;
-        else if (this.#end === null) await this.#news();
-        else if (this.#end.error === null) return;
-        else throw this.#end.error;
-      }
-    } finally {
-      this.#body.destroy();
-    }
-  }
-
-  #buffer(chunk: Buffer): void {
-    this.#buffered.push(chunk);
-    this.#bufferedBytes += chunk.length;
-    if (this.#bufferedBytes >= MAX_BUFFERED_BYTES) this.#body.pause();
-    this.#wake();
-  }
-
-  /** Returns all buffered bytes: a slower reader gets fewer and larger chunks. */
-  #release(): Buffer | null {
-    if (this.#bufferedBytes === 0) return null;
-    const [first = Buffer.alloc(0)] = this.#buffered;
-    const chunk = this.#buffered.length === 1 ? first : Buffer.concat(this.#buffered, this.#bufferedBytes);
-    this.#buffered = [];
-    this.#bufferedBytes = 0;
-    if (this.#body.isPaused()) this.#body.resume();
-    return chunk;
-  }
-
-  /** The first end counts, because a body is also closed after it has ended or failed. */
-  #endWith(error: unknown): void {
-    this.#end ??= { error };
-    this.#wake();
-  }
-
-  #news(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-    });
-  }
-}
-
 /** Called for every exchange when its answer has begun or failed. */
-export type OnAsked = (asked: {
+export type OnExchange = (exchange: {
   /** For the log: `list subscriptions`. */
   readonly operation: string;
   /** Null when no answer came. */
   readonly status: number | null;
   readonly durationMs: number;
 }) => void;
+
+/** Every form begins with the name of a day; `Date.parse` alone would also accept "5 apples". */
+const BEGINS_WITH_DAY = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
+/** The oldest form names no zone and means UTC. */
+const NAMES_ZONE = /(?:GMT|UTC|Z|[+-]\d{2}:?\d{2})$/i;
+
+/** Returns null for a missing or invalid text. */
+export function httpDate(text: string | null): Date | null {
+  const trimmed = text?.trim() ?? '';
+  if (!BEGINS_WITH_DAY.test(trimmed)) return null;
+  const ms = Date.parse(NAMES_ZONE.test(trimmed) ? trimmed : `${trimmed} GMT`);
+  return Number.isNaN(ms) ? null : new Date(ms);
+}
+
+/** Returns milliseconds from `now`, never negative; null when the header is missing or invalid. */
+export function retryAfterMs(header: string | null, now: Date): number | null {
+  if (header === null) return null;
+  const text = header.trim();
+  if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000;
+  const timestamp = httpDate(text);
+  return timestamp === null ? null : Math.max(0, timestamp.getTime() - now.getTime());
+}

@@ -9,21 +9,19 @@ import { systemCode } from '../../lib/files.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
 import { ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
+import { TransientError } from './failures.ts';
 import type { HttpAnswer } from './http.ts';
-import { TransientError } from './transient-errors.ts';
 
 export interface JsonLimits {
   readonly maxBytes: number;
   readonly maxDepth: number;
 }
 
-export interface JsonBody {
+interface JsonBody {
   /** The inflated bytes as sent. */
   readonly bytes: Buffer;
   readonly text: string;
   readonly json: unknown;
-  /** The service time of the answer. */
-  readonly readAt: Date;
 }
 
 /** The most lists, objects and members of objects in a body. The limit grows with the allowed size of the body. */
@@ -37,15 +35,13 @@ const BYTES_OF_A_PART = 16;
  * @throws ContractViolationError when it is deeper or of more parts than the limits.
  */
 export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title: string): Promise<JsonBody> {
+  const tooMuch = (fault: string) =>
+    new ContractViolationError(`Could not ${title}: the answer ${fault}.`, WHOLE_BODY, {
+      code: 'response_too_large',
+      hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.',
+    });
   const refuseSize = (): never => {
-    throw new ContractViolationError(
-      `Could not ${title}: the answer is larger than ${formatBytes(limits.maxBytes)}.`,
-      WHOLE_BODY,
-      {
-        code: 'response_too_large',
-        hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.',
-      },
-    );
+    throw tooMuch(`is larger than ${formatBytes(limits.maxBytes)}`);
   };
   const stated = Number(answer.header('content-length') ?? 0);
   if (stated > limits.maxBytes) {
@@ -65,20 +61,11 @@ export async function readJsonBody(answer: HttpAnswer, limits: JsonLimits, title
         WHOLE_BODY,
       );
     }
-    if (depth.parts > maxParts) {
-      throw new ContractViolationError(
-        `Could not ${title}: the answer has more than ${formatCount(maxParts)} parts.`,
-        WHOLE_BODY,
-        {
-          code: 'response_too_large',
-          hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.',
-        },
-      );
-    }
+    if (depth.parts > maxParts) throw tooMuch(`has more than ${formatCount(maxParts)} parts`);
     chunks.push(chunk);
   }
   const bytes = Buffer.concat(chunks);
-  return { bytes, ...parsed(bytes), readAt: answer.readAt };
+  return { bytes, ...parsed(bytes) };
 }
 
 function parsed(bytes: Buffer): Pick<JsonBody, 'text' | 'json'> {
@@ -93,15 +80,22 @@ function parsed(bytes: Buffer): Pick<JsonBody, 'text' | 'json'> {
   }
 }
 
+const INFLATERS: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+};
+
 /** The client asks for no encoding. An encoded body is inflated anyway, and its inflated size counts. */
 async function* inflated(answer: HttpAnswer): AsyncGenerator<Buffer> {
-  const encoding = (answer.header('content-encoding') ?? 'identity').trim().toLowerCase();
+  const encoding = (answer.header('content-encoding') ?? '').trim().toLowerCase();
   if (encoding === 'identity' || encoding === '') {
     yield* answer.chunks();
     return;
   }
-  const inflate = inflaterFor(encoding);
-  if (inflate === null) {
+  const inflate = Object.hasOwn(INFLATERS, encoding) ? INFLATERS[encoding]?.() : undefined;
+  if (inflate === undefined) {
     answer.discard();
     throw new TransientError('the answer is in an encoding that was not asked for');
   }
@@ -116,20 +110,6 @@ async function* inflated(answer: HttpAnswer): AsyncGenerator<Buffer> {
   } finally {
     source.destroy();
     inflate.destroy();
-  }
-}
-
-function inflaterFor(encoding: string): Transform | null {
-  switch (encoding) {
-    case 'gzip':
-    case 'x-gzip':
-      return createGunzip();
-    case 'deflate':
-      return createInflate();
-    case 'br':
-      return createBrotliDecompress();
-    default:
-      return null;
   }
 }
 

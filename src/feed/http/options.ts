@@ -1,12 +1,13 @@
 /** The options of the service's clients. Everything ambient is passed in. */
 
-import type { Random } from '../../lib/backoff.ts';
+import type { Backoff, Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { RememberedContract } from '../../model/contract.ts';
 import type { ResolveName } from './addresses.ts';
-import type { OnAsked } from './http.ts';
+import type { OnExchange } from './http.ts';
+import { Outage, type RetryPolicy } from './retry.ts';
 
 export interface ConnectionOptions {
   /** https, or http on a loopback address; without a trailing slash. */
@@ -19,7 +20,7 @@ export interface ConnectionOptions {
   readonly retry: RetryOptions;
   readonly proxy: ProxyOptions;
   /** Called for every exchange with the service; optional. */
-  readonly onAsked?: OnAsked;
+  readonly onExchange?: OnExchange;
   readonly limits?: Partial<FeedLimits>;
   /**
    * Tells whether a call at the origin of the base URL succeeded in an earlier process; false by default. Called only when the
@@ -57,10 +58,8 @@ export interface HttpOptions {
   readonly maxRetryAfterMs: number;
 }
 
-interface RetryOptions {
+interface RetryOptions extends Backoff {
   readonly maxAttempts: number;
-  readonly baseDelayMs: number;
-  readonly maxDelayMs: number;
 }
 
 /** The values of HTTP_PROXY, HTTPS_PROXY and NO_PROXY; null when unset. */
@@ -86,7 +85,7 @@ export interface FeedLimits {
   readonly digestThreadFromBytes: number;
 }
 
-export const DEFAULT_LIMITS: FeedLimits = {
+const DEFAULT_LIMITS: FeedLimits = {
   jsonDeadlineMs: 5 * 60_000,
   operationDeadlineMs: 10 * 60_000,
   fileDeadlineMs: 24 * 3_600_000,
@@ -96,7 +95,11 @@ export const DEFAULT_LIMITS: FeedLimits = {
   digestThreadFromBytes: 16_000_000,
 };
 
-/** The nesting limit of a JSON answer. */
-export const MAX_JSON_DEPTH = 64;
-/** The nesting limit of a page of changes, whose rows contain values of type json. */
-export const MAX_CHANGES_DEPTH = 1_000;
+export function limitsOf({ limits }: ConnectionOptions): FeedLimits {
+  return { ...DEFAULT_LIMITS, ...limits };
+}
+
+/** A policy for one kind of requests, with an outage of its own. */
+export function retryPolicy({ retry, http }: ConnectionOptions, deadlineMs: number): RetryPolicy {
+  return { ...retry, maxRetryAfterMs: http.maxRetryAfterMs, deadlineMs, outage: new Outage() };
+}

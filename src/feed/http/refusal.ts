@@ -10,8 +10,8 @@ import {
   type RefusalScope,
   type RefusalWords,
 } from '../../model/errors.ts';
+import type { Operation } from '../operations.ts';
 import type { ErrorBody } from '../wire/records.ts';
-import type { Operation } from './operations.ts';
 
 export interface RefusedAnswer {
   readonly status: number;
@@ -89,7 +89,7 @@ function isAboutInput({ input }: Operation, refusal: RefusalWords): boolean {
 }
 
 function scopeOf(
-  { needsFeedsScope }: Operation,
+  { needsFeedsScope = false }: Operation,
   scope: RefusalScope,
   { status, error }: RefusedAnswer,
 ): RefusalScope {

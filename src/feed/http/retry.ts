@@ -10,8 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { ContractViolationError, ServiceUnavailableError } from '../../model/errors.ts';
-import { sleepUnlessStopped, throwIfStopped } from './cancellation.ts';
-import { TransientError } from './transient-errors.ts';
+import { sleepUnlessStopped, TransientError, throwIfStopped } from './failures.ts';
 
 /** A service that answers wrongly twice in a row will not have changed a second later. */
 const MAX_VIOLATIONS = 2;
@@ -142,32 +141,27 @@ function givenUp(
   );
 }
 
+/** The number of failed requests in a row that makes a lasting outage. */
+export const REQUESTS_GIVEN_UP = 3;
+
 /**
  * Remembers that the last requests all failed. Each further request then gets a single attempt, until one is answered. With
  * thousands of datasets, all their retries together would last hours, and yet no dataset is delayed for good.
  */
-interface Outage {
-  readonly isLasting: boolean;
+export class Outage {
+  #inARow = 0;
+
+  get isLasting(): boolean {
+    return this.#inARow >= REQUESTS_GIVEN_UP;
+  }
+
   /** A request was given up without being asked to wait. */
-  noteGivenUp(): void;
+  noteGivenUp(): void {
+    this.#inARow += 1;
+  }
+
   /** The other side answered, whatever the answer was. */
-  noteAnswered(): void;
-}
-
-/** The number of failed requests in a row that makes a lasting outage. */
-export const REQUESTS_GIVEN_UP = 3;
-
-export function noOutage(): Outage {
-  let inARow = 0;
-  return {
-    get isLasting() {
-      return inARow >= REQUESTS_GIVEN_UP;
-    },
-    noteGivenUp() {
-      inARow += 1;
-    },
-    noteAnswered() {
-      inARow = 0;
-    },
-  };
+  noteAnswered(): void {
+    this.#inARow = 0;
+  }
 }

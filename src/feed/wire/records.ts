@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { isWebhookSecret, Secret } from '../../lib/secret.ts';
+import { relayed, shown } from '../../lib/text.ts';
 import {
   EVENT_TYPES,
   type EventId,
@@ -34,11 +35,18 @@ import {
   violation,
   words,
 } from './fields.ts';
-import { relayed, shown } from './sanitize.ts';
 
 export interface ListPage<Item> {
   readonly items: readonly Item[];
   readonly nextCursor: string | null;
+}
+
+/** `field` is the name of the list on the wire. */
+function pageOf<Item extends z.ZodType>(field: string, item: Item) {
+  return z.object({ [field]: list(item), nextCursor }).transform((page): ListPage<z.output<Item>> => {
+    // The computed name hides the types of both fields from the compiler.
+    return { items: page[field] as z.output<Item>[], nextCursor: page['nextCursor'] as string | null };
+  });
 }
 
 /** An unreadable event id becomes null, and readers then take the longer, safe way. */
@@ -93,30 +101,29 @@ const schema = z.object({
   changeFromPrevious: optional(schemaChange),
 });
 
-const subscriptionsPage = z.object({ subscriptions: list(subscription), nextCursor });
-const versionsPage = z.object({ versions: list(version), nextCursor });
-const schemasPage = z.object({ schemas: list(schema), nextCursor });
+const subscriptionsPage = pageOf('subscriptions', subscription);
+const versionsPage = pageOf('versions', version);
+const schemasPage = pageOf('schemas', schema);
 
 /** @throws ContractViolationError */
 export function decodeSubscriptions(json: unknown, title: string): ListPage<Subscription> {
-  const page = decode(subscriptionsPage, json, title);
-  return { items: page.subscriptions, nextCursor: page.nextCursor };
+  return decode(subscriptionsPage, json, title);
 }
 
 /** @throws ContractViolationError, also for a version of another dataset. */
 export function decodeVersions(json: unknown, datasetId: string, title: string): ListPage<Version> {
   const page = decode(versionsPage, json, title);
-  const stranger = page.versions.findIndex((item) => item.datasetId !== datasetId);
+  const stranger = page.items.findIndex((item) => item.datasetId !== datasetId);
   if (stranger !== -1) throw violation(title, `versions[${stranger}].datasetId`, 'names another dataset');
-  return { items: page.versions, nextCursor: page.nextCursor };
+  return page;
 }
 
 /** @throws ContractViolationError, also for a schema of another dataset. */
 export function decodeSchemas(json: unknown, datasetId: string, title: string): ListPage<Schema> {
   const page = decode(schemasPage, json, title);
-  const stranger = page.schemas.findIndex((item) => item.datasetId !== null && item.datasetId !== datasetId);
+  const stranger = page.items.findIndex((item) => item.datasetId !== null && item.datasetId !== datasetId);
   if (stranger !== -1) throw violation(title, `schemas[${stranger}].datasetId`, 'names another dataset');
-  return { items: page.schemas.map((item) => ({ ...item, datasetId })), nextCursor: page.nextCursor };
+  return { ...page, items: page.items.map((item) => ({ ...item, datasetId })) };
 }
 
 const MAX_URL_CHARACTERS = 16_000;
@@ -274,8 +281,8 @@ const county = z
 
 const watch = z.object({ datasetId: id, createdAt: shownOnly(timestamp) }) satisfies z.ZodType<Watch>;
 
-const countiesPage = z.object({ counties: list(county), nextCursor });
-const watchesPage = z.object({ watches: list(watch), nextCursor });
+const countiesPage = pageOf('counties', county);
+const watchesPage = pageOf('watches', watch);
 
 const addedWebhook = z.object({
   id,
@@ -288,14 +295,12 @@ const addedWebhook = z.object({
 
 /** @throws ContractViolationError */
 export function decodeCounties(json: unknown, title: string): ListPage<County> {
-  const page = decode(countiesPage, json, title);
-  return { items: page.counties, nextCursor: page.nextCursor };
+  return decode(countiesPage, json, title);
 }
 
 /** @throws ContractViolationError */
 export function decodeWatches(json: unknown, title: string): ListPage<Watch> {
-  const page = decode(watchesPage, json, title);
-  return { items: page.watches, nextCursor: page.nextCursor };
+  return decode(watchesPage, json, title);
 }
 
 /** `asked` is the address that was sent. @throws ContractViolationError without any part of the secret. */

@@ -124,14 +124,14 @@ export const DOWNLOADS: Area = {
     {
       name: 'fresh links are asked for without a pause',
       file: 'src/feed/download/fetch-file.ts',
-      text: 'if (spent.expiredLinks > 1) await pause(spent.expiredLinks - 1, parts, signal);',
+      text: 'if (spent.expiredLinks > 1) await pause(spent.expiredLinks - 1, parts);',
       instead: '',
       breaks: ['M8'],
       tests: [DOWNLOAD],
     },
     {
       name: 'files of two versions become one snapshot',
-      file: 'src/feed/download/fetch-file.ts',
+      file: 'src/feed/download/download.ts',
       text: 'if (latest === null || !isSameContent(latest, this.#entry)) throw',
       instead: 'if (latest === null) throw',
       breaks: ['M9', 'M10', 'P1'],
@@ -203,7 +203,7 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'a body may drip for ever',
-      file: 'src/feed/http/cancellation.ts',
+      file: 'src/feed/http/body.ts',
       text: 'if (bytes * 1_000 < waitedMs * least.bytesPerSecond) {',
       instead: 'if (bytes < 0) {',
       breaks: ['F17'],

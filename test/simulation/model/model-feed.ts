@@ -26,6 +26,7 @@ import type {
   SubscriptionList,
   VersionList,
 } from '../../../src/feed/feed.ts';
+import { refusalOfLog } from '../../../src/feed/http/refusal.ts';
 import {
   DESCRIBE_SERVICE,
   LIST_SUBSCRIPTIONS,
@@ -36,8 +37,7 @@ import {
   readEvents,
   readManifest,
   readManifestEntry,
-} from '../../../src/feed/http/operations.ts';
-import { refusalOfLog } from '../../../src/feed/http/refusal.ts';
+} from '../../../src/feed/operations.ts';
 import {
   decodeEventPage,
   decodeSchemas,
@@ -148,7 +148,7 @@ export class ModelFeed implements Feed {
 
   async changes(request: ChangesRequest, signal: AbortSignal): Promise<Changes> {
     const { datasetId } = request;
-    const operation = listChanges(datasetId);
+    const operation = listChanges(datasetId, request.version);
     const answer = (): DatasetVersion => this.#versionWithChanges(request);
     const facts = { operation: 'changes', datasetId, subscriptionId: null, laterPage: false } as const;
     try {
@@ -325,11 +325,11 @@ export class ModelFeed implements Feed {
     }
   }
 
-  #askFile({ datasetId, files }: ManifestEntry, position: number, signal: AbortSignal) {
+  #askFile({ datasetId, version, files }: ManifestEntry, position: number, signal: AbortSignal) {
     const { feed, requests, snapshots } = this.#parts;
     const link = files[position]?.url ?? '';
     const facts = { operation: 'file', datasetId, subscriptionId: null, laterPage: false } as const;
-    const operation = { ...listChanges(datasetId), title: `download ${link}`, path: link };
+    const operation = { ...listChanges(datasetId, version), title: `download ${link}`, path: link };
     const answer = (): DatasetVersion | 'expired' =>
       snapshots.open(datasetId, link, feed.clock.now().getTime()) ?? 'expired';
     return requests.askFile({ facts, operation, scope: null, answer }, signal);

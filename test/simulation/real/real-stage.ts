@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { stillClock } from '../../../fixtures/feed/clock.ts';
 import { type FixtureFeed, startFixtureFeed } from '../../../fixtures/feed/feed.ts';
 import { type OpenOptions, openParts } from '../../../src/cli/open-parts.ts';
-import { loadConfiguration } from '../../../src/configuration/load.ts';
+import { loadConfiguration } from '../../../src/configuration/configuration.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { Parts } from '../../../src/sync/parts.ts';

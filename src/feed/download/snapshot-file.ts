@@ -1,15 +1,75 @@
 /**
- * A partly downloaded file: the bytes that have arrived (`….part`) and the data for requesting the rest (`….part.json`). A
- * finished file
- * of an entry that does not state all digests has a note with its tag (`….json`), for asking whether the file is unchanged.
- * All of this
- * may be lost at any time; it only saves work.
+ * One file of a snapshot: its known facts, its name on disk, and its forms there. A partly downloaded file has the bytes that
+ * have arrived (`….part`) and the data for requesting the rest (`….part.json`). A finished file of an entry that does not state
+ * all digests has a note with its tag (`….json`), for asking whether the file is unchanged. Parts and notes may be lost at any
+ * time; they only save work.
  */
 
+import { createHash } from 'node:crypto';
 import { type FileHandle, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { z } from 'zod';
 import { openForWriting, remove, renameFile, replaceFile, syncFile } from '../../lib/files.ts';
+import { shown } from '../../lib/text.ts';
+import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import { onDisk } from '../storage.ts';
+
+/** One file of a snapshot to download. */
+export interface FileJob {
+  readonly datasetId: string;
+  readonly version: number;
+  /** Its place among the files of the snapshot. */
+  readonly position: number;
+  readonly file: ManifestFile;
+  /**
+   * Whether the entry states the digest of every file, so that digests prove which files belong together. Otherwise only
+   * entity tags can.
+   */
+  readonly belongsByDigest: boolean;
+  /** The final path. The name follows from the content, so an existing file has the right content. */
+  readonly path: string;
+  /** The file's name in messages: the last part of its URL's path. */
+  readonly name: string;
+}
+
+export function fileJobs(entry: ManifestEntry, directory: string): readonly FileJob[] {
+  const belongsByDigest = statesDigests(entry);
+  return entry.files.map((file, position) => ({
+    datasetId: entry.datasetId,
+    version: entry.version,
+    position,
+    file,
+    belongsByDigest,
+    path: join(directory, `${contentName(entry, file, position)}.parquet`),
+    name: nameOf(file.url, position),
+  }));
+}
+
+export function statesDigests({ files }: ManifestEntry): boolean {
+  return files.every(({ sha256 }) => sha256 !== null);
+}
+
+/** Returns the object of a sentence: `file part-0.parquet of dataset us-tx-travis-parcels, version 12`. */
+export function describeJob({ name, datasetId, version }: FileJob): string {
+  return `file ${name} of dataset ${shown(datasetId)}, version ${version}`;
+}
+
+/** Without a stated digest, other stated facts identify the content, but never the query, which is signed anew each time. */
+function contentName(entry: ManifestEntry, file: ManifestFile, position: number): string {
+  if (file.sha256 !== null) return file.sha256;
+  const identity = [entry.datasetId, entry.version, position, pathOf(file.url)];
+  return createHash('sha256').update(JSON.stringify(identity)).digest('hex');
+}
+
+function nameOf(url: string, position: number): string {
+  const last = pathOf(url).split('/').at(-1) ?? '';
+  return last === '' ? `number ${position + 1}` : shown(last);
+}
+
+/** Returns the URL without the query, which is signed anew each time. */
+export function pathOf(url: string): string {
+  return url.split(/[?#]/, 1)[0] ?? '';
+}
 
 /** The service's statements about the file at its first byte. */
 export interface PartOrigin {
@@ -79,10 +139,9 @@ export function dropPart(path: string): Promise<void> {
 }
 
 /**
- * Gives a whole, synced and verified part its final name. `kept` is the note about its content: null where nothing could
- * prove later
- * that the file is unchanged, `by-name` where the name identifies the content. A note never stands beside a file that it does not
- * describe.
+ * Gives a whole, synced and verified part its final name. `kept` is the note about its content: null where nothing could prove
+ * later that the file is unchanged, `by-name` where the name identifies the content. A note never stands beside a file that it
+ * does not describe.
  */
 export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Promise<void> {
   return onDisk(path, async () => {

@@ -1,9 +1,12 @@
 /**
- * Temporary failures: their descriptions and hints. Thrown only inside this folder; after the last retry the policy throws a
- * `ServiceUnavailableError` instead.
+ * How an exchange ends without an answer: by a temporary failure, with its description and hint, or by an interruption.
+ * A `TransientError` is thrown only inside this folder; after the last retry the policy throws a `ServiceUnavailableError`
+ * instead. An interruption is always an `InterruptedError`, or the error of the abort.
  */
 
+import type { Clock } from '../../lib/clock.ts';
 import { systemCode } from '../../lib/files.ts';
+import { FeedSyncError, InterruptedError } from '../../model/errors.ts';
 import { kindOfAddress } from './addresses.ts';
 
 export class TransientError extends Error {
@@ -95,4 +98,45 @@ function codeOf(error: unknown): string | null {
   if (code !== null) return code;
   if (error instanceof AggregateError) return codeOf(error.errors[0]);
   return codeOf(error.cause);
+}
+
+/** The host and port of a URL, also where the port is the default. */
+export function hostOf({ hostname, port, protocol }: URL): string {
+  return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
+}
+
+/** @throws the reason of `signal` when it is aborted. */
+export function throwIfStopped(signal: AbortSignal): void {
+  if (!signal.aborted) return;
+  if (signal.reason instanceof FeedSyncError) throw signal.reason;
+  throw new InterruptedError('Stopped before the work was done.', { cause: signal.reason });
+}
+
+export async function sleepUnlessStopped(
+  clock: Clock,
+  durationMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await clock.sleep(durationMs, signal);
+  } catch (error) {
+    throwIfStopped(signal);
+    throw error;
+  }
+}
+
+/** Returns the result of `work`, unless `signal` is aborted first. Then the work's own result or error is ignored. */
+export async function unlessStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = Promise.withResolvers<never>();
+  const stop = (): void => stopped.reject(signal.reason);
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop);
+  try {
+    return await Promise.race([stopped.promise, work]);
+  } catch (error) {
+    throwIfStopped(signal);
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
 }

@@ -32,7 +32,8 @@ function createAs(create: string, { columns, groups }: TablePlan): string {
     );
     return `${create} (${definitions.join(', ')})`;
   }
-  return `${create} AS ${groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ')}`;
+  const selects = groups.map((group) => selectGroup(columns, group));
+  return `${create} AS ${selects.join(' UNION ALL ')}`;
 }
 
 function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {

@@ -5,7 +5,7 @@ import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
-import { openMirror } from '../destination/duckdb/mirror.ts';
+import { type HistoryOptions, openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
 import type { PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
@@ -14,6 +14,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { feedProgram } from '../lib/run-program.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
+import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
@@ -78,6 +79,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
     readerGraceMs: options.readerGraceMs ?? 0,
     uid: identity.uid,
     signal,
+    history: historyOptions(configuration),
     publish: publishOptions(configuration, choices),
     clock,
     random,
@@ -120,6 +122,11 @@ function readersOf(
     signal,
   });
   return { postCommit, publish, hook };
+}
+
+function historyOptions({ history: { datasets, keepMs } }: Configuration): HistoryOptions {
+  const keeps = (datasetId: string) => datasets.length > 0 && isChosenDataset(datasetId, datasets, []);
+  return { keeps, keepMs };
 }
 
 function publishOptions(

@@ -38,7 +38,8 @@ export type Cadence = ServiceConfiguration['poll'];
 type Frozen<Value> = Value extends Secret ? Value : { readonly [Name in keyof Value]: Frozen<Value[Name]> };
 
 function localConfiguration(values: LocalValues) {
-  const { datasets, dataDir, destination, checkpoint, lock, disk, duckdb, hooks, webhook, log } = values;
+  const { datasets, dataDir, destination, checkpoint, lock, disk, duckdb, history, hooks, webhook, log } =
+    values;
   const { publish, publishEvery } = destination;
   return {
     datasets,
@@ -51,6 +52,7 @@ function localConfiguration(values: LocalValues) {
     lock: { waitMs: lock.wait },
     disk: { reserveBytes: disk.reserve },
     duckdb: { memoryLimitBytes: duckdb.memoryLimit, threads: duckdb.threads },
+    history: { datasets: history.datasets, keepMs: history.keep },
     hooks: { afterCommit: hooks.afterCommit, timeoutMs: hooks.timeout },
     webhook,
     log,

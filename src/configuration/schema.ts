@@ -245,6 +245,14 @@ const localSchema = z.strictObject({
     ),
     publishEvery: setting(duration('1s', '30d'), '1m', 'How often run publishes a copy at most.'),
   }),
+  history: z.strictObject({
+    datasets: setting(
+      list(datasetGlob, 0),
+      absent<string[]>('none', [], '["us-tx-*"]'),
+      'The datasets whose past is kept, so that it can be looked at and undone, by id; * stands for any text.',
+    ),
+    keep: setting(duration('1h', '3650d'), '90d', 'How long the past of those datasets is kept.'),
+  }),
   hooks: z.strictObject({
     afterCommit: setting(
       command,

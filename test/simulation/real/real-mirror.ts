@@ -4,12 +4,14 @@ import { existsSync } from 'node:fs';
 import { openExactly } from '../../support/exact-mirror.ts';
 import { readLines } from '../../support/mirror-commits.ts';
 import { differencesIn } from '../../support/mirror-comparison.ts';
+import type { PastStates } from '../../support/past-states.ts';
 import { seenIn } from '../../support/table-digest.ts';
 import type { MirrorView } from '../stage.ts';
 
 /** Null where there is no mirror. */
 export async function readRealMirror<T>(
   mirrorPath: string,
+  past: PastStates,
   look: (mirror: MirrorView) => Promise<T>,
 ): Promise<T | null> {
   if (!existsSync(mirrorPath)) return null;
@@ -24,7 +26,10 @@ export async function readRealMirror<T>(
       subscriptionIds: ids.map(([id]) => id ?? ''),
       seen: await seenIn(mirror),
       lines: await readLines(mirror),
-      differencesFrom: (expected) => differencesIn(mirror, expected),
+      differencesFrom: async (expected) => [
+        ...(await differencesIn(mirror, expected)),
+        ...(await past.compare(mirror)),
+      ],
     });
   } finally {
     mirror.close();

@@ -15,6 +15,7 @@ import { silentProgress } from '../../../src/sync/progress.ts';
 import { scriptPath } from '../../support/child.ts';
 import { inputOf } from '../../support/configuration.ts';
 import { IDLE_PROCESS } from '../../support/idle-process.ts';
+import { PastStates } from '../../support/past-states.ts';
 import { type Program, program, type Running } from '../../support/program.ts';
 import { digestOfContent } from '../../support/table-digest.ts';
 import type { Settings } from '../settings.ts';
@@ -25,10 +26,11 @@ import { readRealMirror } from './real-mirror.ts';
 
 const PRELUDE = pathToFileURL(scriptPath('steered-process-child.ts')).href;
 
-export async function realStage(_seed: number, settings: Settings): Promise<Stage> {
+/** Every second history keeps the past of all tables. */
+export async function realStage(seed: number, settings: Settings): Promise<Stage> {
   const feed = await startFixtureFeed({ ...feedOptionsOf(settings), clock: stillClock(START) });
   const clock = clockOf(feed);
-  const installation = await RealInstallation.create(feed, clock, settings);
+  const installation = await RealInstallation.create(feed, clock, settings, seed % 2 === 1);
   return {
     name: 'real',
     feed,
@@ -63,12 +65,18 @@ function clockOf({ clock }: FixtureFeed): Clock {
 class RealInstallation implements Installation {
   readonly program: Program;
   readonly #feed: FixtureFeed;
+  readonly #past = new PastStates();
   readonly #clock: Clock;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #copies = new Map<Store, string>();
   #opened: Awaited<ReturnType<typeof openParts>> | null = null;
 
-  static async create(feed: FixtureFeed, clock: Clock, settings: Settings): Promise<RealInstallation> {
+  static async create(
+    feed: FixtureFeed,
+    clock: Clock,
+    settings: Settings,
+    keepsHistory: boolean,
+  ): Promise<RealInstallation> {
     const environment = {
       FEED_SYNC_SCHEMA_CHANGES: settings.schemaChanges,
       FEED_SYNC_REMOVED_DATASETS: settings.removedDatasets,
@@ -77,6 +85,7 @@ class RealInstallation implements Installation {
       FEED_SYNC_RETRY_BASE_DELAY: '1ms',
       FEED_SYNC_RETRY_MAX_ATTEMPTS: '3',
       FEED_SYNC_DISK_RESERVE: '1MB',
+      ...(keepsHistory ? { FEED_SYNC_HISTORY_DATASETS: '*' } : {}),
     };
     return new RealInstallation(feed, clock, await program({ feed, environment }), environment);
   }
@@ -113,11 +122,12 @@ class RealInstallation implements Installation {
   }
 
   async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
-    return await readRealMirror(this.program.mirrorPath, look);
+    return await readRealMirror(this.program.mirrorPath, this.#past, look);
   }
 
   async lose(store: Store): Promise<void> {
     await this.close();
+    if (store === 'mirror') this.#past.forget();
     for (const path of this.#filesOf(store)) rmSync(path, { force: true });
   }
 

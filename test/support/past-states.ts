@@ -1,0 +1,51 @@
+/** The states of tables with history as they were seen, to be compared with what their undo logs say of them later. */
+
+import { type ExactMirror, identifier } from './exact-mirror.ts';
+
+/** The states of one table that are compared at a time, the newest. */
+const MAX_COMPARED = 6;
+
+interface State {
+  readonly commit: string;
+  readonly columns: string;
+  readonly checksum: string;
+}
+
+export class PastStates {
+  readonly #states = new Map<string, State[]>();
+
+  /** Another mirror has other commits under the same numbers. */
+  forget(): void {
+    this.#states.clear();
+  }
+
+  /** Notes the states of now. Returns in words how the earlier ones differ from what the logs say of them. */
+  async compare(mirror: ExactMirror): Promise<readonly string[]> {
+    const [hasLogs] = await mirror.rows(
+      "SELECT 1::VARCHAR FROM duckdb_tables() WHERE schema_name = 'feed_sync' AND table_name = 'history_logs'",
+    );
+    if (hasLogs === undefined) return [];
+    const differences: string[] = [];
+    for (const [datasetId = '', logName = '', first = '', ...seen] of await mirror.rows(LIVE_LOGS)) {
+      const [commit = '', columns = '', checksum = ''] = seen.map((text) => text ?? '');
+      const now = { commit, columns, checksum };
+      const states = [...(this.#states.get(datasetId ?? '') ?? []), now].slice(-MAX_COMPARED);
+      this.#states.set(datasetId ?? '', states);
+      for (const state of states) {
+        if (state.columns !== now.columns || Number(state.commit) < Number(first)) continue;
+        const [row] = await mirror.rows(`SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR
+          FROM history.${identifier(`${logName}_as_of_commit`)}(${state.commit})`);
+        if (row?.[0] === state.checksum) continue;
+        differences.push(`${datasetId} as of commit ${state.commit} is not what it was after it`);
+      }
+    }
+    return differences;
+  }
+}
+
+const LIVE_LOGS = `SELECT dataset_id, log_name, greatest(first_commit, closed_commit)::VARCHAR, commit_number::VARCHAR,
+    (SELECT string_agg(column_name || ' ' || type, ',' ORDER BY "position") FROM feed_sync.columns c
+      WHERE c.dataset_id = d.dataset_id),
+    checksum::VARCHAR
+  FROM feed_sync.history_logs JOIN feed_sync.datasets d USING (dataset_id) WHERE frozen_commit IS NULL
+  ORDER BY dataset_id`;

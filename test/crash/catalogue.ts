@@ -103,18 +103,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'that the service states the last event of a subscription',
     killedIn: 'load*',
   },
-  'checkpoint.remember-contract': {
-    what: 'what was discovered of the interface',
-    killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
-  },
-  'checkpoint.remember-delivery': {
-    what: 'a delivery of a webhook',
-    killedIn: 'deliveries*',
-  },
-  'checkpoint.request-resync': {
-    what: 'a person asks for resyncs',
-    killedIn: 'ask for a resync',
-  },
   'checkpoint.quarantine': {
     what: 'a damaged checkpoint gets another name',
     killedIn: 'checkpoint quarantined',
@@ -126,6 +114,18 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.quarantine-log-index': {
     what: 'and the index of that',
     killedIn: 'checkpoint quarantined',
+  },
+  'checkpoint.remember-contract': {
+    what: 'what was discovered of the interface',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
+  },
+  'checkpoint.remember-delivery': {
+    what: 'a delivery of a webhook',
+    killedIn: 'deliveries*',
+  },
+  'checkpoint.request-resync': {
+    what: 'a person asks for resyncs',
+    killedIn: 'ask for a resync',
   },
   'checkpoint.suspend': {
     what: 'a suspension, until an operator acts',

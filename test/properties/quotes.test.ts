@@ -144,6 +144,8 @@ describe('in SQL', () => {
               null,
               date,
               null,
+              number,
+              maybe,
             ]),
           );
         const holdsNul = ([id, maybe, list]: (typeof rows)[number]) =>

@@ -69,12 +69,12 @@ describe('a mirror that is compacted', () => {
       reported.push(`${phase} ${done}`);
     };
     const compaction = await compactAt(made.path, { onProgress });
-    const tables = Array.from({ length: 13 }, (_, done) => done);
+    const tables = Array.from({ length: 14 }, (_, done) => done);
     expect(reported).toEqual([
       ...tables.map((done) => `copying ${done}`),
       ...tables.flatMap((done) => [`proving ${done}`, `proving ${done}`]),
     ]);
-    expect(compaction).toMatchObject({ kind: 'compacted', tables: 13, bytesAfter: statSync(made.path).size });
+    expect(compaction).toMatchObject({ kind: 'compacted', tables: 14, bytesAfter: statSync(made.path).size });
     expect([
       await objectsOf(made.path),
       await made.dump(),

@@ -267,7 +267,7 @@ it('a mirror of a newer format is refused, naming both formats', async () => {
     const error = await attempt().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigurationError);
     expect((error as ConfigurationError).message).toContain('format 99');
-    expect((error as ConfigurationError).message).toContain('no format above 3');
+    expect((error as ConfigurationError).message).toContain('no format above 4');
   }
   await mirror.close();
 });

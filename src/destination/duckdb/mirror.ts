@@ -173,8 +173,8 @@ class Mirror implements Destination, PostCommitSource {
   readonly #validation: Validation;
   readonly #inTurn = pLimit(1);
   readonly #publisher: Publisher | null;
-  /** The time of the newest commit: times never fall, so that each time names one state. */
-  #appliedAt = new Date(0);
+  /** The time of the newest commit: times never fall, so that each time names one state. Null: to be read from the mirror. */
+  #appliedAt: Date | null = null;
   /** When the past was last pruned, on the monotonic clock. */
   #prunedMs = Number.NEGATIVE_INFINITY;
   /** The last enrolment: a mirror that is rebuilt in the middle of a run gets the same table names. */
@@ -206,6 +206,7 @@ class Mirror implements Destination, PostCommitSource {
       const observed =
         (await this.#sessions.of('small').read((engine) => readObservedState(engine, path))) ?? EMPTY;
       this.#isCreatedAgain = false;
+      this.#appliedAt = null;
       return observed;
     });
   }
@@ -261,13 +262,14 @@ class Mirror implements Destination, PostCommitSource {
     const forOtherSession: ValidatedWrite[] = [];
     await session.transaction(async (engine) => {
       if (await this.#enrollAgain(engine)) this.#isCreatedAgain = true;
-      this.#appliedAt = await readNewestTime(engine);
+      this.#appliedAt ??= await readNewestTime(engine);
     });
     for (let jobs = first; jobs.length > 0; ) {
-      this.#appliedAt = later(clock.now(), this.#appliedAt);
+      const appliedAt = later(clock.now(), this.#appliedAt);
+      this.#appliedAt = appliedAt;
       const context = {
         session,
-        appliedAt: this.#appliedAt,
+        appliedAt,
         keepsHistory: (datasetId: string) => history.keeps(datasetId),
         ...(signal === undefined ? {} : { signal }),
       };
@@ -361,8 +363,8 @@ function ownValidated(validated: ValidatedJob): ValidatedWrite {
   return validated as ValidatedWrite;
 }
 
-function later(left: Date, right: Date): Date {
-  return left > right ? left : right;
+function later(left: Date, right: Date | null): Date {
+  return right === null || left > right ? left : right;
 }
 
 /** The number of rows in a full DuckDB row group. */

@@ -188,15 +188,22 @@ export async function readObservedTables(
 ): Promise<ReadonlyMap<string, ObservedTable>> {
   if (datasetIds?.length === 0) return new Map();
   const asked = { datasetIds, format };
-  return await readTables(engine, asked, await readColumns(engine, asked));
+  const tables = await readTables(engine, asked, await readColumns(engine, asked));
+  return new Map([...tables].map(([datasetId, { observed }]) => [datasetId, observed]));
 }
 
-interface LiveTable {
+/** A live table as the catalog records it. */
+interface CatalogedTable {
   readonly observed: ObservedTable;
+  /** Null when none was recorded. */
+  readonly checksum: Checksum | null;
+  /** The newest commit of the table; null when it was not recorded. */
+  readonly commitNumber: number | null;
+}
+
+interface LiveTable extends CatalogedTable {
   /** In the order of the table. */
   readonly recordedColumns: readonly RecordedColumn[];
-  readonly checksum: Checksum | null;
-  readonly commitNumber: number | null;
 }
 
 /** Returns the live tables of some datasets with their recorded columns, from a mirror that is attached for writing. */
@@ -208,38 +215,23 @@ export async function readLiveTables(
   const asked = { datasetIds, format: FORMAT_VERSION };
   const recorded = await readRecordedColumns(engine, asked);
   const columns = new Map([...recorded].map(([datasetId, of]) => [datasetId, of.map(observedColumn)]));
-  const observed = await readTables(engine, asked, columns);
-  const checksums = await readChecksums(engine, datasetIds);
-  const numbers = await readCommitNumbers(engine, asked);
+  const tables = await readTables(engine, asked, columns);
   return new Map(
-    [...observed].map(([datasetId, table]) => {
-      const recordedColumns = recorded.get(datasetId) ?? [];
-      const checksum = checksums.get(datasetId) ?? null;
-      const commitNumber = numbers.get(datasetId) ?? null;
-      return [datasetId, { observed: table, recordedColumns, checksum, commitNumber }];
+    [...tables].map(([datasetId, table]) => {
+      return [datasetId, { ...table, recordedColumns: recorded.get(datasetId) ?? [] }];
     }),
   );
 }
 
-async function readCommitNumbers(engine: Engine, asked: Asked): Promise<ReadonlyMap<string, number | null>> {
-  const rows = await engine.rows(`SELECT dataset_id, commit_number FROM ${ofDatasets('datasets', asked)}`);
-  return new Map(rows.map((row) => [textAt(row, 0), numberOrNullAt(row, 1)]));
-}
-
-/** Returns the recorded checksums by dataset id. */
+/** Returns the recorded checksums of some datasets, by dataset id. */
 export async function readChecksums(
   engine: Engine,
   datasetIds: readonly string[],
-  format = FORMAT_VERSION,
+  format: number,
 ): Promise<ReadonlyMap<string, Checksum>> {
-  const rows = await engine.rows(
-    `SELECT dataset_id, checksum, checksum_version FROM ${ofDatasets('datasets', { datasetIds, format })}`,
-  );
+  const tables = await readTables(engine, { datasetIds, format }, new Map());
   return new Map(
-    rows.flatMap((row) => {
-      const checksum = checksumOrNullAt(row, 1);
-      return checksum === null ? [] : [[textAt(row, 0), checksum] as const];
-    }),
+    [...tables].flatMap(([datasetId, { checksum }]) => (checksum === null ? [] : [[datasetId, checksum]])),
   );
 }
 
@@ -247,16 +239,16 @@ async function readTables(
   engine: Engine,
   asked: Asked,
   columns: ReadonlyMap<string, readonly ObservedColumn[]>,
-): Promise<ReadonlyMap<string, ObservedTable>> {
+): Promise<ReadonlyMap<string, CatalogedTable>> {
   const reloads = await readReloads(engine, asked);
   const rows =
     await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
       snapshot_version, snapshot_digest, digest_kind, loaded_through, epoch_ms(loaded_at),
-      epoch_ms(published_at), epoch_ms(applied_at)
+      epoch_ms(published_at), epoch_ms(applied_at), checksum, checksum_version, commit_number
     FROM ${ofDatasets('datasets', asked)} ORDER BY dataset_id`);
-  const observed = rows.map((row): ObservedTable => {
+  const tables = rows.map((row): CatalogedTable => {
     const datasetId = textAt(row, 0);
-    return {
+    const observed = {
       datasetId,
       tableName: textAt(row, 1),
       version: numberAt(row, 2),
@@ -273,8 +265,9 @@ async function readTables(
       columns: columns.get(datasetId) ?? [],
       reloads: reloads.get(datasetId) ?? new Map(),
     };
+    return { observed, checksum: checksumOrNullAt(row, 13), commitNumber: numberOrNullAt(row, 15) };
   });
-  return new Map(observed.map((dataset) => [dataset.datasetId, dataset]));
+  return new Map(tables.map((table) => [table.observed.datasetId, table]));
 }
 
 function digestKindAt(row: Row, index: number): DigestKind | null {

@@ -69,7 +69,7 @@ export async function writeNet(
     alteration.kind === 'rewrite'
       ? await rewrite(engine, target, alteration.added)
       : await editRows(engine, target, alteration, found);
-  await runTogether(engine, [...logEntries(touchedRows(target)), dropOld()]);
+  await runTogether(engine, [...logEntries(touchedRows(target)), dropTouched(), dropOld()]);
   const added = target.net.rows - touched.replaced;
   const removed = touched.rows - touched.replaced;
   // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
@@ -110,12 +110,11 @@ async function editRows(
   if ((net.rows + net.removals) * ROWS_SCANNED_IN_TIME_OF_ONE < rowCount) {
     await runTogether(engine, [...find, createEmptyOld(target)]);
     await engine.moveRows(deleteTouchedReturning(target), OLD_NAME);
-    await runTogether(engine, insert);
   } else {
-    await runTogether(engine, [...find, createOld(target), deleteTouched(target), ...insert]);
+    await runTogether(engine, [...find, createOld(target), deleteTouched(target)]);
   }
-  const [row = []] = await engine.rows(countEdited(target, highestAddress));
-  await engine.run(dropTouched());
+  // The rows are those of the last statement.
+  const [row = []] = await engine.rows([...insert, countEdited(target, highestAddress)].join(';\n'));
   proveWritten(net, row.slice(5));
   return { touched: touchedFrom(row), rowCount: numberAt(row, 10), inserted: checksumAt(row, 8) };
 }
@@ -261,7 +260,7 @@ function deleteTouchedReturning(target: Target): string {
 }
 
 function dropTouched(): string {
-  return `DROP TABLE ${TOUCHED}`;
+  return `DROP TABLE IF EXISTS ${TOUCHED}`;
 }
 
 function dropOld(): string {

@@ -147,6 +147,8 @@ async function catchUpOrReport(
   return once(configuration, context, { waitMs });
 }
 
+const TIME = 'ISO 8601; a date is its start, and without an offset a time is, in UTC';
+
 function defineLocalCommands({ define, version, context, loadInput, local }: Definitions): void {
   const status = 'show subscriptions, datasets, versions and what is in the way';
   define('status', status, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
@@ -158,10 +160,14 @@ function defineLocalCommands({ define, version, context, loadInput, local }: Def
   define(
     'query',
     'read the mirror with SQL',
-    [sql, format.choices(QUERY_FORMATS).default('table')],
-    async (statement: string, flags: { readonly format: QueryFormat }) => {
+    [
+      sql,
+      format.choices(QUERY_FORMATS).default('table'),
+      new Option('--as-of <time>', `read tables with history as they were then: ${TIME}`),
+    ],
+    async (statement: string, flags: { readonly format: QueryFormat; readonly asOf?: string }) => {
       const { query } = await import('./commands/query.ts');
-      return query(statement, local(), context, flags.format);
+      return query(statement, local(), context, flags);
     },
   );
   const compacting =

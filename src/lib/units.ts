@@ -68,3 +68,19 @@ export function formatCount(count: number | bigint): string {
 export function plural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
+
+const ISO_TIME = /^(\d{4}-\d\d-\d\d)(?:T(\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d:\d\d)?)?$/;
+
+/** Parses a time in ISO 8601. A date alone is its start, and a time without an offset is meant, in UTC. Null where it is no time. */
+export function parseIsoTime(text: string): Date | null {
+  const [, date, time = '00:00', offset = 'Z'] = ISO_TIME.exec(text) ?? [];
+  if (date === undefined || !isDay(date)) return null;
+  const parsed = new Date(`${date}T${time}${offset}`);
+  return Number.isNaN(parsed.getTime()) ? null : parsed;
+}
+
+/** JavaScript takes the 30th of February for the 2nd of March. */
+function isDay(date: string): boolean {
+  const day = new Date(`${date}T00:00Z`);
+  return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(date);
+}

@@ -3,7 +3,7 @@
 import { stringify } from 'csv-stringify/sync';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { QueryResult, Rendered } from '../../destination/duckdb/reader.ts';
-import { formatCount, plural } from '../../lib/units.ts';
+import { formatCount, parseIsoTime, plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
 import { usingMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
@@ -18,14 +18,24 @@ export async function query(
   sql: string,
   configuration: LocalConfiguration,
   context: Context,
-  format: QueryFormat,
+  { format, asOf }: { readonly format: QueryFormat; readonly asOf?: string },
 ): Promise<ExitCode> {
+  const time = asOf === undefined ? undefined : timeOf('--as-of', asOf);
   if (sql.trim() === '') {
     throw new UsageError('The SQL is empty.', { hint: 'feed-sync query --help' });
   }
   return usingMirror(configuration, context, async (reader) => {
-    await writeRows(await reader.query(sql), format, context.terminal.stdout);
+    await writeRows(await reader.query(sql, time), format, context.terminal.stdout);
     return EXIT_CODES.caughtUp;
+  });
+}
+
+/** Returns the time that an option gives. @throws UsageError */
+export function timeOf(option: string, value: string): Date {
+  const time = parseIsoTime(value);
+  if (time !== null) return time;
+  throw new UsageError(`${option} is '${value}', which is not a time in ISO 8601.`, {
+    hint: 'For example 2026-03-01, 2026-03-01T14:30 (in UTC) or 2026-03-01T14:30:00+02:00.',
   });
 }
 

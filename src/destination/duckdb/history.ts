@@ -249,7 +249,8 @@ export async function freezeKept(engine: Engine, tableName: string): Promise<rea
   });
 }
 
-interface AsOf extends LoggedTable {
+/** A table with its log. */
+export interface AsOf extends LoggedTable {
   readonly logName: string;
   /** The table with the newest rows, as SQL without the name of the database: readers attach the file under names of their own. */
   readonly source: string;
@@ -278,8 +279,16 @@ function dropMacros(logName: string): readonly string[] {
   return macroNames(logName).map((name) => `DROP MACRO TABLE ${historic(name)}`);
 }
 
-function macroNames(logName: string): readonly [string, string] {
+/** Returns the names of the functions of a log: for a time, and for a commit. */
+export function macroNames(logName: string): readonly [string, string] {
   return [derivedName(logName, '_as_of'), derivedName(logName, '_as_of_commit')];
+}
+
+/** Returns a query for the table at the time. It names the database, so that a view may have the name of the table. */
+export function asOfTime(table: LoggedTable, logName: string, time: Date): string {
+  const source = mirrored(table.tableName);
+  const asOf = `epoch_us(${timestamp(time)})`;
+  return asOfQuery({ ...table, logName, source }, '_applied_at', asOf, 'epoch_us', 'time', historic(logName));
 }
 
 function asOfQuery(
@@ -288,8 +297,8 @@ function asOfQuery(
   asOf: string,
   convert: string,
   floor: 'time' | 'commit',
+  log = `history.${identifier(logName)}`,
 ): string {
-  const log = `history.${identifier(logName)}`;
   const names = columns.map(({ columnName }) => identifier(columnName));
   const logged = columns.map(
     ({ columnName }) => `${identifier(columnInLog(columnName))} AS ${identifier(columnName)}`,

@@ -29,6 +29,7 @@ import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
 import type { ObservedState } from '../destination.ts';
+import { showAsOf } from './as-of.ts';
 import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
@@ -67,8 +68,12 @@ export interface MirrorReader {
    * numbers. Asks `isEnough` after each; counts at least one. After an error the reader can only be closed.
    */
   count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]>;
-  /** Runs one statement that reads. @throws UsageError with DuckDB's message when the statement fails. */
-  query(sql: string): Promise<QueryResult>;
+  /**
+   * Runs one statement that reads; with a time, the tables with history are as they were then, and the reader can only be closed
+   * afterwards.
+   * @throws UsageError with DuckDB's message when the statement fails, or when it names a table that has no state of that time.
+   */
+  query(sql: string, asOf?: Date): Promise<QueryResult>;
   close(): Promise<void>;
 }
 
@@ -124,8 +129,12 @@ class Reader implements MirrorReader {
     return this.#reading(countDatasets(this.#engine, this.#path, datasetIds, isEnough));
   }
 
-  async query(sql: string): Promise<QueryResult> {
+  async query(sql: string, asOf?: Date): Promise<QueryResult> {
     if (sql.includes('\0')) throw new UsageError('A statement cannot hold a NUL character.');
+    if (asOf !== undefined) {
+      const format = await this.format();
+      await this.#explained(showAsOf(this.#engine, format, sql, asOf));
+    }
     const result = await this.#call((connection) => streamText(connection, sql));
     return {
       columnNames: result.shown.columnNames(),
@@ -154,9 +163,13 @@ class Reader implements MirrorReader {
     }
   }
 
-  async #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    return this.#explained(this.#engine.use(call));
+  }
+
+  async #explained<T>(running: Promise<T>): Promise<T> {
     try {
-      return await this.#engine.use(call);
+      return await running;
     } catch (error) {
       if (!(error instanceof DuckDbError)) throw error;
       if (error.fault === 'statement') throw notRun(error);

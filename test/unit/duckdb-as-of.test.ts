@@ -1,0 +1,166 @@
+/** `query --as-of`: tables as they were at an earlier time, and a refusal of those whose past is not known. */
+
+import { describe, expect, it } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { parseIsoTime } from '../../src/lib/units.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { fullJitter, manualClock } from '../support/duckdb-mirror.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+  schemaVersion: '2',
+});
+const DAY_MS = 86_400_000;
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+const FIRST_READ = FIRST.map((row) => row.map(String));
+/** The clock begins with 2026; a commit is made each morning, from the first day on. */
+const NOON_OF = (day: number) => new Date(Date.UTC(2026, 0, day, 12));
+
+/** Parcels are loaded on the first of January and change on the second; zones have no history. */
+async function twoDays() {
+  const clock = manualClock();
+  const history = { keeps: (id: string) => id === 'parcels', keepMs: Number.POSITIVE_INFINITY };
+  const world = await mirrorAtWork({ clock, history });
+  await clock.sleep(DAY_MS / 4);
+  const zones = await world.loaded(firstContent(people, FIRST), 'zones');
+  const parcels = await world.loaded(firstContent(people, FIRST));
+  await clock.sleep(DAY_MS);
+  parcels.publishRows([
+    [1, 'ONE'],
+    [3, 'three'],
+  ]);
+  await world.apply(parcels);
+  const read = async (sql: string, time: Date) => {
+    const reader = await openReader({
+      path: world.path,
+      waitMs: 0,
+      memoryLimitBytes: 500_000_000,
+      threads: 1,
+      clock: systemClock,
+      random: fullJitter,
+    });
+    if (reader === null) throw new Error('the mirror exists');
+    try {
+      const rows: string[][] = [];
+      for await (const row of (await reader.query(sql, time)).rows) rows.push(row.map(String));
+      return rows;
+    } finally {
+      await reader.close();
+    }
+  };
+  return { clock, world, parcels, zones, read };
+}
+
+describe('query --as-of', () => {
+  it.each([
+    'SELECT id, name FROM parcels ORDER BY id',
+    'SELECT id, name FROM main.PARCELS AS p ORDER BY id',
+    'WITH p AS (FROM parcels) SELECT id, name FROM p ORDER BY id',
+    "SELECT id, name FROM query('FROM ' || 'parcels') ORDER BY id",
+    "SELECT id, name FROM query_table('parcels') ORDER BY id",
+    'SELECT id, name FROM by_hand ORDER BY id',
+  ])('reads the rows of that time: %s', async (sql) => {
+    const { world, read } = await twoDays();
+    await world.byHand('CREATE VIEW by_hand AS FROM parcels');
+    expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);
+    expect(await read(sql, NOON_OF(2))).toEqual([
+      ['1', 'ONE'],
+      ['3', 'three'],
+    ]);
+  });
+
+  it('reads feed_sync as it is now', async () => {
+    const { read } = await twoDays();
+    const sql = "SELECT version FROM feed_sync.datasets WHERE dataset_id = 'parcels'";
+    expect(await read(sql, NOON_OF(1))).toEqual([['2']]);
+  });
+
+  it.each([
+    'SELECT * FROM zones',
+    'FROM parcels, main."ZONES" AS z',
+    'DESCRIBE zones',
+    "SELECT * FROM query('FROM ' || 'zones')",
+    'UNPIVOT zones ON name',
+  ])('refuses a table without history by name: %s', async (sql) => {
+    const { read } = await twoDays();
+    await expect(read(sql, NOON_OF(1))).rejects.toThrow('The table zones has no history');
+  });
+
+  it.each([
+    'FROM mirror.main.parcels',
+    'FROM mirror.parcels',
+    'FROM history.parcels',
+    "FROM history.parcels_as_of(TIMESTAMPTZ '2026-01-02')",
+    'UNPIVOT mirror.main.parcels ON name',
+  ])('refuses a statement that reads around it: %s', async (sql) => {
+    const { read } = await twoDays();
+    await expect(read(sql, NOON_OF(1))).rejects.toThrow('which --as-of does not change');
+  });
+
+  it('refuses a time before the history begins', async () => {
+    const { read } = await twoDays();
+    await expect(read('FROM parcels', new Date('2025-12-31'))).rejects.toThrow(
+      /The history of parcels begins with commit 2 at 2026-01-01T\d\d.*Earlier states are not known\./,
+    );
+    expect(await read('SELECT count(*) FROM feed_sync.datasets', new Date('2025-12-31'))).toEqual([['2']]);
+  });
+
+  it('leaves a wrong statement to DuckDB', async () => {
+    const { read } = await twoDays();
+    for (const sql of ['SELEC', 'FROM nowhere', 'SELECT 1; SELECT 2', 'DROP TABLE parcels']) {
+      await expect(read(sql, NOON_OF(1))).rejects.toMatchObject({ code: 'usage_invalid' });
+    }
+  });
+
+  it('reads the columns of that time where a schema has replaced them', async () => {
+    const { clock, world, parcels, read } = await twoDays();
+    await clock.sleep(DAY_MS);
+    parcels.publish(firstContent(owners, [[1, 'Ann']]));
+    await world.load(parcels);
+    const sql = 'SELECT * FROM parcels ORDER BY id';
+    expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);
+    expect(await read(sql, NOON_OF(3))).toEqual([['1', 'Ann']]);
+  });
+
+  it.each(['archive', 'keep'] as const)('reads a retired table (%s) for the time before', async (how) => {
+    const { clock, world, parcels, read } = await twoDays();
+    await clock.sleep(DAY_MS);
+    await world.retire(parcels, how);
+    const sql = 'SELECT * FROM parcels ORDER BY id';
+    expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);
+    await expect(read(sql, NOON_OF(3))).rejects.toThrow(/The table parcels was retired by commit 4 at 2026/);
+    expect(await read('SELECT 1', NOON_OF(1))).toEqual([['1']]);
+  });
+});
+
+describe('a time', () => {
+  it.each([
+    ['2026-03-01', '2026-03-01T00:00:00.000Z'],
+    ['2026-03-01T14:30', '2026-03-01T14:30:00.000Z'],
+    ['2026-03-01T14:30:05.25', '2026-03-01T14:30:05.250Z'],
+    ['2026-03-01T14:30:00+02:00', '2026-03-01T12:30:00.000Z'],
+    ['2024-02-29T23:59:59Z', '2024-02-29T23:59:59.000Z'],
+  ])('is read as ISO 8601, in UTC without an offset: %s', (text, time) => {
+    expect(parseIsoTime(text)?.toISOString()).toBe(time);
+  });
+
+  it.each([
+    '',
+    'yesterday',
+    '2026-02-30',
+    '2026-13-01',
+    '2026-03-01 14:30',
+    '01.03.2026',
+    '2026-03-01T25:00',
+    '1',
+  ])('is refused: %j', (text) => {
+    expect(parseIsoTime(text)).toBeNull();
+  });
+});

@@ -5,7 +5,7 @@
 
 import { UsageError } from '../../model/errors.ts';
 import { COLUMN_TYPES, type ColumnType } from '../../model/records.ts';
-import type { Engine, Row } from '../../staging/engine/engine.ts';
+import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
 import {
   dateAt,
   dateOrNullAt,
@@ -113,7 +113,7 @@ export async function showAsOf(
     if (isNamed) throw unknown;
     if (present.has(tableName)) statements.push(failingView(tableName, unknown.message));
   }
-  for (const statement of ['BEGIN', ...statements, 'COMMIT']) await engine.run(statement);
+  await runTogether(engine, statements);
 }
 
 function hidden(log: PastLog, columns: readonly LoggedColumn[], time: Date, isNamed: boolean): string {

@@ -60,15 +60,21 @@ export interface Table<Row> {
 
 export function table<Row>(database: Database.Database, name: string, columns: Columns<Row>): Table<Row> {
   const fields = Object.keys(columns) as (keyof Row & string)[];
+  const described = database.pragma(`table_info(${name})`) as readonly { name: string; pk: number }[];
+  const keys = new Set(described.filter(({ pk }) => pk > 0).map((column) => column.name));
   const put: Table<Row>['put'] = (given, otherwise = {}) => {
     const expressions = new Map<PropertyKey, string>(
       given.map((field) => [field, `excluded.${nameOf(field)}`]),
     );
     for (const [field, expression] of Object.entries(otherwise)) expressions.set(field, String(expression));
-    const set = [...expressions].map(([field, expression]) => `${nameOf(field)} = ${expression}`);
+    // SQLite writes no page for a row that stays as it is, but it does where a key is set, even to the same value.
+    const set = [...expressions]
+      .filter(([field]) => !keys.has(nameOf(field)))
+      .map(([field, expression]) => `${nameOf(field)} = ${expression}`);
+    const action = set.length === 0 ? 'NOTHING' : `UPDATE SET ${set}`;
     const statement = database.prepare<Stored[]>(
       `INSERT INTO ${name} (${given.map(nameOf)}) VALUES (${given.map(() => '?')})
-       ON CONFLICT DO UPDATE SET ${set}`,
+       ON CONFLICT DO ${action}`,
     );
     return (row) => {
       statement.run(...given.map((field) => columns[field].write(row[field], String(field))));

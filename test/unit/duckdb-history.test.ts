@@ -90,6 +90,50 @@ describe('a log', () => {
     ]);
   });
 
+  it('has columns of any name, also of those that its own functions use', async () => {
+    const names = [
+      'as_of',
+      'AS_OF_2',
+      'is_known',
+      'log',
+      'newest',
+      'later',
+      '_commit',
+      '_COMMIT_2',
+      '_operation',
+    ];
+    const further = [
+      'operation',
+      'v0',
+      'entries',
+      'log_name',
+      'first_commit',
+      'dataset_id',
+      'staged',
+      'live',
+      'is_live',
+    ];
+    const all = [...names, ...further, 'is_staged', 'row_id', 'present', 'c0', 'rowid'];
+    const hostile = sourceSchema([
+      column('id', 'integer', false),
+      ...all.map((name) => column(name, 'string')),
+    ]);
+    const row = (id: number, value: string): Row => [id, ...all.map((name) => `${name} ${value}`)];
+    const world = await mirrorAtWork({ history: ALL });
+    const course = world.published(firstContent(hostile, [row(1, 'a'), row(2, 'a')]));
+    committed(await world.load(course));
+    const states = [await inMirror(world.folder, 'SELECT * FROM parcels ORDER BY ALL')];
+    for (const how of ['changes', 'reload', 'changes']) {
+      course.publishRows([row(1, how), row(states.length + 2, 'a')]);
+      committed(how === 'changes' ? await world.apply(course) : await world.load(course));
+      states.push(await inMirror(world.folder, 'SELECT * FROM parcels ORDER BY ALL'));
+    }
+    for (const [index, state] of states.entries()) {
+      expect(await inMirror(world.folder, asOf(index + 1)), `commit ${index + 1}`).toEqual(state);
+    }
+    expect(await world.differences(course)).toEqual([]);
+  });
+
   it('answers for a time as for the newest commit up to it', async () => {
     const { world, course } = await threePeople();
     course.publishRows([[1, 'one']]);
@@ -110,23 +154,28 @@ describe('a log', () => {
   it('has the columns of now: what was added later is null before', async () => {
     const { world, course } = await threePeople();
     const wider = sourceSchema(
-      [column('id', 'integer', false), column('note', 'string'), column('name', 'string')],
+      [
+        column('id', 'integer', false),
+        column('note', 'string'),
+        column('name', 'string'),
+        column('day', 'date'),
+      ],
       { schemaVersion: '2' },
     );
     const rows: readonly Row[] = [
-      [1, 'new', 'one'],
-      [2, null, 'two'],
+      [1, 'new', 'one', '2026-01-02'],
+      [2, null, 'two', null],
     ];
     course.publish({ ...firstContent(wider, rows), rowCount: 2 });
     committed(await world.load(course));
     expect(await inMirror(world.folder, asOf(1))).toEqual([
-      ['1', null, 'one'],
-      ['2', null, 'two'],
-      ['3', null, 'three'],
+      ['1', null, 'one', null],
+      ['2', null, 'two', null],
+      ['3', null, 'three', null],
     ]);
     expect(await inMirror(world.folder, asOf(2))).toEqual([
-      ['1', 'new', 'one'],
-      ['2', null, 'two'],
+      ['1', 'new', 'one', '2026-01-02'],
+      ['2', null, 'two', null],
     ]);
     expect(await inMirror(world.folder, COUNTS)).toContainEqual(['reload', '0', '1', '1']);
   });

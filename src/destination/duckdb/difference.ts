@@ -10,6 +10,7 @@ import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError } from '../../staging/engine/errors.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
+import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
 import type { Current } from './catalog/tables.ts';
@@ -107,24 +108,31 @@ export function dropDifference(): string {
   return `DROP TABLE ${DIFFERENCE}`;
 }
 
+/** Columns are renamed by position, because a column of the table may have any name. */
 function createDifference(
   { tableName, columns: before }: ObservedTable,
   columns: readonly PlannedColumn[],
 ): string {
   const known = new Set(before.map(({ columnName }) => columnName));
   const isKey = ({ role }: PlannedColumn): boolean => role === 'key';
-  const old = ({ columnName }: PlannedColumn): string =>
-    known.has(columnName) ? `live.${identifier(columnName)}` : 'NULL';
-  const values = columns.map((column, position) => {
-    const staged = `staged.${identifier(column.columnName)}`;
-    return `${isKey(column) ? `CASE WHEN is_staged THEN ${staged} ELSE ${old(column)} END` : staged} AS ${netColumn(position)}`;
+  const staged = columns.map(({ columnName }, index) => `${identifier(columnName)} AS s${index}`);
+  const live = columns.map(({ columnName, type }, index) => {
+    const value = known.has(columnName) ? identifier(columnName) : `NULL::${DUCKDB_TYPES[type]}`;
+    return `${value} AS l${index}`;
   });
-  const differs = columns
-    .filter((column) => !isKey(column))
-    .map((column) => `staged.${identifier(column.columnName)} IS DISTINCT FROM ${old(column)}`);
-  const sameKey = sameKeys(columns.filter(isKey), 'staged');
+  const values = columns.map((column, index) => {
+    const value = isKey(column) ? `CASE WHEN is_staged THEN s${index} ELSE l${index} END` : `s${index}`;
+    return `${value} AS ${netColumn(index)}`;
+  });
+  const differs = columns.map((_, index) => `s${index} IS DISTINCT FROM l${index}`);
+  const sameKey = columns.flatMap((column, index) => {
+    if (!isKey(column)) return [];
+    // In a join, DuckDB silently treats equal geometries as different.
+    const pair = [`s${index}`, `l${index}`];
+    return [pair.map((value) => (column.type === 'geometry' ? `ST_AsWKB(${value})` : value)).join(' = ')];
+  });
   return `CREATE TEMP TABLE ${DIFFERENCE} AS SELECT ${values.join(', ')}, is_staged IS NOT NULL AS ${PRESENT}
-    FROM (SELECT *, TRUE AS is_staged FROM ${STAGED}) AS staged
-    FULL JOIN (SELECT *, TRUE AS is_live FROM ${mirrored(tableName)}) AS live ON ${sameKey}
-    WHERE is_staged IS NULL OR is_live IS NULL OR ${['FALSE', ...differs].join(' OR ')}`;
+    FROM (SELECT ${staged.join(', ')}, TRUE AS is_staged FROM ${STAGED}) AS staged
+    FULL JOIN (SELECT ${live.join(', ')} FROM ${mirrored(tableName)}) AS live ON ${sameKey.join(' AND ')}
+    WHERE ${differs.join(' OR ')}`;
 }

@@ -258,12 +258,14 @@ export interface AsOf extends LoggedTable {
 
 /** Returns the statements that replace the functions which answer for an earlier time and for an earlier commit. */
 export function asOfMacros(table: AsOf): readonly string[] {
-  const byTime = asOfQuery(table, '_applied_at', 'epoch_us(as_of)', 'epoch_us', 'time');
-  const byCommit = asOfQuery(table, '_commit', 'as_of', '', 'commit');
+  // A parameter stands for every column of its name.
+  const asOf = freeName('as_of', new Set(table.columns.map(({ columnName }) => columnName.toLowerCase())));
+  const byTime = asOfQuery(table, '_applied_at', `epoch_us(${asOf})`, 'epoch_us', 'time');
+  const byCommit = asOfQuery(table, '_commit', asOf, '', 'commit');
   const [timeMacro, commitMacro] = macroNames(table.logName);
   return insideMirror([
-    `CREATE OR REPLACE MACRO ${historic(timeMacro)}(as_of) AS TABLE ${byTime}`,
-    `CREATE OR REPLACE MACRO ${historic(commitMacro)}(as_of) AS TABLE ${byCommit}`,
+    `CREATE OR REPLACE MACRO ${historic(timeMacro)}(${asOf}) AS TABLE ${byTime}`,
+    `CREATE OR REPLACE MACRO ${historic(commitMacro)}(${asOf}) AS TABLE ${byCommit}`,
   ]);
 }
 
@@ -299,7 +301,7 @@ function asOfQuery(
   floor: 'time' | 'commit',
   log = `history.${identifier(logName)}`,
 ): string {
-  const names = columns.map(({ columnName }) => identifier(columnName));
+  const names = columns.map(({ columnName }) => `newest.${identifier(columnName)}`);
   const logged = columns.map(
     ({ columnName }) => `${identifier(columnInLog(columnName))} AS ${identifier(columnName)}`,
   );
@@ -313,8 +315,8 @@ function asOfQuery(
   const keyList = keys.map(({ columnName }) => identifier(columnInLog(columnName))).join(', ');
   const at = convert === '' ? ordered : `${convert}(${ordered})`;
   const later = `(SELECT * FROM ${log} WHERE ${at} > ${asOf})`;
-  return `SELECT ${names.join(', ')} FROM ${guard(logName, asOf, convert, floor)},
-      ${source} AS newest WHERE is_known AND NOT EXISTS (SELECT 1 FROM ${later} AS later WHERE ${sameKey.join(' AND ')})
+  return `SELECT ${names.join(', ')} FROM ${guard(logName, asOf, convert, floor)} AS log,
+      ${source} AS newest WHERE log.is_known AND NOT EXISTS (SELECT 1 FROM ${later} AS later WHERE ${sameKey.join(' AND ')})
     UNION ALL SELECT ${logged.join(', ')} FROM (SELECT * FROM ${later} QUALIFY
       row_number() OVER (PARTITION BY ${keyList} ORDER BY _commit) = 1) WHERE _operation <> 'added'`;
 }

@@ -113,7 +113,7 @@ function unknownSettings(page: string): readonly string[] {
 
 const TABLES = new Set(
   Array.from(
-    read('src/destination/duckdb/catalog/schema.ts').matchAll(/^ {2}([a-z]+): \{/gm),
+    read('src/destination/duckdb/catalog/schema.ts').matchAll(/^ {2}([a-z_]+): \{/gm),
     ([, name]) => name,
   ),
 );

@@ -1,10 +1,13 @@
 /** The past of a table: undo logs and the functions that answer for an earlier commit or time (F70, F71). */
 
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
+import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
+import { compactAt } from '../support/compacting.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
+import { duckdb, inMirror, manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
@@ -208,6 +211,30 @@ function asText(rows: readonly Row[]): readonly (readonly (string | null)[])[] {
   return rows.map((row) => row.map((cell) => (cell === null ? null : String(cell))));
 }
 
+describe('a mirror with history', () => {
+  it('is compacted and published with its past', async () => {
+    const copy = await temporaryFolder();
+    const target = join(copy.path, 'copy.duckdb');
+    const publish = { path: target, keptPaths: [], reserveBytes: 0 };
+    const world = await mirrorAtWork({ history: ALL, publish });
+    const course = world.published(firstContent(people, FIRST));
+    committed(await world.load(course));
+    course.publishRows([[1, 'uno']]);
+    committed(await world.apply(course));
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    expect(await duckdb(`ATTACH '${target}' AS copied (READ_ONLY)`, 'USE copied', asOf(1))).toEqual(
+      asText(FIRST),
+    );
+    expect(await compactAt(world.path)).toMatchObject({ kind: 'compacted' });
+    expect(await inMirror(world.folder, asOf(1))).toEqual(asText(FIRST));
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+    course.publishRows([[1, 'one']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+    await copy[Symbol.asyncDispose]();
+  });
+});
+
 describe('a log is closed', () => {
   it.each(['changes', 'a reload'])('by %s while history is switched off', async (how) => {
     let isOn = true;
@@ -227,6 +254,24 @@ describe('a log is closed', () => {
     );
     expect(await inMirror(world.folder, asOf(3))).toEqual(asText(steps.slice(1)));
     expect(await inMirror(world.folder, asOf(4))).toEqual(asText(steps.slice(2)));
+  });
+
+  it('by changes that add a column, and answers with the columns of now', async () => {
+    let isOn = true;
+    const { world, course } = await threePeople(() => isOn);
+    isOn = false;
+    const { content } = course.newest();
+    course.publish(withAddedColumn(content, column('note', 'string'), ([id]) => (id === 1 ? 'new' : null)));
+    committed(await world.apply(course));
+    isOn = true;
+    course.publishRows([[1, 'one', 'newer']]);
+    committed(await world.apply(course));
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow('history was switched off');
+    expect(await inMirror(world.folder, asOf(2))).toEqual([
+      ['1', 'one', 'new'],
+      ['2', 'two', null],
+      ['3', 'three', null],
+    ]);
   });
 
   it('by a reload of a table that cannot be compared', async () => {

@@ -111,7 +111,7 @@ async function applyChanges(
   const found = present(current.found, 'a live table was looked at');
   proveColumns(job, live, found);
   await proveFirstValues(engine, live.tableName, net);
-  const begins = turn.keepsHistory && current.log === null;
+  const begins = turn.keepsHistory && current.logName === null;
   const log = logOfCommit(current, live, turn, job, begins ? await namesInHistory(engine) : new Set());
   const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found, log !== null);
   await runTogether(engine, log?.before(after) ?? []);

@@ -21,7 +21,7 @@ import { catalogTable, historic, MIRROR, mirrored, storesHistory } from './catal
 import { asOfTime, type LoggedColumn, macroNames } from './history.ts';
 
 /** A log, live or frozen, under the name that its table has or had. */
-export interface PastLog {
+interface PastLog {
   readonly datasetId: string;
   readonly tableName: string;
   readonly logName: string;
@@ -38,7 +38,7 @@ export interface PastLog {
 }
 
 /** Returns all logs, the newest of each dataset first; none where the format of the mirror has no history. */
-export async function readPastLogs(engine: Engine, format: number | null): Promise<readonly PastLog[]> {
+async function readPastLogs(engine: Engine, format: number | null): Promise<readonly PastLog[]> {
   if (format === null || !storesHistory(format)) return [];
   const rows = await engine.rows(`SELECT logs.dataset_id, names.table_name, log_name,
       greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)), closed_reason, frozen_commit,
@@ -62,9 +62,7 @@ export async function readPastLogs(engine: Engine, format: number | null): Promi
 }
 
 /** Returns the recorded columns of the live tables, by dataset id. */
-export async function readLoggedColumns(
-  engine: Engine,
-): Promise<ReadonlyMap<string, readonly LoggedColumn[]>> {
+async function readLoggedColumns(engine: Engine): Promise<ReadonlyMap<string, readonly LoggedColumn[]>> {
   const rows = await engine.rows(`SELECT dataset_id, column_name, type, role FROM ${catalogTable('columns')}
     ORDER BY dataset_id, position`);
   const columns = new Map<string, LoggedColumn[]>();
@@ -158,7 +156,7 @@ function unknownBefore(tableName: string, logs: readonly PastLog[], time: Date):
 }
 
 /** The log begins after the asked state. */
-export function beginsLater(name: string, { firstCommit, firstTime, closedReason }: PastLog): UsageError {
+function beginsLater(name: string, { firstCommit, firstTime, closedReason }: PastLog): UsageError {
   const reason = closedReason === null ? '' : `: ${closedReason}`;
   return new UsageError(
     `The history of ${name} begins with commit ${firstCommit} at ${firstTime.toISOString()}${reason}. Earlier states are not known.`,

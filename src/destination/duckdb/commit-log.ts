@@ -15,7 +15,6 @@ import {
   frozenNames,
   type LoggedTable,
   logCommit,
-  type UndoLog,
 } from './history.ts';
 import type { Turn } from './validate.ts';
 import type { TouchedRows } from './write-net-change.ts';
@@ -40,46 +39,49 @@ interface CommittedVersion {
 
 /** Returns null where the table has no log and gets none. `live` is the table before; `taken` are the names in schema `history`. */
 export function logOfCommit(
-  { log, commitNumber }: Pick<Current, 'log' | 'commitNumber'>,
+  { logName: known, commitNumber }: Pick<Current, 'logName' | 'commitNumber'>,
   live: ObservedTable,
   turn: Turn,
   { version, publishedAt }: CommittedVersion,
   taken: ReadonlySet<string>,
 ): CommitLog | null {
   if (!turn.keepsHistory || live.keyColumns.length === 0) {
-    return log === null ? null : closedBy(log.logName, turn, SWITCHED_OFF);
+    return known === null ? null : closedBy(known, live, turn);
   }
-  const logName = log?.logName ?? freeName(live.tableName, taken);
+  const logName = known ?? freeName(live.tableName, taken);
   // The state that the table has is the first that the log can restore, so that the log begins with the commit before this one.
   const first = { commitNumber: commitNumber ?? turn.commitNumber, appliedAt: live.appliedAt };
   const commit = { ...turn, version, publishedAt };
   return {
     before: (after) => [
-      ...(log === null ? beginLog(live, logName, first) : []),
+      ...(known === null ? beginLog(live, logName, first) : []),
       ...addToLog(logName, addedBy(after)),
     ],
     entries: (rows) => logCommit(logName, commit, rows),
-    after: ({ columns, alteration }) =>
-      alteration.kind === 'none'
-        ? []
-        : asOfMacros({ ...tableWith(live, columns), logName, source: `main.${identifier(live.tableName)}` }),
+    after: (after) => renewedMacros(logName, live, after),
   };
 }
 
-function closedBy(logName: string, turn: Turn, reason: string): CommitLog {
+function closedBy(logName: string, live: ObservedTable, turn: Turn): CommitLog {
   return {
     before: (after) => addToLog(logName, addedBy(after)),
     entries: () => [],
-    after: ({ columns: _ }) => closeLog(logName, turn, reason),
+    after: (after) => [...renewedMacros(logName, live, after), ...closeLog(logName, turn, SWITCHED_OFF)],
   };
+}
+
+/** The functions name every column. */
+function renewedMacros(
+  logName: string,
+  { datasetId, tableName }: ObservedTable,
+  { columns, alteration }: TableAfter,
+): readonly string[] {
+  if (alteration.kind === 'none') return [];
+  return asOfMacros({ datasetId, tableName, columns, logName, source: `main.${identifier(tableName)}` });
 }
 
 function addedBy({ alteration }: TableAfter) {
   return alteration.kind === 'none' ? [] : [...alteration.added];
-}
-
-function tableWith({ datasetId, tableName }: ObservedTable, columns: LoggedTable['columns']): LoggedTable {
-  return { datasetId, tableName, columns };
 }
 
 /** The statements around a swap, which replaces the table by another one without comparing the rows. */
@@ -102,15 +104,14 @@ interface Swap {
 }
 
 export function logOfSwap(
-  log: UndoLog | null,
+  logName: string | null,
   turn: Turn,
   { live, loaded, isSameTable, unreadable, taken }: Swap,
 ): SwapLog {
   const isLogged = turn.keepsHistory && loaded.columns.some(({ role }) => role === 'key');
-  if (log === null || live === null) {
+  if (logName === null || live === null) {
     return { before: [], after: isLogged ? beginLog(loaded, freeName(loaded.tableName, taken), turn) : [] };
   }
-  const { logName } = log;
   if (isSameTable) {
     const known = new Set(live.columns.map(({ columnName }) => columnName));
     const added = loaded.columns.filter(({ columnName }) => !known.has(columnName));

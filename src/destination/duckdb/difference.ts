@@ -9,7 +9,7 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError } from '../../staging/engine/errors.ts';
-import { identifier, numberAt } from '../../staging/engine/sql.ts';
+import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
@@ -71,17 +71,11 @@ const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([
 
 /** Returns one row: the number of rows of the live table, and of loaded rows whose key it has. */
 function countKept(tableName: string, keyColumns: readonly PlannedColumn[]): string {
-  return `SELECT (SELECT count(*) FROM ${mirrored(tableName)}),
-    (SELECT count(*) FROM ${LOADING} AS loaded SEMI JOIN ${mirrored(tableName)} AS live ON ${sameKeys(keyColumns, 'loaded')})`;
-}
-
-function sameKeys(keyColumns: readonly PlannedColumn[], side: string): string {
-  const pairs = keyColumns.map(({ columnName, type }) => {
-    const pair = [side, 'live'].map((each) => `${each}.${identifier(columnName)}`);
-    // In a join, DuckDB silently treats equal geometries as different.
-    return pair.map((value) => (type === 'geometry' ? `ST_AsWKB(${value})` : value)).join(' = ');
+  const pairs = keyColumns.map(({ columnName, type }): KeyPair => {
+    return [`loaded.${identifier(columnName)}`, `live.${identifier(columnName)}`, type];
   });
-  return pairs.join(' AND ');
+  return `SELECT (SELECT count(*) FROM ${mirrored(tableName)}),
+    (SELECT count(*) FROM ${LOADING} AS loaded SEMI JOIN ${mirrored(tableName)} AS live ON ${sameKey(pairs)})`;
 }
 
 const DIFFERENCE = `temp.${identifier('feed-sync: difference')}`;
@@ -125,14 +119,11 @@ function createDifference(
     return `${value} AS ${netColumn(index)}`;
   });
   const differs = columns.map((_, index) => `s${index} IS DISTINCT FROM l${index}`);
-  const sameKey = columns.flatMap((column, index) => {
-    if (!isKey(column)) return [];
-    // In a join, DuckDB silently treats equal geometries as different.
-    const pair = [`s${index}`, `l${index}`];
-    return [pair.map((value) => (column.type === 'geometry' ? `ST_AsWKB(${value})` : value)).join(' = ')];
+  const keys = columns.flatMap((column, index): KeyPair[] => {
+    return isKey(column) ? [[`s${index}`, `l${index}`, column.type]] : [];
   });
   return `CREATE TEMP TABLE ${DIFFERENCE} AS SELECT ${values.join(', ')}, is_staged IS NOT NULL AS ${PRESENT}
     FROM (SELECT ${staged.join(', ')}, TRUE AS is_staged FROM ${STAGED}) AS staged
-    FULL JOIN (SELECT ${live.join(', ')} FROM ${mirrored(tableName)}) AS live ON ${sameKey.join(' AND ')}
+    FULL JOIN (SELECT ${live.join(', ')} FROM ${mirrored(tableName)}) AS live ON ${sameKey(keys)}
     WHERE ${differs.join(' OR ')}`;
 }

@@ -15,8 +15,8 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import {
   identifier,
   integer,
-  numberAt,
-  numberOrNullAt,
+  type KeyPair,
+  sameKey,
   text,
   textAt,
   timestamp,
@@ -31,13 +31,6 @@ import {
   selectTableNames,
 } from './catalog/schema.ts';
 import type { TouchedRows } from './write-net-change.ts';
-
-/** The log of a live table, as the catalog records it. */
-export interface UndoLog {
-  readonly logName: string;
-  /** The state after this commit is the earliest that can be restored. */
-  readonly firstCommit: number;
-}
 
 /** The commit whose entries are written. */
 export interface LoggedCommit {
@@ -66,26 +59,20 @@ const OWN_COLUMNS = ['_commit', '_operation', '_version', '_published_at', '_app
 const OWN_TYPES = ['BIGINT', 'VARCHAR', 'BIGINT', 'TIMESTAMPTZ', 'TIMESTAMPTZ'];
 const OWN_NAME = new RegExp(`^(?:${OWN_COLUMNS.join('|')})(?:_2)*$`, 'i');
 
-/** Returns the name that a column of the table has in the log. No two columns get the same. */
-export function columnInLog(columnName: string): string {
+/** No two columns of a table get the same name in its log. */
+function columnInLog(columnName: string): string {
   return OWN_NAME.test(columnName) ? `${columnName}_2` : columnName;
 }
 
-/** Returns the logs of the live tables of these datasets, by dataset id. */
-export async function readLogs(
+/** Returns the names of the logs of these datasets' live tables, by dataset id. */
+export async function readLogNames(
   engine: Engine,
   datasetIds: readonly string[],
-): Promise<ReadonlyMap<string, UndoLog>> {
+): Promise<ReadonlyMap<string, string>> {
   if (datasetIds.length === 0) return new Map();
-  const rows = await engine.rows(`SELECT dataset_id, log_name, first_commit, closed_commit
-    FROM ${catalogTable('history_logs')}
+  const rows = await engine.rows(`SELECT dataset_id, log_name FROM ${catalogTable('history_logs')}
     WHERE frozen_commit IS NULL AND dataset_id IN (${datasetIds.map(text).join(', ')})`);
-  return new Map(
-    rows.map((row) => {
-      const firstCommit = Math.max(numberAt(row, 2), numberOrNullAt(row, 3) ?? 0);
-      return [textAt(row, 0), { logName: textAt(row, 1), firstCommit }];
-    }),
-  );
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
 /** Returns the statements that begin the log of a table whose state after `first` is known. */
@@ -96,7 +83,7 @@ export function beginLog(
 ): readonly string[] {
   const own = OWN_COLUMNS.map((name, index) => `${identifier(name)} ${OWN_TYPES[index]}`);
   const columns = table.columns.map(
-    ({ columnName, type }) => `${identifier(columnInLog(columnName))} ${DUCKDB_TYPES[type]}`,
+    ({ columnName, type }) => `${nameInLog(columnName)} ${DUCKDB_TYPES[type]}`,
   );
   const row = [
     text(table.datasetId),
@@ -124,23 +111,23 @@ export function logCommit(logName: string, commit: LoggedCommit, rows: TouchedRo
     timestamp(commit.appliedAt),
   ];
   const values = rows.columns.map((_, index) => `v${index}`);
-  const target = [...OWN_COLUMNS.map(identifier), ...rows.columns.map(quotedInLog)].join(', ');
+  const target = [...OWN_COLUMNS.map(identifier), ...rows.columns.map(nameInLog)].join(', ');
   return [rows.selectOld, rows.selectAdded].map(
     (select) => `INSERT INTO ${historic(logName)} (${target})
       SELECT ${[...own, ...values].join(', ')} FROM (${select}) AS entries(${['operation', ...values].join(', ')})`,
   );
 }
 
-/** `column` is quoted. */
-function quotedInLog(column: string): string {
-  return identifier(columnInLog(column.slice(1, -1).replaceAll('""', '"')));
+/** Returns the quoted name that a column of the table has in the log. */
+function nameInLog(columnName: string): string {
+  return identifier(columnInLog(columnName));
 }
 
 /** Returns the statements that add columns of the table to its log. */
 export function addToLog(logName: string, added: readonly LoggedColumn[]): readonly string[] {
   return added.map(
     ({ columnName, type }) =>
-      `ALTER TABLE ${historic(logName)} ADD COLUMN ${identifier(columnInLog(columnName))} ${DUCKDB_TYPES[type]}`,
+      `ALTER TABLE ${historic(logName)} ADD COLUMN ${nameInLog(columnName)} ${DUCKDB_TYPES[type]}`,
   );
 }
 
@@ -159,8 +146,8 @@ export function closeLog(
 }
 
 /**
- * Returns the statements that freeze a log: the table gets other columns, or retires. `frozenTable` is the table with the last rows
- * of the old columns, with its schema; null keeps neither the log nor its table.
+ * Returns the statements that freeze a log: the table gets other columns, or retires. `frozen` says where the rows of the old
+ * columns and their log are from then on; null keeps neither.
  */
 export function freezeLog(
   table: LoggedTable,
@@ -250,7 +237,7 @@ export async function freezeKept(engine: Engine, tableName: string): Promise<rea
 }
 
 /** A table with its log. */
-export interface AsOf extends LoggedTable {
+interface AsOf extends LoggedTable {
   readonly logName: string;
   /** The table with the newest rows, as SQL without the name of the database: readers attach the file under names of their own. */
   readonly source: string;
@@ -260,8 +247,9 @@ export interface AsOf extends LoggedTable {
 export function asOfMacros(table: AsOf): readonly string[] {
   // A parameter stands for every column of its name.
   const asOf = freeName('as_of', new Set(table.columns.map(({ columnName }) => columnName.toLowerCase())));
-  const byTime = asOfQuery(table, '_applied_at', `epoch_us(${asOf})`, 'epoch_us', 'time');
-  const byCommit = asOfQuery(table, '_commit', asOf, '', 'commit');
+  const log = `history.${identifier(table.logName)}`;
+  const byTime = asOfQuery(table, log, 'time', `epoch_us(${asOf})`);
+  const byCommit = asOfQuery(table, log, 'commit', asOf);
   const [timeMacro, commitMacro] = macroNames(table.logName);
   return insideMirror([
     `CREATE OR REPLACE MACRO ${historic(timeMacro)}(${asOf}) AS TABLE ${byTime}`,
@@ -288,45 +276,41 @@ export function macroNames(logName: string): readonly [string, string] {
 
 /** Returns a query for the table at the time. It names the database, so that a view may have the name of the table. */
 export function asOfTime(table: LoggedTable, logName: string, time: Date): string {
-  const source = mirrored(table.tableName);
-  const asOf = `epoch_us(${timestamp(time)})`;
-  return asOfQuery({ ...table, logName, source }, '_applied_at', asOf, 'epoch_us', 'time', historic(logName));
+  const asOf = { ...table, logName, source: mirrored(table.tableName) };
+  return asOfQuery(asOf, historic(logName), 'time', `epoch_us(${timestamp(time)})`);
 }
 
-function asOfQuery(
-  { columns, logName, source }: AsOf,
-  ordered: '_applied_at' | '_commit',
-  asOf: string,
-  convert: string,
-  floor: 'time' | 'commit',
-  log = `history.${identifier(logName)}`,
-): string {
+/** How an earlier state is named: by a time in microseconds, or by the number of a commit. */
+type By = 'time' | 'commit';
+
+/** What the log records of each entry that orders the states. */
+const ORDERED: Readonly<Record<By, string>> = { time: 'epoch_us(_applied_at)', commit: '_commit' };
+
+/** The earliest state that a log can restore. */
+const FIRST: Readonly<Record<By, string>> = {
+  time: 'epoch_us(greatest(first_time, closed_time))',
+  commit: 'greatest(first_commit, closed_commit)',
+};
+
+/** `log` and `state` are SQL: the log, and the state in the form of `by`. */
+function asOfQuery({ columns, logName, source }: AsOf, log: string, by: By, state: string): string {
   const names = columns.map(({ columnName }) => `newest.${identifier(columnName)}`);
-  const logged = columns.map(
-    ({ columnName }) => `${identifier(columnInLog(columnName))} AS ${identifier(columnName)}`,
-  );
+  const logged = columns.map(({ columnName }) => `${nameInLog(columnName)} AS ${identifier(columnName)}`);
   const keys = columns.filter(({ role }) => role === 'key');
-  const sameKey = keys.map((key) =>
-    [`newest.${identifier(key.columnName)}`, `later.${identifier(columnInLog(key.columnName))}`]
-      // In a join, DuckDB silently treats equal geometries as different.
-      .map((value) => (key.type === 'geometry' ? `ST_AsWKB(${value})` : value))
-      .join(' = '),
-  );
-  const keyList = keys.map(({ columnName }) => identifier(columnInLog(columnName))).join(', ');
-  const at = convert === '' ? ordered : `${convert}(${ordered})`;
-  const later = `(SELECT * FROM ${log} WHERE ${at} > ${asOf})`;
-  return `SELECT ${names.join(', ')} FROM ${guard(logName, asOf, convert, floor)} AS log,
-      ${source} AS newest WHERE log.is_known AND NOT EXISTS (SELECT 1 FROM ${later} AS later WHERE ${sameKey.join(' AND ')})
+  const pairs = keys.map(({ columnName, type }): KeyPair => {
+    return [`newest.${identifier(columnName)}`, `later.${nameInLog(columnName)}`, type];
+  });
+  const keyList = keys.map(({ columnName }) => nameInLog(columnName)).join(', ');
+  const later = `(SELECT * FROM ${log} WHERE ${ORDERED[by]} > ${state})`;
+  return `SELECT ${names.join(', ')} FROM ${guard(logName, by, state)} AS log,
+      ${source} AS newest WHERE log.is_known AND NOT EXISTS (SELECT 1 FROM ${later} AS later WHERE ${sameKey(pairs)})
     UNION ALL SELECT ${logged.join(', ')} FROM (SELECT * FROM ${later} QUALIFY
       row_number() OVER (PARTITION BY ${keyList} ORDER BY _commit) = 1) WHERE _operation <> 'added'`;
 }
 
 /** One row, or an error: a state from before the log begins is not known. */
-function guard(logName: string, asOf: string, convert: string, floor: 'time' | 'commit'): string {
-  const [first, closed] = [`first_${floor}`, `closed_${floor}`];
-  const begin = `greatest(${first}, ${closed})`;
-  const value = convert === '' ? begin : `${convert}(${begin})`;
-  return `(SELECT CASE WHEN ${asOf} >= ${value} THEN TRUE ELSE error(
+function guard(logName: string, by: By, state: string): string {
+  return `(SELECT CASE WHEN ${state} >= ${FIRST[by]} THEN TRUE ELSE error(
       'The history of ' || dataset_id || ' begins with commit ' || greatest(first_commit, closed_commit) || ' at ' ||
       greatest(first_time, closed_time) || coalesce(': ' || closed_reason, '') || '. Earlier states are not known.')
     END AS is_known FROM feed_sync.history_logs WHERE log_name = ${text(logName)})`;

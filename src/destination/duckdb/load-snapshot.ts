@@ -127,12 +127,12 @@ async function replace(engine: Engine, { job, plan, current, turn }: Loading): P
     turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
   const table = { datasetId: job.datasetId, tableName, columns: plan.columns };
   const missing = live === null || current.existingObject === 'table' ? null : 'the table was missing';
-  const log = logOfSwap(current.log, turn, {
+  const log = logOfSwap(current.logName, turn, {
     live,
     loaded: table,
     isSameTable: live !== null && isSameTable(live, job, plan),
     unreadable: turn.incomparable ?? missing,
-    taken: turn.keepsHistory || current.log !== null ? await namesInHistory(engine) : new Set(),
+    taken: turn.keepsHistory || current.logName !== null ? await namesInHistory(engine) : new Set(),
   });
   await runTogether(engine, [
     ...(isKept ? await freezeKept(engine, tableName) : []),

@@ -10,7 +10,7 @@ import { integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
 import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
-import { freezeLog, frozenNames, namesInHistory, type UndoLog, viewFrozen } from './history.ts';
+import { freezeLog, frozenNames, namesInHistory, viewFrozen } from './history.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 
 type Retire = (
@@ -27,7 +27,7 @@ const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 async function retireTable(
   engine: Engine,
   job: RetirementJob,
-  { tableName, live, log, existingObject }: Current,
+  { tableName, live, logName, existingObject }: Current,
   { commitNumber, appliedAt }: Turn,
 ): Promise<CatalogEntry | null> {
   const { how, plannedFrom } = job;
@@ -37,7 +37,7 @@ async function retireTable(
     existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
       : await RETIRE[how](engine, job, tableName, appliedAt);
-  if (log !== null) await freeze(engine, live, log, { ...retired, how, commitNumber });
+  if (logName !== null) await freeze(engine, live, logName, { ...retired, how, commitNumber });
   return entryOfRetirement(job, retired, appliedAt);
 }
 
@@ -45,7 +45,7 @@ async function retireTable(
 async function freeze(
   engine: Engine,
   live: ObservedTable,
-  { logName }: UndoLog,
+  logName: string,
   { tableName: retiredName, how, commitNumber }: RetiredTable & { how: Retirement; commitNumber: number },
 ): Promise<void> {
   const frozen = frozenNames(live.tableName, commitNumber, await namesInHistory(engine));

@@ -3,7 +3,7 @@
  * the key columns finds the addresses of the touched rows; these rows are taken out by address and kept aside, and the new rows
  * are inserted. A table of which many rows are touched, or whose columns change their order, is written again. On 2 million rows
  * with polygons this costs less than MERGE at 100, 10,000 and 500,000 keys, and about as much at 100,000, and less than UPDATE at
- * every size; the measurements page has the numbers.
+ * 100 to 100,000 rows; the page `swap-or-in-place` of the decisions has the numbers.
  *
  * Induction proves that the keys are unique: no key was repeated before (the load proved all keys, each commit those that it
  * touched), the keys of the net change are unique, every touched row is gone, and every row of the net change exists once.
@@ -13,7 +13,7 @@ import { formatCount } from '../../lib/units.ts';
 import type { Counts } from '../../model/records.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
-import { bigintAt, identifier, numberAt } from '../../staging/engine/sql.ts';
+import { bigintAt, identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { FoundTable, TableAfter } from './apply-changes.ts';
@@ -179,7 +179,7 @@ export interface Target {
 
 /** What an undo log keeps of a commit, as SQL. */
 export interface TouchedRows {
-  /** The columns of the table, quoted, in order. */
+  /** The names of the table's columns, in order. */
   readonly columns: readonly string[];
   /** Selects those columns as they were of every row that is removed or changed, after its operation. */
   readonly selectOld: string;
@@ -188,8 +188,8 @@ export interface TouchedRows {
 }
 
 function touchedRows(target: Target): TouchedRows {
-  const columns = target.columns.map((_, position) => columnAt(target, position));
-  const old = columns.map((column) => `${TABLE}.${column}`);
+  const columns = columnNames(target);
+  const old = columns.map((column) => `${TABLE}.${identifier(column)}`);
   const keys = keyPositions(target);
   const added = target.columns.map(({ type }, position) =>
     keys.includes(position) ? `${NET}.${netColumn(position)}` : `NULL::${DUCKDB_TYPES[type]}`,
@@ -197,10 +197,10 @@ function touchedRows(target: Target): TouchedRows {
   return {
     columns,
     selectOld: `SELECT CASE WHEN ${NET}.${PRESENT} THEN 'changed' ELSE 'removed' END, ${old.join(', ')}
-      FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}
+      FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}
       WHERE NOT ${NET}.${PRESENT} OR ${differs(target)}`,
     selectAdded: `SELECT 'added', ${added.join(', ')}
-      FROM ${target.net.from} AS ${NET} ANTI JOIN ${OLD} AS ${TABLE} ON ${sameKey(target)} WHERE ${NET}.${PRESENT}`,
+      FROM ${target.net.from} AS ${NET} ANTI JOIN ${OLD} AS ${TABLE} ON ${isSameKey(target)} WHERE ${NET}.${PRESENT}`,
   };
 }
 
@@ -228,7 +228,7 @@ export function findFilled(tableName: string, columnName: string): string {
 /** A single scan of the key columns; the later statements address the rows directly. */
 function createTouched(target: Target): string {
   return `CREATE TEMP TABLE ${TOUCHED} AS SELECT ${TABLE}.rowid AS row_id
-    FROM ${mirrored(target.tableName)} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
+    FROM ${mirrored(target.tableName)} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
 }
 
 const IS_TOUCHED = `rowid IN (SELECT row_id FROM ${TOUCHED})`;
@@ -248,7 +248,7 @@ function selectOld(target: Target): string {
 /** For a table whose rows have no address, or that lacks the columns in `added`. */
 function createOldByKey(target: Target, added: ReadonlySet<PlannedColumn>): string {
   return `CREATE TEMP TABLE ${OLD} AS SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE}
-    SEMI JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
+    SEMI JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
 }
 
 function deleteTouched({ tableName }: Target): string {
@@ -285,7 +285,7 @@ function countTouched(target: Target): string {
   const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
   return `SELECT count(*), count(DISTINCT ${together(keys)}), count(*) FILTER (${NET}.${PRESENT}),
       count(*) FILTER (${NET}.${PRESENT} AND ${differs(target)}), ${sumOfHashes(hashed)}
-    FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
+    FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
 }
 
 function insertPresent(target: Target): string {
@@ -300,7 +300,7 @@ function selectPresent({ net, columns }: Pick<Target, 'net' | 'columns'>): strin
 /** Creates the complete new table, in the order of its columns, under the name of a table that is being loaded. */
 function createRewritten(target: Target, added: ReadonlySet<PlannedColumn>): string {
   return `CREATE TABLE ${LOADING} AS SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE}
-    ANTI JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)} UNION ALL ${selectPresent(target)}`;
+    ANTI JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)} UNION ALL ${selectPresent(target)}`;
 }
 
 /** The columns afterwards, as the table has them before. */
@@ -323,7 +323,7 @@ function countInserted(target: Target, afterAddress: string | null): string {
  * key.
  */
 function countWritten(target: Target): string {
-  return `${selectWritten(target)} SEMI JOIN ${target.net.from} AS ${NET} ON ${sameKey(target)}`;
+  return `${selectWritten(target)} SEMI JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
 }
 
 function selectWritten(target: Target, further: readonly string[] = []): string {
@@ -333,19 +333,13 @@ function selectWritten(target: Target, further: readonly string[] = []): string 
   return `SELECT ${[...counts, ...further].join(', ')} FROM ${mirrored(target.tableName)} AS ${TABLE}`;
 }
 
-function sameKey(target: Target): string {
-  return keyPositions(target)
-    .map((position) => {
-      const { columnName = '', type } = target.columns[position] ?? {};
-      const pair = [`${TABLE}.${identifier(columnName)}`, `${NET}.${netColumn(position)}`];
-      return pair.map((value) => (type === 'geometry' ? joinable(value) : value)).join(' = ');
-    })
-    .join(' AND ');
-}
-
-/** In a join, DuckDB silently treats equal geometries as different. */
-function joinable(geometry: string): string {
-  return `ST_AsWKB(${geometry})`;
+function isSameKey(target: Target): string {
+  const pairs = target.columns.flatMap(({ role, type }, position): KeyPair[] => {
+    return role === 'key'
+      ? [[`${TABLE}.${columnAt(target, position)}`, `${NET}.${netColumn(position)}`, type]]
+      : [];
+  });
+  return sameKey(pairs);
 }
 
 function columnAt({ columns }: Target, position: number): string {

@@ -5,6 +5,7 @@
 
 import { assert } from '../../lib/assert.ts';
 import { DataError } from '../../model/errors.ts';
+import type { ColumnType } from '../../model/records.ts';
 import type { Row } from './engine.ts';
 
 /** The number of characters of a hostile name that an error shows. */
@@ -46,6 +47,17 @@ export function json(value: readonly unknown[]): string {
   return JSON.stringify(value, (_key, part: unknown) =>
     typeof part === 'string' ? withoutNul(part).toWellFormed() : part,
   );
+}
+
+/** The two sides of a part of a key, which are SQL already, and its type. */
+export type KeyPair = readonly [left: string, right: string, type: ColumnType];
+
+/** Returns the condition of a join by key. DuckDB silently treats equal geometries as different there. */
+export function sameKey(pairs: readonly KeyPair[]): string {
+  const conditions = pairs.map(([left, right, type]) =>
+    type === 'geometry' ? `ST_AsWKB(${left}) = ST_AsWKB(${right})` : `${left} = ${right}`,
+  );
+  return conditions.join(' AND ');
 }
 
 /** Returns a row of values, which are SQL already. */

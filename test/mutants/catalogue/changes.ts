@@ -104,7 +104,7 @@ export const CHANGES: Area = {
     {
       name: 'a commit that is not logged leaves the undo log open',
       file: 'src/destination/duckdb/commit-log.ts',
-      text: 'return log === null ? null : closedBy(log.logName, turn, SWITCHED_OFF);',
+      text: 'return known === null ? null : closedBy(known, live, turn);',
       instead: 'return null;',
       breaks: ['P9'],
       tests: ['unit/duckdb-history.test.ts'],

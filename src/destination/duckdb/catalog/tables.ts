@@ -14,7 +14,7 @@ import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
 import { type FoundTable, readFoundTables } from '../apply-changes.ts';
 import type { Checksum } from '../checksum.ts';
-import { readLogs, type UndoLog } from '../history.ts';
+import { readLogNames } from '../history.ts';
 import { giveNames, readLiveTables } from './observed-state.ts';
 import { catalogTable, mirrored, selectKinds } from './schema.ts';
 
@@ -27,7 +27,7 @@ export interface Current {
   /** The newest commit of the live table; null without a live table, or when it was not recorded. */
   readonly commitNumber: number | null;
   /** The undo log of the live table; null when it has none. */
-  readonly log: UndoLog | null;
+  readonly logName: string | null;
   /** True when retirement has kept a table of this name; always false for changes, which do not need it. */
   readonly isKept: boolean;
   /** True when the dataset ever had a table; always false for changes, which do not need it. */
@@ -64,7 +64,7 @@ export async function readCurrent(
     jobs.filter(isChanged).map(({ datasetId }) => nameOf(datasetId)),
   );
   const existingObject = await readKinds(engine, replaced.map(nameOf));
-  const logs = await readLogs(engine, [...live.keys()]);
+  const logNames = await readLogNames(engine, [...live.keys()]);
   return new Map(
     datasetIds.map((datasetId): [string, Current] => {
       const tableName = nameOf(datasetId);
@@ -76,7 +76,7 @@ export async function readCurrent(
           live: table?.observed ?? null,
           checksum: table?.checksum ?? null,
           commitNumber: table?.commitNumber ?? null,
-          log: logs.get(datasetId) ?? null,
+          logName: logNames.get(datasetId) ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
           hasCommits: named.get(datasetId)?.hasCommits ?? false,
           recordedColumns: table?.recordedColumns ?? [],

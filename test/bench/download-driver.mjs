@@ -5,7 +5,7 @@
 
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
-import { feedOptions } from '../../dist/cli/operator-session.js';
+import { feedOptions } from '../../dist/cli/service-client.js';
 import { loadConfiguration } from '../../dist/configuration/configuration.js';
 import { createFeed } from '../../dist/feed/create-feed.js';
 import { systemRandom } from '../../dist/lib/backoff.js';

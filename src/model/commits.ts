@@ -31,8 +31,11 @@ export interface RowDifference {
   readonly removed: number;
 }
 
-/** The effect of a commit on its table: the first load, changes, another load, the table's end, a load after its end. */
-export type CommitKind = 'load' | 'changes' | 'reload' | 'retire' | 'return';
+/**
+ * The effect of a commit on its table: the first load, changes, another load, the table's end, a load after its end, the repair of
+ * rows that differed from the service's, the return to an earlier state.
+ */
+export type CommitKind = 'load' | 'changes' | 'reload' | 'retire' | 'return' | 'repair' | 'rollback';
 
 export interface CommitRecord {
   /** From 1, without gaps. A mirror that is rebuilt starts again at 1. */

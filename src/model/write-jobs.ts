@@ -28,6 +28,8 @@ export interface ObservedTable {
   readonly loadedAt: Date | null;
   readonly publishedAt: Date | null;
   readonly appliedAt: Date;
+  /** Since when a rollback keeps the table where it is; null: the table takes new versions. */
+  readonly pinnedSince: Date | null;
   /** In the order of the table. */
   readonly columns: readonly ObservedColumn[];
   /** The newest reload event that the table satisfies, by subscription id. */

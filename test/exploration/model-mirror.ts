@@ -128,6 +128,7 @@ function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
     loadedAt,
     publishedAt,
     appliedAt: NEVER,
+    pinnedSince: null,
     columns: [{ name: 'id', columnName: 'id', type: 'string', role: 'key', crs: null }],
     reloads: newestOf(before?.observed.reloads ?? new Map(), job.reloads),
   };

@@ -169,6 +169,7 @@ function changesJob(table: ChangesTable, versions: readonly VersionChanges[]): C
       loadedAt: null,
       publishedAt: null,
       appliedAt: new Date(0),
+      pinnedSince: null,
       columns: [...columns.map(observed('data')), ...envelopeColumns.map(observed('envelope'))].filter(
         ({ name }) => !lacks.includes(name),
       ),

@@ -163,6 +163,7 @@ function loaded(job: SnapshotJob, before: ObservedTable | null): ObservedTable {
     loadedAt,
     publishedAt,
     appliedAt: NOW,
+    pinnedSince: null,
     columns: columnsOf(schema),
     reloads: new Map([...(before?.reloads ?? []), ...reloads]),
   };

@@ -113,6 +113,7 @@ export function table(version: number, changed: Partial<ObservedTable> = {}): Ob
     loadedAt: null,
     publishedAt: null,
     appliedAt: NOW,
+    pinnedSince: null,
     columns: [observedColumn('id', { role: 'key' })],
     reloads: new Map(),
     ...changed,

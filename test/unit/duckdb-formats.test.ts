@@ -54,6 +54,7 @@ const PARCELS: ObservedTable = {
   loadedAt: null,
   publishedAt: new Date('2026-01-02T03:04:05Z'),
   appliedAt: new Date('2026-01-02T03:05:00Z'),
+  pinnedSince: null,
   columns: [
     { name: 'id', columnName: 'id', type: 'integer', role: 'key', crs: null },
     { name: 'owner', columnName: 'owner', type: 'string', role: 'data', crs: null },
@@ -90,6 +91,9 @@ async function formatOf(folder: string): Promise<unknown> {
   const [row] = await inMirror(folder, `SELECT value FROM feed_sync.meta WHERE "key" = 'format_version'`);
   return row?.[0];
 }
+
+/** Of a retirement, when it was judged and whether it was approved; of every commit, what a rollback to it restores. */
+const UNKNOWN = Array.from({ length: 15 }, () => null);
 
 const COLUMNS = `SELECT table_name, column_name, data_type FROM duckdb_columns()
   WHERE schema_name = 'feed_sync' ORDER BY table_name, column_index`;
@@ -135,8 +139,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
       to,
       kinds[index],
       ...rest,
-      null,
-      null,
+      ...UNKNOWN,
     ]);
     expect(await inMirror(folder, 'FROM feed_sync.commits')).toEqual(kept);
     const another = await temporaryFolder();

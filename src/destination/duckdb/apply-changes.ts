@@ -117,9 +117,11 @@ async function applyChanges(
   await runTogether(engine, log?.before(after) ?? []);
   const written = await write(engine, job, { current, live, net, found, log }, after);
   proveCount(job, written.rowCount);
-  const { statements, columns } = describeColumns(live, recordedColumns, after);
+  const { statements, columns, areColumnsNew } = describeColumns(live, recordedColumns, after);
   await runTogether(engine, [...statements, ...(log?.after(after) ?? [])]);
-  return entryOfChanges(job, { live, columns, ...written, appliedAt: turn.appliedAt });
+  const { appliedAt } = turn;
+  const isLogged = turn.keepsHistory && live.keyColumns.length > 0;
+  return entryOfChanges(job, { live, columns, areColumnsNew, ...written, appliedAt, isLogged });
 }
 
 /** Changes must not go into a table whose columns were changed by hand. */
@@ -202,8 +204,9 @@ export function firstVersion({ versions }: ChangesJob): number {
 interface Description {
   /** Statements for comments that are missing or have changed. */
   readonly statements: readonly string[];
-  /** Replaces the recorded columns; null keeps them. */
-  readonly columns: readonly PlannedColumn[] | null;
+  readonly columns: readonly RecordedColumn[];
+  /** False when the recorded columns stay as they are. */
+  readonly areColumnsNew: boolean;
 }
 
 /** `recorded` are the columns in the catalog so far. A rewritten table has lost its comments. */
@@ -212,12 +215,12 @@ function describeColumns(
   recorded: readonly RecordedColumn[],
   { columns, alteration }: TableAfter,
 ): Description {
-  const isSame = isDeepStrictEqual(recorded, columns.map(recordedColumn));
+  const described = columns.map(recordedColumn);
   const statements =
     alteration.kind === 'rewrite'
       ? comments(tableName, datasetId, columns)
       : renewedComments(tableName, recorded, columns);
-  return { statements, columns: isSame ? null : columns };
+  return { statements, columns: described, areColumnsNew: !isDeepStrictEqual(recorded, described) };
 }
 
 function renewedComments(

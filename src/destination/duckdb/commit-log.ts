@@ -3,6 +3,7 @@
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { identifier } from '../../staging/engine/sql.ts';
 import type { TableAfter } from './apply-changes.ts';
+import { completeCommit } from './catalog/entries.ts';
 import type { Current } from './catalog/tables.ts';
 import {
   addToLog,
@@ -39,12 +40,13 @@ interface CommittedVersion {
 
 /** Returns null where the table has no log and gets none. `live` is the table before; `taken` are the names in schema `history`. */
 export function logOfCommit(
-  { logName: known, commitNumber }: Pick<Current, 'logName' | 'commitNumber'>,
+  current: Pick<Current, 'logName' | 'commitNumber' | 'checksum' | 'recordedColumns'>,
   live: ObservedTable,
   turn: Turn,
   { version, publishedAt }: CommittedVersion,
   taken: ReadonlySet<string>,
 ): CommitLog | null {
+  const { logName: known, commitNumber } = current;
   if (!turn.keepsHistory || live.keyColumns.length === 0) {
     return known === null ? null : closedBy(known, live, turn);
   }
@@ -54,12 +56,25 @@ export function logOfCommit(
   const commit = { ...turn, version, publishedAt };
   return {
     before: (after) => [
-      ...(known === null ? beginLog(live, logName, first) : []),
+      ...(known === null ? begun(live, logName, first, current) : []),
       ...addToLog(logName, addedBy(after)),
     ],
     entries: (rows) => logCommit(logName, commit, rows),
     after: (after) => renewedMacros(logName, live, after),
   };
+}
+
+/** The commit that the log begins with was made without history. */
+function begun(
+  live: ObservedTable,
+  logName: string,
+  first: { readonly commitNumber: number; readonly appliedAt: Date },
+  { checksum, recordedColumns }: Pick<Current, 'checksum' | 'recordedColumns'>,
+): readonly string[] {
+  return [
+    ...beginLog(live, logName, first),
+    ...completeCommit(live, first.commitNumber, checksum, recordedColumns),
+  ];
 }
 
 function closedBy(logName: string, live: ObservedTable, turn: Turn): CommitLog {

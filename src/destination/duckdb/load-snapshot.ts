@@ -91,7 +91,9 @@ async function loadSnapshot(engine: Engine, loading: Loading): Promise<CatalogEn
   if (!isPlannedFrom(current.live, job.plannedFrom)) return null;
   refuseTakenName(job.datasetId, current);
   const loaded = isEdited(loading) ? await edit(engine, loading) : await replace(engine, loading);
-  return entryOfSnapshot(job, { current, ...loaded, appliedAt: turn.appliedAt });
+  const { appliedAt } = turn;
+  const isLogged = turn.keepsHistory && job.schema.keyColumns.length > 0;
+  return entryOfSnapshot(job, { current, ...loaded, appliedAt, isLogged });
 }
 
 /** The table after the load. */

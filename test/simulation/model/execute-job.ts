@@ -138,6 +138,7 @@ function loaded(
     loadedAt,
     publishedAt,
     appliedAt: at,
+    pinnedSince: null,
     columns,
     reloads: laterReloads(before?.observed.reloads ?? new Map(), reloads),
   };

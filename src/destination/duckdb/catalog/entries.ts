@@ -1,5 +1,6 @@
 /** The rows that jobs write into the catalog. All entries of a batch are collected as data before any becomes SQL. Pure. */
 
+import { present } from '../../../lib/assert.ts';
 import type { CommitKind, RowDifference } from '../../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
 import type { Counts } from '../../../model/records.ts';
@@ -14,8 +15,15 @@ import type {
 import { identifier, integer, json, text, tuple } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
 import type { Checksum } from '../checksum.ts';
-import { type CatalogTable, type CatalogType, catalogColumns, catalogTable } from './schema.ts';
-import { type Current, recordedColumn } from './tables.ts';
+import { observedColumn } from './observed-state.ts';
+import {
+  type CatalogTable,
+  type CatalogType,
+  catalogColumns,
+  catalogTable,
+  RESTORED_COLUMNS,
+} from './schema.ts';
+import { type Current, type RecordedColumn, recordedColumn } from './tables.ts';
 
 export type CatalogEntry = LiveEntry | RetiredEntry;
 
@@ -25,10 +33,16 @@ interface LiveEntry {
   /** Replaces the record of the table. */
   readonly table: Omit<ObservedTable, 'datasetId' | 'columns' | 'reloads'>;
   readonly checksum: Checksum;
-  /** Replaces the recorded columns; null keeps them. */
-  readonly columns: readonly PlannedColumn[] | null;
-  /** Replaces the recorded reloads of these subscriptions. */
-  readonly newerReloads: ReadonlyMap<string, ReloadMark>;
+  readonly columns: readonly RecordedColumn[];
+  /** False when the recorded columns stay as they are. */
+  readonly areColumnsNew: boolean;
+  /** The satisfied reloads before and afterwards, by subscription id. */
+  readonly reloads: {
+    readonly before: ReadonlyMap<string, ReloadMark>;
+    readonly after: ReadonlyMap<string, ReloadMark>;
+  };
+  /** True when the commit records what a rollback to it restores. */
+  readonly isLogged: boolean;
   /**
    * True when the list of retired tables contains this table, because retirement kept it. The entry removes it from that list.
    */
@@ -41,7 +55,7 @@ interface LiveEntry {
  * because no database stores them.
  */
 export function observedAfter(
-  { datasetId, table, columns, newerReloads: newer }: LiveEntry,
+  { datasetId, table, columns, areColumnsNew, reloads }: LiveEntry,
   live: ObservedTable | null,
 ): ObservedTable {
   return {
@@ -51,13 +65,13 @@ export function observedAfter(
     keyColumns: table.keyColumns.map((name) => name.toWellFormed()),
     snapshotDigest: table.snapshotDigest.toWellFormed(),
     loadedThrough: table.loadedThrough?.toWellFormed() ?? null,
-    columns: columns?.map(observedColumn) ?? live?.columns ?? [],
-    reloads: new Map([...(live?.reloads ?? []), ...newer]),
+    columns: areColumnsNew || live === null ? columns.map(wellFormed) : live.columns,
+    reloads: reloads.after,
   };
 }
 
-function observedColumn({ column, columnName, type, role, crs }: PlannedColumn): ObservedColumn {
-  return { name: column.name.toWellFormed(), columnName, type, role, crs };
+function wellFormed(column: RecordedColumn): ObservedColumn {
+  return observedColumn({ ...column, name: column.name.toWellFormed() });
 }
 
 /** The dataset loses its live table and keeps its name. */
@@ -88,7 +102,11 @@ export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind
   retirement: ['retire'],
 };
 
-export const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
+export const COMMIT_KINDS: readonly CommitKind[] = [
+  ...Object.values(KINDS_OF_JOB).flat(),
+  'repair',
+  'rollback',
+];
 
 interface LoadedTable {
   readonly current: Current;
@@ -98,11 +116,13 @@ interface LoadedTable {
   /** Null where there was no table before, or where its rows cannot be compared. */
   readonly net: RowDifference | null;
   readonly appliedAt: Date;
+  readonly isLogged: boolean;
 }
 
 export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntry {
-  const { current, columns, rowCount, checksum, net, appliedAt } = loaded;
+  const { current, columns, rowCount, checksum, net, appliedAt, isLogged } = loaded;
   const { tableName, live, isKept, hasCommits } = current;
+  const before = live?.reloads ?? new Map();
   const firstOrReturn = hasCommits ? 'return' : 'load';
   return {
     kind: 'live',
@@ -110,6 +130,7 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
     table: {
       ...tableOf(job, rowCount, appliedAt),
       tableName,
+      pinnedSince: live?.pinnedSince ?? null,
       snapshotVersion: job.version,
       snapshotDigest: job.digest,
       digestKind: job.digestKind,
@@ -117,8 +138,10 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
       loadedAt: job.loadedAt,
     },
     checksum,
-    columns,
-    newerReloads: newerReloads(job.reloads, live?.reloads ?? new Map()),
+    columns: columns.map(recordedColumn),
+    areColumnsNew: true,
+    reloads: { before, after: withNewer(before, job.reloads) },
+    isLogged,
     wasKept: isKept,
     commit: {
       fromVersion: live?.version ?? null,
@@ -132,26 +155,31 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
 
 interface ChangedTable {
   readonly live: ObservedTable;
-  /** Null when the recorded columns stay as they are. */
-  readonly columns: readonly PlannedColumn[] | null;
+  readonly columns: readonly RecordedColumn[];
+  /** False when the recorded columns stay as they are. */
+  readonly areColumnsNew: boolean;
   readonly rowCount: number;
   readonly checksum: Checksum;
   readonly net: Counts;
   readonly appliedAt: Date;
+  readonly isLogged: boolean;
 }
 
 /** Changes do not alter the record of the snapshot that the table was last loaded from. */
 export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntry {
-  const { live, columns, rowCount, checksum, net, appliedAt } = changed;
-  const { tableName, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } = live;
-  const loaded = { snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
+  const { live, columns, areColumnsNew, rowCount, checksum, net, appliedAt, isLogged } = changed;
+  const { tableName, pinnedSince, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } =
+    live;
+  const loaded = { pinnedSince, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
   return {
     kind: 'live',
     datasetId: job.datasetId,
     table: { ...tableOf(job, rowCount, appliedAt), tableName, ...loaded },
     checksum,
     columns,
-    newerReloads: new Map(),
+    areColumnsNew,
+    reloads: { before: live.reloads, after: live.reloads },
+    isLogged,
     wasKept: false,
     commit: {
       fromVersion: live.version,
@@ -200,16 +228,15 @@ function tableOf(
 }
 
 /** The set of satisfied reloads only grows: an earlier snapshot does not undo a later reload. */
-function newerReloads(
-  reloads: ReadonlyMap<string, ReloadMark>,
+function withNewer(
   written: ReadonlyMap<string, ReloadMark>,
+  reloads: ReadonlyMap<string, ReloadMark>,
 ): ReadonlyMap<string, ReloadMark> {
-  return new Map(
-    [...reloads].filter(([subscriptionId, mark]) => {
-      const known = written.get(subscriptionId);
-      return known === undefined || isLaterMark(mark, known);
-    }),
-  );
+  const newer = [...reloads].filter(([subscriptionId, mark]) => {
+    const known = written.get(subscriptionId);
+    return known === undefined || isLaterMark(mark, known);
+  });
+  return new Map([...written, ...newer]);
 }
 
 /** The most characters of rows in one statement. A longer row gets a statement of its own. */
@@ -227,14 +254,14 @@ export function writeEntries(given: readonly CatalogEntry[], newestNumber: numbe
   const entries = given.map((entry, index) => ({ ...entry, commitNumber: newestNumber + index + 1 }));
   const live = entries.filter((entry) => entry.kind === 'live');
   const retired = entries.filter((entry) => entry.kind === 'retired');
-  const described = live.filter(({ columns }) => columns !== null);
+  const described = live.filter(({ areColumnsNew }) => areColumnsNew);
   return [
     ...deleteOf('datasets', entries),
     ...insertRows('datasets', live.map(datasetRow)),
     ...deleteOf('columns', [...described, ...retired]),
     ...insertRows(
       'columns',
-      described.flatMap(({ datasetId, columns }) => columnRows(datasetId, columns ?? [])),
+      described.flatMap(({ datasetId, columns }) => columnRows(datasetId, columns)),
     ),
     ...OF_RETIRED.flatMap((table) => deleteOf(table, retired)),
     ...replaceReloads(live),
@@ -264,23 +291,30 @@ function datasetRow({ datasetId, table, checksum, commitNumber }: Numbered<LiveE
     table.appliedAt,
     checksum.sum,
     checksum.version,
+    table.pinnedSince,
   ];
 }
 
-function columnRows(datasetId: string, columns: readonly PlannedColumn[]): readonly CatalogRow[] {
-  return columns.map(recordedColumn).map((column, index) => {
+function columnRows(datasetId: string, columns: readonly RecordedColumn[]): readonly CatalogRow[] {
+  return columns.map((column, index) => {
     const { name, columnName, type, isNullable, description, sourceName, role, crs } = column;
     return [datasetId, index + 1, name, columnName, type, isNullable, description, sourceName, role, crs];
   });
 }
 
 function replaceReloads(live: readonly LiveEntry[]): readonly string[] {
-  const rows = live.flatMap(({ datasetId, newerReloads }) =>
-    [...newerReloads].map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => {
-      return [datasetId, subscriptionId, logNumber, eventNumber, createdAt] as const;
-    }),
+  const same = live.flatMap(({ datasetId, reloads: { before, after } }) =>
+    [...new Set([...before.keys(), ...after.keys()])]
+      .filter((subscriptionId) => before.get(subscriptionId) !== after.get(subscriptionId))
+      .map((subscriptionId) => tuple([text(datasetId), text(subscriptionId)])),
   );
-  const same = rows.map(([datasetId, subscriptionId]) => tuple([text(datasetId), text(subscriptionId)]));
+  const rows = live.flatMap(({ datasetId, reloads: { before, after } }) =>
+    [...after]
+      .filter(([subscriptionId, mark]) => before.get(subscriptionId) !== mark)
+      .map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => {
+        return [datasetId, subscriptionId, logNumber, eventNumber, createdAt] as const;
+      }),
+  );
   return [...deleteWhere('reloads', '(dataset_id, subscription_id)', same), ...insertRows('reloads', rows)];
 }
 
@@ -294,11 +328,78 @@ function archivedRow({ datasetId, tableName, reason, commit }: RetiredEntry): Ca
   return [datasetId, tableName, commit.toVersion, reason, commit.appliedAt];
 }
 
-function commitRow({ datasetId, commit, commitNumber }: Numbered<CatalogEntry>): CatalogRow {
+function commitRow(entry: Numbered<CatalogEntry>): CatalogRow {
+  const { datasetId, commit, commitNumber } = entry;
   const { fromVersion, toVersion, kind, net, appliedAt, retirement = null } = commit;
   const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
   const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
-  return [commitNumber, datasetId, fromVersion, toVersion, kind, ...counts, appliedAt, ...judged];
+  const restored =
+    entry.kind === 'live' && entry.isLogged
+      ? restoredCells(entry.table, entry.checksum, entry.reloads.after, entry.columns)
+      : RESTORED_COLUMNS.map(() => null);
+  return [
+    commitNumber,
+    datasetId,
+    fromVersion,
+    toVersion,
+    kind,
+    ...counts,
+    appliedAt,
+    ...judged,
+    ...restored,
+  ];
+}
+
+/** Returns the cells of `RESTORED_COLUMNS`. */
+function restoredCells(
+  table: LiveEntry['table'],
+  checksum: Checksum | null,
+  reloads: ReadonlyMap<string, ReloadMark>,
+  columns: readonly RecordedColumn[],
+): CatalogRow {
+  return [
+    table.schemaVersion,
+    table.keyColumns,
+    table.rowCount,
+    table.snapshotVersion,
+    table.snapshotDigest,
+    table.digestKind,
+    table.loadedThrough,
+    table.loadedAt,
+    table.publishedAt,
+    checksum?.sum ?? null,
+    checksum?.version ?? null,
+    reloadsJson(reloads),
+    JSON.stringify(columns),
+  ];
+}
+
+function reloadsJson(reloads: ReadonlyMap<string, ReloadMark>): string {
+  const rows = [...reloads].map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => {
+    return { subscriptionId, logNumber, eventNumber: integer(eventNumber), createdAt };
+  });
+  return JSON.stringify(rows);
+}
+
+/** Records what a rollback restores for a commit that was made before the history of its table began. */
+export function completeCommit(
+  live: ObservedTable,
+  commitNumber: number,
+  checksum: Checksum | null,
+  columns: readonly RecordedColumn[],
+): readonly string[] {
+  const cells = restoredCells(live, checksum, live.reloads, columns);
+  const types = new Map(catalogColumns('commits'));
+  const values = RESTORED_COLUMNS.map((name, index) => {
+    const type = present(types.get(name), 'the table has the column');
+    return FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`);
+  });
+  return [
+    `UPDATE ${catalogTable('commits')} SET ${RESTORED_COLUMNS.map((name) => `${identifier(name)} = restored.${identifier(name)}`).join(', ')}
+      FROM (SELECT ${values.map((value, index) => `${value} AS ${identifier(RESTORED_COLUMNS[index] ?? '')}`).join(', ')}
+        FROM (SELECT ${text(jsonRow(cells))}::JSON AS "row")) AS restored
+      WHERE commit_number = ${integer(commitNumber)}`,
+  ];
 }
 
 function deleteOf(table: CatalogTable, entries: readonly CatalogEntry[]): readonly string[] {

@@ -244,7 +244,8 @@ async function readTables(
   const rows =
     await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
       snapshot_version, snapshot_digest, digest_kind, loaded_through, epoch_ms(loaded_at),
-      epoch_ms(published_at), epoch_ms(applied_at), checksum, checksum_version, commit_number
+      epoch_ms(published_at), epoch_ms(applied_at), checksum, checksum_version, commit_number,
+      epoch_ms(pinned_since)
     FROM ${ofDatasets('datasets', asked)} ORDER BY dataset_id`);
   const tables = rows.map((row): CatalogedTable => {
     const datasetId = textAt(row, 0);
@@ -262,6 +263,7 @@ async function readTables(
       loadedAt: dateOrNullAt(row, 10),
       publishedAt: dateOrNullAt(row, 11),
       appliedAt: dateAt(row, 12),
+      pinnedSince: dateOrNullAt(row, 16),
       columns: columns.get(datasetId) ?? [],
       reloads: reloads.get(datasetId) ?? new Map(),
     };
@@ -356,7 +358,7 @@ function columnsFrom(json: string): readonly ObservedColumn[] {
     }));
 }
 
-function observedColumn({ name, columnName, type, role, crs }: RecordedColumn): ObservedColumn {
+export function observedColumn({ name, columnName, type, role, crs }: RecordedColumn): ObservedColumn {
   return { name, columnName, type: knownColumnType(type), role: role as ObservedColumn['role'], crs };
 }
 

@@ -48,6 +48,8 @@ const TABLES = {
     /** The checksum of the rows, and the version of the hash that it was computed with. */
     checksum: 'HUGEINT',
     checksum_version: 'VARCHAR',
+    /** Since when a rollback keeps the table where it is; null: the table takes new versions. */
+    pinned_since: 'TIMESTAMPTZ',
   },
   /** The newest reload of each subscription that the table satisfies. */
   reloads: {
@@ -109,6 +111,21 @@ const TABLES = {
     /** For a retirement: the service time of the decision, and whether an operator has approved it. */
     service_time: 'TIMESTAMPTZ',
     approved: 'BOOLEAN',
+    /** For a table with history, what a rollback to this commit restores beside the rows; else null. */
+    schema_version: 'VARCHAR',
+    key_columns: 'VARCHAR[]',
+    row_count: 'BIGINT',
+    snapshot_version: 'BIGINT',
+    snapshot_digest: 'VARCHAR',
+    digest_kind: 'VARCHAR',
+    loaded_through: 'VARCHAR',
+    loaded_at: 'TIMESTAMPTZ',
+    published_at: 'TIMESTAMPTZ',
+    checksum: 'HUGEINT',
+    checksum_version: 'VARCHAR',
+    /** The rows of the table in `reloads` and `columns`, as JSON. */
+    reloads: 'VARCHAR',
+    columns: 'VARCHAR',
   },
   archived: {
     dataset_id: 'VARCHAR',
@@ -138,6 +155,23 @@ const TABLES = {
 } as const satisfies Readonly<Record<string, Readonly<Record<string, CatalogType>>>>;
 
 export type CatalogTable = keyof typeof TABLES;
+
+/** The columns of `commits` that a table with history fills, in order. */
+export const RESTORED_COLUMNS = [
+  'schema_version',
+  'key_columns',
+  'row_count',
+  'snapshot_version',
+  'snapshot_digest',
+  'digest_kind',
+  'loaded_through',
+  'loaded_at',
+  'published_at',
+  'checksum',
+  'checksum_version',
+  'reloads',
+  'columns',
+] as const satisfies readonly (keyof (typeof TABLES)['commits'])[];
 
 /** The schemas of mirrored data: live and kept tables in `main`, copies of retired ones in `archived`, undo logs in `history`. */
 type DataSchema = 'main' | 'archived' | 'history';
@@ -305,12 +339,16 @@ function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
     ...before(FORMAT_OF_COMMITS, { commit_number: NEWEST_COMMIT_OF_DATASET }),
     checksum: 'NULL',
     checksum_version: 'NULL',
+    pinned_since: 'NULL',
   };
   earlier.set('datasets', selectWith('datasets', datasets, `${catalogTable('datasets')} earlier`));
+  const restored = Object.fromEntries(RESTORED_COLUMNS.map((name) => [name, 'NULL']));
   if (format < FORMAT_OF_COMMITS) {
     const judged = before(FORMAT_OF_PROGRESS, { service_time: 'NULL', approved: 'NULL' });
-    const commits = { commit_number: 'number', kind: KIND_OF_HISTORY, ...judged };
+    const commits = { commit_number: 'number', kind: KIND_OF_HISTORY, ...judged, ...restored };
     earlier.set('commits', `${selectWith('commits', commits, `(${NUMBERED_HISTORY})`)} ORDER BY number`);
+  } else {
+    earlier.set('commits', selectWith('commits', restored, catalogTable('commits')));
   }
   if (!storesProgress(format)) {
     const reloads = { log_number: '1', created_at: 'NULL' };

@@ -390,15 +390,13 @@ export function completeCommit(
 ): readonly string[] {
   const cells = restoredCells(live, checksum, live.reloads, columns);
   const types = new Map(catalogColumns('commits'));
-  const values = RESTORED_COLUMNS.map((name, index) => {
+  const assignments = RESTORED_COLUMNS.map((name, index) => {
     const type = present(types.get(name), 'the table has the column');
-    return FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`);
+    return `${identifier(name)} = ${FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`)}`;
   });
   return [
-    `UPDATE ${catalogTable('commits')} SET ${RESTORED_COLUMNS.map((name) => `${identifier(name)} = restored.${identifier(name)}`).join(', ')}
-      FROM (SELECT ${values.map((value, index) => `${value} AS ${identifier(RESTORED_COLUMNS[index] ?? '')}`).join(', ')}
-        FROM (SELECT ${text(jsonRow(cells))}::JSON AS "row")) AS restored
-      WHERE commit_number = ${integer(commitNumber)}`,
+    `UPDATE ${catalogTable('commits')} SET ${assignments.join(', ')}
+      FROM (SELECT ${text(jsonRow(cells))}::JSON AS "row") AS restored WHERE commit_number = ${integer(commitNumber)}`,
   ];
 }
 

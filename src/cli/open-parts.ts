@@ -13,6 +13,7 @@ import type { FeedOptions } from '../feed/http/options.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { feedProgram } from '../lib/run-program.ts';
+import type { GateLimits } from '../model/gate.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
@@ -147,6 +148,20 @@ export function choicesOf(configuration: Configuration): Choices {
     stagingDirectory: join(configuration.dataDirectory, 'staging'),
     manifestLagMs: configuration.service.contract.manifestLagMs,
     maxStagedBytes: configuration.changes.maxStagedBytes,
+    limitsOf: (datasetId) => limitsOf(configuration.gates, datasetId),
+    keepCandidatesBytes: configuration.gates.keepCandidatesBytes,
     keyHash: keyHashOf(configuration.service),
+  };
+}
+
+/** The first rule that matches counts; the general limits stand for those that it leaves out. */
+function limitsOf({ limits, rules }: Configuration['gates'], datasetId: string): GateLimits {
+  const rule = rules.find(({ datasets }) => isChosenDataset(datasetId, datasets, []));
+  if (rule === undefined) return limits;
+  const { removedRows = limits.removedRows, changedRows = limits.changedRows, emptied } = rule;
+  return {
+    removedRows,
+    changedRows,
+    emptied: emptied === undefined ? limits.emptied : emptied === 'suspend',
   };
 }

@@ -38,8 +38,20 @@ export type Cadence = ServiceConfiguration['poll'];
 type Frozen<Value> = Value extends Secret ? Value : { readonly [Name in keyof Value]: Frozen<Value[Name]> };
 
 function localConfiguration(values: LocalValues) {
-  const { datasets, dataDir, destination, checkpoint, lock, disk, duckdb, history, hooks, webhook, log } =
-    values;
+  const {
+    datasets,
+    dataDir,
+    destination,
+    checkpoint,
+    lock,
+    disk,
+    duckdb,
+    history,
+    gates,
+    hooks,
+    webhook,
+    log,
+  } = values;
   const { publish, publishEvery } = destination;
   return {
     datasets,
@@ -53,6 +65,15 @@ function localConfiguration(values: LocalValues) {
     disk: { reserveBytes: disk.reserve },
     duckdb: { memoryLimitBytes: duckdb.memoryLimit, threads: duckdb.threads },
     history: { datasets: history.datasets, keepMs: history.keep },
+    gates: {
+      limits: {
+        removedRows: gates.removedRows,
+        changedRows: gates.changedRows,
+        emptied: gates.emptied === 'suspend',
+      },
+      rules: gates.rules,
+      keepCandidatesBytes: gates.keepCandidates,
+    },
     hooks: { afterCommit: hooks.afterCommit, timeoutMs: hooks.timeout },
     webhook,
     log,

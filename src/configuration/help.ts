@@ -8,7 +8,11 @@ import { groups, type Setting, type SettingKey, schema, settings } from './schem
 export function settingsHelp(): string {
   const entries = [...settings.values()].map((setting) => {
     const { key, variable, flag, placeholder, description } = setting;
-    const names = [key, variable, ...(flag === null ? [] : [`${flag} <${placeholder}>`])];
+    const names = [
+      key,
+      variable ?? 'in the file only',
+      ...(flag === null ? [] : [`${flag} <${placeholder}>`]),
+    ];
     return `  ${names.join('  ')}\n      ${description} ${defaultSentence(setting)}`;
   });
   return `${entries.join('\n')}\n`;
@@ -27,7 +31,7 @@ const OPENING = `# yaml-language-server: $schema=./${SCHEMA_FILE}
 # The configuration of feed-sync. A run needs two values: service.baseUrl and the API key.
 #
 # A line that starts with # and a space explains; take the # away from a key to set it. A key without a value keeps
-# its default. Each key can also be given as the variable beside it, and each but the API key as a flag
+# its default. A key can also be given as the variable beside it and, but for the API key, as a flag
 # (http.timeout is --http-timeout). A flag is stronger than a variable, a variable than this file.
 #
 # Durations are written 500ms, 30s, 5m, 2h; sizes 512MB, 4GB. A relative path starts at the folder of this file.
@@ -58,7 +62,7 @@ function linesOf(setting: Setting): readonly string[] {
   const more = words === null || example === null ? '' : ` For example: ${example}`;
   return [
     `${indent}# ${description}`,
-    `${indent}# ${variable}. ${defaultSentence(setting)}${more}`,
+    `${indent}# ${variable ?? 'In the file only'}. ${defaultSentence(setting)}${more}`,
     `${indent}#${lastWordOf(key)}:${typeof value === 'string' ? ` ${value}` : ''}`,
   ];
 }

@@ -12,12 +12,12 @@ import { Secret } from '../lib/secret.ts';
 import { formatNearest, quoted } from '../lib/text.ts';
 import { type Flags, openFile, type Problem, type ReadFile } from './file.ts';
 import {
-  allKeys,
   type Environment,
   FILE_VARIABLE,
   type SettingKey,
   type Surroundings,
   settingOf,
+  settings,
   VARIABLE_PREFIX,
   variableOf,
 } from './schema.ts';
@@ -69,7 +69,7 @@ export function openLevels(input: LoadInput): OpenedLevels {
     // An empty variable counts as unset: compose files and units write "none" like this.
     (key) => {
       const { variable } = settingOf(key);
-      const raw = environment[variable]?.trim() ?? '';
+      const raw = variable === null ? '' : (environment[variable]?.trim() ?? '');
       return raw === '' ? null : { raw, isTextOnly: true, source: `environment ${variable}`, directory };
     },
     (key) => {
@@ -92,7 +92,7 @@ const KUBERNETES_VARIABLE =
 
 /** Returns the variables with the prefix of feed-sync and an unknown name. */
 function unknownVariables(environment: Environment): readonly Problem[] {
-  const known = [...allKeys.map(variableOf), FILE_VARIABLE];
+  const known = [...[...settings.values()].flatMap(({ variable }) => variable ?? []), FILE_VARIABLE];
   return Object.keys(environment)
     .filter((name) => name.startsWith(VARIABLE_PREFIX) && !known.includes(name))
     .filter((name) => !KUBERNETES_VARIABLE.test(name))
@@ -191,9 +191,12 @@ function read(key: SettingKey, { raw, isTextOnly, source, directory }: Found): R
   const isList = isTextOnly && schema instanceof z.ZodArray;
   const { data, error } = schema.safeParse(isList ? itemsOf(String(written)) : written);
   if (error !== undefined) {
-    const faults = error.issues.map(({ path: [index], message }) =>
-      index === undefined ? message : `item ${Number(index) + 1} ${message}`,
-    );
+    const faults = error.issues.map(({ path: [index, member], message }) => {
+      if (index === undefined) return message;
+      return [`item ${Number(index) + 1}`, ...(typeof member === 'string' ? [member] : []), message].join(
+        ' ',
+      );
+    });
     return { ...UNSET, source, fault: faults.join('; ') };
   }
   const value = data instanceof Relative ? data.from(directory) : data;
@@ -208,8 +211,12 @@ function itemsOf(text: string): readonly string[] {
 /** Paths and addresses are shown as resolved; values with a unit as written. */
 function shown(value: unknown, written: unknown): string {
   if (typeof value === 'string' || value instanceof Secret) return String(value);
-  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ');
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(shownItem).join(', ');
   return String(written);
+}
+
+function shownItem(item: unknown): string {
+  return typeof item === 'object' ? JSON.stringify(item) : String(item);
 }
 
 /** Returns the settings whose values are wrong only in combination, and why. */

@@ -13,6 +13,7 @@ import {
   count,
   datasetGlob,
   duration,
+  gateRule,
   identifier,
   keyFile,
   list,
@@ -22,6 +23,7 @@ import {
   parameterName,
   path,
   type Relative,
+  rowLimit,
   schedule,
   secret,
   size,
@@ -95,6 +97,10 @@ function derived(words: string, text: Derive): Default<never> {
 
 function absent<Value>(words: string, value: Value, example: string): Default<Value> {
   return { words, text: null, value, example };
+}
+
+function off(example: string): Default<never> {
+  return { words: 'off', text: 'off', example };
 }
 
 /** A wrong unit, 4MB for 4GB, is reported here and not in the middle of a load. */
@@ -253,6 +259,33 @@ const localSchema = z.strictObject({
     ),
     keep: setting(duration('1h', '3650d'), '90d', 'How long the past of those datasets is kept.'),
   }),
+  gates: z.strictObject({
+    removedRows: setting(
+      rowLimit,
+      off('[1000, 25%]'),
+      'A commit that removes more rows waits for approval: a number, a share of the rows before, or both at once.',
+    ),
+    changedRows: setting(
+      rowLimit,
+      off('50%'),
+      'The same for changed rows. A reload then compares whole rows, which takes about as long as the load.',
+    ),
+    emptied: setting(
+      choice(['off', 'suspend']),
+      'off',
+      'Whether a commit that leaves a table without rows waits for approval.',
+    ),
+    rules: setting(
+      list(gateRule, 0),
+      absent<[]>('none', [], '[{datasets: ["us-tx-*"], removedRows: 10%, emptied: suspend}]'),
+      'Other limits for some datasets: the first rule that matches counts; what it leaves out is as above.',
+    ),
+    keepCandidates: setting(
+      size('0MB', '1000TB'),
+      '10GB',
+      'How many bytes of content that waits for approval are kept. The oldest is evicted, and fetched again once it is approved.',
+    ),
+  }),
   hooks: z.strictObject({
     afterCommit: setting(
       command,
@@ -361,6 +394,9 @@ export const VARIABLE_PREFIX = 'FEED_SYNC_';
 export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
 export const FILE_FLAG = '--config';
 
+/** Settings whose values are too rich for one line of text. */
+const FILE_ONLY: ReadonlySet<string> = new Set(['gates.rules']);
+
 /** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
 export function variableOf(key: string): string {
   const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
@@ -376,8 +412,9 @@ export interface Setting {
   readonly key: SettingKey;
   readonly schema: z.ZodType;
   readonly default: Default;
-  readonly variable: string;
-  /** `--http-timeout`. Null for the API key: every user of the machine could read it on a command line. */
+  /** Null for a setting that only the file can hold. */
+  readonly variable: string | null;
+  /** `--http-timeout`. Null also for the API key: every user of the machine could read it on a command line. */
   readonly flag: string | null;
   /** Stands for a value in help texts: `duration`. */
   readonly placeholder: string;
@@ -394,8 +431,8 @@ function settingsIn(group: z.ZodObject, prefix: string): readonly Setting[] {
     assert(whenMissing !== undefined, `${prefix}${name} is a setting`);
     // The keys are joined from the names of the shape from which their type is made.
     const key = `${prefix}${name}` as SettingKey;
-    const variable = variableOf(key);
-    const flag = key.startsWith('service.apiKey') ? null : flagOf(variable);
+    const variable = FILE_ONLY.has(key) ? null : variableOf(key);
+    const flag = variable === null || key.startsWith('service.apiKey') ? null : flagOf(variable);
     return [{ key, schema, default: whenMissing, variable, flag, placeholder, description }];
   });
 }

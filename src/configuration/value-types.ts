@@ -150,6 +150,83 @@ function faultOfPath(written: string, names: 'file' | 'folder'): string | null {
   return names === 'file' && /[/\\]$/.test(written) ? 'which is a folder; name the file in it' : null;
 }
 
+/** A pattern of dataset ids, `*` for any text. */
+export const datasetGlob = textRead('glob', text('it in quotes'), (written, refuse) => {
+  if (!written.startsWith('!')) return written;
+  return refuse(`is ${quoted(written)}; name datasets to leave out in datasets.exclude, without the !`);
+});
+
+const OFF = 'off';
+const ROWS_ADVICE = 'write off, a number, a share such as 25%, or a list of both';
+
+/** A whole number of rows, or a share of the rows before. */
+const ROWS = /^\d{1,12}$/;
+const SHARE = /^(\d{1,3}(?:\.\d{1,6})?)\s*%$/;
+
+interface RowLimit {
+  readonly rows: number | null;
+  readonly share: number | null;
+}
+
+/** Null: off. */
+export const rowLimit = z
+  .preprocess(partsOf, z.array(z.unknown()))
+  .transform((parts, context): RowLimit | null => {
+    const refuse = (fault: string) => {
+      context.addIssue(`${fault}; ${ROWS_ADVICE}`);
+      return z.NEVER;
+    };
+    const texts = parts.map((part) => (typeof part === 'number' ? String(part) : part));
+    if (texts.length === 1 && texts[0] === OFF) return null;
+    let limit: RowLimit = { rows: null, share: null };
+    for (const part of texts) {
+      if (typeof part !== 'string') return refuse(`is ${shapeOf(part)}`);
+      const percent = Number(SHARE.exec(part)?.[1] ?? Number.NaN);
+      const next = ROWS.test(part)
+        ? { ...limit, rows: Number(part) }
+        : percent <= 100
+          ? { ...limit, share: percent / 100 }
+          : null;
+      if (next === null) return refuse(`is ${quoted(part)}, which is no number of rows and no share`);
+      limit = next;
+    }
+    const given = [limit.rows, limit.share].filter((number) => number !== null);
+    if (given.length === 0 || given.length < texts.length)
+      return refuse('must name one number, one share, or one of both');
+    return limit;
+  })
+  .meta({ title: 'rows', type: ['number', 'string', 'array'] });
+
+/** A text on a command line names both with a comma between them. */
+function partsOf(input: unknown): unknown {
+  if (typeof input === 'string') return input.split(',').map((part) => part.trim());
+  return Array.isArray(input)
+    ? input.map((part) => (typeof part === 'string' ? part.trim() : part))
+    : [input];
+}
+
+const RULE_ADVICE = 'write for example {datasets: ["us-*"], removedRows: 10%}';
+
+/** The limits of some datasets; undefined where the rule does not name one. */
+export const gateRule = z
+  .strictObject(
+    {
+      datasets: z
+        .array(datasetGlob, { error: 'is not a list of patterns of ids' })
+        .min(1, 'is an empty list'),
+      removedRows: rowLimit.optional(),
+      changedRows: rowLimit.optional(),
+      emptied: choice(['off', 'suspend']).optional(),
+    },
+    {
+      error: (issue) =>
+        issue.code === 'unrecognized_keys'
+          ? `has the unknown key ${quoted(String(issue.keys?.[0] ?? ''))}; ${RULE_ADVICE}`
+          : `is ${shapeOf(issue.input)}; ${RULE_ADVICE}`,
+    },
+  )
+  .meta({ title: 'rule' });
+
 const COMMAND_ADVICE = 'write a list of words, for example ["./refresh.sh", "--all"]';
 
 /**
@@ -280,12 +357,6 @@ export const parameterName = textRead('name', text('a name such as since'), (wri
 /** An id or a name. */
 export const identifier = text('it in quotes').meta({ title: 'id' });
 
-/** A pattern of dataset ids, `*` for any text. */
-export const datasetGlob = textRead('glob', text('it in quotes'), (written, refuse) => {
-  if (!written.startsWith('!')) return written;
-  return refuse(`is ${quoted(written)}; name datasets to leave out in datasets.exclude, without the !`);
-});
-
 /** A cron expression, with seconds as an optional sixth field in front. */
 export const schedule = textRead('cron', text('a cron expression such as "0 6 * * *"'), (written, refuse) => {
   if (occurs(written)) return written;
@@ -301,7 +372,6 @@ function occurs(written: string): boolean {
   }
 }
 
-const OFF = 'off';
 const LARGEST_PORT = 65_535;
 
 /** `127.0.0.1:9464`, `[::1]:9464`, `localhost:0`. */

@@ -5,6 +5,7 @@ import type { Destination } from '../destination/destination.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
+import type { GateLimits } from '../model/gate.ts';
 import type { Retirement } from '../model/write-jobs.ts';
 import type { Progress } from './progress.ts';
 
@@ -34,6 +35,10 @@ export interface Choices {
   readonly manifestLagMs: number;
   /** The most bytes of changes that one step of a dataset stages (the setting changes.maxStagedBytes). */
   readonly maxStagedBytes: number;
+  /** Above these limits a commit of the dataset waits until an operator approves it. */
+  readonly limitsOf: (datasetId: string) => GateLimits;
+  /** The most bytes of content that waits for approval and is kept (the setting gates.keepCandidates). */
+  readonly keepCandidatesBytes: number;
   /** Hashes of the API key and the base URL: another key or base URL lifts a suspension of the workspace. */
   readonly keyHash: string;
 }

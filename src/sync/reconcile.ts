@@ -9,6 +9,7 @@ import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import { type DesiredState, type Reload, withoutAnswered } from '../model/desired-state.ts';
 import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
+import { judge, NO_LIMITS, rowCountsOf } from '../model/gate.ts';
 import type { Version } from '../model/records.ts';
 import { contentAtFault, type StepExecutor, type StepResult, type Work } from './execute/executor.ts';
 import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
@@ -344,6 +345,7 @@ class Reconciler {
   async #noteCommit(commit: CommitResult, work: Work): Promise<void> {
     const { parts, executor } = this.#run;
     const { observed } = commit;
+    this.#warnOfRemovals(commit);
     this.#known = { ...this.#known, observed };
     this.#commits.push(commit);
     parts.progress.committed(this.#datasetId, commit);
@@ -363,6 +365,25 @@ class Reconciler {
       this.#known = { ...this.#known, desired: withoutAnswered(desired, isNowSatisfied) };
     }
     await executor.discard(this.#datasetId);
+  }
+
+  /** Only a table that had rows can lose some. */
+  #warnOfRemovals({ tableName, toVersion, rowCount, net }: CommitResult): void {
+    const { observed } = this.#known;
+    if (observed === null) return;
+    const counts = rowCountsOf(observed.rowCount, rowCount, net);
+    if (judge(counts, NO_LIMITS).kind !== 'warn') return;
+    this.#run.parts.log.warn(
+      {
+        dataset: this.#datasetId,
+        table: tableName,
+        version: toVersion,
+        removed: counts.removed,
+        rowsBefore: counts.before,
+        rows: rowCount,
+      },
+      'A commit removed more than a quarter of a table.',
+    );
   }
 
   /** Bad changes do not delay the versions before them: the plan continues up to there. */

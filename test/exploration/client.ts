@@ -5,6 +5,7 @@ import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { WriteJob } from '../../src/model/write-jobs.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
 import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
@@ -28,6 +29,8 @@ const CHOICES: Choices = {
   stagingDirectory: '',
   manifestLagMs: 15 * MINUTE_MS,
   maxStagedBytes: 8e9,
+  limitsOf: () => NO_LIMITS,
+  keepCandidatesBytes: 10_000_000_000,
   keyHash: 'key',
 };
 

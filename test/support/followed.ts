@@ -9,6 +9,7 @@ import { type LogFields, silentLog } from '../../src/lib/log.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { Subscription } from '../../src/model/records.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { follow } from '../../src/sync/follow/follow.ts';
@@ -57,6 +58,8 @@ const CHOICES: Choices = {
   stagingDirectory: '/nowhere',
   manifestLagMs: 15 * 60_000,
   maxStagedBytes: 8e9,
+  limitsOf: () => NO_LIMITS,
+  keepCandidatesBytes: 10_000_000_000,
   keyHash: 'key-1',
 };
 

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { Subscription, Version } from '../../src/model/records.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
 import type { Choices, Parts } from '../../src/sync/parts.ts';
@@ -54,6 +55,8 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     stagingDirectory,
     manifestLagMs: 15 * 60_000,
     maxStagedBytes: 8e9,
+    limitsOf: () => NO_LIMITS,
+    keepCandidatesBytes: 10_000_000_000,
     keyHash: 'key-1',
   };
   const world: Omit<World, 'parts' | 'catchUp'> = {

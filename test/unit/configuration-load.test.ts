@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Configuration } from '../../src/configuration/configuration.ts';
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import {
   API_KEY,
   errorOf,
@@ -41,6 +42,8 @@ describe('the defaults', () => {
       status: { listen: { host: '127.0.0.1', port: 9464 } },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       history: { datasets: [], keepMs: 7_776_000_000 },
+
+      gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
       hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },
@@ -208,6 +211,7 @@ describe('the local part', () => {
       disk: { reserveBytes: 1e9 },
       lock: { waitMs: 60_000 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+      gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
       history: { datasets: [], keepMs: 7_776_000_000 },
       hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },

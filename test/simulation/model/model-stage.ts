@@ -21,6 +21,7 @@ import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../../src/lib/files.ts';
 import { silentLog } from '../../../src/lib/log.ts';
+import { NO_LIMITS } from '../../../src/model/gate.ts';
 import { catchUp } from '../../../src/sync/catch-up.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
@@ -266,6 +267,8 @@ class ModelInstallation implements Installation {
         stagingDirectory: join(this.#directory, 'staging'),
         manifestLagMs: 15 * 60_000,
         maxStagedBytes: 8e9,
+        limitsOf: () => NO_LIMITS,
+        keepCandidatesBytes: 10_000_000_000,
         keyHash: 'of the one key',
       },
     };

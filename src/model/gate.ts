@@ -1,0 +1,91 @@
+/**
+ * The gate of a commit: the limits that an operator sets, the counts of a commit, and what they come to. Pure.
+ *
+ * First loads, returns and retirements are not judged: they replace no rows that readers have.
+ */
+
+import type { RowDifference } from './commits.ts';
+
+/** Where both numbers are given, both must be exceeded. */
+export interface RowLimit {
+  /** A number of rows; null: any. */
+  readonly rows: number | null;
+  /** A share of the rows before, from 0 to 1; null: any. */
+  readonly share: number | null;
+}
+
+/** Null: there is no limit. */
+export interface GateLimits {
+  readonly removedRows: RowLimit | null;
+  readonly changedRows: RowLimit | null;
+  /** Whether a commit that leaves a table without rows waits. */
+  readonly emptied: boolean;
+}
+
+export const NO_LIMITS: GateLimits = { removedRows: null, changedRows: null, emptied: false };
+
+/** What a commit does to a table that has rows. */
+export interface RowCounts {
+  readonly before: number;
+  readonly after: number;
+  readonly added: number;
+  /** Null where the rows were compared by their keys alone, or cannot be compared. */
+  readonly changed: number | null;
+  readonly removed: number;
+  /** False where the rows have no common key: `added` and `removed` are then the difference of the row counts. */
+  readonly isByKey: boolean;
+}
+
+/** - `warn`: committed, and reported. - `awaiting`: an operator has to approve; `exceeded` is never empty. */
+export type Judgement =
+  | { readonly kind: 'allowed' }
+  | { readonly kind: 'warn' }
+  | { readonly kind: 'awaiting'; readonly exceeded: readonly Exceeded[] };
+
+/** The settings whose limits a commit exceeds. */
+export type Exceeded = 'removedRows' | 'changedRows' | 'emptied';
+
+export function judge(counts: RowCounts, limits: GateLimits): Judgement {
+  const { before, after, removed, changed } = counts;
+  const exceeded: readonly (readonly [Exceeded, boolean])[] = [
+    ['removedRows', exceeds(removed, limits.removedRows, before)],
+    ['changedRows', changed !== null && exceeds(changed, limits.changedRows, before)],
+    ['emptied', limits.emptied && before > 0 && after === 0],
+  ];
+  const names = exceeded.flatMap(([name, isExceeded]) => (isExceeded ? [name] : []));
+  if (names.length > 0) return { kind: 'awaiting', exceeded: names };
+  return { kind: removesMuch(counts) ? 'warn' : 'allowed' };
+}
+
+function exceeds(count: number, limit: RowLimit | null, before: number): boolean {
+  if (limit === null) return false;
+  const { rows, share } = limit;
+  return (rows === null || count > rows) && (share === null || count > share * before);
+}
+
+/** A commit that removes more than this share of a table is reported even without a gate. */
+const MUCH = 1 / 4;
+/** Smaller tables lose such a share in the ordinary course of things. */
+const FEWEST_ROWS_FOR_WARNING = 1_000;
+
+function removesMuch({ before, removed }: RowCounts): boolean {
+  return before >= FEWEST_ROWS_FOR_WARNING && removed > before * MUCH;
+}
+
+/** Whether any commit can exceed the limits. */
+export function hasLimits({ removedRows, changedRows, emptied }: GateLimits): boolean {
+  return removedRows !== null || changedRows !== null || emptied;
+}
+
+/** Without a known difference only the row counts tell what is added and removed. */
+export function rowCountsOf(before: number, after: number, net: RowDifference | null): RowCounts {
+  if (net !== null) return { before, after, ...net, isByKey: true };
+  const added = Math.max(0, after - before);
+  const removed = Math.max(0, before - after);
+  return { before, after, added, changed: null, removed, isByKey: false };
+}
+
+/** Whether every key is replaced by another one, as when the service numbers the rows anew. */
+export function isRekeyed({ before, after, added, removed, isByKey }: RowCounts): boolean {
+  return isByKey && before > 0 && after > 0 && removed === before && added === after;
+}

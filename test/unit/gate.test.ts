@@ -1,0 +1,97 @@
+/** The gate: what a commit may do to a table before an operator has to approve it. */
+
+import { describe, expect, it } from 'vitest';
+import {
+  type GateLimits,
+  hasLimits,
+  isRekeyed,
+  judge,
+  NO_LIMITS,
+  type RowLimit,
+  rowCountsOf,
+} from '../../src/model/gate.ts';
+
+const rows = (limit: number): RowLimit => ({ rows: limit, share: null });
+const share = (limit: number): RowLimit => ({ rows: null, share: limit });
+
+/** 1,000 rows, of which some are removed, changed or added. */
+function counts({ removed = 0, changed = 0 as number | null, added = 0, before = 1_000 }) {
+  return rowCountsOf(before, before + added - removed, { added, changed, removed });
+}
+
+function exceeded(limits: Partial<GateLimits>, given: Parameters<typeof counts>[0]) {
+  const judgement = judge(counts(given), { ...NO_LIMITS, ...limits });
+  return judgement.kind === 'awaiting' ? judgement.exceeded : [];
+}
+
+describe('the limits', () => {
+  it.each([
+    ['a number is exceeded by one row more', rows(10), { removed: 11 }, true],
+    ['a number is not exceeded by as many rows', rows(10), { removed: 10 }, false],
+    ['no removal is allowed by 0', rows(0), { removed: 1 }, true],
+    ['a share is of the rows before', share(0.25), { removed: 251 }, true],
+    ['a share is not exceeded by just that share', share(0.25), { removed: 250, added: 5_000 }, false],
+    ['of both, the number alone suspends nothing', { rows: 10, share: 0.25 }, { removed: 250 }, false],
+    ['of both, the share alone suspends nothing', { rows: 600, share: 0.25 }, { removed: 600 }, false],
+    ['both are exceeded', { rows: 10, share: 0.25 }, { removed: 251 }, true],
+    ['an empty table loses no share', share(0), { before: 0, added: 9 }, false],
+  ])('%s', (_, removedRows, given, isExceeded) => {
+    expect(exceeded({ removedRows }, given)).toEqual(isExceeded ? ['removedRows'] : []);
+  });
+
+  it('count changed rows apart from removed ones, and all that are exceeded are named', () => {
+    const limits = { removedRows: rows(1), changedRows: share(0.1) };
+    expect(exceeded(limits, { changed: 101 })).toEqual(['changedRows']);
+    expect(exceeded(limits, { changed: 101, removed: 2 })).toEqual(['removedRows', 'changedRows']);
+  });
+
+  it('suspend a table that loses all rows, however few they are', () => {
+    expect(exceeded({ emptied: true }, { before: 3, removed: 3 })).toEqual(['emptied']);
+    expect(exceeded({ emptied: true }, { before: 3, removed: 2 })).toEqual([]);
+    expect(exceeded({ emptied: true }, { before: 0 })).toEqual([]);
+  });
+
+  it('are none by default, and then nothing waits', () => {
+    expect(hasLimits(NO_LIMITS)).toBe(false);
+    expect(exceeded({}, { removed: 1_000, changed: 0 })).toEqual([]);
+    expect(hasLimits({ ...NO_LIMITS, emptied: true })).toBe(true);
+  });
+});
+
+describe('a table whose rows have no common key', () => {
+  it('F68 loses the rows by which it is smaller, and at least none; what changed is unknown and suspends nothing', () => {
+    expect(rowCountsOf(100, 60, null)).toMatchObject({
+      removed: 40,
+      added: 0,
+      changed: null,
+      isByKey: false,
+    });
+    expect(rowCountsOf(100, 130, null)).toMatchObject({ removed: 0, added: 30, changed: null });
+    const limits = { removedRows: share(0.25), changedRows: rows(0), emptied: false };
+    expect(judge(rowCountsOf(100, 60, null), limits)).toEqual({
+      kind: 'awaiting',
+      exceeded: ['removedRows'],
+    });
+    expect(judge(rowCountsOf(100, 130, null), limits)).toEqual({ kind: 'allowed' });
+  });
+});
+
+describe('without a limit', () => {
+  it.each([
+    ['a quarter of a table of 1,000 rows', { removed: 250 }, 'allowed'],
+    ['more than a quarter of a table of 1,000 rows', { removed: 251 }, 'warn'],
+    ['all of a smaller table', { before: 999, removed: 999 }, 'allowed'],
+    ['nothing, though all is changed', { changed: 1_000 }, 'allowed'],
+  ])('a commit that removes %s is judged: %j', (_, given, kind) => {
+    expect(judge(counts(given), NO_LIMITS)).toEqual({ kind });
+  });
+});
+
+describe('a re-keyed table', () => {
+  it('has lost every key and got others', () => {
+    expect(isRekeyed(counts({ removed: 1_000, added: 990 }))).toBe(true);
+    expect(isRekeyed(counts({ removed: 999, added: 999 }))).toBe(false);
+    expect(isRekeyed(counts({ removed: 1_000 }))).toBe(false);
+    expect(isRekeyed(rowCountsOf(0, 10, { added: 10, changed: 0, removed: 0 }))).toBe(false);
+  });
+});

@@ -13,6 +13,8 @@ export type DigestKind = 'stated' | 'computed';
 export interface ObservedTable {
   readonly datasetId: string;
   readonly tableName: string;
+  /** The newest commit of the table; null when it was not recorded. */
+  readonly commitNumber: number | null;
   readonly version: number;
   readonly schemaVersion: string | null;
   readonly rowCount: number;
@@ -157,7 +159,8 @@ interface ExpectedRowCount {
   readonly statedBy: string;
 }
 
-export interface PlannedFrom {
-  readonly version: number;
-  readonly snapshotDigest: string;
-}
+/**
+ * The state of a table that a job was planned from. A repair and a rollback leave a table with the version and the digest that it
+ * had, so the commit number tells them apart; a mirror that was rebuilt counts its commits anew, so the number alone does not.
+ */
+export type PlannedFrom = Pick<ObservedTable, 'commitNumber' | 'version' | 'snapshotDigest'>;

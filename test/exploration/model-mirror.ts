@@ -75,6 +75,7 @@ export class ModelMirror {
     const { datasetId, plannedFrom } = job;
     const before = this.state.table;
     const isAsPlanned =
+      before?.observed.commitNumber === plannedFrom?.commitNumber &&
       before?.observed.version === plannedFrom?.version &&
       before?.observed.snapshotDigest === plannedFrom?.snapshotDigest;
     if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
@@ -117,6 +118,7 @@ function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
   return {
     datasetId,
     tableName: datasetId,
+    commitNumber: (before?.observed.commitNumber ?? 0) + 1,
     version,
     schemaVersion: schema.schemaVersion,
     rowCount: ROWS,
@@ -135,7 +137,7 @@ function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
 }
 
 function changed({ plannedFrom, version, publishedAt }: ChangesJob): ObservedTable {
-  return { ...plannedFrom, version, publishedAt };
+  return { ...plannedFrom, commitNumber: (plannedFrom.commitNumber ?? 0) + 1, version, publishedAt };
 }
 
 /** A mark that is older than what the table satisfies already changes nothing. */

@@ -158,6 +158,7 @@ function changesJob(table: ChangesTable, versions: readonly VersionChanges[]): C
     plannedFrom: {
       datasetId: 'parcels',
       tableName: 'parcels',
+      commitNumber: 1,
       version: 1,
       schemaVersion: '1',
       rowCount: table.rowCount ?? 100,

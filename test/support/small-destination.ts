@@ -100,7 +100,9 @@ function commit(job: WriteJob, mirror: Mirror): JobResult {
   const { datasetId, plannedFrom } = job;
   const before = mirror.tables.get(datasetId) ?? null;
   const isAsPlanned =
-    before?.version === plannedFrom?.version && before?.snapshotDigest === plannedFrom?.snapshotDigest;
+    before?.commitNumber === plannedFrom?.commitNumber &&
+    before?.version === plannedFrom?.version &&
+    before?.snapshotDigest === plannedFrom?.snapshotDigest;
   if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
   switch (job.kind) {
     case 'snapshot':
@@ -152,6 +154,7 @@ function loaded(job: SnapshotJob, before: ObservedTable | null): ObservedTable {
   return {
     datasetId,
     tableName: datasetId,
+    commitNumber: (before?.commitNumber ?? 0) + 1,
     version,
     schemaVersion: schema.schemaVersion,
     rowCount: expectedRowCounts[0]?.rowCount ?? ORDINARY_ROWS,
@@ -175,6 +178,7 @@ function changed(job: ChangesJob): ObservedTable {
   const { added, removed } = netOf(job);
   return {
     ...plannedFrom,
+    commitNumber: (plannedFrom.commitNumber ?? 0) + 1,
     version,
     schemaVersion: schema.schemaVersion,
     rowCount: versions.at(-1)?.rowCount ?? plannedFrom.rowCount + added - removed,

@@ -102,6 +102,7 @@ export function table(version: number, changed: Partial<ObservedTable> = {}): Ob
   return {
     datasetId: 'parcels',
     tableName: 'parcels',
+    commitNumber: version,
     version,
     schemaVersion: '1',
     rowCount: 10,

@@ -68,6 +68,7 @@ describe('the table that changes build on', () => {
   });
 
   it.each<[string, Partial<ObservedTable>]>([
+    ['commit', { commitNumber: 4 }],
     ['version', { version: 4 }],
     ['snapshot', { snapshotDigest: 'other' }],
     ['number of rows', { rowCount: 11 }],

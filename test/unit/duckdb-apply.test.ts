@@ -56,6 +56,7 @@ describe('changes of one version', () => {
     });
     expect(observed).toEqual({
       ...before,
+      commitNumber: 2,
       version: 2,
       rowCount: 4,
       publishedAt: new Date(version.publishedAt),
@@ -236,6 +237,7 @@ describe('the guard', () => {
     course.publishRows(FIRST.slice(1));
     const observed = await world.observed();
     const others: readonly Partial<ObservedTable>[] = [
+      { commitNumber: 7 },
       { version: 2 },
       { snapshotDigest: 'other' },
       { rowCount: 4 },

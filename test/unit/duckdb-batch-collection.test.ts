@@ -36,7 +36,10 @@ const retire: Plan = async ({ observed }) => retirement(observed, 'drop');
 const changeWhatIsLoaded: Plan = async ({ course, observed }) => {
   const { digest } = await course.snapshot(course.newest(), observed);
   course.publishRows(THIRD);
-  return course.changes({ ...observed, version: 2, snapshotVersion: 2, snapshotDigest: digest });
+  // The first loads of eight tables and the first case come before the load that this builds on.
+  const commitNumber = 8 + 2 + 1;
+  const loaded = { commitNumber, version: 2, snapshotVersion: 2, snapshotDigest: digest };
+  return course.changes({ ...observed, ...loaded });
 };
 
 type Fate = readonly [JobResult['kind'], JobResult['kind'], version: number | null];

@@ -48,7 +48,7 @@ async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJo
   }));
   const jobs = [
     await course('changed').changes(await world.observed('changed')),
-    { ...stale, plannedFrom: { version: 7, snapshotDigest: 'other' } },
+    { ...stale, plannedFrom: { commitNumber: 1, version: 7, snapshotDigest: 'other' } },
     await course('broken').changes(await world.observed('broken')),
     retirement(await world.observed('leaving'), 'archive'),
     await snapshot('back', false),

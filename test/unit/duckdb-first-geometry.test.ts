@@ -29,9 +29,9 @@ async function tableOfNulls(): Promise<WrittenTable> {
 
 async function load({ world }: WrittenTable, select: string, stated: StatedGeometry, datasetId = 'parcels') {
   const path = await geoParquet(world.folder, `${datasetId}.parquet`, select, stated, 'g');
-  const { version, snapshotDigest } = await world.observed(datasetId);
+  const plannedFrom = await world.observed(datasetId);
+  const { version } = plannedFrom;
   const columns = [modelColumn('id', 'integer'), modelColumn('g', 'geometry')];
-  const plannedFrom = { version, snapshotDigest };
   const job = { datasetId, columns, keyColumns: ['id'], version, plannedFrom, digest: 'again' };
   expect(await world.execute(snapshot({ ...job, files: [path] }))).toMatchObject([{ kind: 'committed' }]);
 }

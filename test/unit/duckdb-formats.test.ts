@@ -43,6 +43,7 @@ const ENROLMENT = {
 const PARCELS: ObservedTable = {
   datasetId: 'parcels',
   tableName: 'parcels',
+  commitNumber: 4,
   version: 4,
   schemaVersion: '1',
   rowCount: 2,

@@ -6,7 +6,7 @@ import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
 import { DataError, UnknownColumnsError } from '../../src/model/errors.ts';
-import type { SnapshotJob } from '../../src/model/write-jobs.ts';
+import type { PlannedFrom, SnapshotJob } from '../../src/model/write-jobs.ts';
 import { commitAll } from '../support/commit-all.ts';
 import {
   column,
@@ -40,6 +40,11 @@ const nobody = {
   forgottenSubscriptionIds: [],
   datasetIds: [],
 };
+
+/** The table as the first load left it, when it has this newest commit. */
+function afterCommit(commitNumber: number): PlannedFrom {
+  return { commitNumber, version: 1, snapshotDigest: 'digest-1' };
+}
 
 async function people(
   name: string,
@@ -150,10 +155,9 @@ describe('what is written down', () => {
       ]),
     });
     await load(mirror, first);
-    const plannedFrom = { version: 1, snapshotDigest: 'digest-1' };
     await load(mirror, {
       ...first,
-      plannedFrom,
+      plannedFrom: afterCommit(1),
       reloads: reloadMarks([
         ['sub_1', 3n],
         ['sub_2', 8n],
@@ -171,14 +175,13 @@ describe('what is written down', () => {
     const createdAt = new Date('2026-01-02T03:04:05.678Z');
     const marks = (logNumber: number, eventNumber: bigint) =>
       new Map([['sub_1', { logNumber, eventNumber, createdAt }]]);
-    const plannedFrom = { version: 1, snapshotDigest: 'digest-1' };
     const reloads = async () => (await mirror.has()).datasets.get('parcels')?.reloads;
     const first = await people('a.parquet', "(1::BIGINT, 'a')", { reloads: marks(1, 100n) });
     await load(mirror, first);
     expect(await reloads()).toEqual(marks(1, 100n));
-    await load(mirror, { ...first, plannedFrom, reloads: marks(2, 3n) });
+    await load(mirror, { ...first, plannedFrom: afterCommit(1), reloads: marks(2, 3n) });
     expect(await reloads()).toEqual(marks(2, 3n));
-    await load(mirror, { ...first, plannedFrom, reloads: marks(1, 200n) });
+    await load(mirror, { ...first, plannedFrom: afterCommit(2), reloads: marks(1, 200n) });
     expect(await reloads()).toEqual(marks(2, 3n));
   });
 
@@ -186,13 +189,12 @@ describe('what is written down', () => {
     const at = (second: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, second));
     const marks = (second: number) =>
       new Map([['sub_1', { logNumber: 1, eventNumber: 100n, createdAt: at(second) }]]);
-    const plannedFrom = { version: 1, snapshotDigest: 'digest-1' };
     const reloads = async () => (await mirror.has()).datasets.get('parcels')?.reloads;
     const first = await people('a.parquet', "(1::BIGINT, 'a')", { reloads: marks(5) });
     await load(mirror, first);
-    await load(mirror, { ...first, plannedFrom, reloads: marks(6) });
+    await load(mirror, { ...first, plannedFrom: afterCommit(1), reloads: marks(6) });
     expect(await reloads()).toEqual(marks(6));
-    await load(mirror, { ...first, plannedFrom, reloads: marks(4) });
+    await load(mirror, { ...first, plannedFrom: afterCommit(2), reloads: marks(4) });
     expect(await reloads()).toEqual(marks(6));
   });
 
@@ -289,7 +291,7 @@ describe('what does not prove or fit', () => {
       ...rest,
       version: 2,
       digest: 'digest-2',
-      plannedFrom: { version: 1, snapshotDigest: 'digest-1' },
+      plannedFrom: afterCommit(1),
     });
     const error = await loadError(mirror, job);
     expect(error).toBeInstanceOf(DataError);
@@ -330,8 +332,9 @@ describe('the guard', () => {
     await load(mirror, job);
     const stale: readonly SnapshotJob['plannedFrom'][] = [
       null,
-      { version: 1, snapshotDigest: 'other' },
-      { version: 2, snapshotDigest: 'digest-1' },
+      afterCommit(2),
+      { ...afterCommit(1), snapshotDigest: 'other' },
+      { ...afterCommit(1), version: 2 },
     ];
     for (const plannedFrom of stale) {
       expect(await load(mirror, { ...job, version: 9, plannedFrom })).toEqual([
@@ -347,7 +350,7 @@ describe('the guard', () => {
     const [outcome] = await load(mirror, {
       ...job,
       version: 4,
-      plannedFrom: { version: 5, snapshotDigest: 'digest-1' },
+      plannedFrom: { ...afterCommit(1), version: 5 },
     });
     expect(outcome).toMatchObject({ kind: 'committed', committed: { fromVersion: 5, toVersion: 4 } });
   });
@@ -362,7 +365,7 @@ describe('a batch', () => {
       { ...good, datasetId: 'first' },
       { ...bad, datasetId: 'second' },
       { ...good, datasetId: 'third' },
-      { ...good, datasetId: 'fourth', plannedFrom: { version: 1, snapshotDigest: '' } },
+      { ...good, datasetId: 'fourth', plannedFrom: afterCommit(1) },
     );
     expect(outcomes.map(({ kind, datasetId }) => [datasetId, kind])).toEqual([
       ['first', 'committed'],
@@ -548,7 +551,7 @@ it('five reloads of a table keep the size of the mirror bounded', async () => {
   const sizeOf = async () => (await stat(join(folder.path, 'mirror.duckdb'))).size;
   const first = await sizeOf();
   for (let reload = 0; reload < 5; reload += 1) {
-    await load(mirror, { ...job, plannedFrom: { version: 1, snapshotDigest: 'digest-1' } });
+    await load(mirror, { ...job, plannedFrom: afterCommit(reload + 1) });
   }
   expect(await sizeOf()).toBeLessThan(3 * first);
 });

@@ -139,7 +139,7 @@ describe('a table that is retired', () => {
     const jobs = await retirements(world);
     const before = await world.dump();
     const stalePlan = EVERY_WAY.map((datasetId) => ({ kind: 'stale-plan', datasetId }));
-    for (const other of [{ version: 2 }, { snapshotDigest: 'other' }]) {
+    for (const other of [{ commitNumber: 7 }, { version: 2 }, { snapshotDigest: 'other' }]) {
       const stale = jobs.map((job) => ({ ...job, plannedFrom: { ...job.plannedFrom, ...other } }));
       expect(await world.execute(...stale)).toEqual(stalePlan);
     }

@@ -188,7 +188,7 @@ describe('F48 a part without a geometry binds none', () => {
     const second = {
       version: 2,
       digest: 'digest-2',
-      plannedFrom: { version: 1, snapshotDigest: first.digest },
+      plannedFrom: (await mirror.has()).datasets.get(`t${tables}`) ?? null,
     };
     await load(mirror, snapshot({ ...job, ...second, files: [after] }));
     expect(await crsOf(`t${tables}`)).toBe('EPSG:2277');

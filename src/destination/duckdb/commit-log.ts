@@ -40,19 +40,19 @@ interface CommittedVersion {
 
 /** Returns null where the table has no log and gets none. `live` is the table before; `taken` are the names in schema `history`. */
 export function logOfCommit(
-  current: Pick<Current, 'logName' | 'commitNumber' | 'checksum' | 'recordedColumns'>,
+  current: Pick<Current, 'logName' | 'checksum' | 'recordedColumns'>,
   live: ObservedTable,
   turn: Turn,
   { version, publishedAt }: CommittedVersion,
   taken: ReadonlySet<string>,
 ): CommitLog | null {
-  const { logName: known, commitNumber } = current;
+  const { logName: known } = current;
   if (!turn.keepsHistory || live.keyColumns.length === 0) {
     return known === null ? null : closedBy(known, live, turn);
   }
   const logName = known ?? freeName(live.tableName, taken);
   // The state that the table has is the first that the log can restore, so that the log begins with the commit before this one.
-  const first = { commitNumber: commitNumber ?? turn.commitNumber, appliedAt: live.appliedAt };
+  const first = { commitNumber: live.commitNumber ?? turn.commitNumber, appliedAt: live.appliedAt };
   const commit = { ...turn, version, publishedAt };
   return {
     before: (after) => [

@@ -115,14 +115,15 @@ async function commitTogether(
     for (const each of batch) {
       const { datasetId } = each.job;
       const ofDataset = present(current.get(datasetId), 'every dataset of the batch was read');
+      const commitNumber = newest + entries.length + 1;
       const entry = await each.execute(engine, ofDataset, {
-        commitNumber: newest + entries.length + 1,
+        commitNumber,
         appliedAt,
         incomparable: incomparable.get(datasetId) ?? null,
         keepsHistory: keepsHistory(datasetId),
       });
       if (entry !== null) entries.push(entry);
-      results.push(resultOf(each, entry, ofDataset));
+      results.push(resultOf(each, entry, ofDataset, commitNumber));
     }
     for (const statement of writeEntries(entries, newest)) await engine.run(statement);
     return results;
@@ -130,12 +131,17 @@ async function commitTogether(
 }
 
 /** `entry` is null when the plan is stale. */
-function resultOf({ job }: ValidatedWrite, entry: CatalogEntry | null, { live }: Current): JobResult {
+function resultOf(
+  { job }: ValidatedWrite,
+  entry: CatalogEntry | null,
+  { live }: Current,
+  commitNumber: number,
+): JobResult {
   const { datasetId } = job;
   if (entry === null) return { kind: 'stale-plan', datasetId };
   if (entry.kind === 'live') {
     const { fromVersion, net } = entry.commit;
-    return committed(job, fromVersion, net, observedAfter(entry, live));
+    return committed(job, fromVersion, net, observedAfter(entry, live, commitNumber));
   }
   return retired(job, entry.tableName);
 }

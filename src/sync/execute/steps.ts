@@ -82,8 +82,7 @@ function snapshotJob(
     ),
     reloads,
     fetched,
-    plannedFrom:
-      observed === null ? null : { version: observed.version, snapshotDigest: observed.snapshotDigest },
+    plannedFrom: observed,
   };
 }
 

@@ -127,6 +127,7 @@ function loaded(
   return {
     datasetId,
     tableName: present(names.get(datasetId), 'a dataset has a name before it has a table'),
+    commitNumber: (before?.observed.commitNumber ?? 0) + 1,
     version,
     schemaVersion: schema.schemaVersion,
     rowCount,
@@ -190,6 +191,7 @@ function changed(
   const table = {
     observed: {
       ...observed,
+      commitNumber: (observed.commitNumber ?? 0) + 1,
       version,
       schemaVersion: schema.schemaVersion,
       keyColumns: schema.keyColumns,

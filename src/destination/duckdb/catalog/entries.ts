@@ -31,7 +31,7 @@ interface LiveEntry {
   readonly kind: 'live';
   readonly datasetId: string;
   /** Replaces the record of the table. */
-  readonly table: Omit<ObservedTable, 'datasetId' | 'columns' | 'reloads'>;
+  readonly table: Omit<ObservedTable, 'datasetId' | 'commitNumber' | 'columns' | 'reloads'>;
   readonly checksum: Checksum;
   readonly columns: readonly RecordedColumn[];
   /** False when the recorded columns stay as they are. */
@@ -51,15 +51,17 @@ interface LiveEntry {
 }
 
 /**
- * Returns the observed state of the table after the entry is written; `live` is the state before. Lone surrogates are replaced,
- * because no database stores them.
+ * Returns the observed state of the table after the entry is written with the commit number; `live` is the state before. Lone
+ * surrogates are replaced, because no database stores them.
  */
 export function observedAfter(
   { datasetId, table, columns, areColumnsNew, reloads }: LiveEntry,
   live: ObservedTable | null,
+  commitNumber: number,
 ): ObservedTable {
   return {
     datasetId,
+    commitNumber,
     ...table,
     schemaVersion: table.schemaVersion?.toWellFormed() ?? null,
     keyColumns: table.keyColumns.map((name) => name.toWellFormed()),

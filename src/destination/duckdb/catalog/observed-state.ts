@@ -197,8 +197,6 @@ interface CatalogedTable {
   readonly observed: ObservedTable;
   /** Null when none was recorded. */
   readonly checksum: Checksum | null;
-  /** The newest commit of the table; null when it was not recorded. */
-  readonly commitNumber: number | null;
 }
 
 interface LiveTable extends CatalogedTable {
@@ -252,6 +250,7 @@ async function readTables(
     const observed = {
       datasetId,
       tableName: textAt(row, 1),
+      commitNumber: numberOrNullAt(row, 15),
       version: numberAt(row, 2),
       schemaVersion: textOrNullAt(row, 3),
       rowCount: numberAt(row, 4),
@@ -267,7 +266,7 @@ async function readTables(
       columns: columns.get(datasetId) ?? [],
       reloads: reloads.get(datasetId) ?? new Map(),
     };
-    return { observed, checksum: checksumOrNullAt(row, 13), commitNumber: numberOrNullAt(row, 15) };
+    return { observed, checksum: checksumOrNullAt(row, 13) };
   });
   return new Map(tables.map((table) => [table.observed.datasetId, table]));
 }

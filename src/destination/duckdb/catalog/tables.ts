@@ -24,8 +24,6 @@ export interface Current {
   readonly live: ObservedTable | null;
   /** The recorded checksum of the live table; null when none was recorded. */
   readonly checksum: Checksum | null;
-  /** The newest commit of the live table; null without a live table, or when it was not recorded. */
-  readonly commitNumber: number | null;
   /** The undo log of the live table; null when it has none. */
   readonly logName: string | null;
   /** True when retirement has kept a table of this name; always false for changes, which do not need it. */
@@ -75,7 +73,6 @@ export async function readCurrent(
           tableName,
           live: table?.observed ?? null,
           checksum: table?.checksum ?? null,
-          commitNumber: table?.commitNumber ?? null,
           logName: logNames.get(datasetId) ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
           hasCommits: named.get(datasetId)?.hasCommits ?? false,
@@ -137,7 +134,12 @@ export function refuseTakenName(
 
 /** The guard of jobs that replace or retire a whole table. */
 export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
-  return live?.version === planned?.version && live?.snapshotDigest === planned?.snapshotDigest;
+  if (live === null || planned === null) return live === planned;
+  return (
+    live.commitNumber === planned.commitNumber &&
+    live.version === planned.version &&
+    live.snapshotDigest === planned.snapshotDigest
+  );
 }
 
 /** The guard of changes, which build on every row of the table: nothing was committed to the table meanwhile. */

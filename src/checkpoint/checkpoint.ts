@@ -12,6 +12,7 @@ import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts
 import type { ErrorCode } from '../model/error-codes.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
+import type { Requests } from './requests.ts';
 
 export interface CheckpointReader {
   rememberedContract(): RememberedContract;
@@ -56,6 +57,8 @@ export interface CheckpointReader {
  * Every call that stores may also throw `BusyError`: another process of feed-sync writes for longer than this one waits.
  */
 export interface Checkpoint extends CheckpointReader {
+  readonly requests: Requests;
+
   rememberContract(contract: RememberedContract): void;
 
   /**

@@ -57,6 +57,8 @@ export class Daemon implements Observed {
   #wake = (): void => {};
   #isAwake = false;
   #wentRoundMs: number;
+  /** Operators may have requested something since the requests were last read. */
+  #mayHaveRequests = true;
   /** While the mirror is read again, no work starts. */
   #seeing: Promise<void> | null = null;
   /** The sum of what the mirror and the client of the service count. */
@@ -174,6 +176,7 @@ export class Daemon implements Observed {
       }
       if (this.#seeing === null) {
         this.#following.begin(suspensions);
+        this.#seeRequests();
         this.#work.fill();
       }
       this.#session.afterCommit?.begin();
@@ -235,6 +238,7 @@ export class Daemon implements Observed {
   #seeOperator(suspensions: readonly Suspension[]): void {
     const { parts, mirror } = this.#session;
     const { isStored, isLifted } = this.#controlChanges.detect(suspensions);
+    this.#mayHaveRequests ||= isStored;
     if (!isStored || !mirror.isRead) return;
     this.#seeing = this.#seeWhatOthersDid().finally(() => {
       this.#seeing = null;
@@ -243,6 +247,20 @@ export class Daemon implements Observed {
     if (!isLifted && parts.checkpoint.forgotten().length === 0) return;
     this.#work.pool.enrollAgain();
     this.#following.audits.askForAll();
+  }
+
+  /** Requests are performed whatever else is suspended or waits: operators wait for the answers. */
+  #seeRequests(): void {
+    const { parts, mirror } = this.#session;
+    if (!this.#mayHaveRequests || !mirror.isRead) return;
+    this.#mayHaveRequests = false;
+    parts.checkpoint.requests.waitingDatasets(parts.clock.now()).then(
+      (datasetIds) => this.#work.pool.perform(datasetIds),
+      (error: unknown) => {
+        this.#mayHaveRequests = true;
+        this.#session.raise('loop', error);
+      },
+    );
   }
 
   /** A process that wrote to the checkpoint may have changed the mirror, too, while this process was suspended. */

@@ -56,6 +56,7 @@ export class Work {
       verdictOf,
       onSettled: (settled) => this.#settle(settled),
       onGone: (datasetId) => session.incidents.forget(ofDataset(datasetId)),
+      onPerformed: (datasetId) => this.#askIfBehind(datasetId),
       onError: (error, entry) => {
         if (entry !== null) workQueue.postpone(entry, 'an error of the run as a whole', session.nowMs());
         this.#noteError(error);
@@ -70,6 +71,13 @@ export class Work {
     workQueue.followPolls(this.#session.readClocks());
     if (!mirror.isRead || currentSuspensions(parts).workspace !== null) return;
     this.pool.fill();
+  }
+
+  /** A request of an operator may have left the dataset behind. */
+  #askIfBehind(datasetId: string): void {
+    const { mirror, parts, workQueue } = this.#session;
+    const known = datasetState(datasetId, mirror.observed, parts);
+    if (known !== null && isBehind(known)) workQueue.ask(datasetId, this.#session.nowMs());
   }
 
   /** Records `error` as the failure of every dataset that is worked on, so that none starts again at once. Never throws. */

@@ -131,6 +131,16 @@ export class CommandRefusedError extends FeedSyncError {
   }
 }
 
+/** The program that works on the destination refused what a command requested: its error, in the process of the command. */
+export class RequestRefusedError extends FeedSyncError {
+  readonly code: ErrorCode;
+
+  constructor(message: string, { code, ...details }: ErrorDetails & { readonly code: ErrorCode }) {
+    super(message, details);
+    this.code = code;
+  }
+}
+
 function refusalSentence({ operation, status, code, message }: RefusalWords): string {
   return `The service refused to ${operation} (${status} ${code ?? 'without a code'}): ${message}`;
 }

@@ -193,11 +193,13 @@ class CatchUp {
         progress.settled(result);
       },
       onGone() {},
+      onPerformed() {},
       onError: (error) => this.#incidents.record(error, null),
     });
     const datasets = engine.datasets();
     progress.started(datasets.length);
     for (const { desired } of datasets) queue.ask(desired.datasetId, this.#parts.clock.monotonicMs());
+    pool.perform(await this.#parts.checkpoint.requests.waitingDatasets(this.#parts.clock.now()));
     const executor = await pool.drain();
     // A mirror that is not free is no error: the next catch-up stores the progress.
     const unstored = engine.progressToStore();

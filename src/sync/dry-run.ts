@@ -10,6 +10,7 @@ export const dryRunExecutor: MakeExecutor = ({ choices }) => ({
   async execute(work, dependencies) {
     return { kind: 'planned', step: plannedStep(work, dependencies, choices.removedDatasets) };
   },
+  commit: null,
   async discard() {},
   async ended() {},
   async storeProgress() {},

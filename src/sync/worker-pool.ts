@@ -11,6 +11,7 @@ import type { MakeExecutor, StepExecutor } from './execute/executor.ts';
 import type { Incidents } from './incidents.ts';
 import type { EntrySource } from './manifest-cache.ts';
 import type { VerdictOf } from './plan/retirement.ts';
+import { type Performing, performRequests, type Unanswered } from './requests.ts';
 import type { DatasetResult, Incident } from './result.ts';
 import type { Entry, WorkQueue } from './work-queue.ts';
 
@@ -36,6 +37,8 @@ interface WorkerPoolOptions {
   readonly onSettled: (settled: Settled) => void;
   /** The entry names a dataset that no subscription contains and that has no table. */
   readonly onGone: (datasetId: string) => void;
+  /** Requests of operators about the dataset were performed. */
+  readonly onPerformed: (datasetId: string) => void;
   /** An error that no dataset's result shows. `entry` is null where all work had ended. */
   readonly onError: (error: unknown, entry: Entry | null) => void;
 }
@@ -53,6 +56,10 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #underWay = new Map<string, Promise<void>>();
   readonly #enrolled = new Set<string>();
+  /** The datasets of requests that wait until other work on the dataset has ended. */
+  readonly #requested = new Set<string>();
+  /** Requests that the next reconciliation of a dataset answers. */
+  readonly #unanswered = new Map<string, readonly Unanswered[]>();
   #enrolling: Promise<void> | null = null;
   #session: WorkerSession | null = null;
 
@@ -76,8 +83,17 @@ export class WorkerPool {
       const nowMs = engine.parts.clock.monotonicMs();
       const entry = queue.take(nowMs, (datasetId) => !this.#underWay.has(datasetId));
       if (entry === null) return;
-      const work = this.#work(entry, this.#open()).finally(() => this.#underWay.delete(entry.datasetId));
-      this.#underWay.set(entry.datasetId, work);
+      this.#begin(entry.datasetId, this.#work(entry, this.#open()));
+    }
+  }
+
+  /** Performs the requests of operators about these datasets, each as soon as no other work on its dataset is under way. */
+  perform(datasetIds: Iterable<string>): void {
+    for (const datasetId of datasetIds) this.#requested.add(datasetId);
+    for (const datasetId of this.#requested) {
+      if (this.#underWay.has(datasetId)) continue;
+      this.#requested.delete(datasetId);
+      this.#begin(datasetId, this.#perform(datasetId, this.#open()));
     }
   }
 
@@ -104,6 +120,15 @@ export class WorkerPool {
   async ended(): Promise<void> {
     while (!this.isIdle) await Promise.all(this.#underWay.values());
     await this.#session?.executor.ended();
+  }
+
+  /** `work` never rejects. */
+  #begin(datasetId: string, work: Promise<void>): void {
+    const ended = work.then(() => {
+      this.#underWay.delete(datasetId);
+      if (this.#requested.size > 0) this.perform([]);
+    });
+    this.#underWay.set(datasetId, ended);
   }
 
   #open(): WorkerSession {
@@ -133,8 +158,44 @@ export class WorkerPool {
         record: (error, dataset) => incidents.recordForDataset(error, dataset),
       });
       onSettled({ entry, before: known.desired, result, incidents: incidents.incidents });
+      await this.#answer(result);
     } catch (error) {
       onError(error, entry);
+    }
+  }
+
+  /** Never rejects. */
+  async #perform(datasetId: string, { signal, executor }: WorkerSession): Promise<void> {
+    const { engine, queue, onPerformed, onError } = this.#options;
+    const { commit } = executor;
+    // A dry run performs no requests.
+    if (commit === null) return;
+    const performingNow = (): Performing => ({
+      parts: engine.parts,
+      known: datasetState(datasetId, engine.mirror.observed, engine.parts),
+      commit,
+      signal,
+    });
+    try {
+      if (performingNow().known !== null) await this.#enroll(datasetId, executor);
+      const unanswered = await performRequests(datasetId, performingNow);
+      if (unanswered.length > 0) {
+        this.#unanswered.set(datasetId, [...(this.#unanswered.get(datasetId) ?? []), ...unanswered]);
+        queue.ask(datasetId, engine.parts.clock.monotonicMs());
+      }
+      onPerformed(datasetId);
+    } catch (error) {
+      onError(error, null);
+    }
+  }
+
+  /** Answers the requests whose effect came with the reconciliation. */
+  async #answer(result: DatasetResult): Promise<void> {
+    const { requests } = this.#options.engine.parts.checkpoint;
+    const unanswered = this.#unanswered.get(result.datasetId) ?? [];
+    this.#unanswered.delete(result.datasetId);
+    for (const { requestId, answerAfter } of unanswered) {
+      await requests.answer(requestId, answerAfter(result));
     }
   }
 

@@ -19,6 +19,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a person agrees to retirements',
     killedIn: 'agree to retirements',
   },
+  'checkpoint.begin-request': {
+    what: 'a request of an operator is begun',
+    killedIn: 'requested',
+  },
   'checkpoint.clear-failure': {
     what: 'a dataset that failed no more',
     killedIn: 'cut downloads*, mend*',
@@ -126,6 +130,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.request-resync': {
     what: 'a person asks for resyncs',
     killedIn: 'ask for a resync',
+  },
+  'checkpoint.settle-request': {
+    what: 'the answer to a request of an operator, or that it was taken back',
+    killedIn: 'requested',
   },
   'checkpoint.suspend': {
     what: 'a suspension, until an operator acts',

@@ -159,6 +159,7 @@ const makeExecutor: MakeExecutor = (parts, signal, onError) => {
       });
     },
     execute: (work, dependencies) => execute(work, dependencies, tools),
+    commit: null,
     async discard() {},
     ended: () => writer.ended(),
     async storeProgress(progress) {

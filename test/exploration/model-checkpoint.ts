@@ -4,6 +4,7 @@
  */
 
 import type { Checkpoint, Failure, Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
+import type { Requests } from '../../src/checkpoint/requests.ts';
 import { type Absence, absenceKey } from '../../src/model/absence.ts';
 import {
   byNumber,
@@ -48,6 +49,16 @@ export function copyOf({ followed, desiredStates, absences, suspensions, failure
   };
 }
 
+/** The steps of operators are not explored. */
+const NO_REQUESTS: Requests = {
+  async ask() {},
+  withdraw: async () => false,
+  state: async () => null,
+  waitingDatasets: async () => [],
+  begin: async () => null,
+  async answer() {},
+};
+
 export function modelCheckpoint(stored: Stored): Checkpoint {
   const { followed, desiredStates, absences, suspensions, failures } = stored;
   const update = (datasetId: string, change: (desired: DesiredState) => DesiredState): void => {
@@ -55,6 +66,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     desiredStates.set(datasetId, { ...after, reloads: after.reloads.toSorted(byNumber) });
   };
   return {
+    requests: NO_REQUESTS,
     rememberedContract: () => ({ manifestPath: null, newerThanParameter: null }),
     followed: () => new Map(followed),
     desiredStates: () => new Map(desiredStates),

@@ -39,7 +39,12 @@ const FLOORS: readonly (readonly string[])[] = [
   ['main.ts'],
 ];
 
-const PORTS = ['src/feed/feed.ts', 'src/destination/destination.ts', 'src/checkpoint/checkpoint.ts'];
+const PORTS = [
+  'src/feed/feed.ts',
+  'src/destination/destination.ts',
+  'src/checkpoint/checkpoint.ts',
+  'src/checkpoint/requests.ts',
+];
 
 function floorOf(path: string): number {
   const folder = path.split('/')[1] ?? '';

@@ -32,7 +32,7 @@ import {
   temporaryPath,
 } from '../support/checkpoint-files.ts';
 
-const FORMATS = [4, 5, 6] as const;
+const FORMATS = [4, 5, 6, 7] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 

@@ -10,10 +10,13 @@ import { ConfigurationError } from '../../model/errors.ts';
 /** Marks a file as a checkpoint of feed-sync (`fsyn`), so that the database of another program is never touched. */
 const APPLICATION_ID = 0x6673796e;
 
-export const CURRENT_FORMAT = 6;
+export const CURRENT_FORMAT = 7;
 
 /** The format of version 0.1. Format 5 was never released, but files of it are in use. */
 const FIRST_FORMAT = 4;
+
+/** The first format whose tables have the names of today. Later formats add tables. */
+const FIRST_FORMAT_OF_TODAY = 6;
 
 const CREATE = `
   PRAGMA application_id = ${APPLICATION_ID};
@@ -126,6 +129,17 @@ const CREATE = `
     attempts INTEGER NOT NULL,
     failed_at TEXT,
     message TEXT
+  ) STRICT;
+
+  CREATE TABLE IF NOT EXISTS requests (
+    request_number INTEGER PRIMARY KEY,
+    request_id TEXT NOT NULL UNIQUE,
+    dataset_id TEXT NOT NULL,
+    command TEXT NOT NULL,
+    parameters TEXT NOT NULL,
+    asked_at TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'begun', 'done', 'refused')),
+    answer TEXT
   ) STRICT;
 
   CREATE TABLE IF NOT EXISTS sync_runs (
@@ -243,9 +257,10 @@ export function migrate(database: Database.Database): void {
     const found = format();
     if (found === CURRENT_FORMAT) return;
     if (found === FIRST_FORMAT) database.exec(COMPLETE_FIRST_FORMAT);
-    if (found !== 0) database.exec(RENAME);
+    const isRenamed = found !== 0 && found < FIRST_FORMAT_OF_TODAY;
+    if (isRenamed) database.exec(RENAME);
     database.exec(CREATE);
-    if (found !== 0) database.exec(COPY);
+    if (isRenamed) database.exec(COPY);
     database.pragma(`user_version = ${CURRENT_FORMAT}`);
   });
   durable('checkpoint.migrate', () => step.immediate());

@@ -13,8 +13,10 @@ import {
   withoutSubscription,
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
+import type { Requests } from '../requests.ts';
 import { desiredStateTable } from './desired-states.ts';
 import { type Place, withStorageErrors } from './errors.ts';
+import { requestsTable } from './requests.ts';
 import { absencesTable, contractTable, forgottenTable, subscriptionsTable } from './subscriptions.ts';
 import { failuresTable, suspensionTable } from './suspensions.ts';
 import { deliveriesTable, hookTable, syncRunTable, webhooksTable } from './sync-runs.ts';
@@ -36,6 +38,7 @@ function tablesOf(database: Database.Database) {
     deliveries: deliveriesTable(database),
     hook: hookTable(database),
     syncRuns: syncRunTable(database),
+    requests: requestsTable(database),
   };
 }
 
@@ -83,6 +86,7 @@ export function allOperations(
     ...readingOperations(database, place, close, tables),
     ...desiredStateOperations(transaction, tables),
     ...operatorOperations(transaction, tables, clock),
+    requests: requestOperations(transaction, place, tables),
     rememberContract: (contract) =>
       transaction('checkpoint.remember-contract', () => tables.contract.put(contract)),
     clearForgotten: (subscriptionIds, isSatisfied) =>
@@ -160,6 +164,24 @@ function operatorOperations(transaction: Transaction, tables: Tables, clock: Clo
     lift: (scope) => transaction('checkpoint.lift', () => tables.suspensions.remove(scope)),
     keepWebhook: (webhook) => transaction('checkpoint.keep-webhook', () => tables.webhooks.put(webhook)),
   } satisfies Partial<Checkpoint>;
+}
+
+/** Asynchronous, because the requests may be in a database server instead. */
+function requestOperations(transaction: Transaction, place: Place, { requests }: Tables): Requests {
+  const read = <T>(effect: () => T): T => withStorageErrors(place, effect);
+  const settle = <T>(effect: () => T): T => transaction('checkpoint.settle-request', effect);
+  return {
+    ask: async (request, at) => withStorageErrors(place, () => requests.ask(request, at)),
+    withdraw: async (requestId) => settle(() => requests.withdraw(requestId)),
+    state: async (requestId) => read(() => requests.state(requestId)),
+    waitingDatasets: async (now) => read(() => requests.waitingDatasets(now)),
+    async begin(datasetId, now) {
+      // Most datasets have none: nothing is written for them.
+      if (!read(() => requests.waitingDatasets(now)).includes(datasetId)) return null;
+      return transaction('checkpoint.begin-request', () => requests.begin(datasetId, now));
+    },
+    answer: async (requestId, answer) => settle(() => requests.answer(requestId, answer)),
+  };
 }
 
 /** A subscription that is followed again is no longer forgotten, and a dataset that returned is no longer suspended. */

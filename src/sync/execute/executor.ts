@@ -32,6 +32,8 @@ export interface StepExecutor {
    */
   open(known: readonly DatasetState[], underWay?: Iterable<string>): Promise<void>;
   execute(work: Work, dependencies: StepDependencies): Promise<StepResult>;
+  /** Validates a job that an operator requested, and commits it. Null in a dry run, which performs no requests. */
+  readonly commit: ((job: WriteJob) => Promise<JobResult>) | null;
   /** Discards the staged files of the dataset. */
   discard(datasetId: string): Promise<void>;
   /** Resolves once the last write session has ended, which may be after the last result. */
@@ -70,6 +72,7 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
       if (work.kind === 'load') withLargeFiles.add(datasetId);
       return large(begin);
     },
+    commit: async (job) => writer.commit(await parts.destination.validate(job)),
     async discard(datasetId) {
       // Removing large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers
       // out. While other large steps run they need the space at once; the files of the last one can wait.

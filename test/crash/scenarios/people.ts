@@ -2,7 +2,9 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { openCheckpointBeside } from '../../../src/checkpoint/sqlite/open.ts';
 import { exampleConfiguration } from '../../../src/configuration/help.ts';
+import { systemClock } from '../../../src/lib/clock.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import type { Program } from '../../support/program.ts';
 import { sameText } from '../../support/same-text.ts';
@@ -113,6 +115,16 @@ export const PEOPLE: readonly Scenario[] = [
     },
   },
   {
+    name: 'requested',
+    what: 'the catch-up that answers the request of another command',
+    killedAt: 'its own names',
+    async validate({ county, installed }) {
+      await once(installed);
+      await requestUnknown(installed, county.datasetIds[0] ?? '');
+      return { expected: () => null };
+    },
+  },
+  {
     name: 'given up',
     what: 'the catch-up after `forget`',
     killedAt: 'its own names',
@@ -127,6 +139,15 @@ export const PEOPLE: readonly Scenario[] = [
 async function done(installed: Program, ...words: readonly string[]): Promise<void> {
   const { exitCode, stderr } = await installed.run(...words);
   if (exitCode !== 0) throw new Error(`${words.join(' ')} ended with ${exitCode}:\n${stderr}`);
+}
+
+/** A request that the program does not know: it answers, and does nothing. */
+async function requestUnknown({ checkpointPath }: Program, datasetId: string): Promise<void> {
+  const checkpoint = openCheckpointBeside({ path: checkpointPath, uid: null, clock: systemClock });
+  if (checkpoint === null) throw new Error('there is no checkpoint');
+  const request = { requestId: 'request', datasetId, command: 'of a later version', parameters: {} };
+  await checkpoint.requests.ask(request, systemClock.now());
+  checkpoint.close();
 }
 
 /** Two subscriptions that were mirrored are gone, for as long as it takes to be sure of that. */

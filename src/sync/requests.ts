@@ -1,0 +1,84 @@
+/**
+ * Performs what operators request of single datasets. A request is decided and answered by the handler of its command; one
+ * whose effect comes with the reconciliation of the dataset is answered after it.
+ */
+
+import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
+import type { JobResult } from '../destination/destination.ts';
+import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
+import type { WriteJob } from '../model/write-jobs.ts';
+import type { Parts } from './parts.ts';
+import type { DatasetState } from './plan/plan.ts';
+import type { DatasetResult } from './result.ts';
+
+/** What a handler works with. */
+export interface Performing {
+  readonly parts: Parts;
+  /** The dataset as both stores know it; null: no subscription contains it and it has no table, or it is not chosen. */
+  readonly known: DatasetState | null;
+  /** Validates the job and commits it. */
+  readonly commit: (job: WriteJob) => Promise<JobResult>;
+  readonly signal: AbortSignal;
+}
+
+/** Returns the answer to a request once the dataset was reconciled. */
+export type AnswerAfter = (result: DatasetResult) => RequestAnswer;
+
+/** An error that it throws is the answer. */
+export type Handler = (
+  request: OperatorRequest,
+  performing: Performing,
+) => Promise<RequestAnswer | AnswerAfter>;
+
+/** By the command that asks. */
+export const HANDLERS: ReadonlyMap<string, Handler> = new Map();
+
+/** A request that is answered after the reconciliation of its dataset. */
+export interface Unanswered {
+  readonly requestId: string;
+  readonly answerAfter: AnswerAfter;
+}
+
+/**
+ * Performs the waiting requests of the dataset, the oldest first. `performingNow` is asked before each of them, because the one
+ * before may have changed the table.
+ * @returns the requests that are answered after the reconciliation of the dataset.
+ */
+export async function performRequests(
+  datasetId: string,
+  performingNow: () => Performing,
+  handlers: ReadonlyMap<string, Handler> = HANDLERS,
+): Promise<readonly Unanswered[]> {
+  const { checkpoint, clock } = performingNow().parts;
+  const { requests } = checkpoint;
+  const unanswered: Unanswered[] = [];
+  for (;;) {
+    const request = await requests.begin(datasetId, clock.now());
+    if (request === null) return unanswered;
+    const { requestId } = request;
+    const outcome = await perform(request, performingNow(), handlers.get(request.command)).catch(refusalOf);
+    if (typeof outcome === 'function') unanswered.push({ requestId, answerAfter: outcome });
+    else await requests.answer(requestId, outcome);
+  }
+}
+
+async function perform(
+  request: OperatorRequest,
+  performing: Performing,
+  handler: Handler | undefined,
+): Promise<RequestAnswer | AnswerAfter> {
+  if (handler !== undefined) return await handler(request, performing);
+  return {
+    kind: 'refused',
+    error: 'usage_invalid',
+    message: `The program that works here does not know the request "${request.command}".`,
+    hint: 'It is another version of feed-sync. Restart it with the version of this command.',
+  };
+}
+
+/** Returns an error as an answer; the command that asked throws it again. */
+export function refusalOf(error: unknown): RequestAnswer {
+  const message = error instanceof Error ? error.message : String(error);
+  const hint = error instanceof FeedSyncError ? error.hint : null;
+  return { kind: 'refused', error: errorCodeOf(error), message, hint };
+}

@@ -1,0 +1,153 @@
+/** Requests of operators: they are begun once, only while their command waits, and answered by whoever works here. */
+
+import { describe, expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { MAX_REQUESTS, MAX_SILENCE_MS, type OperatorRequest } from '../../src/checkpoint/requests.ts';
+import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
+import { StorageError } from '../../src/model/errors.ts';
+import { type Handler, type Performing, performRequests } from '../../src/sync/requests.ts';
+import { NOON, NOON_CLOCK, openNew } from '../support/checkpoint-files.ts';
+import { eventually } from '../support/patience.ts';
+import { smallDaemon } from '../support/small-daemon.ts';
+import { calm, oneSubscription } from '../support/small-world.ts';
+
+const SECOND_MS = 1_000;
+
+function request(requestId: string, datasetId = 'parcels', command = 'rollback'): OperatorRequest {
+  return { requestId, datasetId, command, parameters: { toCommit: 3 } };
+}
+
+function later(ms: number): Date {
+  return new Date(NOON.getTime() + ms);
+}
+
+describe('a request', () => {
+  it('is begun once, the oldest of its dataset first, and keeps its answer', async () => {
+    const { requests } = await openNew();
+    await requests.ask(request('a'), NOON);
+    await requests.ask(request('b'), NOON);
+    await requests.ask(request('c', 'permits'), NOON);
+    expect(await requests.waitingDatasets(NOON)).toEqual(['parcels', 'permits']);
+    expect(await requests.begin('parcels', NOON)).toEqual(request('a'));
+    expect(await requests.state('a')).toEqual({ kind: 'begun' });
+    expect(await requests.begin('parcels', NOON)).toEqual(request('b'));
+    expect(await requests.begin('parcels', NOON)).toBeNull();
+    await requests.answer('a', { kind: 'done', text: 'It was taken back.' });
+    expect(await requests.state('a')).toEqual({ kind: 'done', text: 'It was taken back.' });
+    expect(await requests.state('c')).toEqual({ kind: 'waiting' });
+    expect(await requests.state('never asked')).toBeNull();
+  });
+
+  it('is never begun once its command has been silent for a minute, or took it back', async () => {
+    const { requests } = await openNew();
+    await requests.ask(request('a'), NOON);
+    await requests.ask(request('b', 'permits'), NOON);
+    expect(await requests.waitingDatasets(later(MAX_SILENCE_MS - 1))).toEqual(['parcels', 'permits']);
+    await requests.ask(request('a'), later(MAX_SILENCE_MS - 1));
+    expect(await requests.waitingDatasets(later(MAX_SILENCE_MS))).toEqual(['parcels']);
+    expect(await requests.begin('permits', later(MAX_SILENCE_MS))).toBeNull();
+    expect(await requests.withdraw('a')).toBe(true);
+    expect(await requests.begin('parcels', later(MAX_SILENCE_MS))).toBeNull();
+    expect(await requests.withdraw('a')).toBe(false);
+  });
+
+  it('that was begun cannot be taken back, and asking again does not let it wait anew', async () => {
+    const { requests } = await openNew();
+    await requests.ask(request('a'), NOON);
+    await requests.begin('parcels', NOON);
+    await requests.ask(request('a'), later(SECOND_MS));
+    expect(await requests.withdraw('a')).toBe(false);
+    expect(await requests.state('a')).toEqual({ kind: 'begun' });
+    expect(await requests.begin('parcels', later(SECOND_MS))).toBeNull();
+  });
+
+  it('of a clock that was set back counts as silent', async () => {
+    const { requests } = await openNew();
+    await requests.ask(request('a'), later(2 * MAX_SILENCE_MS));
+    expect(await requests.waitingDatasets(NOON)).toEqual([]);
+  });
+
+  it('is dropped when there are too many newer ones', async () => {
+    const { requests } = await openNew();
+    for (let number = 0; number <= MAX_REQUESTS; number += 1) {
+      await requests.ask(request(`request ${number}`), NOON);
+    }
+    expect(await requests.state('request 0')).toBeNull();
+    expect(await requests.state('request 1')).toEqual({ kind: 'waiting' });
+  });
+});
+
+describe('requests are performed', () => {
+  async function performing(handlers: Record<string, Handler>) {
+    const checkpoint = await openNew();
+    const performingNow = () => ({ parts: { checkpoint, clock: NOON_CLOCK } }) as unknown as Performing;
+    const perform = () => performRequests('parcels', performingNow, new Map(Object.entries(handlers)));
+    return { requests: checkpoint.requests, perform };
+  }
+
+  it('by the handler of their command; an error of the handler is the answer', async () => {
+    const { requests, perform } = await performing({
+      rollback: async ({ requestId, parameters }) => ({
+        kind: 'done',
+        text: `${requestId}: ${JSON.stringify(parameters)}`,
+      }),
+      repair: async () => {
+        throw new StorageError('The disk is full.', { code: 'disk_full', hint: 'Free some.' });
+      },
+    });
+    await requests.ask(request('a'), NOON);
+    await requests.ask(request('b', 'parcels', 'repair'), NOON);
+    expect(await perform()).toEqual([]);
+    expect(await requests.state('a')).toEqual({ kind: 'done', text: 'a: {"toCommit":3}' });
+    expect(await requests.state('b')).toEqual({
+      kind: 'refused',
+      error: 'disk_full',
+      message: 'The disk is full.',
+      hint: 'Free some.',
+    });
+  });
+
+  it('or stay unanswered until their dataset was reconciled', async () => {
+    const { requests, perform } = await performing({
+      approve: async () => (result) => ({ kind: 'done', text: result.kind }),
+    });
+    await requests.ask(request('a', 'parcels', 'approve'), NOON);
+    const [unanswered] = await perform();
+    expect(unanswered?.requestId).toBe('a');
+    expect(await requests.state('a')).toEqual({ kind: 'begun' });
+    expect(
+      unanswered?.answerAfter({ kind: 'current', datasetId: 'parcels', commits: [], recheckAt: null }),
+    ).toEqual({
+      kind: 'done',
+      text: 'current',
+    });
+  });
+});
+
+describe('a daemon', () => {
+  async function following() {
+    const world = await oneSubscription('parcels');
+    const daemon = smallDaemon(world);
+    await daemon.pass(SECOND_MS);
+    calm(world);
+    const beside = openCheckpointBeside({ path: world.checkpointPath, uid: 1000, clock: NOON_CLOCK });
+    if (beside === null) throw new Error('there is a checkpoint');
+    return { ...daemon, world, requests: (beside as Checkpoint).requests };
+  }
+
+  it.for(['parcels', 'a dataset that nobody knows'])(
+    'answers a request of another process within seconds, about %s, and says what it does not know',
+    async (datasetId) => {
+      const { world, pass, settle, requests } = await following();
+      await requests.ask(request('a', datasetId, 'a later command'), world.parts.clock.now());
+      await pass(SECOND_MS);
+      await eventually(async () => {
+        await settle();
+        expect(await requests.state('a')).toMatchObject({
+          error: 'usage_invalid',
+          message: 'The program that works here does not know the request "a later command".',
+        });
+      });
+    },
+  );
+});

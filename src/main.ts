@@ -67,6 +67,7 @@ const context: Context = {
   },
   readFile: readText,
   readStandardInput,
+  ask: process.stdin.isTTY && process.stderr.isTTY ? ask : null,
   clock: systemClock,
   random: systemRandom,
   signal: stopSignal(),
@@ -118,6 +119,25 @@ async function readStandardInput(maxCharacters: number): Promise<string> {
     if (text.length > maxCharacters) break;
   }
   return text;
+}
+
+/** Ctrl-C ends the question, too. */
+async function ask(question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises');
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const end = new AbortController();
+  lines.once('SIGINT', () => process.kill(process.pid, 'SIGINT'));
+  lines.once('close', () => end.abort());
+  context.signal.addEventListener('abort', () => end.abort(), { once: true });
+  try {
+    return await lines.question(question, { signal: end.signal });
+  } catch (error) {
+    if (!end.signal.aborted) throw error;
+    context.signal.throwIfAborted();
+    return '';
+  } finally {
+    lines.close();
+  }
 }
 
 /** A terminal that was never told its size says 0. Either stream may be a file while the other is the screen. */

@@ -207,10 +207,14 @@ function defineDecisionCommands({ define, context, configured, local }: Definiti
     [
       new Argument('[dataset...]', 'ids of datasets'),
       new Option('--all', 'every dataset that a subscription contains'),
+      YES_OPTION,
     ],
-    async (datasetIds: readonly string[], { all = false }: { readonly all?: boolean }) => {
+    async (
+      datasetIds: readonly string[],
+      { all = false, yes = false }: YesFlag & { readonly all?: boolean },
+    ) => {
       const { resync } = await import('./commands/resync.ts');
-      return resync(datasetIds, all, local(), context);
+      return resync(datasetIds, { all, isYes: yes }, local(), context);
     },
   );
   define(
@@ -229,6 +233,7 @@ function defineDecisionCommands({ define, context, configured, local }: Definiti
         '--service-moved',
         'go on with the service at service.baseUrl, which was at another address',
       ),
+      YES_OPTION,
     ],
     async ({ serviceMoved = false, ...flags }: ResumeFlags) => {
       if (serviceMoved) refuseOthers(flags);
@@ -239,20 +244,26 @@ function defineDecisionCommands({ define, context, configured, local }: Definiti
   define(
     'forget',
     'give up subscriptions that are suspended as missing, and retire what only they contain',
-    [repeatable('--subscription <id>', 'a subscription (repeatable)')],
-    async ({ subscription = [] }: { readonly subscription?: readonly string[] }) => {
+    [repeatable('--subscription <id>', 'a subscription (repeatable)'), YES_OPTION],
+    async ({ subscription = [], yes = false }: YesFlag & { readonly subscription?: readonly string[] }) => {
       const { forget } = await import('./commands/forget.ts');
-      return forget(subscription, local(), context);
+      return forget(subscription, yes, local(), context);
     },
   );
 }
+
+interface YesFlag {
+  readonly yes?: boolean;
+}
+
+const YES_OPTION = new Option('--yes', 'without asking');
 
 interface ResumeFlags extends ResumeOptions {
   readonly serviceMoved?: boolean;
 }
 
 /** @throws UsageError */
-function refuseOthers(flags: ResumeOptions): void {
+function refuseOthers({ yes: _yes, ...flags }: ResumeOptions): void {
   if (Object.keys(flags).length === 0) return;
   throw new UsageError('--service-moved goes with no other option of resume: the service is asked for it.', {
     hint: 'feed-sync resume --service-moved, and then what else is to be resumed.',

@@ -16,6 +16,8 @@ export interface Context {
   readonly readFile: ReadFile;
   /** Reads up to about so many characters; longer input is cut there. */
   readonly readStandardInput: (maxCharacters: number) => Promise<string>;
+  /** Asks a question on the terminal and returns the line that answers it, empty at its end; null without a terminal. */
+  readonly ask: ((question: string) => Promise<string>) | null;
   readonly clock: Clock;
   readonly random: Random;
   /** Aborted with an `InterruptedError` when the process is asked to stop. */

@@ -13,6 +13,7 @@ import {
 import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import { UsageError } from '../model/errors.ts';
+import { confirm, type Intent } from './confirm.ts';
 import { type Context, write } from './context.ts';
 
 /** Holds the lock of the data directory. `command` names the holder for people. @throws BusyError where another instance has it. */
@@ -41,6 +42,13 @@ interface Decided {
   readonly isAnyDone: boolean;
 }
 
+/** A decision that the operator confirms first. */
+interface Confirmed {
+  readonly isYes: boolean;
+  /** Returns what the decision does; null where it does nothing that has to be confirmed. @throws UsageError */
+  readonly intent: (checkpoint: Checkpoint) => Intent | null;
+}
+
 /**
  * Writes a decision to the checkpoint and reports it. @throws UsageError where there is no checkpoint yet; `purpose` says
  * what is impossible then: `to resume`.
@@ -50,20 +58,27 @@ export async function decide<Decision extends Decided>(
   configuration: LocalConfiguration,
   context: Context,
   decision: (checkpoint: Checkpoint) => Decision,
+  confirmed: Confirmed | null = null,
 ): Promise<Decision> {
   const { clock, identity, terminal } = context;
-  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
-  if (checkpoint === null) {
-    throw new UsageError(`There is nothing ${purpose}: no catch-up has run here yet.`, {
-      hint: 'feed-sync once',
-    });
-  }
-  let decided: Decision;
-  try {
-    decided = decision(checkpoint);
-  } finally {
-    checkpoint.close();
-  }
+  const using = <Result>(use: (checkpoint: Checkpoint) => Result): Result => {
+    const { path } = configuration.checkpoint;
+    const checkpoint = openCheckpointBeside({ path, uid: identity.uid, clock });
+    if (checkpoint === null) {
+      throw new UsageError(`There is nothing ${purpose}: no catch-up has run here yet.`, {
+        hint: 'feed-sync once',
+      });
+    }
+    try {
+      return use(checkpoint);
+    } finally {
+      checkpoint.close();
+    }
+  };
+  // The checkpoint is closed while the operator thinks, and the decision looks at it anew.
+  const intent = confirmed === null ? null : using(confirmed.intent);
+  if (intent !== null) await confirm(confirmed?.isYes === true, intent, context);
+  const decided = using(decision);
   const holder = decided.isAnyDone ? runningInstance(configuration, context) : null;
   const lines = [
     ...decided.lines,

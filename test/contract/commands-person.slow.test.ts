@@ -94,7 +94,7 @@ describe('resync', () => {
       holding(filled, 'sub_1', 'parcels', 'permits');
       commit(filled, 'sub_1', dropped('dropped'));
     });
-    expect(await installed.run('resync', '--all')).toMatchObject({
+    expect(await installed.run('resync', '--all', '--yes')).toMatchObject({
       exitCode: 0,
       stdout: 'Will be loaded again from the snapshot at the next catch-up: parcels, permits.\n',
     });
@@ -121,7 +121,10 @@ it.for([
     ['resume', '--workspace'],
     'Lifted the suspension of this API key. The next catch-up asks the service again.',
   ],
-  [['forget', '--subscription', 'sub_2'], 'Forgotten: subscription sub_2.\nIt contained no dataset.'],
+  [
+    ['forget', '--subscription', 'sub_2', '--yes'],
+    'Forgotten: subscription sub_2.\nIt contained no dataset.',
+  ],
 ] as const)('%s beside run says that it is done at once', async ([words, says]) => {
   const [installed] = await installedWith((filled) => {
     holding(filled, 'sub_1', 'parcels');
@@ -165,7 +168,7 @@ describe('resume', () => {
 
   it('--retire agrees to retirements, and lifts nothing else', async () => {
     const [installed, checkpoint] = await installedWith(fillEverything);
-    expect(await installed.run('resume', '--retire')).toMatchObject({
+    expect(await installed.run('resume', '--retire', '--yes')).toMatchObject({
       exitCode: 0,
       // There is no mirror, and so no table of it.
       stdout: 'No dataset waits to be retired.\n',
@@ -200,7 +203,7 @@ describe('forget', () => {
       for (const id of ['gone', 'gone_too']) missing(filled, id);
     });
     expect(
-      await installed.run('forget', '--subscription', 'gone', '--subscription', 'gone_too'),
+      await installed.run('forget', '--subscription', 'gone', '--subscription', 'gone_too', '--yes'),
     ).toMatchObject({
       exitCode: 0,
       stdout:

@@ -49,7 +49,7 @@ it('of a world that has everything', async () => {
 
   comesToTrouble(world);
   expectGoldenText('summary/everything', reported(world, await catchUp(world)));
-  await installed.run('forget', '--subscription', 'sub_5');
+  await installed.run('forget', '--subscription', 'sub_5', '--yes');
   await installed.run('resync', 'us-tx-travis-bridges');
   expectGolden('subscriptions/everything', await json(world, 0, 'subscriptions', '--json'));
   await expectTexts('subscriptions/everything', world, 'subscriptions');
@@ -91,7 +91,7 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   await expectTexts('status/leaving', world, 'status');
   publishesForNobody(world);
   expectGolden('dry-run/leaving', firstTwo(await foretold(world, 77)));
-  await installed.run('resume', '--retire');
+  await installed.run('resume', '--retire', '--yes');
   expectGolden('dry-run/agreed', firstTwo(await foretold(world, 0)));
   installed.environment['FEED_SYNC_BASE_URL'] = NOWHERE;
   expectGolden('dry-run/unreachable', await foretold(world, 75));

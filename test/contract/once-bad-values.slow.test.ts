@@ -95,7 +95,7 @@ it('F40 a snapshot anew has the same values as the changes before it', async () 
   for (let version = 2; version <= 4; version += 1) publishNext(datasetOf('specimens'));
   expect((await once(installed)).stdout).toContain('1 updated by changes');
   await expectMirrored(installed, feed);
-  await installed.run('resync', '--all');
+  await installed.run('resync', '--all', '--yes');
   expect((await once(installed)).stdout).toContain('1 loaded');
   await expectMirrored(installed, feed);
 });

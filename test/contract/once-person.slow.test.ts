@@ -49,7 +49,7 @@ describe('F35 a subscription that is gone', () => {
     expect(stdout).toContain('Subscription sub_2 is suspended (subscription_missing): ');
     expect(stdout).toContain('feed-sync forget --subscription sub_2');
 
-    expect(await installed.run('forget', '--subscription', 'sub_2')).toMatchObject({
+    expect(await installed.run('forget', '--subscription', 'sub_2', '--yes')).toMatchObject({
       exitCode: 0,
       stdout:
         'Forgotten: subscription sub_2.\n' +
@@ -80,7 +80,7 @@ describe('F35 many retirements at once', () => {
     expect((await installed.run('resume', '--all')).stdout).toBe(
       'Retirements still wait for you to agree to them: feed-sync resume --retire\n',
     );
-    expect(await installed.run('resume', '--retire')).toMatchObject({
+    expect(await installed.run('resume', '--retire', '--yes')).toMatchObject({
       exitCode: 0,
       stdout: `Agreed. Will be retired at the next catch-up, because no subscription contains them: ${leaving.toSorted().join(', ')}.\n`,
     });

@@ -87,7 +87,7 @@ it.each(['000', '022'])('under the umask %s', async (umask) => {
     ['query', 'SELECT 1'],
     ['once', '--dry-run'],
     ['init', 'made.yaml'],
-    ['resync', '--all'],
+    ['resync', '--all', '--yes'],
   ]) {
     expect(await run(...words), words.join(' ')).toBe(0);
   }

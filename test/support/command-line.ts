@@ -30,6 +30,8 @@ export interface CommandLineOptions {
   /** Beside the three of a run. */
   readonly environment?: Readonly<Record<string, string>>;
   readonly standardInput?: string;
+  /** Answers a question on the terminal; without it there is no terminal. */
+  readonly ask?: Context['ask'];
 }
 
 /** An installation whose commands are run in this process. */
@@ -53,6 +55,7 @@ export function commandLine({
   onWait,
   environment = {},
   standardInput = '',
+  ask = null,
   signal = new AbortController().signal,
 }: CommandLineOptions): CommandLine {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-commands-')));
@@ -70,6 +73,7 @@ export function commandLine({
     const exitCode = await start(words, '1.2.3', {
       ...contextOf(terminal, home, variables, waitingClock(now, onWait)),
       readStandardInput: async () => standardInput,
+      ask,
       signal,
     });
     const said = { exitCode, stdout: stdout.text(), stderr: stderr.text() };

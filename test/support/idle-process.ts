@@ -2,7 +2,8 @@
 
 import type { Context } from '../../src/cli/context.ts';
 
-export const IDLE_PROCESS: Pick<Context, 'requests' | 'microsecondsSinceBoot' | 'endAtOnce'> = {
+export const IDLE_PROCESS: Pick<Context, 'ask' | 'requests' | 'microsecondsSinceBoot' | 'endAtOnce'> = {
+  ask: null,
   requests: { onReload() {}, onPoll() {} },
   microsecondsSinceBoot: () => 0n,
   endAtOnce(code) {

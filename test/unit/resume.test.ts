@@ -34,6 +34,6 @@ it('W26 --all lifts what the service refused, and agrees to no retirement', asyn
 
 it('W26 --retire agrees to retirements, and lifts no refusal', async () => {
   const { checkpoint, run } = await observed();
-  expect(await run('resume', '--retire')).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(await run('resume', '--retire', '--yes')).toMatchObject({ exitCode: 0, stderr: '' });
   expect(phaseOf(checkpoint)).toEqual({ observed: ['workspace'], isApproved: true });
 });

@@ -6,9 +6,11 @@
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { printable } from '../../lib/text.ts';
+import { plural } from '../../lib/units.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { SUBSCRIPTION_MISSING } from '../../sync/follow/subscriptions.ts';
+import type { Intent } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -17,6 +19,7 @@ import { formatUnknown, listed, statusAndCode } from '../render/messages.ts';
 /** @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */
 export async function forget(
   subscriptionIds: readonly string[],
+  isYes: boolean,
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<ExitCode> {
@@ -26,9 +29,9 @@ export async function forget(
       hint: 'Give --subscription ID; feed-sync status lists those that are suspended as missing.',
     });
   }
-  await decide('to forget', configuration, context, (checkpoint) => {
-    return { lines: [giveUp(checkpoint, ids)], isAnyDone: true };
-  });
+  const intent = (checkpoint: Checkpoint): Intent => intentOf(checkpoint, ids);
+  const decision = (checkpoint: Checkpoint) => ({ lines: [giveUp(checkpoint, ids)], isAnyDone: true });
+  await decide('to forget', configuration, context, decision, { isYes, intent });
   return EXIT_CODES.caughtUp;
 }
 
@@ -40,6 +43,22 @@ export function giveUp(checkpoint: Checkpoint, ids: readonly string[]): string {
   for (const id of ids) refuseUnlessMissing(id, checkpoint);
   const members = checkpoint.forget(...ids);
   return formatForgotten(ids, [...new Set(members)].sort(), checkpoint.desiredStates());
+}
+
+/** @throws UsageError as `giveUp` does. */
+function intentOf(checkpoint: CheckpointReader, ids: readonly string[]): Intent {
+  for (const id of ids) refuseUnlessMissing(id, checkpoint);
+  const isOfThese = (subscriptionId: string): boolean => ids.includes(subscriptionId);
+  const retired = [...checkpoint.desiredStates().values()]
+    .filter(({ members }) => members.size > 0 && [...members.keys()].every(isOfThese))
+    .map(({ datasetId }) => datasetId)
+    .sort();
+  const effect =
+    retired.length === 0
+      ? 'No dataset leaves with it.'
+      : `The tables of ${plural(retired.length, 'dataset')} are retired: ${listed(retired)}.`;
+  const named = ids.map((id) => `subscription ${printable(id)}`).join(', ');
+  return { lines: [`This gives up ${named}. ${effect}`], question: 'Forget?' };
 }
 
 /** @throws UsageError with the state of the subscription. */

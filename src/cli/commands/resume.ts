@@ -3,15 +3,16 @@
  * catch-up continues. Failures are forgotten, so that their datasets are retried at once. Only the flag of their own approves retirements.
  */
 
-import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
+import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.ts';
 import { observedOf, seeMirror } from '../../reporting/stores.ts';
 import { takeMovedLogs } from '../../sync/follow/from-manifest.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
 import { silentProgress } from '../../sync/progress.ts';
 import { currentSuspensions } from '../../sync/suspensions.ts';
+import type { Intent } from '../confirm.ts';
 import { type Context, write } from '../context.ts';
 import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -25,6 +26,7 @@ export interface ResumeOptions {
   readonly workspace?: boolean;
   readonly retire?: boolean;
   readonly all?: boolean;
+  readonly yes?: boolean;
 }
 
 /** @throws UsageError when no id is given, or one that is neither suspended nor failed. */
@@ -33,22 +35,41 @@ export async function resume(
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<ExitCode> {
-  if (Object.keys(options).length === 0) {
+  const { yes: isYes = false, ...named } = options;
+  if (Object.keys(named).length === 0) {
     throw new UsageError('resume needs to know what: nothing was named.', {
       hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; see feed-sync status.',
     });
   }
   const tables = options.retire ? observedOf(await seeMirror(configuration, context))?.datasets : null;
-  const { notSuspended } = await decide('to resume', configuration, context, (checkpoint) => {
+  const hasTable = (datasetId: string): boolean => tables?.has(datasetId) !== false;
+  const decision = (checkpoint: Checkpoint) => {
     const resumed = execute(checkpoint, options);
-    const approved = resumed.approved?.filter((id) => tables?.has(id) !== false) ?? null;
+    const approved = resumed.approved?.filter(hasTable) ?? null;
     const isAnyDone = resumed.lifted.length + resumed.retried.length + (approved?.length ?? 0) > 0;
     return { ...resumed, lines: formatResumed({ ...resumed, approved }), isAnyDone };
-  });
+  };
+  const intent = (checkpoint: Checkpoint): Intent | null => intentToRetire(checkpoint, hasTable);
+  const confirmed = options.retire ? { isYes, intent } : null;
+  const { notSuspended } = await decide('to resume', configuration, context, decision, confirmed);
   if (notSuspended.length === 0) return EXIT_CODES.caughtUp;
   throw new UsageError(`Neither suspended nor failed: ${notSuspended.map(formatScope).join(', ')}.`, {
     hint: 'feed-sync status lists what is suspended and what failed.',
   });
+}
+
+/** Null where nothing waits to be retired. */
+function intentToRetire(
+  checkpoint: CheckpointReader,
+  hasTable: (datasetId: string) => boolean,
+): Intent | null {
+  const ids = [...checkpoint.desiredStates().values()]
+    .filter(({ datasetId, members: { size } }) => size === 0 && hasTable(datasetId))
+    .map(({ datasetId }) => datasetId)
+    .sort();
+  if (ids.length === 0) return null;
+  const tables = `the tables of ${plural(ids.length, 'dataset')}, which no subscription contains`;
+  return { lines: [`This retires ${tables}: ${listed(ids)}.`], question: 'Retire them?' };
 }
 
 interface Resumed {

@@ -1,10 +1,12 @@
 /** `feed-sync resync`: requests that the snapshots of datasets be loaded again, whatever the tables contain. */
 
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Checkpoint, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { plural } from '../../lib/units.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
+import type { Intent } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -16,7 +18,7 @@ import { formatScope, formatUnknown, listed } from '../render/messages.ts';
  */
 export async function resync(
   datasetIds: readonly string[],
-  all: boolean,
+  { all, isYes }: { readonly all: boolean; readonly isYes: boolean },
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<ExitCode> {
@@ -27,7 +29,7 @@ export async function resync(
   }
   const { include, exclude } = configuration.datasets;
   const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
-  await decide('to load again', configuration, context, (checkpoint) => {
+  const decision = (checkpoint: Checkpoint) => {
     const desiredStates = checkpoint.desiredStates();
     const members = [...desiredStates.values()].filter(({ members: { size } }) => size > 0);
     const ids = members.map(({ datasetId }) => datasetId).sort();
@@ -45,7 +47,15 @@ export async function resync(
       ),
     ];
     return { lines, isAnyDone: true };
-  });
+  };
+  const intent = (checkpoint: Checkpoint): Intent | null => {
+    const members = [...checkpoint.desiredStates().values()].filter(({ members: { size } }) => size > 0);
+    const count = members.filter(({ datasetId }) => isChosen(datasetId)).length;
+    if (count === 0) return null;
+    const lines = [`This loads the snapshots of all ${plural(count, 'dataset')} again.`];
+    return { lines, question: 'Load them all again?' };
+  };
+  await decide('to load again', configuration, context, decision, all ? { isYes, intent } : null);
   return EXIT_CODES.caughtUp;
 }
 

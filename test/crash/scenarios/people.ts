@@ -98,7 +98,7 @@ export const PEOPLE: readonly Scenario[] = [
       await once(installed);
       for (const datasetId of ids) feed.publisher.remove(datasetId, 'left_coverage');
       await once(installed, 77);
-      return { words: ['resume', '--retire'], expected: () => null };
+      return { words: ['resume', '--retire', '--yes'], expected: () => null };
     },
   },
   {
@@ -108,7 +108,7 @@ export const PEOPLE: readonly Scenario[] = [
     async validate(stage) {
       await withoutSubscriptions(stage);
       return {
-        words: ['forget', '--subscription', 'sub_2', '--subscription', 'sub_3'],
+        words: ['forget', '--subscription', 'sub_2', '--subscription', 'sub_3', '--yes'],
         expected: () => null,
         again: (kill) => (kill.startsWith('after') ? { exitCode: DONE_ALREADY } : {}),
       };
@@ -130,7 +130,7 @@ export const PEOPLE: readonly Scenario[] = [
     killedAt: 'its own names',
     async validate(stage) {
       await withoutSubscriptions(stage);
-      await done(stage.installed, 'forget', '--subscription', 'sub_2', '--subscription', 'sub_3');
+      await done(stage.installed, 'forget', '--subscription', 'sub_2', '--subscription', 'sub_3', '--yes');
       return {};
     },
   },

@@ -1,0 +1,90 @@
+/** What deletes, takes back or replaces is shown and asked for first. */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { commit, dropped, joined, openAt, suspensionOf } from '../support/checkpoint-files.ts';
+import { commandLine } from '../support/command-line.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+
+const QUESTIONS = [
+  {
+    words: ['forget', '--subscription', 'gone'],
+    shown: 'This gives up subscription gone. The tables of 1 dataset are retired: roads.',
+    question: 'Forget? [y/N] ',
+    done: 'Forgotten: subscription gone.',
+  },
+  {
+    words: ['resync', '--all'],
+    shown: 'This loads the snapshots of all 1 dataset again.',
+    question: 'Load them all again? [y/N] ',
+    done: 'Will be loaded again from the snapshot',
+  },
+  {
+    words: ['resume', '--retire'],
+    shown: 'This retires the tables of 1 dataset, which no subscription contains: parcels.',
+    question: 'Retire them? [y/N] ',
+    done: 'Agreed. Will be retired at the next catch-up',
+  },
+];
+
+async function asked(answer: string | null) {
+  const questions: string[] = [];
+  const ask = async (question: string) => {
+    questions.push(question);
+    return answer ?? '';
+  };
+  const feed = { baseUrl: 'http://127.0.0.1:9', apiKey: CANARY_KEY };
+  const now = () => new Date('2026-03-01T12:00:00Z');
+  const line = commandLine({ feed, now, ...(answer === null ? {} : { ask }) });
+  onTestFinished(line.remove);
+  const checkpoint = await openAt(join(line.dataDirectory, 'checkpoint.sqlite'));
+  commit(checkpoint, 'gone', joined('roads'), joined('parcels'), dropped('parcels'));
+  const dump = readFileSync(new URL('mirror-formats/format-3.sql', import.meta.url), 'utf8');
+  await writeMirror(join(line.dataDirectory, 'mirror.duckdb'), dump);
+  const missing = suspensionOf({ kind: 'subscription', subscriptionId: 'gone' });
+  const refusal = { ...missing.refusal, code: 'subscription_missing', status: null };
+  checkpoint.suspend({ ...missing, refusal });
+  const stored = () =>
+    JSON.stringify([checkpoint.forgotten(), [...checkpoint.desiredStates().values()].map(String)]);
+  return { run: line.run, questions, stored };
+}
+
+describe.each(QUESTIONS)('$words.0 $words.1', ({ words, shown, question, done }) => {
+  it('shows what it will do, and does it where the answer is yes', async () => {
+    const { run, questions } = await asked('Yes');
+    const said = await run(...words);
+    expect(said).toMatchObject({ exitCode: 0, stderr: `${shown}\n` });
+    expect(said.stdout).toContain(done);
+    expect(questions).toEqual([question]);
+  });
+
+  it.each(['', 'no', 'yes please'])('does nothing where the answer is %j: 64', async (answer) => {
+    const { run, stored } = await asked(answer);
+    const before = stored();
+    const said = await run(...words);
+    expect(said).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(said.stderr).toContain('Nothing was done: the answer was not yes.');
+    expect(stored()).toBe(before);
+  });
+
+  it('does nothing without a terminal, and names --yes: 64', async () => {
+    const { run, stored } = await asked(null);
+    const before = stored();
+    expect(await run(...words)).toMatchObject({
+      exitCode: 64,
+      stdout: '',
+      stderr: `feed-sync: ${shown} Nothing was done, because nobody was asked. [usage_invalid]\n→ Give --yes, or run it on a terminal.\n`,
+    });
+    expect(stored()).toBe(before);
+  });
+
+  it('asks nothing with --yes', async () => {
+    const { run, questions } = await asked('no');
+    const said = await run(...words, '--yes');
+    expect(said).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(said.stdout).toContain(done);
+    expect(questions).toEqual([]);
+  });
+});

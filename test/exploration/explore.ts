@@ -1,12 +1,16 @@
 /** Every history of up to two steps, and random ones of more. */
 
-type Random = () => number;
-
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type History, historyText, type Placed, type Point, type Step } from './history.ts';
 import { Wrong } from './judge.ts';
 import { type Played, play } from './play.ts';
 import type { Setting } from './setting.ts';
 import { isEnd, isSeenBy, stepsOf } from './steps.ts';
+
+type Random = () => number;
+
+/** Node frees what weak references have named only between two turns of the event loop. */
+const HISTORIES_OF_A_TURN = 100;
 
 export interface Found {
   readonly history: string;
@@ -103,6 +107,7 @@ function indexOf(at: Point, points: readonly Point[]): number {
 /** Null where something does not hold, which is noted. */
 async function tryOne(history: History, explored: Explored): Promise<Played | null> {
   explored.histories += 1;
+  if (explored.histories % HISTORIES_OF_A_TURN === 0) await nextTurn();
   try {
     const played = await play(history, { met: explored.met });
     explored.requests += played.requests;

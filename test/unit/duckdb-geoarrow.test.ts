@@ -1,29 +1,12 @@
 /** F42: GeoArrow, geometries as structs and lists, becomes the geometry that it says, or the file is refused by its name. */
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Destination } from '../../src/destination/destination.ts';
+import { describe, expect, it } from 'vitest';
 import { DataError } from '../../src/model/errors.ts';
-import {
-  column,
-  inMirror,
-  load,
-  loadError,
-  mirrorIn,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, snapshot } from '../support/duckdb-mirror.ts';
 import { geoParquet, type StatedGeometry } from '../support/geo-files.ts';
+import { mirrorOfFile } from '../support/own-mirror.ts';
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeAll(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path);
-});
-afterAll(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfFile();
 
 const columns = [column('n', 'integer'), column('geometry', 'geometry')];
 let files = 0;
@@ -33,15 +16,15 @@ async function written(type: string, stated: StatedGeometry, values: readonly st
   files += 1;
   const rows = values.map((value, index) => `(${index}, (${value})::${type})`).join(', ');
   const select = `SELECT n, geometry::${type} AS geometry FROM (VALUES ${rows}) t(n, geometry)`;
-  return await geoParquet(folder.path, `geometry-${files}.parquet`, select, stated);
+  return await geoParquet(own.path, `geometry-${files}.parquet`, select, stated);
 }
 
 /** The geometries of a table from the files, in the order of their numbers. */
 async function geometries(paths: readonly string[]): Promise<readonly unknown[]> {
-  const [outcome] = await load(mirror, snapshot({ datasetId: `d${files}`, columns, files: paths }));
+  const [outcome] = await own.load(snapshot({ datasetId: `d${files}`, columns, files: paths }));
   if (outcome?.kind !== 'committed')
     throw outcome?.kind === 'failed' ? outcome.error : new Error(outcome?.kind);
-  const rows = await inMirror(folder.path, `SELECT ST_AsText(geometry) FROM d${files} ORDER BY n, 1`);
+  const rows = await own.query(`SELECT ST_AsText(geometry) FROM d${files} ORDER BY n, 1`);
   return rows.map(([wkt]) => wkt);
 }
 
@@ -221,7 +204,7 @@ describe('F42 what is refused', () => {
     ['a null in an interleaved position', 'point', 'DOUBLE[]', '[1, NULL]', '[1.0, NULL]'],
   ])('%s', async (_, encoding, type, value, shown) => {
     const path = await written(type, { encoding }, ['NULL', value]);
-    const error = await loadError(mirror, snapshot({ datasetId: 'bad', columns, files: [path] }));
+    const error = await own.loadError(snapshot({ datasetId: 'bad', columns, files: [path] }));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       `The file geometry-${files}.parquet of bad holds in the column "geometry" the value ` +
@@ -253,7 +236,7 @@ describe('F42 what is refused', () => {
     ],
   ])('%s', async (_, stated, type, value, shown) => {
     const path = await written(type, stated, ['NULL', value]);
-    const error = await loadError(mirror, snapshot({ datasetId: 'bad', columns, files: [path] }));
+    const error = await own.loadError(snapshot({ datasetId: 'bad', columns, files: [path] }));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       `The file geometry-${files}.parquet of bad holds in the column "geometry" the value ${JSON.stringify(shown)} of type ` +

@@ -1,33 +1,15 @@
 /** F42: whatever form a version's files have, its table has the same columns, and its geometries are what the files say. */
 
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Destination } from '../../src/destination/destination.ts';
+import { describe, expect, it } from 'vitest';
 import { DataError } from '../../src/model/errors.ts';
 import { type SimpleType, spelled, wktOf } from '../support/decoded-parquet.ts';
-import {
-  column,
-  inMirror,
-  load,
-  loadError,
-  mirrorIn,
-  parquet,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, snapshot } from '../support/duckdb-mirror.ts';
 import { geoParquet } from '../support/geo-files.ts';
+import { mirrorOfFile } from '../support/own-mirror.ts';
 import { SEED } from '../support/seed.ts';
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeAll(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path);
-});
-afterAll(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfFile();
 
 const geometry = column('geometry', 'geometry');
 
@@ -39,16 +21,11 @@ it('V15 versions by different writers have the same columns and rows', async () 
   const wkb = `ST_AsWKB(${polygon}) AS geometry`;
   const nad83 = '{"type":"GeographicCRS","name":"NAD83","id":{"authority":"EPSG","code":4269}}';
   const files = [
+    await geoParquet(own.path, 'wkb.parquet', `SELECT 1::INTEGER AS id, ${seen}::TIMESTAMP AS seen, ${wkb}`, {
+      encoding: 'WKB',
+    }),
     await geoParquet(
-      folder.path,
-      'wkb.parquet',
-      `SELECT 1::INTEGER AS id, ${seen}::TIMESTAMP AS seen, ${wkb}`,
-      {
-        encoding: 'WKB',
-      },
-    ),
-    await geoParquet(
-      folder.path,
+      own.path,
       'crs.parquet',
       `SELECT ${wkb}, ${seen}::TIMESTAMP_NS AS seen, 1::UTINYINT AS id`,
       {
@@ -56,20 +33,19 @@ it('V15 versions by different writers have the same columns and rows', async () 
         crs: { id: { authority: 'EPSG', code: 2277 } },
       },
     ),
-    await parquet(
-      folder.path,
+    await own.parquet(
       'native.parquet',
       `SELECT 1::BIGINT AS id, ${seen}::TIMESTAMP_MS AS seen, ${polygon}::GEOMETRY('${nad83}') AS geometry`,
       ", GEOPARQUET_VERSION 'V2'",
     ),
     await geoParquet(
-      folder.path,
+      own.path,
       'geoarrow.parquet',
       `SELECT 1::DOUBLE AS id, ${seen}::TIMESTAMPTZ AS seen, [${ring}]::STRUCT(x DOUBLE, y DOUBLE)[][] AS geometry`,
       { encoding: 'polygon', crs: null },
     ),
     await geoParquet(
-      folder.path,
+      own.path,
       'interleaved.parquet',
       `SELECT 1::DECIMAL(9,2) AS id, ${seen}::TIMESTAMP_S AS seen, [[[0, 0], [1, 0], [1, 1], [0, 0]]]::DOUBLE[][][] AS geometry`,
       { encoding: 'geoarrow.polygon', geometry_types: ['Polygon'] },
@@ -78,11 +54,11 @@ it('V15 versions by different writers have the same columns and rows', async () 
   const jobs = files.map((path, index) =>
     snapshot({ datasetId: `version_${index}`, columns, files: [path] }),
   );
-  expect((await load(mirror, ...jobs)).map(({ kind }) => kind)).toEqual(files.map(() => 'committed'));
+  expect((await own.load(...jobs)).map(({ kind }) => kind)).toEqual(files.map(() => 'committed'));
   const shown = [];
   for (const { datasetId } of jobs) {
     const rows = `SELECT id, seen::VARCHAR, ST_AsText(geometry) FROM ${datasetId}`;
-    shown.push([await inMirror(folder.path, `DESCRIBE ${datasetId}`), await inMirror(folder.path, rows)]);
+    shown.push([await own.query(`DESCRIBE ${datasetId}`), await own.query(rows)]);
   }
   expect(shown[0]).toEqual([
     [
@@ -93,8 +69,7 @@ it('V15 versions by different writers have the same columns and rows', async () 
     [['1', '2026-01-02 03:04:05+00', 'POLYGON ((0 0, 1 0, 1 1, 0 0))']],
   ]);
   for (const version of shown) expect(version).toEqual(shown[0]);
-  const crs = await inMirror(
-    folder.path,
+  const crs = await own.query(
     "SELECT crs FROM feed_sync.columns WHERE type = 'geometry' ORDER BY dataset_id",
   );
   expect(crs.flat()).toEqual(['OGC:CRS84', 'EPSG:2277', 'EPSG:4269', null, 'OGC:CRS84']);
@@ -123,11 +98,11 @@ describe('F42 random geometries in GeoArrow', () => {
     const datasetId = `random_${type.toLowerCase()}`;
     const list = values.map((value, index) => `(${index}, ${sqlOf(value)})`).join(', ');
     const select = `SELECT n, geometry::${physical} AS geometry FROM (VALUES ${list}) t(n, geometry)`;
-    const path = await geoParquet(folder.path, `${datasetId}.parquet`, select, {
+    const path = await geoParquet(own.path, `${datasetId}.parquet`, select, {
       encoding: type.toLowerCase(),
     });
-    await load(mirror, snapshot({ datasetId, columns: [column('n', 'integer'), geometry], files: [path] }));
-    const rows = await inMirror(folder.path, `SELECT ST_AsText(geometry) FROM ${datasetId} ORDER BY n`);
+    await own.load(snapshot({ datasetId, columns: [column('n', 'integer'), geometry], files: [path] }));
+    const rows = await own.query(`SELECT ST_AsText(geometry) FROM ${datasetId} ORDER BY n`);
     expect(rows.map(([wkt]) => (wkt === null ? null : spelled(String(wkt))))).toEqual(
       values.map((coordinates) => (coordinates === null ? null : wktOf({ type, coordinates }))),
     );
@@ -152,7 +127,7 @@ describe('F42 WKB that names a coordinate system', () => {
     files += 1;
     const name = `ewkb-${files}.parquet`;
     const select = `SELECT unhex(digits) AS geometry FROM (VALUES ('0101000000${POINT}'), ('${digits}'), (NULL)) t(digits)`;
-    const path = await geoParquet(folder.path, name, select, { encoding: 'WKB', ...crs });
+    const path = await geoParquet(own.path, name, select, { encoding: 'WKB', ...crs });
     return snapshot({ datasetId: `ewkb_${files}`, columns: [geometry], files: [path] });
   }
 
@@ -162,9 +137,9 @@ describe('F42 WKB that names a coordinate system', () => {
     ['with the other order of bytes', {}, '0020000001000010E63FF00000000000004000000000000000'],
   ])('which is that of the column loads: %s', async (_, crs, digits) => {
     const job = await unitOf(digits, crs);
-    const [outcome] = await load(mirror, job);
+    const [outcome] = await own.load(job);
     expect(outcome).toMatchObject({ kind: 'committed' });
-    expect(await inMirror(folder.path, `SELECT hex(ST_AsWKB(geometry)) FROM ${job.datasetId}`)).toEqual([
+    expect(await own.query(`SELECT hex(ST_AsWKB(geometry)) FROM ${job.datasetId}`)).toEqual([
       [`0101000000${POINT}`],
       [`0101000000${POINT}`],
       [null],
@@ -182,7 +157,7 @@ describe('F42 WKB that names a coordinate system', () => {
     ],
     ['in a part', {}, `0107000000${'01000000'}${little('E6100000')}`, ' but OGC:CRS84'],
   ])('is refused: %s', async (_, crs, digits, but) => {
-    const error = await loadError(mirror, await unitOf(digits, crs));
+    const error = await own.loadError(await unitOf(digits, crs));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toContain(
       `The file ewkb-${files}.parquet of ewkb_${files} holds in the column "geometry"`,
@@ -196,12 +171,11 @@ describe('F42 WKB that names a coordinate system', () => {
 it('bounds that a file declares are left out, and are JSON where the schema names them', async () => {
   const covering = { bbox: { xmin: ['bounds', 'xmin'], ymin: ['bounds', 'ymin'] } };
   const select = `SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry, {'xmin': 1::FLOAT, 'ymin': 2.5::FLOAT} AS bounds`;
-  const path = await geoParquet(folder.path, 'bounds.parquet', select, { encoding: 'WKB', covering });
-  await load(
-    mirror,
+  const path = await geoParquet(own.path, 'bounds.parquet', select, { encoding: 'WKB', covering });
+  await own.load(
     snapshot({ datasetId: 'without', columns: [geometry], files: [path] }),
     snapshot({ datasetId: 'with', columns: [geometry, column('bounds', 'json')], files: [path] }),
   );
-  expect(await inMirror(folder.path, 'SELECT ST_AsText(COLUMNS(*)) FROM without')).toEqual([['POINT (1 2)']]);
-  expect(await inMirror(folder.path, 'SELECT bounds FROM "with"')).toEqual([['{"xmin":1.0,"ymin":2.5}']]);
+  expect(await own.query('SELECT ST_AsText(COLUMNS(*)) FROM without')).toEqual([['POINT (1 2)']]);
+  expect(await own.query('SELECT bounds FROM "with"')).toEqual([['{"xmin":1.0,"ymin":2.5}']]);
 });

@@ -2,34 +2,16 @@
 
 import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
 import { EXTREME_INTEGERS, EXTREME_TIMESTAMPS } from '../../fixtures/source/extreme-values.ts';
-import type { Destination } from '../../src/destination/destination.ts';
 import { DataError } from '../../src/model/errors.ts';
 import { geometryOf, parseGeoMetadata } from '../../src/staging/snapshot/parquet.ts';
 import { scriptPath } from '../support/child.ts';
-import {
-  column,
-  inMirror,
-  load,
-  loadError,
-  mirrorIn,
-  parquet,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, inMirror, snapshot, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { mirrorOfFile } from '../support/own-mirror.ts';
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeAll(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path);
-});
-afterAll(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfFile();
 
 const geometry = column('geometry', 'geometry');
 
@@ -54,23 +36,18 @@ describe('F42 geometries', () => {
     const datasetId = `wkt ${wkt}`;
     const select =
       wkt === null ? 'SELECT NULL::BLOB AS geometry' : `SELECT ST_AsWKB('${wkt}'::GEOMETRY) AS geometry`;
-    const path = await parquet(folder.path, 'geometry.parquet', select);
-    const [outcome] = await load(mirror, snapshot({ datasetId, columns: [geometry], files: [path] }));
+    const path = await own.parquet('geometry.parquet', select);
+    const [outcome] = await own.load(snapshot({ datasetId, columns: [geometry], files: [path] }));
     if (outcome?.kind !== 'committed') throw new Error(JSON.stringify(outcome));
-    expect(
-      await inMirror(folder.path, `SELECT ST_AsText(geometry) FROM "${outcome.committed.tableName}"`),
-    ).toEqual([[wkt]]);
+    expect(await own.query(`SELECT ST_AsText(geometry) FROM "${outcome.committed.tableName}"`)).toEqual([
+      [wkt],
+    ]);
   });
 
   it('that are none name the file', async () => {
-    const good = await parquet(
-      folder.path,
-      'good.parquet',
-      "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry",
-    );
-    const bad = await parquet(folder.path, 'bad.parquet', "SELECT '\\x01\\xFF'::BLOB AS geometry");
-    const error = await loadError(
-      mirror,
+    const good = await own.parquet('good.parquet', "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry");
+    const bad = await own.parquet('bad.parquet', "SELECT '\\x01\\xFF'::BLOB AS geometry");
+    const error = await own.loadError(
       snapshot({ datasetId: 'bad wkb', columns: [geometry], files: [good, bad] }),
     );
     expect(error).toBeInstanceOf(DataError);
@@ -80,14 +57,13 @@ describe('F42 geometries', () => {
 
   it('as a native type of Parquet arrive with their coordinate system', async () => {
     const options = ", GEOPARQUET_VERSION 'V2'";
-    const path = await parquet(
-      folder.path,
+    const path = await own.parquet(
       'native.parquet',
       "SELECT 'POINT (1 2)'::GEOMETRY('OGC:CRS84') AS geometry",
       options,
     );
-    await load(mirror, snapshot({ datasetId: 'native', columns: [geometry], files: [path] }));
-    expect(await inMirror(folder.path, 'SELECT ST_AsText(geometry), typeof(geometry) FROM native')).toEqual([
+    await own.load(snapshot({ datasetId: 'native', columns: [geometry], files: [path] }));
+    expect(await own.query('SELECT ST_AsText(geometry), typeof(geometry) FROM native')).toEqual([
       ['POINT (1 2)', 'GEOMETRY'],
     ]);
     expect(await crsOf('native')).toBe('OGC:CRS84');
@@ -95,8 +71,7 @@ describe('F42 geometries', () => {
 });
 
 async function crsOf(datasetId: string): Promise<unknown> {
-  const rows = await inMirror(
-    folder.path,
+  const rows = await own.query(
     `SELECT crs FROM feed_sync.columns WHERE dataset_id = '${datasetId}' AND type = 'geometry'`,
   );
   return rows[0]?.[0];
@@ -158,8 +133,7 @@ describe('the coordinate system', () => {
   it('that a native column keeps in a property of the file', async () => {
     const inline = '{"type":"GeographicCRS","name":"NAD83","id":{"authority":"EPSG","code":4269}}';
     const property = 'x'.repeat(inline.length - 'projjson:'.length);
-    const path = await parquet(
-      folder.path,
+    const path = await own.parquet(
       'property.parquet',
       `SELECT 'POINT (1 2)'::GEOMETRY('${inline}') AS geometry`,
       `, GEOPARQUET_VERSION 'V2', KV_METADATA {${property}: '${inline.replace('4269', '2277')}'}`,
@@ -167,7 +141,7 @@ describe('the coordinate system', () => {
     const content = await readFile(path, 'latin1');
     expect(content).toContain(inline);
     await writeFile(path, content.replace(inline, `projjson:${property}`), 'latin1');
-    await load(mirror, snapshot({ datasetId: 'property', columns: [geometry], files: [path] }));
+    await own.load(snapshot({ datasetId: 'property', columns: [geometry], files: [path] }));
     expect(await crsOf('property')).toBe('EPSG:2277');
   });
 
@@ -176,8 +150,8 @@ describe('the coordinate system', () => {
     ['no text', '\\xFF'],
   ])('metadata that is %s refuses the file', async (_, geo) => {
     const select = "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry";
-    const path = await parquet(folder.path, 'none.parquet', select, `, KV_METADATA {geo: '${geo}'::BLOB}`);
-    const error = await loadError(mirror, snapshot({ columns: [geometry], files: [path] }));
+    const path = await own.parquet('none.parquet', select, `, KV_METADATA {geo: '${geo}'::BLOB}`);
+    const error = await own.loadError(snapshot({ columns: [geometry], files: [path] }));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       'The file none.parquet of parcels has geo metadata that cannot be understood.',

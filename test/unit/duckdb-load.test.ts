@@ -3,35 +3,15 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Destination } from '../../src/destination/destination.ts';
+import { describe, expect, it } from 'vitest';
 import { DataError, UnknownColumnsError } from '../../src/model/errors.ts';
 import type { PlannedFrom, SnapshotJob } from '../../src/model/write-jobs.ts';
 import { commitAll } from '../support/commit-all.ts';
-import {
-  column,
-  duckdb,
-  inMirror,
-  load,
-  loadError,
-  mirrorIn,
-  parquet,
-  type SnapshotSpecification,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, duckdb, type SnapshotSpecification, snapshot } from '../support/duckdb-mirror.ts';
+import { mirrorOfEachTest } from '../support/own-mirror.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeEach(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path);
-});
-afterEach(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfEachTest();
 
 const columns = [column('id', 'integer'), column('name', 'string')];
 const nobody = {
@@ -51,14 +31,13 @@ async function people(
   rows: string,
   rest: Partial<SnapshotSpecification> = {},
 ): Promise<SnapshotJob> {
-  const path = await parquet(folder.path, name, `SELECT * FROM (VALUES ${rows}) t(id, name)`);
+  const path = await own.parquet(name, `SELECT * FROM (VALUES ${rows}) t(id, name)`);
   return snapshot({ columns, keyColumns: ['id'], files: [path], ...rest });
 }
 
 describe('what is written down', () => {
   it('V14 W29 stands in the schema feed_sync and in comments; columns of the envelope come after the others', async () => {
-    const path = await parquet(
-      folder.path,
+    const path = await own.parquet(
       'a.parquet',
       `SELECT 1::BIGINT AS id, 'x' AS title, 'y' AS name, 9::BIGINT AS _v`,
     );
@@ -79,14 +58,14 @@ describe('what is written down', () => {
       loadedAt: new Date('2026-01-02T04:00:00.001Z'),
       reloads: reloadMarks([['sub_1', 12n]]),
     });
-    await mirror.enroll({
+    await own.mirror.enroll({
       origin: 'https://feed.example',
       subscriptionIds: ['sub_1'],
       forgottenSubscriptionIds: [],
       datasetIds: ['us-tx/people'],
     });
-    const [outcome] = await load(mirror, job);
-    const observed = await mirror.has();
+    const [outcome] = await own.load(job);
+    const observed = await own.mirror.has();
     expect(outcome).toEqual({
       kind: 'committed',
       datasetId: 'us-tx/people',
@@ -124,27 +103,24 @@ describe('what is written down', () => {
         { name: '_v', columnName: '_v', type: 'integer', role: 'envelope', crs: null },
       ],
     });
+    expect(await own.query('SELECT * EXCLUDE (dataset_id) FROM feed_sync.columns ORDER BY position')).toEqual(
+      [
+        ['1', 'id', 'id', 'integer', false, null, null, 'key', null],
+        ['2', 'title', 'title', 'string', true, "it's", null, 'data', null],
+        ['3', 'name', 'name', 'string', true, null, 'NAME2', 'data', null],
+        ['4', '_v', '_v', 'integer', true, null, null, 'envelope', null],
+      ],
+    );
     expect(
-      await inMirror(folder.path, 'SELECT * EXCLUDE (dataset_id) FROM feed_sync.columns ORDER BY position'),
-    ).toEqual([
-      ['1', 'id', 'id', 'integer', false, null, null, 'key', null],
-      ['2', 'title', 'title', 'string', true, "it's", null, 'data', null],
-      ['3', 'name', 'name', 'string', true, null, 'NAME2', 'data', null],
-      ['4', '_v', '_v', 'integer', true, null, null, 'envelope', null],
+      await own.query('SELECT column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL'),
+    ).toEqual([['title', "it's"]]);
+    expect(await own.query('SELECT comment FROM duckdb_tables() WHERE comment IS NOT NULL')).toEqual([
+      ['Dataset us-tx/people'],
     ]);
     expect(
-      await inMirror(
-        folder.path,
-        'SELECT column_name, comment FROM duckdb_columns() WHERE comment IS NOT NULL',
-      ),
-    ).toEqual([['title', "it's"]]);
-    expect(
-      await inMirror(folder.path, 'SELECT comment FROM duckdb_tables() WHERE comment IS NOT NULL'),
-    ).toEqual([['Dataset us-tx/people']]);
-    expect(
-      await inMirror(folder.path, 'SELECT dataset_id, from_version, to_version, kind FROM feed_sync.commits'),
+      await own.query('SELECT dataset_id, from_version, to_version, kind FROM feed_sync.commits'),
     ).toEqual([['us-tx/people', null, '7', 'load']]);
-    expect(await inMirror(folder.path, 'FROM us_tx_people')).toEqual([['1', 'x', 'y', '9']]);
+    expect(await own.query('FROM us_tx_people')).toEqual([['1', 'x', 'y', '9']]);
   });
 
   it('keeps the newest reload of each subscription', async () => {
@@ -154,8 +130,8 @@ describe('what is written down', () => {
         ['sub_2', 5n],
       ]),
     });
-    await load(mirror, first);
-    await load(mirror, {
+    await own.load(first);
+    await own.load({
       ...first,
       plannedFrom: afterCommit(1),
       reloads: reloadMarks([
@@ -163,7 +139,7 @@ describe('what is written down', () => {
         ['sub_2', 8n],
       ]),
     });
-    expect((await mirror.has()).datasets.get('parcels')?.reloads).toEqual(
+    expect((await own.mirror.has()).datasets.get('parcels')?.reloads).toEqual(
       reloadMarks([
         ['sub_1', 5n],
         ['sub_2', 8n],
@@ -175,13 +151,13 @@ describe('what is written down', () => {
     const createdAt = new Date('2026-01-02T03:04:05.678Z');
     const marks = (logNumber: number, eventNumber: bigint) =>
       new Map([['sub_1', { logNumber, eventNumber, createdAt }]]);
-    const reloads = async () => (await mirror.has()).datasets.get('parcels')?.reloads;
+    const reloads = async () => (await own.mirror.has()).datasets.get('parcels')?.reloads;
     const first = await people('a.parquet', "(1::BIGINT, 'a')", { reloads: marks(1, 100n) });
-    await load(mirror, first);
+    await own.load(first);
     expect(await reloads()).toEqual(marks(1, 100n));
-    await load(mirror, { ...first, plannedFrom: afterCommit(1), reloads: marks(2, 3n) });
+    await own.load({ ...first, plannedFrom: afterCommit(1), reloads: marks(2, 3n) });
     expect(await reloads()).toEqual(marks(2, 3n));
-    await load(mirror, { ...first, plannedFrom: afterCommit(2), reloads: marks(1, 200n) });
+    await own.load({ ...first, plannedFrom: afterCommit(2), reloads: marks(1, 200n) });
     expect(await reloads()).toEqual(marks(2, 3n));
   });
 
@@ -189,23 +165,23 @@ describe('what is written down', () => {
     const at = (second: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, second));
     const marks = (second: number) =>
       new Map([['sub_1', { logNumber: 1, eventNumber: 100n, createdAt: at(second) }]]);
-    const reloads = async () => (await mirror.has()).datasets.get('parcels')?.reloads;
+    const reloads = async () => (await own.mirror.has()).datasets.get('parcels')?.reloads;
     const first = await people('a.parquet', "(1::BIGINT, 'a')", { reloads: marks(5) });
-    await load(mirror, first);
-    await load(mirror, { ...first, plannedFrom: afterCommit(1), reloads: marks(6) });
+    await own.load(first);
+    await own.load({ ...first, plannedFrom: afterCommit(1), reloads: marks(6) });
     expect(await reloads()).toEqual(marks(6));
-    await load(mirror, { ...first, plannedFrom: afterCommit(2), reloads: marks(4) });
+    await own.load({ ...first, plannedFrom: afterCommit(2), reloads: marks(4) });
     expect(await reloads()).toEqual(marks(6));
   });
 
   it('F33 no files make an empty table', async () => {
-    const [outcome] = await load(mirror, snapshot({ columns, keyColumns: ['id'], files: [] }));
+    const [outcome] = await own.load(snapshot({ columns, keyColumns: ['id'], files: [] }));
     expect(outcome).toMatchObject({ kind: 'committed', committed: { rowCount: 0 } });
-    expect(await inMirror(folder.path, 'FROM parcels')).toEqual([]);
+    expect(await own.query('FROM parcels')).toEqual([]);
   });
 
   it('files of another writer are read', async () => {
-    const path = join(folder.path, 'foreign.parquet');
+    const path = join(own.path, 'foreign.parquet');
     const schema = new ParquetSchema({
       id: { type: 'INT64' },
       Id: { type: 'UTF8' },
@@ -215,13 +191,11 @@ describe('what is written down', () => {
     await writer.appendRow({ id: 2n ** 63n - 1n, Id: 'two', at: 1_704_067_200_123_456n });
     await writer.close();
     const twins = [column('id', 'integer'), column('Id', 'string'), column('at', 'timestamp')];
-    await load(mirror, snapshot({ columns: twins, files: [path] }));
-    expect(await inMirror(folder.path, 'SELECT id, "Id_2", "at"::VARCHAR FROM parcels')).toEqual([
+    await own.load(snapshot({ columns: twins, files: [path] }));
+    expect(await own.query('SELECT id, "Id_2", "at"::VARCHAR FROM parcels')).toEqual([
       ['9223372036854775807', 'two', '2024-01-01 00:00:00.123456+00'],
     ]);
-    expect(
-      await inMirror(folder.path, 'SELECT name, column_name FROM feed_sync.columns ORDER BY position'),
-    ).toEqual([
+    expect(await own.query('SELECT name, column_name FROM feed_sync.columns ORDER BY position')).toEqual([
       ['id', 'id'],
       ['Id', 'Id_2'],
       ['at', 'at'],
@@ -286,28 +260,28 @@ describe('what does not prove or fit', () => {
       'The column "name" of parcels has the type "colour"',
     ],
   ])('%s keeps the old table', async (_, rows, rest, message) => {
-    await load(mirror, await people('old.parquet', "(1::BIGINT, 'old')"));
+    await own.load(await people('old.parquet', "(1::BIGINT, 'old')"));
     const job = await people('new.parquet', rows, {
       ...rest,
       version: 2,
       digest: 'digest-2',
       plannedFrom: afterCommit(1),
     });
-    const error = await loadError(mirror, job);
+    const error = await own.loadError(job);
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toContain(message);
-    expect(await inMirror(folder.path, 'FROM parcels')).toEqual([['1', 'old']]);
-    expect((await mirror.has()).datasets.get('parcels')).toMatchObject({ version: 1 });
-    expect(
-      await inMirror(folder.path, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'"),
-    ).toEqual([['parcels']]);
+    expect(await own.query('FROM parcels')).toEqual([['1', 'old']]);
+    expect((await own.mirror.has()).datasets.get('parcels')).toMatchObject({ version: 1 });
+    expect(await own.query("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main'")).toEqual([
+      ['parcels'],
+    ]);
   });
 
   it('a count of a file, before the mirror is touched', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')");
     const [file] = job.files;
     const wrong = { ...job, files: file === undefined ? [] : [{ ...file, rowCount: 3 }] };
-    await expect(mirror.validate(wrong)).rejects.toThrow(
+    await expect(own.mirror.validate(wrong)).rejects.toThrow(
       'The file a.parquet of parcels has 1 rows, but the manifest states 3',
     );
   });
@@ -315,9 +289,9 @@ describe('what does not prove or fit', () => {
   it('V8 a count in the table, though the footers had said it', async () => {
     const expectedRowCounts = [{ rowCount: 1, statedBy: 'the manifest' }];
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { expectedRowCounts });
-    const prepared = await mirror.validate(job);
+    const prepared = await own.mirror.validate(job);
     await people('a.parquet', "(1::BIGINT, 'x'), (2, 'y')");
-    expect(await commitAll(mirror, [prepared])).toMatchObject([
+    expect(await commitAll(own.mirror, [prepared])).toMatchObject([
       {
         kind: 'failed',
         error: { message: expect.stringContaining('has 2 rows, but the manifest states 1.') },
@@ -329,7 +303,7 @@ describe('what does not prove or fit', () => {
 describe('the guard', () => {
   it('does nothing where the mirror is not what the unit was planned from', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')");
-    await load(mirror, job);
+    await own.load(job);
     const stale: readonly SnapshotJob['plannedFrom'][] = [
       null,
       afterCommit(2),
@@ -337,17 +311,17 @@ describe('the guard', () => {
       { ...afterCommit(1), version: 2 },
     ];
     for (const plannedFrom of stale) {
-      expect(await load(mirror, { ...job, version: 9, plannedFrom })).toEqual([
+      expect(await own.load({ ...job, version: 9, plannedFrom })).toEqual([
         { kind: 'stale-plan', datasetId: 'parcels' },
       ]);
     }
-    expect((await mirror.has()).datasets.get('parcels')?.version).toBe(1);
+    expect((await own.mirror.has()).datasets.get('parcels')?.version).toBe(1);
   });
 
   it('lets a version be loaded from another one, also a lower one', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { version: 5 });
-    await load(mirror, job);
-    const [outcome] = await load(mirror, {
+    await own.load(job);
+    const [outcome] = await own.load({
       ...job,
       version: 4,
       plannedFrom: { ...afterCommit(1), version: 5 },
@@ -360,8 +334,7 @@ describe('a batch', () => {
   it('with a unit that fails commits the others', async () => {
     const good = await people('good.parquet', "(1::BIGINT, 'x')");
     const bad = await people('bad.parquet', "(1::BIGINT, 'x'), (1, 'y')");
-    const outcomes = await load(
-      mirror,
+    const outcomes = await own.load(
       { ...good, datasetId: 'first' },
       { ...bad, datasetId: 'second' },
       { ...good, datasetId: 'third' },
@@ -373,7 +346,7 @@ describe('a batch', () => {
       ['third', 'committed'],
       ['fourth', 'stale-plan'],
     ]);
-    expect([...(await mirror.has()).datasets.keys()]).toEqual(['first', 'third']);
+    expect([...(await own.mirror.has()).datasets.keys()]).toEqual(['first', 'third']);
   });
 });
 
@@ -394,14 +367,14 @@ describe('columns that do not fit', () => {
     ['none at all', { columns: [], files: [] }, 'has no columns'],
   ])('%s', async (_, rest, message) => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { ...rest });
-    const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
+    const error = await own.mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(message);
   });
 
   it('C19 are named where the schema does not know them, so that the schemas can be read again', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { columns: [column('id', 'integer')] });
-    const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
+    const error = await own.mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UnknownColumnsError);
     expect(error).toMatchObject({
       datasetId: 'parcels',
@@ -428,9 +401,8 @@ describe('hostile names (F38, F39)', () => {
       'c0',
     ];
     const select = names.map((name, index) => `${index}::BIGINT AS "${name.replaceAll('"', '""')}"`);
-    const path = await parquet(folder.path, "o'dd [x]*?.parquet", `SELECT ${select.join(', ')}`);
-    const [outcome] = await load(
-      mirror,
+    const path = await own.parquet("o'dd [x]*?.parquet", `SELECT ${select.join(', ')}`);
+    const [outcome] = await own.load(
       snapshot({
         columns: names.map((name) => column(name, 'integer')),
         keyColumns: ['rowid'],
@@ -438,12 +410,11 @@ describe('hostile names (F38, F39)', () => {
       }),
     );
     expect(outcome?.kind).toBe('committed');
-    const stored = await inMirror(
-      folder.path,
+    const stored = await own.query(
       `SELECT column_name FROM duckdb_columns() WHERE table_name = 'parcels' ORDER BY column_index`,
     );
     expect(stored.flat()).toEqual(names);
-    expect(await inMirror(folder.path, 'FROM parcels')).toEqual([names.map((_, index) => String(index))]);
+    expect(await own.query('FROM parcels')).toEqual([names.map((_, index) => String(index))]);
   });
 
   it('of datasets become safe names, each its own', async () => {
@@ -459,36 +430,35 @@ describe('hostile names (F38, F39)', () => {
       '1',
       'a-b\0',
     ];
-    await mirror.enroll({ ...nobody, datasetIds: ids });
+    await own.mirror.enroll({ ...nobody, datasetIds: ids });
     for (const datasetId of ids.slice(0, -1)) {
-      const [outcome] = await load(mirror, { ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId });
+      const [outcome] = await own.load({ ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId });
       expect(outcome?.kind, datasetId).toBe('committed');
     }
-    const { datasets } = await mirror.has();
+    const { datasets } = await own.mirror.has();
     expect([...datasets.keys()].sort()).toEqual(ids.slice(0, -1).sort());
     expect(datasets.get('a-b')?.tableName).toBe('a_b');
     expect(datasets.get('a.b')?.tableName).toMatch(/^a_b_[0-9a-f]{8}$/);
     await expect(
-      mirror.validate({ ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId: 'a-b\0' }),
+      own.mirror.validate({ ...(await people('a.parquet', "(1::BIGINT, 'x')")), datasetId: 'a-b\0' }),
     ).rejects.toThrow(DataError);
   });
 
   it('never take the table of a person', async () => {
-    await mirror.enroll(nobody);
+    await own.mirror.enroll(nobody);
     await duckdb(
-      `ATTACH '${join(folder.path, 'mirror.duckdb')}' AS m`,
+      `ATTACH '${join(own.path, 'mirror.duckdb')}' AS m`,
       'CREATE TABLE m.Parcels AS SELECT 1 AS mine',
     );
-    await load(mirror, await people('a.parquet', "(1::BIGINT, 'x')"));
-    expect((await mirror.has()).datasets.get('parcels')?.tableName).toMatch(/^parcels_[0-9a-f]{8}$/);
-    expect(await inMirror(folder.path, 'FROM "Parcels"')).toEqual([[1]]);
+    await own.load(await people('a.parquet', "(1::BIGINT, 'x')"));
+    expect((await own.mirror.has()).datasets.get('parcels')?.tableName).toMatch(/^parcels_[0-9a-f]{8}$/);
+    expect(await own.query('FROM "Parcels"')).toEqual([[1]]);
   });
 });
 
 it('F33 a table of 500 columns is loaded', async () => {
   const names = Array.from({ length: 500 }, (_, index) => `column ${index}`);
-  const path = await parquet(
-    folder.path,
+  const path = await own.parquet(
     'wide.parquet',
     `SELECT ${names.map((name) => `1::BIGINT AS "${name}"`).join(', ')}`,
   );
@@ -496,7 +466,7 @@ it('F33 a table of 500 columns is loaded', async () => {
     columns: names.map((name) => column(name, 'integer', { description: name })),
     files: [path],
   });
-  expect(await load(mirror, job)).toMatchObject([{ kind: 'committed' }]);
+  expect(await own.load(job)).toMatchObject([{ kind: 'committed' }]);
 });
 
 describe('files that are no Parquet files (F43)', () => {
@@ -516,17 +486,16 @@ describe('files that are no Parquet files (F43)', () => {
     ],
   ])('%s', async (_, damage) => {
     const job = await people('broken.parquet', "(1::BIGINT, 'x')");
-    const path = join(folder.path, 'broken.parquet');
+    const path = join(own.path, 'broken.parquet');
     await writeFile(path, damage(await readFile(path)));
-    const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
+    const error = await own.mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain('The file broken.parquet');
-    expect((await load(mirror, await people('fine.parquet', "(1::BIGINT, 'x')")))[0]?.kind).toBe('committed');
+    expect((await own.load(await people('fine.parquet', "(1::BIGINT, 'x')")))[0]?.kind).toBe('committed');
   });
 
   it('with damaged pages are named when they are loaded', async () => {
-    const path = await parquet(
-      folder.path,
+    const path = await own.parquet(
       'pages.parquet',
       "SELECT range AS id, 'name ' || range AS name FROM range(20000)",
       ', COMPRESSION zstd',
@@ -534,24 +503,23 @@ describe('files that are no Parquet files (F43)', () => {
     const content = await readFile(path);
     content.fill(0xff, 4, 60);
     await writeFile(path, content);
-    const error = await loadError(mirror, snapshot({ columns, files: [path] }));
+    const error = await own.loadError(snapshot({ columns, files: [path] }));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toContain('pages.parquet');
   });
 });
 
 it('five reloads of a table keep the size of the mirror bounded', async () => {
-  const path = await parquet(
-    folder.path,
+  const path = await own.parquet(
     'big.parquet',
     'SELECT range AS id, md5(range::VARCHAR) AS name FROM range(100000)',
   );
   const job = snapshot({ columns, keyColumns: ['id'], files: [path] });
-  await load(mirror, job);
-  const sizeOf = async () => (await stat(join(folder.path, 'mirror.duckdb'))).size;
+  await own.load(job);
+  const sizeOf = async () => (await stat(join(own.path, 'mirror.duckdb'))).size;
   const first = await sizeOf();
   for (let reload = 0; reload < 5; reload += 1) {
-    await load(mirror, { ...job, plannedFrom: afterCommit(reload + 1) });
+    await own.load({ ...job, plannedFrom: afterCommit(reload + 1) });
   }
   expect(await sizeOf()).toBeLessThan(3 * first);
 });

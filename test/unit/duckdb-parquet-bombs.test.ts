@@ -1,44 +1,27 @@
 /** F18 F43 files of few bytes that would be much more once they are read: refused with the file's name, and no other dataset waits. */
 
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { Destination } from '../../src/destination/destination.ts';
+import { expect, it } from 'vitest';
 import { DataError } from '../../src/model/errors.ts';
-import {
-  column,
-  inMirror,
-  load,
-  mirrorIn,
-  type SnapshotSpecification,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, type SnapshotSpecification, snapshot } from '../support/duckdb-mirror.ts';
 import { type Forgery, forgeParquet } from '../support/forged-parquet.ts';
+import { mirrorOfEachTest } from '../support/own-mirror.ts';
 
 const TEN_BILLION = 10_000_000_000;
 const TWO_BILLION = 2_000_000_000;
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeEach(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path, { memoryLimitBytes: 200_000_000 });
-});
-afterEach(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfEachTest({ memoryLimitBytes: 200_000_000 });
 
 function forged(datasetId: string, forgery: Forgery, rest: Partial<SnapshotSpecification> = {}) {
-  const path = join(folder.path, `${datasetId}.parquet`);
+  const path = join(own.path, `${datasetId}.parquet`);
   forgeParquet(path, forgery);
   return snapshot({ datasetId, columns: [column('name', 'string')], files: [path], ...rest });
 }
 
 it('what a file of this kind is, where nothing in it is forged', async () => {
   const job = forged('sound', { rows: 3, value: 'Zoë' });
-  expect(await load(mirror, job)).toMatchObject([{ kind: 'committed' }]);
-  expect(await inMirror(folder.path, 'FROM sound')).toEqual([['Zoë'], ['Zoë'], ['Zoë']]);
+  expect(await own.load(job)).toMatchObject([{ kind: 'committed' }]);
+  expect(await own.query('FROM sound')).toEqual([['Zoë'], ['Zoë'], ['Zoë']]);
 });
 
 it.each<[string, Forgery, string]>([
@@ -53,13 +36,13 @@ it.each<[string, Forgery, string]>([
     'The file bomb.parquet of bomb has contradicting metadata about its rows.',
   ],
 ])('%s: refused by the footer', async (_, forgery, message) => {
-  const sound = join(folder.path, 'sound.parquet');
+  const sound = join(own.path, 'sound.parquet');
   forgeParquet(sound, { rows: 1 });
   const job = forged('bomb', forgery, {
-    files: [sound, join(folder.path, 'bomb.parquet')],
+    files: [sound, join(own.path, 'bomb.parquet')],
     expectedRowCounts: [{ rowCount: 1_000, statedBy: 'the version record' }],
   });
-  const error = await mirror.validate(job).catch((thrown: unknown) => thrown);
+  const error = await own.mirror.validate(job).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(DataError);
   expect(String(error)).toContain(message);
 });
@@ -71,8 +54,7 @@ it.each<[string, Forgery['statedPageBytes']]>([
   ['a page of more than the limit of memory', { data: 700_000_000 }],
 ])('F18 what says that it is %s takes no memory, and fails alone', async (_, statedPageBytes) => {
   const before = process.resourceUsage().maxRSS;
-  const outcomes = await load(
-    mirror,
+  const outcomes = await own.load(
     forged('bomb', { rows: 1_000, ...(statedPageBytes === undefined ? {} : { statedPageBytes }) }),
     forged('sound', { rows: 3 }),
   );

@@ -3,32 +3,13 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Destination } from '../../src/destination/destination.ts';
+import { describe, expect, it } from 'vitest';
 import { DataError } from '../../src/model/errors.ts';
 import type { ColumnType } from '../../src/model/records.ts';
-import {
-  column,
-  duckdb,
-  inMirror,
-  load,
-  loadError,
-  mirrorIn,
-  parquet,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, duckdb, snapshot } from '../support/duckdb-mirror.ts';
+import { mirrorOfFile } from '../support/own-mirror.ts';
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeAll(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path);
-});
-afterAll(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfFile();
 
 let files = 0;
 /** The column `v` of a file with the rows of `values`, loaded as `type`, as text. */
@@ -40,19 +21,12 @@ async function loaded(
   files += 1;
   const datasetId = `dataset-${files}`;
   const list = values.map((value, index) => `(${index}::BIGINT, (${value})::${physical})`);
-  const path = await parquet(
-    folder.path,
-    `${datasetId}.parquet`,
-    `SELECT * FROM (VALUES ${list.join(', ')}) t(n, v)`,
-  );
+  const path = await own.parquet(`${datasetId}.parquet`, `SELECT * FROM (VALUES ${list.join(', ')}) t(n, v)`);
   const job = snapshot({ datasetId, columns: [column('n', 'integer'), column('v', type)], files: [path] });
-  const [outcome] = await load(mirror, job);
+  const [outcome] = await own.load(job);
   if (outcome?.kind !== 'committed')
     throw outcome?.kind === 'failed' ? outcome.error : new Error(outcome?.kind);
-  const rows = await inMirror(
-    folder.path,
-    `SELECT v::VARCHAR FROM "${outcome.committed.tableName}" ORDER BY n`,
-  );
+  const rows = await own.query(`SELECT v::VARCHAR FROM "${outcome.committed.tableName}" ORDER BY n`);
   return rows.map(([value]) => value);
 }
 
@@ -169,14 +143,10 @@ describe('F40 values at the ends of their types', () => {
       'geometry',
       'json',
     ];
-    await load(
-      mirror,
+    await own.load(
       snapshot({ datasetId: 'types', columns: types.map((type) => column(type, type)), files: [] }),
     );
-    const rows = await inMirror(
-      folder.path,
-      `SELECT data_type FROM duckdb_columns() WHERE table_name = 'types'`,
-    );
+    const rows = await own.query(`SELECT data_type FROM duckdb_columns() WHERE table_name = 'types'`);
     expect(rows.flat()).toEqual([
       'VARCHAR',
       'BIGINT',
@@ -264,39 +234,30 @@ describe('F40 a cast that would change a value', () => {
 
 describe('files of several layouts', () => {
   it('are each cast by their own types and columns, never by those of the first', async () => {
-    const first = await parquet(folder.path, 'layout-1.parquet', 'SELECT 1::INTEGER AS v, 10::BIGINT AS n');
-    const second = await parquet(
-      folder.path,
-      'layout-2.parquet',
-      'SELECT 20::BIGINT AS n, 9007199254740993 AS v',
-    );
+    const first = await own.parquet('layout-1.parquet', 'SELECT 1::INTEGER AS v, 10::BIGINT AS n');
+    const second = await own.parquet('layout-2.parquet', 'SELECT 20::BIGINT AS n, 9007199254740993 AS v');
     const columns = [column('n', 'integer'), column('v', 'integer')];
-    await load(mirror, snapshot({ datasetId: 'layouts', columns, files: [first, second] }));
-    expect(await inMirror(folder.path, 'SELECT * FROM layouts ORDER BY n')).toEqual([
+    await own.load(snapshot({ datasetId: 'layouts', columns, files: [first, second] }));
+    expect(await own.query('SELECT * FROM layouts ORDER BY n')).toEqual([
       ['10', '1'],
       ['20', '9007199254740993'],
     ]);
 
-    const third = await parquet(folder.path, 'layout-3.parquet', 'SELECT 30::BIGINT AS n, 1.5::DOUBLE AS v');
-    const error = await loadError(
-      mirror,
-      snapshot({ datasetId: 'layouts-2', columns, files: [first, third] }),
-    );
+    const third = await own.parquet('layout-3.parquet', 'SELECT 30::BIGINT AS n, 1.5::DOUBLE AS v');
+    const error = await own.loadError(snapshot({ datasetId: 'layouts-2', columns, files: [first, third] }));
     expect(error.message).toContain('layout-3.parquet');
     expect(error.message).toContain('"1.5"');
   });
 });
 
 it('text is not JSON because its file says so', async () => {
-  const file = await parquet(
-    folder.path,
+  const file = await own.parquet(
     'claims.parquet',
     `SELECT '[12345]'::JSON AS v`,
     ', COMPRESSION uncompressed',
   );
   await replaceInFile(file, '[12345]', '[12345[');
-  const error = await loadError(
-    mirror,
+  const error = await own.loadError(
     snapshot({ datasetId: 'claims', columns: [column('v', 'json')], files: [file] }),
   );
   expect(error).toBeInstanceOf(DataError);
@@ -307,7 +268,7 @@ it('text is not JSON because its file says so', async () => {
 describe('a file that DuckDB would cut without a word is refused', () => {
   async function expectRefused(file: string, what: string): Promise<void> {
     const job = snapshot({ datasetId: 'cut', columns: [column('v', 'timestamp')], files: [file] });
-    const error = await loadError(mirror, job);
+    const error = await own.loadError(job);
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       `The file ${file.split('/').at(-1)} holds in the column "v" ${what}, which would be cut to microseconds.`,
@@ -316,8 +277,7 @@ describe('a file that DuckDB would cut without a word is refused', () => {
   }
 
   it('with nanoseconds and a zone', async () => {
-    const file = await parquet(
-      folder.path,
+    const file = await own.parquet(
       'nanoseconds.parquet',
       `SELECT '2024-01-01 00:00:00.123456789'::TIMESTAMP_NS AS v`,
     );
@@ -326,7 +286,7 @@ describe('a file that DuckDB would cut without a word is refused', () => {
   });
 
   it('as INT96', async () => {
-    const file = join(folder.path, 'int96.parquet');
+    const file = join(own.path, 'int96.parquet');
     const writer = await ParquetWriter.openFile(new ParquetSchema({ v: { type: 'INT96' } }), file);
     await writer.appendRow({ v: 1 });
     await writer.close();

@@ -1,37 +1,18 @@
 /** A column that holds no value in a file, all null or without rows, says nothing there, whatever the file's schema says of it. */
 
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
-import type { Destination } from '../../src/destination/destination.ts';
 import { DataError } from '../../src/model/errors.ts';
 import { COLUMN_TYPES, type ColumnType } from '../../src/model/records.ts';
 import { castOfNothing, strict } from '../../src/staging/snapshot/casts.ts';
 import { sourceSchema } from '../support/duckdb-changes.ts';
-import {
-  column,
-  duckdb,
-  inMirror,
-  load,
-  loadError,
-  mirrorIn,
-  parquet,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
+import { column, duckdb, snapshot } from '../support/duckdb-mirror.ts';
 import { geoParquet } from '../support/geo-files.ts';
+import { mirrorOfFile } from '../support/own-mirror.ts';
 import { column as sourceColumn } from '../support/small-content.ts';
 
-let folder: Awaited<ReturnType<typeof temporaryFolder>>;
-let mirror: Destination;
-beforeAll(async () => {
-  folder = await temporaryFolder();
-  mirror = await mirrorIn(folder.path);
-});
-afterAll(async () => {
-  await mirror.close();
-  await folder[Symbol.asyncDispose]();
-});
+const own = mirrorOfFile();
 
 const TEXAS = { crs: { id: { authority: 'EPSG', code: 2277 } } };
 const UTM = { crs: { id: { authority: 'EPSG', code: 32614 } } };
@@ -40,10 +21,9 @@ const columns = [column('n', 'integer'), column('geometry', 'geometry')];
 
 let count = 0;
 const fileName = (): string => `part-${++count}.parquet`;
-const write = (select: string, options?: string): Promise<string> =>
-  parquet(folder.path, fileName(), select, options);
+const write = (select: string, options?: string): Promise<string> => own.parquet(fileName(), select, options);
 const writeGeo = (select: string, stated: Parameters<typeof geoParquet>[3]): Promise<string> =>
-  geoParquet(folder.path, fileName(), select, stated);
+  geoParquet(own.path, fileName(), select, stated);
 
 /** Rows with the point of their number. */
 const points = (first: number): string =>
@@ -71,7 +51,7 @@ const VALUELESS: Readonly<Record<string, () => Promise<string>>> = {
     write('SELECT n, NULL::STRUCT(x DOUBLE, y DOUBLE)[] AS geometry FROM range(8, 10) t(n)'),
   'nulls of an integer type': () => write('SELECT n, NULL::INTEGER AS geometry FROM range(8, 10) t(n)'),
   'null geometries without statistics': async () => {
-    const path = `${folder.path}/${fileName()}`;
+    const path = `${own.path}/${fileName()}`;
     const schema = sourceSchema([sourceColumn('n', 'integer'), sourceColumn('geometry', 'geometry')]);
     await writeSnapshot({
       schema,
@@ -95,7 +75,7 @@ async function loadedEach(
   rest: Partial<Parameters<typeof snapshot>[0]> = {},
 ): Promise<readonly string[]> {
   const jobs = lists.map((files) => snapshot({ datasetId: `t${++tables}`, columns, files, ...rest }));
-  return (await load(mirror, ...jobs)).map((outcome) => {
+  return (await own.load(...jobs)).map((outcome) => {
     if (outcome.kind === 'committed') return outcome.committed.tableName;
     throw outcome.kind === 'failed' ? outcome.error : new Error(outcome.kind);
   });
@@ -108,14 +88,10 @@ async function loaded(
   return String(await loadedEach([files], rest));
 }
 
-const rowsOf = (table: string) =>
-  inMirror(folder.path, `SELECT n, ST_AsText(geometry) FROM ${table} ORDER BY n`);
+const rowsOf = (table: string) => own.query(`SELECT n, ST_AsText(geometry) FROM ${table} ORDER BY n`);
 async function crsOf(table: string): Promise<unknown> {
-  const rows = await inMirror(
-    folder.path,
-    `SELECT crs FROM feed_sync.columns JOIN feed_sync.datasets USING (dataset_id)
-      WHERE table_name = '${table}' AND type = 'geometry'`,
-  );
+  const rows = await own.query(`SELECT crs FROM feed_sync.columns JOIN feed_sync.datasets USING (dataset_id)
+      WHERE table_name = '${table}' AND type = 'geometry'`);
   return rows[0]?.[0];
 }
 
@@ -184,13 +160,13 @@ describe('F48 a part without a geometry binds none', () => {
       await writeGeo(points(0), { encoding: 'WKB', ...TEXAS }),
     ];
     const first = snapshot({ ...job, files: [before] });
-    await load(mirror, first);
+    await own.load(first);
     const second = {
       version: 2,
       digest: 'digest-2',
-      plannedFrom: (await mirror.has()).datasets.get(`t${tables}`) ?? null,
+      plannedFrom: (await own.mirror.has()).datasets.get(`t${tables}`) ?? null,
     };
-    await load(mirror, snapshot({ ...job, ...second, files: [after] }));
+    await own.load(snapshot({ ...job, ...second, files: [after] }));
     expect(await crsOf(`t${tables}`)).toBe('EPSG:2277');
   });
 
@@ -200,7 +176,7 @@ describe('F48 a part without a geometry binds none', () => {
       await VALUELESS['nulls of an integer type']?.(),
       await writeGeo(points(2), { encoding: 'WKB' }),
     ].map(String);
-    const error = await loadError(mirror, snapshot({ datasetId: 'two', columns, files }));
+    const error = await own.loadError(snapshot({ datasetId: 'two', columns, files }));
     expect(error.message).toBe(
       'The files of two hold "geometry" in several coordinate systems: EPSG:2277, OGC:CRS84.',
     );
@@ -209,7 +185,7 @@ describe('F48 a part without a geometry binds none', () => {
   it('a geometry that comes late in its part is seen', async () => {
     const late = `SELECT n, CASE WHEN n = 299999 THEN ST_AsWKB('POINT (1 1)'::GEOMETRY) END AS geometry FROM range(300000) t(n)`;
     const files = [await writeGeo(points(0), { encoding: 'WKB', ...TEXAS }), await write(late)];
-    const error = await loadError(mirror, snapshot({ datasetId: 'late', columns, files }));
+    const error = await own.loadError(snapshot({ datasetId: 'late', columns, files }));
     expect(error.message).toContain('in several coordinate systems: EPSG:2277, an unknown one');
   });
 });
@@ -244,7 +220,7 @@ describe('F48 V16 a part without a value of another type', () => {
     );
     const lists = [[filled, ...nulls], [...nulls, filled], nulls];
     const counts = (await loadedEach(lists, { columns: both })).map((table) =>
-      inMirror(folder.path, `SELECT count(*)::INTEGER, count(v)::INTEGER FROM ${table}`),
+      own.query(`SELECT count(*)::INTEGER, count(v)::INTEGER FROM ${table}`),
     );
     const expected = lists.map(({ length }) => [[length, length - nulls.length]]);
     expect(await Promise.all(counts)).toEqual(expected);
@@ -256,7 +232,7 @@ describe('F48 V16 a part without a value of another type', () => {
       await write('SELECT 1::BIGINT AS n, NULL::BIGINT AS v'),
       await write('SELECT 2::BIGINT AS n, 7::BIGINT AS v'),
     ];
-    const error = await loadError(mirror, snapshot({ datasetId: 'hidden', columns: both, files }));
+    const error = await own.loadError(snapshot({ datasetId: 'hidden', columns: both, files }));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toBe(
       `The file part-${count}.parquet of hidden holds in the column "v" the value "7" of type BIGINT, ` +
@@ -265,13 +241,13 @@ describe('F48 V16 a part without a value of another type', () => {
   });
 
   it('is not refused as one that DuckDB would cut', async () => {
-    const path = `${folder.path}/${fileName()}`;
+    const path = `${own.path}/${fileName()}`;
     const schema = new ParquetSchema({ v: { type: 'INT96', optional: true } });
     const writer = await ParquetWriter.openFile(schema, path);
     await writer.appendRow({});
     await writer.close();
     const table = await loaded([path], { columns: [column('v', 'timestamp')] });
-    expect(await inMirror(folder.path, `SELECT v FROM ${table}`)).toEqual([[null]]);
+    expect(await own.query(`SELECT v FROM ${table}`)).toEqual([[null]]);
   });
 
   it('a value where there was to be none ends the load', async () => {

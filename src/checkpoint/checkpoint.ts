@@ -6,6 +6,7 @@
  */
 
 import type { Absence, AbsenceSubject } from '../model/absence.ts';
+import type { Candidate } from '../model/candidate.ts';
 import type { CommitPosition } from '../model/commits.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts';
@@ -31,7 +32,11 @@ export interface CheckpointReader {
   /** Returns the subscriptions that an operator forgot and that the destination still names. */
   forgotten(): readonly string[];
 
+  /** Returns the suspensions that are stored as such; `suspensionsAmong` adds those of candidates. */
   suspensions(): readonly Suspension[];
+
+  /** Returns the contents that wait for approval, in order of dataset. */
+  candidates(): readonly Candidate[];
 
   /** By dataset id. */
   failures(): ReadonlyMap<string, Failure>;
@@ -131,6 +136,10 @@ export interface Checkpoint extends CheckpointReader {
   /** Returns true where the scope was suspended. */
   lift(scope: RefusalScope): boolean;
 
+  /** Stores the candidate of a dataset in place of an earlier one. */
+  keepCandidate(candidate: Candidate): void;
+  removeCandidate(datasetId: string): void;
+
   fail(failure: Failure): void;
   clearFailure(datasetId: string): void;
 
@@ -182,6 +191,8 @@ export interface Suspension {
   readonly suspendedAt: Date;
   /** Hashes of the refused API key and of the base URL. Another of either lifts a suspension of the workspace. */
   readonly keyHash: string;
+  /** The content that waits for approval, where that is why the dataset is suspended. */
+  readonly candidate?: Candidate;
 }
 
 /** Why a dataset is behind, though nothing is suspended. */

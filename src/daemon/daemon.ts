@@ -156,7 +156,10 @@ export class Daemon implements Observed {
   /** For the live view. */
   summary(): StateSummary {
     const underWay = this.#work.pool.underWay.size;
-    return summaryAt(this.#watched(), { underWay, suspensions: this.#suspensionLog.ongoing });
+    return summaryAt(this.#watched(), {
+      underWay,
+      suspensions: this.#suspensionLog.ongoing + this.#session.parts.checkpoint.candidates().length,
+    });
   }
 
   observe(observer: Observer): () => void {

@@ -125,7 +125,7 @@ function subscriptionState(
 }
 
 function datasetState(
-  { desired, observed, failure }: DatasetState,
+  { desired, observed, suspension, failure }: DatasetState,
   at: (dueMs: number) => Date,
   { session, activity, behindSince }: Watched,
 ): DatasetActivity {
@@ -140,6 +140,7 @@ function datasetState(
     work: activity.work.get(datasetId) ?? null,
     retryAt: isWaiting ? at(entry.dueMs) : null,
     waitsFor: isWaiting ? entry.waitsFor : null,
+    awaitingSince: suspension?.candidate?.since ?? null,
     failure,
   };
 }

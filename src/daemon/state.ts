@@ -97,6 +97,8 @@ export interface DatasetActivity {
   readonly retryAt: Date | null;
   /** Why the dataset waits, for the operator; null: it does not wait. */
   readonly waitsFor: string | null;
+  /** Since when a commit waits for approval; null: none does. */
+  readonly awaitingSince: Date | null;
   readonly failure: Failure | null;
 }
 

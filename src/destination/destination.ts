@@ -8,6 +8,7 @@
 
 import type { CommitResult } from '../model/commits.ts';
 import type { ReloadMark } from '../model/desired-state.ts';
+import type { JudgedCommit } from '../model/gate.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
 
 export interface Destination {
@@ -122,6 +123,8 @@ export type JobResult =
   | { readonly kind: 'retired'; readonly datasetId: string; readonly table: string | null }
   /** Nothing was changed for this dataset. */
   | { readonly kind: 'failed'; readonly datasetId: string; readonly error: Error }
+  /** The gate of the job holds it back until an operator approves. Nothing was changed for this dataset. */
+  | { readonly kind: 'awaiting'; readonly datasetId: string; readonly judged: JudgedCommit }
   /** The destination differs from the state that the job was planned from: plan again. */
   | { readonly kind: 'stale-plan'; readonly datasetId: string };
 

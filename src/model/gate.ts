@@ -89,3 +89,33 @@ export function rowCountsOf(before: number, after: number, net: RowDifference | 
 export function isRekeyed({ before, after, added, removed, isByKey }: RowCounts): boolean {
   return isByKey && before > 0 && after > 0 && removed === before && added === after;
 }
+
+/** A key: the texts of its columns. */
+export type KeyTexts = readonly string[];
+
+/** The most keys of each kind that an operator is shown. */
+export const MAX_SHOWN_KEYS = 5;
+
+/** Some keys of the rows that a commit would add, change and remove, the lowest first; none where the rows have no common key. */
+export interface ShownKeys {
+  readonly added: readonly KeyTexts[];
+  readonly changed: readonly KeyTexts[];
+  readonly removed: readonly KeyTexts[];
+}
+
+export const NO_KEYS: ShownKeys = { added: [], changed: [], removed: [] };
+
+/** What a commit would do that waits for approval. */
+export interface JudgedCommit {
+  /** SHA-256 in hex: of the files of a snapshot, or of the net change, however it was paged. */
+  readonly digest: string;
+  readonly counts: RowCounts;
+  readonly keys: ShownKeys;
+}
+
+/** How a write job is judged. */
+export interface Gate {
+  readonly limits: GateLimits;
+  /** The digest of the content that an operator approved; null: none. */
+  readonly approvedDigest: string | null;
+}

@@ -1,6 +1,7 @@
 /** The jobs that a destination executes, and its tables. */
 
 import type { ReloadMark } from './desired-state.ts';
+import type { Gate } from './gate.ts';
 import type { ColumnType, Counts, Schema } from './records.ts';
 
 /**
@@ -74,6 +75,8 @@ export interface SnapshotJob {
    */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
   readonly fetched: Fetched;
+  /** Missing where nothing is judged. */
+  readonly gate?: Gate;
   /** What the job was planned from. If the destination has something else by then, the plan is stale. */
   readonly plannedFrom: PlannedFrom | null;
 }
@@ -102,6 +105,8 @@ export interface ChangesJob {
   /** The leading part of `versions` that was read ahead, from the first version on, without a gap. */
   readonly ahead?: readonly ReadAhead[];
   readonly fetched: Fetched;
+  /** Missing where nothing is judged. */
+  readonly gate?: Gate;
   readonly plannedFrom: ObservedTable;
 }
 

@@ -82,7 +82,7 @@ export interface RetirementReport {
 
 export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: ReportInput): Report {
   const checkpoint = stored ?? NO_CHECKPOINT;
-  const suspensions = suspensionsAmong(checkpoint.suspensions, keyHash);
+  const suspensions = suspensionsAmong(checkpoint.suspensions, keyHash, checkpoint.candidates);
   const observed = observedOf(mirror);
   const tables = observed?.datasets ?? null;
   const wanted = [...checkpoint.desiredStates.values()].filter(({ members }) => members.size > 0);

@@ -9,8 +9,11 @@ import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ReadFile } from '../configuration/file.ts';
 import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
+import { type Candidate, shownDigest } from '../model/candidate.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
+import { isRekeyed, type RowCounts } from '../model/gate.ts';
+import { approveCommand, keysAsTexts } from '../sync/candidates.ts';
 import { isOfContent } from '../sync/plan/content.ts';
 import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
 import {
@@ -174,7 +177,43 @@ function datasetJson(dataset: DatasetReport) {
     publishedAt: observed?.publishedAt?.toISOString() ?? null,
     appliedAt: observed?.appliedAt?.toISOString() ?? null,
     suspension: suspension && suspensionJson(suspension),
+    awaitingApproval: suspension?.candidate === undefined ? null : candidateJson(suspension.candidate),
     failure: failure && failureJson(failure),
+  };
+}
+
+export type CandidateJson = ReturnType<typeof candidateJson>;
+
+/** What a commit would do that waits for approval, and what waits behind it. */
+export function candidateJson(candidate: Candidate) {
+  const { version, judged, since, approvedAt, later } = candidate;
+  return {
+    version,
+    content: shownDigest(judged),
+    digest: judged.digest,
+    since: since.toISOString(),
+    approvedAt: approvedAt?.toISOString() ?? null,
+    ...countsJson(judged.counts),
+    keys: keysAsTexts(judged.keys),
+    command: approveCommand(candidate),
+    later: later.map((one) => ({
+      version: one.version,
+      content: shownDigest(one),
+      ...countsJson(one.counts),
+    })),
+  };
+}
+
+function countsJson(counts: RowCounts) {
+  const { before, after, added, changed, removed, isByKey } = counts;
+  return {
+    rowsBefore: before,
+    rowsAfter: after,
+    added,
+    changed,
+    removed,
+    isByKey,
+    isRekeyed: isRekeyed(counts),
   };
 }
 

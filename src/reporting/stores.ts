@@ -17,6 +17,7 @@ import type { ReadFile } from '../configuration/file.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import { type MirrorReader, openReader, type ReaderOptions } from '../destination/duckdb/reader.ts';
 import type { Absence } from '../model/absence.ts';
+import type { Candidate } from '../model/candidate.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
@@ -27,6 +28,7 @@ export interface CheckpointContent {
   readonly desiredStates: ReadonlyMap<string, DesiredState>;
   readonly absences: readonly Absence[];
   readonly suspensions: readonly Suspension[];
+  readonly candidates: readonly Candidate[];
   readonly failures: ReadonlyMap<string, Failure>;
   readonly hook: HookRecord;
   readonly contract: RememberedContract;
@@ -38,6 +40,7 @@ export const NO_CHECKPOINT: CheckpointContent = {
   desiredStates: new Map(),
   absences: [],
   suspensions: [],
+  candidates: [],
   failures: new Map(),
   hook: { reported: null, reportedAt: null, failure: null },
   contract: { manifestPath: null, newerThanParameter: null },
@@ -50,6 +53,7 @@ export function contentOf(reader: CheckpointReader): CheckpointContent {
     desiredStates: reader.desiredStates(),
     absences: reader.absences(),
     suspensions: reader.suspensions(),
+    candidates: reader.candidates(),
     failures: reader.failures(),
     hook: reader.hook(),
     contract: reader.rememberedContract(),

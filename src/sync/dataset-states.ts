@@ -16,12 +16,13 @@ import type { DatasetState } from './plan/plan.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**
- * Whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator; a failed one is
- * tried again, if only to find that the failure has passed.
+ * Whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator, but later content
+ * than its candidate may pass the gate; a failed one is tried again, if only to find that the failure has passed.
  */
 export function isBehind({ desired, observed, suspension, failure }: DatasetState): boolean {
   if (desired.members.size === 0) return observed !== null;
-  return suspension === null && (failure !== null || needOf(observed, desired) !== 'nothing');
+  const isWorkedOn = suspension === null || suspension.candidate !== undefined;
+  return isWorkedOn && (failure !== null || needOf(observed, desired) !== 'nothing');
 }
 
 /** Returns the dataset as both stores know it by now. */

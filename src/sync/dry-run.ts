@@ -12,6 +12,7 @@ export const dryRunExecutor: MakeExecutor = ({ choices }) => ({
   },
   commit: null,
   async discard() {},
+  async discardCandidate() {},
   async ended() {},
   async storeProgress() {},
 });

@@ -16,6 +16,7 @@ import {
   RefusalError,
   type RefusalScope,
 } from '../model/errors.ts';
+import { approveCommand } from './candidates.ts';
 import { failureOf, toRemember } from './failures.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
@@ -142,6 +143,16 @@ const NOT_FOUND = 404;
 export function possibleCause({ operation, status }: Pick<Refusal, 'operation' | 'status'>): string | null {
   if (operation !== LIST_SUBSCRIPTIONS || status !== NOT_FOUND) return null;
   return 'The path of service.baseUrl (FEED_SYNC_BASE_URL) may be wrong: check it, and correct it where it is.';
+}
+
+/** Returns what an operator can do about a suspension, the most likely wish first. */
+export function waysOutOf({
+  refusal,
+  candidate,
+}: Pick<Suspension, 'refusal' | 'candidate'>): readonly string[] {
+  if (candidate === undefined) return waysOut(refusal);
+  if (candidate.approvedAt !== null) return ['It is approved: the next catch-up commits it.'];
+  return [`To commit exactly this: ${approveCommand(candidate)}`];
 }
 
 /** Returns what an operator can do after a refusal, the most likely wish first. */

@@ -5,20 +5,32 @@
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
-import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import { type DesiredState, type Reload, withoutAnswered } from '../model/desired-state.ts';
 import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
-import { judge, NO_LIMITS, rowCountsOf } from '../model/gate.ts';
 import type { Version } from '../model/records.ts';
-import { contentAtFault, type StepExecutor, type StepResult, type Work } from './execute/executor.ts';
-import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
-import { errorOf, failureOf, newestContents, toRemember } from './failures.ts';
+import { endCandidate, noteAwaiting, suspensionOfCandidate, whyEnded } from './candidates.ts';
+import {
+  type Awaiting,
+  contentAtFault,
+  type StepExecutor,
+  type StepResult,
+  type Work,
+} from './execute/executor.ts';
+import {
+  noteChanges,
+  noteInapplicable,
+  noteLoad,
+  noteRetirement,
+  warnOfRemovals,
+} from './execute/sync-runs.ts';
+import { changesTooFast, errorOf, failureOf, newestContents, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
 import type { EntrySource } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
+import { candidateOf } from './plan/candidate.ts';
 import {
   inapplicableContentOf,
   oversizedBefore,
@@ -29,10 +41,17 @@ import {
 import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/need.ts';
 import { type DatasetState, plan } from './plan/plan.ts';
 import { reloadsOfRetired, type VerdictOf } from './plan/retirement.ts';
-import type { History, Plan, WaitReason } from './plan/step.ts';
+import type { History, Plan } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
-import { type DatasetEnding, type DatasetResult, waiting } from './result.ts';
+import {
+  type DatasetEnding,
+  type DatasetResult,
+  WAITING_FOR,
+  type Wait,
+  waiting,
+  waitingFor,
+} from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
 
@@ -111,7 +130,7 @@ class Reconciler {
     for (let plans = 0; plans < MAX_PLANS; plans++) {
       const ending = await this.#take(this.#next());
       if (ending !== null) return ending;
-      if (this.#stalePlan === MAX_STALE_PLANS) throw changesTooFast(this.#datasetId);
+      if (this.#stalePlan === MAX_STALE_PLANS) throw changesTooFast(this.#datasetId, MAX_STALE_PLANS);
     }
     return waiting('there is more to do than one catch-up does; the next goes on');
   }
@@ -130,6 +149,7 @@ class Reconciler {
       schemaChanges,
       manifestLagMs,
       maxStagedBytes,
+      limits: parts.choices.limitsOf(this.#datasetId),
       now: parts.clock.now(),
     });
   }
@@ -176,6 +196,9 @@ class Reconciler {
         return waiting(this.#whyWaiting(step), step.until);
       case 'await-subscriptions':
         return retirementWaits(step.awaited);
+      case 'drop-candidate':
+        await this.#endCandidate(step.why);
+        return null;
       case 'report-suspension':
         return { kind: 'suspended', suspension: step.suspension };
       case 'report-failure': {
@@ -319,6 +342,12 @@ class Reconciler {
         return { kind: 'retired', table: result.table };
       case 'planned':
         return result;
+      case 'awaiting':
+        this.#noteAwaiting(result.awaiting);
+        return null;
+      case 'candidate-gone':
+        await this.#endCandidate(result.why);
+        return null;
       case 'inapplicable':
         for (const [version, why] of result.versions) this.#inapplicable.set(version, why);
         this.#oversized = result.oversized ?? this.#oversized;
@@ -345,8 +374,10 @@ class Reconciler {
   async #noteCommit(commit: CommitResult, work: Work): Promise<void> {
     const { parts, executor } = this.#run;
     const { observed } = commit;
-    this.#warnOfRemovals(commit);
+    warnOfRemovals(this.#known.observed, commit, parts);
+    const candidate = candidateOf(this.#known);
     this.#known = { ...this.#known, observed };
+    if (candidate !== null) await this.#endCandidate(whyEnded(candidate, commit));
     this.#commits.push(commit);
     parts.progress.committed(this.#datasetId, commit);
     if (work.kind !== 'load') {
@@ -367,23 +398,20 @@ class Reconciler {
     await executor.discard(this.#datasetId);
   }
 
-  /** Only a table that had rows can lose some. */
-  #warnOfRemovals({ tableName, toVersion, rowCount, net }: CommitResult): void {
-    const { observed } = this.#known;
-    if (observed === null) return;
-    const counts = rowCountsOf(observed.rowCount, rowCount, net);
-    if (judge(counts, NO_LIMITS).kind !== 'warn') return;
-    this.#run.parts.log.warn(
-      {
-        dataset: this.#datasetId,
-        table: tableName,
-        version: toVersion,
-        removed: counts.removed,
-        rowsBefore: counts.before,
-        rows: rowCount,
-      },
-      'A commit removed more than a quarter of a table.',
-    );
+  #noteAwaiting(awaiting: Awaiting): void {
+    const known = this.#known;
+    const candidate = noteAwaiting({ ...awaiting, known }, this.#run.parts);
+    this.#known = { ...known, suspension: suspensionOfCandidate(candidate) };
+    this.#clearFailure();
+  }
+
+  async #endCandidate(why: string): Promise<void> {
+    const { parts, executor } = this.#run;
+    const candidate = candidateOf(this.#known);
+    if (candidate === null) return;
+    endCandidate(candidate, why, parts);
+    this.#known = { ...this.#known, suspension: null };
+    await executor.discardCandidate(this.#datasetId);
   }
 
   /** Bad changes do not delay the versions before them: the plan continues up to there. */
@@ -464,26 +492,3 @@ class Reconciler {
 
 const LOG_UNREAD = 'a log that may say more of it was not read to its end';
 const NOT_ASKED = 'it is to be loaded again, and no subscription that contains it can be read now';
-
-const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
-  'not-listed': 'no manifest that was read lists it',
-  'manifest-lags': 'the manifest is older than what the service has announced, or may be',
-  'entry-unlisted': 'the list of versions does not name the version that the manifest offers',
-  'list-lags': 'the list of versions ends before what the service has announced',
-};
-
-type Wait = Extract<Plan, { readonly kind: 'wait' }>;
-
-function waitingFor(step: Wait): string {
-  if (step.why !== 'entry-differs') return WAITING_FOR[step.why];
-  const { version, entryRows, listedRows } = step;
-  const stated = `the manifest states a row count of ${formatCount(entryRows)} for version ${version}`;
-  return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
-}
-
-function changesTooFast(datasetId: string): DataError {
-  return new DataError(
-    `Dataset ${datasetId} changes faster than it downloads: ${MAX_STALE_PLANS} attempts were overtaken.`,
-    { hint: 'It is tried again at the next catch-up. A faster connection to the service helps.' },
-  );
-}

@@ -1,9 +1,11 @@
 /** The result of a catch-up, for each dataset and as a whole. */
 
 import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
+import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { Retirement } from '../model/write-jobs.ts';
 import type { AwaitedSubscription } from './plan/retirement.ts';
+import type { Plan, WaitReason } from './plan/step.ts';
 
 /** The result of one reconciliation. It may have failed after commits; they are listed oldest first. */
 export type DatasetResult = {
@@ -95,4 +97,21 @@ export interface CatchUpResult {
    */
   readonly again: { readonly at: Date; readonly inMs: number } | null;
   readonly durationMs: number;
+}
+
+export const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
+  'not-listed': 'no manifest that was read lists it',
+  'manifest-lags': 'the manifest is older than what the service has announced, or may be',
+  'entry-unlisted': 'the list of versions does not name the version that the manifest offers',
+  'list-lags': 'the list of versions ends before what the service has announced',
+};
+
+export type Wait = Extract<Plan, { readonly kind: 'wait' }>;
+
+/** Returns a clause. */
+export function waitingFor(step: Wait): string {
+  if (step.why !== 'entry-differs') return WAITING_FOR[step.why];
+  const { version, entryRows, listedRows } = step;
+  const stated = `the manifest states a row count of ${formatCount(entryRows)} for version ${version}`;
+  return `${stated}, the list of versions ${formatCount(listedRows)}: it is loaded once they agree`;
 }

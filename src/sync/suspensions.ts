@@ -4,8 +4,11 @@
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
+import { present } from '../lib/assert.ts';
+import type { Candidate } from '../model/candidate.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Refusal } from '../model/errors.ts';
+import { suspensionOfCandidate } from './candidates.ts';
 import type { Parts } from './parts.ts';
 
 export interface Suspensions {
@@ -25,20 +28,29 @@ export interface Suspensions {
 /** The suspensions that stand; one of the workspace is lifted where the API key or the base URL has changed since. */
 export function currentSuspensions({ checkpoint, choices: { keyHash } }: Parts): Suspensions {
   const stored = checkpoint.suspensions();
-  const standing = suspensionsAmong(stored, keyHash);
-  if (standing.all.length < stored.length) checkpoint.lift({ kind: 'workspace' });
+  const candidates = checkpoint.candidates();
+  const standing = suspensionsAmong(stored, keyHash, candidates);
+  if (standing.all.length < stored.length + candidates.length) checkpoint.lift({ kind: 'workspace' });
   return standing;
 }
 
 /**
- * The suspensions that stand among those that are stored; a lookup that lifts nothing. Null for `keyHash`: the API key
- * and the base URL are not known, and a suspension of the workspace counts whichever was refused.
+ * The suspensions that stand among those that are stored, and those of candidates; a lookup that lifts nothing. Null for
+ * `keyHash`: the API key and the base URL are not known, and a suspension of the workspace counts whichever was refused.
  */
-export function suspensionsAmong(stored: readonly Suspension[], keyHash: string | null): Suspensions {
+export function suspensionsAmong(
+  stored: readonly Suspension[],
+  keyHash: string | null,
+  candidates: readonly Candidate[],
+): Suspensions {
   let workspace: Suspension | null = null;
   let retirement: Suspension | null = null;
   const subscriptions = new Map<string, Suspension>();
-  const datasets = new Map<string, Suspension>();
+  // What the service has refused counts first: nothing is asked for such a dataset.
+  const ofCandidates = candidates.map(suspensionOfCandidate);
+  const datasets = new Map(
+    candidates.map(({ datasetId }, index) => [datasetId, present(ofCandidates[index], 'one each')]),
+  );
   for (const suspension of stored) {
     const { scope } = suspension.refusal;
     if (scope.kind === 'subscription') subscriptions.set(scope.subscriptionId, suspension);
@@ -50,7 +62,7 @@ export function suspensionsAmong(stored: readonly Suspension[], keyHash: string 
     one === workspace || one.refusal.scope.kind !== 'workspace';
   const ofSubscription = (id: string): Suspension | null => subscriptions.get(id) ?? null;
   return {
-    all: stored.filter(isStanding),
+    all: [...stored.filter(isStanding), ...ofCandidates],
     workspace,
     retirement,
     subscriptions,

@@ -59,6 +59,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the commits that were reported to the hook',
     killedIn: 'publish, publish first, publish again*',
   },
+  'checkpoint.keep-candidate': {
+    what: 'content that waits for approval',
+    killedIn: 'wait*, evict',
+  },
   'checkpoint.keep-webhook': {
     what: 'the id of a webhook that was added',
     killedIn: 'webhook add',
@@ -126,6 +130,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.remember-delivery': {
     what: 'a delivery of a webhook',
     killedIn: 'deliveries*',
+  },
+  'checkpoint.remove-candidate': {
+    what: 'content that waited is over',
+    killedIn: 'correct*',
   },
   'checkpoint.request-resync': {
     what: 'a person asks for resyncs',
@@ -329,6 +337,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a part of a page that is too large',
     killedIn: 'large pages*',
   },
+  'sync.discard-candidate': {
+    what: 'the files of content that waited go',
+    killedIn: 'wait*, correct*',
+  },
   'sync.discard-changes': {
     what: 'pages of changes go',
     killedIn: 'apply*, alter*, publish*',
@@ -340,6 +352,18 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'sync.discard-unwanted': {
     what: 'downloads of what is wanted no more go',
     killedIn: 'unwanted*',
+  },
+  'sync.evict-candidate': {
+    what: 'files of content that waits make room',
+    killedIn: 'evict*',
+  },
+  'sync.keep-candidate': {
+    what: 'a file of content that waits gets its place',
+    killedIn: 'wait*',
+  },
+  'sync.make-candidate-folder': {
+    what: 'the folder of content that waits',
+    killedIn: 'wait*',
   },
   'sync.make-changes-folder': {
     what: 'the folder of a version for pages of changes',

@@ -42,6 +42,9 @@ const STAGING: Staging = {
   folderOf: async () => '',
   folderOfChanges: async () => '',
   discardChanges: async () => {},
+  keepCandidate: async () => {},
+  candidatePath: () => '',
+  discardCandidate: async () => {},
   discard: async () => {},
   keepOnly: async () => {},
 };
@@ -161,6 +164,7 @@ const makeExecutor: MakeExecutor = (parts, signal, onError) => {
     execute: (work, dependencies) => execute(work, dependencies, tools),
     commit: null,
     async discard() {},
+    async discardCandidate() {},
     ended: () => writer.ended(),
     async storeProgress(progress) {
       await parts.destination.storeProgress(progress, 'if-free');

@@ -74,6 +74,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     absences: () => [...absences.values()],
     forgotten: () => [],
     suspensions: () => [...suspensions.values()],
+    candidates: () => [],
     failures: () => new Map(failures),
     failure: (datasetId) => failures.get(datasetId) ?? null,
     webhooks: () => [],
@@ -82,6 +83,8 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     othersStored: () => 0,
     close() {},
     rememberContract() {},
+    keepCandidate() {},
+    removeCandidate() {},
     commitFollowStep: (step) => followStep(step, stored, update),
     adopt: (steps) => steps.forEach((step) => void followStep(step, stored, update)),
     noteStatedLastEvent(id) {

@@ -63,6 +63,7 @@ export function datasetState(datasetId: string, changed: Partial<DatasetActivity
     retryAt: null,
     waitsFor: null,
     failure: null,
+    awaitingSince: null,
     ...changed,
   };
 }

@@ -1,5 +1,6 @@
 /** What plans are made of, for the tests of the rules: each builder gives an ordinary case, and takes what a test changes. */
 
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { Version } from '../../src/model/records.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
 import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
@@ -29,6 +30,7 @@ export function planInput(changed: Partial<PlanInput> = {}): PlanInput {
     schemaChanges: 'reload',
     manifestLagMs: LAG_MS,
     maxStagedBytes: 8e9,
+    limits: NO_LIMITS,
     now: NOW,
     ...changed,
   };

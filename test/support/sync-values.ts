@@ -1,6 +1,7 @@
 /** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
 
 import type { Failure, Suspension } from '../../src/checkpoint/checkpoint.ts';
+import { baseOf, type Candidate, type CandidateEntry } from '../../src/model/candidate.ts';
 import type { DesiredState, FormerMember, Member, Reload } from '../../src/model/desired-state.ts';
 import { RefusalError, type RefusalScope } from '../../src/model/errors.ts';
 import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
@@ -236,6 +237,47 @@ export function version(datasetId: string, number: number, changed: Partial<Vers
     counts: null,
     resyncRequired: false,
     publishedAt: NOW,
+    ...changed,
+  };
+}
+
+/** A snapshot of version 2 that waits for approval, as the checkpoint keeps it. */
+export function candidate(changed: Partial<Candidate> = {}): Candidate {
+  const listed: CandidateEntry = {
+    subscriptionId: 'sub_1',
+    logNumber: 1,
+    through: null,
+    watermark: { kind: 'number', through: 2n ** 62n },
+    readAt: NOW,
+    entry: entry('parcels', 2),
+  };
+  const file = {
+    keptAs: 'a.parquet',
+    name: 'part-0.parquet',
+    bytes: 100,
+    sha256: 'a'.repeat(64),
+    rowCount: 4,
+  };
+  return {
+    datasetId: 'parcels',
+    base: baseOf(table(1)),
+    version: 2,
+    judged: {
+      digest: '3f9a1c20'.padEnd(64, '0'),
+      counts: { before: 1_000, after: 402, added: 2, changed: 3, removed: 600, isByKey: true },
+      keys: { added: [['n1'], ['n2']], changed: [['c1', 'east']], removed: [['r1'], ["r'2"]] },
+    },
+    since: NOW,
+    approvedAt: null,
+    identity: 'version 2',
+    content: {
+      kind: 'snapshot',
+      listed,
+      reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 7n, createdAt: NOW }]]),
+      files: [file],
+    },
+    alike: ['version 2'],
+    later: [],
     ...changed,
   };
 }

@@ -31,8 +31,9 @@ import {
   suspensionOf,
   temporaryPath,
 } from '../support/checkpoint-files.ts';
+import { candidate } from '../support/sync-values.ts';
 
-const FORMATS = [4, 5, 6, 7] as const;
+const FORMATS = [4, 5, 6, 7, 8] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 
@@ -54,6 +55,7 @@ function fill(checkpoint: Checkpoint, format: number): void {
   fillRequests(checkpoint);
   fillPostCommit(checkpoint);
   if (format > 4) fillLaterColumns(checkpoint);
+  if (format > 7) checkpoint.keepCandidate(candidate());
 }
 
 function fillEvents(checkpoint: Checkpoint): void {
@@ -139,6 +141,7 @@ function contentOf(checkpoint: CheckpointReader) {
     absences: checkpoint.absences(),
     forgotten: checkpoint.forgotten(),
     suspensions: checkpoint.suspensions(),
+    candidates: checkpoint.candidates(),
     failures: checkpoint.failures(),
     webhooks: checkpoint.webhooks(),
     hook: checkpoint.hook(),

@@ -26,7 +26,7 @@ describe('a suspension of the workspace', () => {
     ['stands where the key is not known', null, KEY_HASH, true],
   ])('%s', (_title, keyHash, storedHash, stands) => {
     const stored = [suspended(scope, storedHash), ofParcels];
-    const { all, workspace } = suspensionsAmong(stored, keyHash);
+    const { all, workspace } = suspensionsAmong(stored, keyHash, []);
     expect(workspace).toBe(stands ? stored[0] : null);
     expect(all).toEqual(stands ? stored : [ofParcels]);
   });
@@ -37,17 +37,17 @@ describe('the suspension that concerns a dataset', () => {
 
   it('is its own where it has one', () => {
     const stored = [ofSubscription('sub_1'), ofSubscription('sub_2'), ofParcels];
-    expect(suspensionsAmong(stored, KEY_HASH).concerning(parcels)).toBe(ofParcels);
+    expect(suspensionsAmong(stored, KEY_HASH, []).concerning(parcels)).toBe(ofParcels);
   });
 
   it('is that of a subscription where every subscription of the dataset is suspended', () => {
     const [first, second] = [ofSubscription('sub_1'), ofSubscription('sub_2')];
-    expect(suspensionsAmong([first, second], KEY_HASH).concerning(parcels)).toBe(first);
-    expect(suspensionsAmong([first], KEY_HASH).concerning(parcels)).toBeNull();
+    expect(suspensionsAmong([first, second], KEY_HASH, []).concerning(parcels)).toBe(first);
+    expect(suspensionsAmong([first], KEY_HASH, []).concerning(parcels)).toBeNull();
   });
 
   it('is none where no subscription contains the dataset', () => {
     const dropped = desired({ datasetId: 'parcels', members: new Map() });
-    expect(suspensionsAmong([ofSubscription('sub_1')], KEY_HASH).concerning(dropped)).toBeNull();
+    expect(suspensionsAmong([ofSubscription('sub_1')], KEY_HASH, []).concerning(dropped)).toBeNull();
   });
 });

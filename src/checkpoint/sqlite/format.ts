@@ -10,7 +10,7 @@ import { ConfigurationError } from '../../model/errors.ts';
 /** Marks a file as a checkpoint of feed-sync (`fsyn`), so that the database of another program is never touched. */
 const APPLICATION_ID = 0x6673796e;
 
-export const CURRENT_FORMAT = 7;
+export const CURRENT_FORMAT = 8;
 
 /** The format of version 0.1. Format 5 was never released, but files of it are in use. */
 const FIRST_FORMAT = 4;
@@ -96,6 +96,11 @@ const CREATE = `
     suspended_at TEXT NOT NULL,
     key_hash TEXT NOT NULL,
     PRIMARY KEY (scope_kind, scope_id)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE IF NOT EXISTS candidates (
+    dataset_id TEXT PRIMARY KEY,
+    content TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE IF NOT EXISTS failures (

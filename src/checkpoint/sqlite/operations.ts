@@ -14,6 +14,7 @@ import {
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import type { Requests } from '../requests.ts';
+import { candidatesTable } from './candidates.ts';
 import { desiredStateTable } from './desired-states.ts';
 import { type Place, withStorageErrors } from './errors.ts';
 import { requestsTable } from './requests.ts';
@@ -36,6 +37,7 @@ function tablesOf(database: Database.Database) {
     failures: failuresTable(database),
     webhooks: webhooksTable(database),
     deliveries: deliveriesTable(database),
+    candidates: candidatesTable(database),
     hook: hookTable(database),
     syncRuns: syncRunTable(database),
     requests: requestsTable(database),
@@ -59,6 +61,7 @@ export function readingOperations(
     absences: () => read(tables.absences.all),
     forgotten: () => read(tables.forgotten.all),
     suspensions: () => read(tables.suspensions.all),
+    candidates: () => read(tables.candidates.all),
     failures: () => read(tables.failures.all),
     failure: (datasetId) => read(() => tables.failures.one(datasetId)),
     webhooks: () => read(tables.webhooks.all),
@@ -97,6 +100,10 @@ export function allOperations(
         }
       }),
     suspend: (suspension) => transaction('checkpoint.suspend', () => tables.suspensions.put(suspension)),
+    keepCandidate: (candidate) =>
+      transaction('checkpoint.keep-candidate', () => tables.candidates.put(candidate)),
+    removeCandidate: (datasetId) =>
+      transaction('checkpoint.remove-candidate', () => tables.candidates.remove(datasetId)),
     fail: (failure) => transaction('checkpoint.fail', () => tables.failures.put(failure)),
     clearFailure: (datasetId) =>
       transaction('checkpoint.clear-failure', () => tables.failures.remove(datasetId)),
@@ -141,6 +148,7 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
           desired.reloads.length + owed.length === 0 ? desired : { ...desired, reloads: owed },
         );
         absences.removeOfTable(datasetId);
+        tables.candidates.remove(datasetId);
       }),
     markSatisfied: (datasetId, isSatisfied) =>
       transaction('checkpoint.mark-satisfied', () =>

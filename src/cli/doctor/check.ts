@@ -81,7 +81,7 @@ export function suspensionsOf(
   configuration: Configuration | null,
 ): Suspensions {
   const keyHash = configuration === null ? null : keyHashOf(configuration.service);
-  return suspensionsAmong(checkpoint?.suspensions ?? [], keyHash);
+  return suspensionsAmong(checkpoint?.suspensions ?? [], keyHash, checkpoint?.candidates ?? []);
 }
 
 /**

@@ -24,8 +24,9 @@ import {
   mirrorLocks,
   readMirror,
 } from '../../reporting/stores.ts';
+import { detailsOf } from '../../sync/candidates.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/subscriptions.ts';
-import { waysOut } from '../../sync/incidents.ts';
+import { waysOutOf } from '../../sync/incidents.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { formatScope, formatTime, formatTimeFrom, statusAndCode } from '../render/messages.ts';
 import {
@@ -123,15 +124,17 @@ function oldestPosition({ followed }: CheckpointContent, now: Date): readonly Fi
   return [warning('positions', found, hint)];
 }
 
-function suspensionFinding({ refusal, suspendedAt }: Suspension): Finding {
+function suspensionFinding(suspension: Suspension): Finding {
+  const { refusal, suspendedAt, candidate } = suspension;
   const { status, code, message, operation, scope, links } = refusal;
   const what =
     status === null
       ? `${formatScope(scope)} is suspended (${code})`
       : `the service refused to ${operation} (${statusAndCode(refusal)})`;
-  const found = `${what} since ${formatTime(suspendedAt)}:\n${message}`;
+  const details = candidate === undefined ? [] : detailsOf(candidate);
+  const found = [`${what} since ${formatTime(suspendedAt)}:`, message, ...details].join('\n');
   return {
-    ...problem('suspension', found, EXIT_CODES.operatorMustAct, ...waysOut(refusal)),
+    ...problem('suspension', found, EXIT_CODES.operatorMustAct, ...waysOutOf(suspension)),
     links: Object.fromEntries(links),
   };
 }

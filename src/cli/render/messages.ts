@@ -14,7 +14,8 @@ import {
   type RefusalScope,
   type RefusalWords,
 } from '../../model/errors.ts';
-import { possibleCause, waysOut } from '../../sync/incidents.ts';
+import { detailsOf } from '../../sync/candidates.ts';
+import { possibleCause, waysOutOf } from '../../sync/incidents.ts';
 import { isOfContent } from '../../sync/plan/content.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 
@@ -61,15 +62,17 @@ function withCode(text: string, code: ErrorCode): string {
 export function formatSuspension({
   refusal,
   suspendedAt,
-}: Pick<Suspension, 'refusal' | 'suspendedAt'>): string {
+  candidate,
+}: Pick<Suspension, 'refusal' | 'suspendedAt' | 'candidate'>): string {
   const isOurs = refusal.status === null;
   const meanwhile = isOurs
     ? 'what is mirrored stays as it is'
     : 'nothing more is asked of the service for it';
   return [
     ...(isOurs ? [ourWords(refusal)] : answerOf(refusal)),
+    ...(candidate === undefined ? [] : detailsOf(candidate)).map((line) => `  ${printable(line)}`),
     `  Suspended since ${formatTime(suspendedAt)}; until you have acted, ${meanwhile}.`,
-    ...waysOut(refusal).map((way) => `→ ${way}`),
+    ...waysOutOf({ refusal, ...(candidate === undefined ? {} : { candidate }) }).map((way) => `→ ${way}`),
   ].join('\n');
 }
 

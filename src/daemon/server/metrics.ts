@@ -129,6 +129,11 @@ const METRICS: readonly Metric[] = [
     'Failed attempts in a row; 0: the last one went well.',
     ({ failure }) => failure?.attempts ?? 0,
   ),
+  ofDatasets(
+    'dataset_awaiting_approval_seconds',
+    'How long a commit has waited for approval; 0: none does.',
+    ({ awaitingSince }, now) => (awaitingSince === null ? 0 : secondsBetween(awaitingSince, now)),
+  ),
   {
     type: 'gauge',
     name: 'suspensions',

@@ -39,6 +39,7 @@ import {
 } from './catalog/tables.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import { namesInHistory } from './history.ts';
+import { type Awaiting, digestOfNetChange, judgeNet } from './judge-commit.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { findFilled, type NetRows, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
@@ -104,7 +105,7 @@ interface Applying {
 async function applyChanges(
   engine: Engine,
   { job, net, current, turn }: Applying,
-): Promise<CatalogEntry | null> {
+): Promise<CatalogEntry | Awaiting | null> {
   const { live, recordedColumns } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
 
@@ -115,8 +116,9 @@ async function applyChanges(
   const log = logOfCommit(current, live, turn, job, begins ? await namesInHistory(engine) : new Set());
   const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found, log !== null);
   await runTogether(engine, log?.before(after) ?? []);
-  const written = await write(engine, job, { current, live, net, found, log }, after);
+  const { awaiting, ...written } = await write(engine, job, { current, live, net, found, log }, after);
   proveCount(job, written.rowCount);
+  if (awaiting !== null) return awaiting;
   const { statements, columns, areColumnsNew } = describeColumns(live, recordedColumns, after);
   await runTogether(engine, [...statements, ...(log?.after(after) ?? [])]);
   const { appliedAt } = turn;
@@ -153,13 +155,28 @@ interface Writing {
 async function write(
   engine: Engine,
   job: ChangesJob,
-  { current, live: { tableName, rowCount }, net, found, log }: Writing,
+  { current, live, net, found, log }: Writing,
   { columns, alteration }: TableAfter,
-): Promise<Written> {
+): Promise<Written & { readonly awaiting: Awaiting | null }> {
+  const { tableName, rowCount } = live;
   const before = { found, recorded: { rowCount, checksum: current.checksum } };
   const target = { tableName, net: { ...net, from: netRows(net) }, columns };
+  let awaiting: Awaiting | null = null;
+  const judging = {
+    gate: job.gate,
+    live,
+    rowsBefore: found.rowCount,
+    columns,
+    digest: () => digestOfNetChange(engine, target.net, columns),
+  };
   try {
-    return await writeNet(engine, target, alteration, before, (rows) => log?.entries(rows) ?? []);
+    const written = await writeNet(engine, target, alteration, before, {
+      logEntries: (rows) => log?.entries(rows) ?? [],
+      async onCounted(counts, rows) {
+        awaiting = await judgeNet(engine, judging, counts, rows);
+      },
+    });
+    return { ...written, awaiting };
   } catch (error) {
     if (!(error instanceof UnprovenError)) throw error;
     throw inapplicable(job, `the table ${tableName} does not prove: ${error.message}`);

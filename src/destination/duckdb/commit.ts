@@ -81,18 +81,36 @@ async function commitBatch(
   }
 }
 
+/** Where a commit awaits approval, the batch is rolled back and repeated without it. */
+class AwaitsApproval extends Error {
+  override readonly name = 'AwaitsApproval';
+  readonly result: JobResult;
+
+  constructor(result: JobResult) {
+    super('A commit awaits approval.');
+    this.result = result;
+  }
+}
+
 /** Where a table cannot be compared, the batch is repeated without comparing that table. */
 async function commitComparing(
   context: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<readonly JobResult[]> {
   const incomparable = new Map<string, string>();
+  const results = new Map<string, JobResult>();
   for (;;) {
+    const others = batch.filter(({ job }) => !results.has(job.datasetId));
     try {
-      return await commitTogether(context, batch, incomparable);
+      for (const result of await commitTogether(context, others, incomparable)) {
+        results.set(result.datasetId, result);
+      }
+      return batch.map(({ job }) => present(results.get(job.datasetId), 'every job has a result'));
     } catch (error) {
-      if (!(error instanceof IncomparableError)) throw error;
-      incomparable.set(error.datasetId, firstLine(error.cause));
+      if (error instanceof AwaitsApproval) results.set(error.result.datasetId, error.result);
+      else if (error instanceof IncomparableError) {
+        incomparable.set(error.datasetId, firstLine(error.cause));
+      } else throw error;
     }
   }
 }
@@ -102,6 +120,7 @@ async function commitTogether(
   batch: readonly ValidatedWrite[],
   incomparable: ReadonlyMap<string, string>,
 ): Promise<readonly JobResult[]> {
+  if (batch.length === 0) return [];
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   return await session.transaction(async (engine) => {
@@ -122,6 +141,7 @@ async function commitTogether(
         incomparable: incomparable.get(datasetId) ?? null,
         keepsHistory: keepsHistory(datasetId),
       });
+      if (entry?.kind === 'awaiting') throw new AwaitsApproval({ ...entry, datasetId });
       if (entry !== null) entries.push(entry);
       results.push(resultOf(each, entry, ofDataset, commitNumber));
     }

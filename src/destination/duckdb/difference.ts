@@ -5,6 +5,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { RowDifference } from '../../model/commits.ts';
+import type { ShownKeys } from '../../model/gate.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -14,6 +15,7 @@ import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
 import type { Current } from './catalog/tables.ts';
+import { selectLowestKeys } from './judge-commit.ts';
 import { LOADING, STAGED } from './load-sql.ts';
 import { type NetRows, UnprovenError } from './write-net-change.ts';
 
@@ -69,13 +71,58 @@ const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([
   'out-of-memory',
 ]);
 
-/** Returns one row: the number of rows of the live table, and of loaded rows whose key it has. */
-function countKept(tableName: string, keyColumns: readonly PlannedColumn[]): string {
-  const pairs = keyColumns.map(({ columnName, type }): KeyPair => {
+/** A loaded table and the live one, whose keys are of the same columns. */
+interface LoadedBesideLive {
+  readonly live: ObservedTable;
+  readonly keyColumns: readonly PlannedColumn[];
+  /** Of the loaded table. */
+  readonly columns: readonly PlannedColumn[];
+}
+
+/** Counts the rows that differ in a column that both tables have with the same type. */
+export async function countChanged(engine: Engine, loaded: LoadedBesideLive): Promise<number> {
+  const [row = []] = await engine.rows(`SELECT count(*) FROM ${changedRows(loaded)}`);
+  return numberAt(row, 0);
+}
+
+/** Returns statements for `readShownKeys`. */
+export function lowestKeysOfLoaded(
+  loaded: LoadedBesideLive,
+  comparesRows: boolean,
+): Readonly<Record<keyof ShownKeys, string | null>> {
+  const { live, keyColumns } = loaded;
+  const table = `${mirrored(live.tableName)} AS live`;
+  const isSame = sameKey(keyPairs(keyColumns));
+  const keysOf = (alias: string): readonly string[] =>
+    keyColumns.map(({ columnName }) => `${alias}.${identifier(columnName)}`);
+  return {
+    added: selectLowestKeys(keysOf('loaded'), `${LOADING} AS loaded ANTI JOIN ${table} ON ${isSame}`),
+    changed: comparesRows ? selectLowestKeys(keysOf('live'), changedRows(loaded)) : null,
+    removed: selectLowestKeys(keysOf('live'), `${table} ANTI JOIN ${LOADING} AS loaded ON ${isSame}`),
+  };
+}
+
+function changedRows({ live, keyColumns, columns }: LoadedBesideLive): string {
+  const before = new Map(live.columns.map((column) => [column.name, column]));
+  const differs = columns.flatMap(({ column, columnName, type }) => {
+    const other = before.get(column.name);
+    if (other?.type !== type) return [];
+    return [`loaded.${identifier(columnName)} IS DISTINCT FROM live.${identifier(other.columnName)}`];
+  });
+  return `${LOADING} AS loaded JOIN ${mirrored(live.tableName)} AS live ON ${sameKey(keyPairs(keyColumns))}
+    WHERE ${differs.join(' OR ')}`;
+}
+
+function keyPairs(keyColumns: readonly PlannedColumn[]): readonly KeyPair[] {
+  return keyColumns.map(({ columnName, type }): KeyPair => {
     return [`loaded.${identifier(columnName)}`, `live.${identifier(columnName)}`, type];
   });
+}
+
+/** Returns one row: the number of rows of the live table, and of loaded rows whose key it has. */
+function countKept(tableName: string, keyColumns: readonly PlannedColumn[]): string {
   return `SELECT (SELECT count(*) FROM ${mirrored(tableName)}),
-    (SELECT count(*) FROM ${LOADING} AS loaded SEMI JOIN ${mirrored(tableName)} AS live ON ${sameKey(pairs)})`;
+    (SELECT count(*) FROM ${LOADING} AS loaded SEMI JOIN ${mirrored(tableName)} AS live ON ${sameKey(keyPairs(keyColumns))})`;
 }
 
 const DIFFERENCE = `temp.${identifier('feed-sync: difference')}`;

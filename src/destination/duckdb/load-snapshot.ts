@@ -5,6 +5,7 @@ import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { DataError } from '../../model/errors.ts';
+import { NO_KEYS, rowCountsOf } from '../../model/gate.ts';
 import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
@@ -22,9 +23,17 @@ import { type CatalogEntry, entryOfSnapshot } from './catalog/entries.ts';
 import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
 import { type Checksum, checksumAt } from './checksum.ts';
 import { logOfCommit, logOfSwap } from './commit-log.ts';
-import { differenceByKeys, differenceFromStaged, dropDifference, incomparable } from './difference.ts';
+import {
+  countChanged,
+  differenceByKeys,
+  differenceFromStaged,
+  dropDifference,
+  incomparable,
+  lowestKeysOfLoaded,
+} from './difference.ts';
 import { BadKeysError, explainFailure } from './explain-failure.ts';
 import { freezeKept, namesInHistory } from './history.ts';
+import { type Awaiting, judgeCommit, judgeNet, readShownKeys } from './judge-commit.ts';
 import {
   countKeys,
   countRows,
@@ -86,11 +95,12 @@ interface Loading {
 }
 
 /** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws IncomparableError */
-async function loadSnapshot(engine: Engine, loading: Loading): Promise<CatalogEntry | null> {
+async function loadSnapshot(engine: Engine, loading: Loading): Promise<CatalogEntry | Awaiting | null> {
   const { job, current, turn } = loading;
   if (!isPlannedFrom(current.live, job.plannedFrom)) return null;
   refuseTakenName(job.datasetId, current);
   const loaded = isEdited(loading) ? await edit(engine, loading) : await replace(engine, loading);
+  if ('kind' in loaded) return loaded;
   const { appliedAt } = turn;
   const isLogged = turn.keepsHistory && job.schema.keyColumns.length > 0;
   return entryOfSnapshot(job, { current, ...loaded, appliedAt, isLogged });
@@ -102,11 +112,11 @@ interface Loaded extends Proven {
   readonly net: RowDifference | null;
 }
 
-/** History needs to know every row that a reload changes. */
+/** History needs to know every row that a reload changes, and a limit of changed rows their number. */
 function isEdited({ job, plan, current, turn }: Loading): boolean {
   const { live, existingObject } = current;
-  if (!turn.keepsHistory || turn.incomparable !== null || live === null || existingObject !== 'table')
-    return false;
+  const isCompared = turn.keepsHistory || limitsChanges(job);
+  if (!isCompared || turn.incomparable !== null || live === null || existingObject !== 'table') return false;
   return live.keyColumns.length > 0 && isSameTable(live, job, plan);
 }
 
@@ -119,8 +129,12 @@ function isSameTable(live: ObservedTable, job: SnapshotJob, { columns }: TablePl
   );
 }
 
+function limitsChanges({ gate }: SnapshotJob): boolean {
+  return gate !== undefined && gate.limits.changedRows !== null;
+}
+
 /** Loads the content into a new table, which then takes the place of the old one. */
-async function replace(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded> {
+async function replace(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded | Awaiting> {
   const { tableName, live, isKept } = current;
   await engine.runWhileSpaceIsFree(createLoading(plan));
   const keyColumns = keyColumnsOf(job, plan.columns);
@@ -128,6 +142,9 @@ async function replace(engine: Engine, { job, plan, current, turn }: Loading): P
   const net =
     turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
   const table = { datasetId: job.datasetId, tableName, columns: plan.columns };
+  const judged = { live, keyColumns, columns: plan.columns, rowCount: proven.rowCount, net };
+  const awaiting = await judgeLoaded(engine, job, judged);
+  if (awaiting !== null) return awaiting;
   const missing = live === null || current.existingObject === 'table' ? null : 'the table was missing';
   const log = logOfSwap(current.logName, turn, {
     live,
@@ -146,30 +163,71 @@ async function replace(engine: Engine, { job, plan, current, turn }: Loading): P
   return { ...proven, columns: plan.columns, net };
 }
 
+interface Judged {
+  /** The table before; null where there is none. */
+  readonly live: ObservedTable | null;
+  readonly keyColumns: readonly PlannedColumn[];
+  readonly columns: readonly PlannedColumn[];
+  readonly rowCount: number;
+  /** Null where the rows have no common key, or cannot be compared. */
+  readonly net: RowDifference | null;
+}
+
+/** A table that cannot be compared counts with its recorded number of rows. A first load is not judged. */
+async function judgeLoaded(
+  engine: Engine,
+  job: SnapshotJob,
+  { live, keyColumns, columns, rowCount, net }: Judged,
+): Promise<Awaiting | null> {
+  if (live === null || job.gate === undefined) return null;
+  const { gate, digest } = job;
+  if (net === null) {
+    const counts = rowCountsOf(live.rowCount, rowCount, null);
+    return judgeCommit({ gate, counts, digest: () => digest, keys: async () => NO_KEYS });
+  }
+  try {
+    const loaded = { live, keyColumns, columns };
+    const changed = limitsChanges(job) ? await countChanged(engine, loaded) : null;
+    const counts = rowCountsOf(rowCount - net.added + net.removed, rowCount, { ...net, changed });
+    const keys = () => readShownKeys(engine, lowestKeysOfLoaded(loaded, limitsChanges(job)));
+    return await judgeCommit({ gate, counts, digest: () => digest, keys });
+  } catch (error) {
+    throw incomparable(job.datasetId, error);
+  }
+}
+
 /** Writes the rows of the table that differ from the content, and no others. @throws IncomparableError */
-async function edit(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded> {
+async function edit(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded | Awaiting> {
   const live = present(current.live, 'a table that is edited is live');
   const { columns, alteration } = tableAfter(live.columns, plan.columns);
   const named = { ...plan, columns };
   await engine.runWhileSpaceIsFree(createStaged(named));
   const proven = await prove(engine, job, STAGED, columns);
-  const taken = await namesInHistory(engine);
-  const log = present(logOfCommit(current, live, turn, job, taken), 'a table that is edited has history');
+  const taken = turn.keepsHistory ? await namesInHistory(engine) : new Set<string>();
+  const log = logOfCommit(current, live, turn, job, taken);
   try {
     const found = present(
       (await readFoundTables(engine, [live.tableName])).get(live.tableName),
       'it is there',
     );
     const net = await differenceFromStaged(engine, live, columns);
-    const after = rewrittenIfMuch({ columns, alteration }, net, found, true);
-    await runTogether(engine, log.before(after));
+    const after = rewrittenIfMuch({ columns, alteration }, net, found, log !== null);
+    await runTogether(engine, log?.before(after) ?? []);
     const before = { found, recorded: { rowCount: found.rowCount, checksum: null } };
     const target = { tableName: live.tableName, net, columns };
-    const written = await writeNet(engine, target, after.alteration, before, (rows) => log.entries(rows));
+    let awaiting: Awaiting | null = null;
+    const judging = { gate: job.gate, live, rowsBefore: found.rowCount, columns, digest: () => job.digest };
+    const written = await writeNet(engine, target, after.alteration, before, {
+      logEntries: (rows) => log?.entries(rows) ?? [],
+      async onCounted(counts, rows) {
+        awaiting = await judgeNet(engine, judging, counts, rows);
+      },
+    });
     proveEqual(written, proven);
+    if (awaiting !== null) return awaiting;
     await runTogether(engine, [
       ...comments(live.tableName, job.datasetId, columns),
-      ...log.after(after),
+      ...(log?.after(after) ?? []),
       dropDifference(),
       `DROP TABLE ${STAGED}`,
     ]);

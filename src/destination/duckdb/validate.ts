@@ -18,6 +18,7 @@ import type { ValidatedJob } from '../destination.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
 import type { CatalogEntry } from './catalog/entries.ts';
 import type { Current } from './catalog/tables.ts';
+import type { Awaiting } from './judge-commit.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { validateRetirement } from './retire.ts';
 
@@ -160,11 +161,11 @@ export interface ValidatedWrite extends ValidatedJob {
   readonly bytes: number;
 
   /**
-   * Works on the rows inside the given transaction. Any error must roll back the whole transaction. Returns null, without any
-   * change, when the mirror differs from the state that the job was planned from. `current` is the state of the dataset at the
-   * beginning of the transaction.
+   * Works on the rows inside the given transaction. Any error, and a commit that awaits approval, must roll back the whole
+   * transaction. Returns null, without any change, when the mirror differs from the state that the job was planned from. `current`
+   * is the state of the dataset at the beginning of the transaction.
    */
-  execute(engine: Engine, current: Current, turn: Turn): Promise<CatalogEntry | null>;
+  execute(engine: Engine, current: Current, turn: Turn): Promise<CatalogEntry | Awaiting | null>;
 
   /**
    * Turns an error of `execute` into the error for the operator and the planner. Runs on the validating engine after the mirror

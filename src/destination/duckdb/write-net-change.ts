@@ -10,6 +10,7 @@
  */
 
 import { formatCount } from '../../lib/units.ts';
+import type { ShownKeys } from '../../model/gate.ts';
 import type { Counts } from '../../model/records.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
@@ -19,6 +20,7 @@ import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { FoundTable, TableAfter } from './apply-changes.ts';
 import { mirrored } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, type Checksum, checksumAt, computeChecksum, sumOfHashes } from './checksum.ts';
+import { selectLowestKeys } from './judge-commit.ts';
 import { LOADING, swap } from './load-sql.ts';
 
 export interface Written {
@@ -52,8 +54,14 @@ interface Touched {
   readonly hashes: bigint;
 }
 
+/** Sees the difference while the touched rows are there as they were. */
+interface DifferenceObserver {
+  /** Returns statements that keep the difference. */
+  readonly logEntries?: (rows: TouchedRows) => readonly string[];
+  readonly onCounted?: (net: Counts, rows: TouchedRows) => Promise<void>;
+}
+
 /**
- * `logEntries` returns statements that keep the difference, while the touched rows are there as they were.
  * @throws UnprovenError
  */
 export async function writeNet(
@@ -61,7 +69,7 @@ export async function writeNet(
   target: Target,
   alteration: TableAfter['alteration'],
   before: Before,
-  logEntries: (rows: TouchedRows) => readonly string[],
+  observer: DifferenceObserver,
 ): Promise<Written> {
   const { found, recorded } = before;
   expect('rows', found.rowCount, recorded.rowCount);
@@ -69,9 +77,11 @@ export async function writeNet(
     alteration.kind === 'rewrite'
       ? await rewrite(engine, target, alteration.added)
       : await editRows(engine, target, alteration, found);
-  await runTogether(engine, [...logEntries(touchedRows(target)), dropTouched(), dropOld()]);
   const added = target.net.rows - touched.replaced;
   const removed = touched.rows - touched.replaced;
+  const rows = touchedRows(target);
+  await observer.onCounted?.({ added, changed: touched.changed, removed }, rows);
+  await runTogether(engine, [...(observer.logEntries?.(rows) ?? []), dropTouched(), dropOld()]);
   // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
   expect('rows afterwards', rowCount, found.rowCount + added - removed);
   const isKeptUp =
@@ -177,7 +187,7 @@ export interface Target {
   readonly columns: readonly PlannedColumn[];
 }
 
-/** What an undo log keeps of a commit, as SQL. */
+/** The rows that a commit touches, as SQL. */
 export interface TouchedRows {
   /** The names of the table's columns, in order. */
   readonly columns: readonly string[];
@@ -185,6 +195,10 @@ export interface TouchedRows {
   readonly selectOld: string;
   /** Selects the same of every row that is added: its key; all other values are null. */
   readonly selectAdded: string;
+  /** Selects the number of rows that differ in one of these columns. */
+  readonly countChangedIn: (columnNames: ReadonlySet<string>) => string;
+  /** For `readShownKeys`; a row is changed where it differs in one of these columns. */
+  readonly selectKeys: (columnNames: ReadonlySet<string>) => Readonly<Record<keyof ShownKeys, string>>;
 }
 
 function touchedRows(target: Target): TouchedRows {
@@ -201,15 +215,34 @@ function touchedRows(target: Target): TouchedRows {
       WHERE NOT ${NET}.${PRESENT} OR ${differs(target)}`,
     selectAdded: `SELECT 'added', ${added.join(', ')}
       FROM ${target.net.from} AS ${NET} ANTI JOIN ${OLD} AS ${TABLE} ON ${isSameKey(target)} WHERE ${NET}.${PRESENT}`,
+    countChangedIn: (columnNames) => `SELECT count(*) FROM ${changedIn(target, columnNames)}`,
+    selectKeys: (columnNames) => {
+      const added = keys.map((position) => `${NET}.${netColumn(position)}`);
+      const before = keys.map((position) => `${TABLE}.${columnAt(target, position)}`);
+      const isAdded = `${target.net.from} AS ${NET} ANTI JOIN ${OLD} AS ${TABLE} ON ${isSameKey(target)} WHERE ${NET}.${PRESENT}`;
+      const isRemoved = `${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)} WHERE NOT ${NET}.${PRESENT}`;
+      return {
+        added: selectLowestKeys(added, isAdded),
+        changed: selectLowestKeys(before, changedIn(target, columnNames)),
+        removed: selectLowestKeys(before, isRemoved),
+      };
+    },
   };
 }
 
-/** True when the new row of a key differs from the one before. */
-function differs(target: Target): string {
-  const columns = target.columns.map(
-    (_, position) => `${TABLE}.${columnAt(target, position)} IS DISTINCT FROM ${NET}.${netColumn(position)}`,
+function changedIn(target: Target, columnNames: ReadonlySet<string>): string {
+  return `${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}
+    WHERE ${NET}.${PRESENT} AND ${differs(target, columnNames)}`;
+}
+
+/** True when the new row of a key differs from the one before, in any column or in one of these. */
+function differs(target: Target, columnNames: ReadonlySet<string> | null = null): string {
+  const columns = target.columns.flatMap(({ columnName }, position) =>
+    columnNames?.has(columnName) === false
+      ? []
+      : [`${TABLE}.${columnAt(target, position)} IS DISTINCT FROM ${NET}.${netColumn(position)}`],
   );
-  return `(${columns.join(' OR ')})`;
+  return columns.length === 0 ? 'FALSE' : `(${columns.join(' OR ')})`;
 }
 
 function addColumn(tableName: string, { columnName, type }: PlannedColumn): string {

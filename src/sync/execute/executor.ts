@@ -5,7 +5,9 @@ import pLimit from 'p-limit';
 import type { JobResult, StoredProgress } from '../../destination/destination.ts';
 import { present, unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
+import type { Candidate, CandidateContent } from '../../model/candidate.ts';
 import { BadChangesError, type DataError } from '../../model/errors.ts';
+import type { JudgedCommit } from '../../model/gate.ts';
 import type { Counts, Version } from '../../model/records.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { EntrySource } from '../manifest-cache.ts';
@@ -34,8 +36,10 @@ export interface StepExecutor {
   execute(work: Work, dependencies: StepDependencies): Promise<StepResult>;
   /** Validates a job that an operator requested, and commits it. Null in a dry run, which performs no requests. */
   readonly commit: ((job: WriteJob) => Promise<JobResult>) | null;
-  /** Discards the staged files of the dataset. */
+  /** Discards the staged files of the dataset, but for those of its candidate. */
   discard(datasetId: string): Promise<void>;
+  /** Discards the files of the dataset's candidate. */
+  discardCandidate(datasetId: string): Promise<void>;
   /** Resolves once the last write session has ended, which may be after the last result. */
   ended(): Promise<void>;
   /** Stores the progress, where the destination is free. */
@@ -79,6 +83,7 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
       if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.release();
       await staging.discard(datasetId);
     },
+    discardCandidate: (datasetId) => staging.discardCandidate(datasetId),
     ended: () => writer.ended(),
     async storeProgress(progress) {
       await parts.destination.storeProgress(progress, 'if-free');
@@ -226,9 +231,22 @@ export interface Tools {
   readonly signal: AbortSignal;
 }
 
+/** Content that awaits approval, and the candidate that it waits beside or the content to keep as the candidate. */
+export interface Awaiting {
+  readonly version: number;
+  readonly judged: JudgedCommit;
+  /** Identifies the content by what the service states about it; the first is its own. */
+  readonly identities: readonly string[];
+  readonly besides: Candidate | CandidateContent;
+}
+
 /** The end of a step that did not fail. */
 export type StepResult =
-  | Exclude<JobResult, { readonly kind: 'failed' }>
+  | Exclude<JobResult, { readonly kind: 'failed' | 'awaiting' }>
+  /** The gate holds the content back. */
+  | { readonly kind: 'awaiting'; readonly awaiting: Awaiting }
+  /** The content of the candidate cannot be had any more. `why` is a clause. */
+  | { readonly kind: 'candidate-gone'; readonly why: string }
   /** A dry run does not execute the step. */
   | { readonly kind: 'planned'; readonly step: PlannedStep }
   /**
@@ -242,7 +260,10 @@ export type StepResult =
     };
 
 /** @throws the error of the validation, or the error of the job. */
-export async function commitJob(job: WriteJob, { parts, writer }: Tools): Promise<StepResult> {
+export async function commitJob(
+  job: WriteJob,
+  { parts, writer }: Tools,
+): Promise<Exclude<JobResult, { readonly kind: 'failed' }>> {
   parts.progress.arrived(job.datasetId);
   const result = await writer.commit(await parts.destination.validate(job));
   if (result.kind === 'failed') throw result.error;

@@ -1,19 +1,20 @@
 /**
  * The staging folder: downloads on their way into the destination. Each dataset has a folder, named by a hash of its id
  * because an id may contain any character. The folder contains the files of a snapshot, and a folder per version of
- * changes. The content may be lost at any time; it only saves work.
+ * changes, and a folder for the content of its candidate. The content may be lost at any time; it only saves work.
  *
  * Every call may throw `StorageError`.
  */
 
 import { createHash } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeDirectory, remove } from '../../lib/files.ts';
+import { makeDirectory, remove, renameFile, systemCode } from '../../lib/files.ts';
 import { StorageError } from '../../model/errors.ts';
 
 /** Beside the files of the snapshot, which are named by digests. */
 const CHANGES_FOLDER = 'changes';
+const CANDIDATE_FOLDER = 'candidate';
 
 export interface Staging {
   /** The folder of a dataset, created if missing. */
@@ -25,7 +26,15 @@ export interface Staging {
    * are fetched again.
    */
   discardChanges(datasetId: string, version?: number): Promise<void>;
-  /** Discards all files of a dataset, changes included, once they are committed or worthless. */
+  /**
+   * Moves these files, each to its name, to those of the dataset's candidate, in place of the files of an earlier one. Then evicts
+   * the files of the oldest candidates where all together have more than `maxBytes`.
+   */
+  keepCandidate(datasetId: string, files: ReadonlyMap<string, string>, maxBytes: number): Promise<void>;
+  /** The path of a file of the candidate, which may have been evicted. */
+  candidatePath(datasetId: string, name: string): string;
+  discardCandidate(datasetId: string): Promise<void>;
+  /** Discards all files of a dataset but those of its candidate, once they are committed or worthless. */
   discard(datasetId: string): Promise<void>;
   /** Discards the folders of datasets that are not in the list, such as downloads that are not desired any more. */
   keepOnly(datasetIds: Iterable<string>): Promise<void>;
@@ -34,6 +43,7 @@ export interface Staging {
 export function openStaging(directory: string): Staging {
   const pathOf = (datasetId: string): string => join(directory, folderName(datasetId));
   const changesOf = (datasetId: string): string => join(pathOf(datasetId), CHANGES_FOLDER);
+  const candidateOf = (datasetId: string): string => join(pathOf(datasetId), CANDIDATE_FOLDER);
   const changesFolder = (datasetId: string, version: number): string =>
     join(changesOf(datasetId), String(version));
   /** The existing folders, once they were listed: a quiet catch-up need not try to remove a folder for every dataset. */
@@ -55,11 +65,33 @@ export function openStaging(directory: string): Staging {
       const path = version === undefined ? changesOf(datasetId) : changesFolder(datasetId, version);
       await onDisk(path, () => remove('sync.discard-changes', path));
     },
+    async keepCandidate(datasetId, files, maxBytes) {
+      const path = candidateOf(datasetId);
+      await onDisk(path, async () => {
+        await removeCandidate(path);
+        await makeDirectory('sync.make-candidate-folder', path);
+        for (const [from, name] of files) await renameFile('sync.keep-candidate', from, join(path, name));
+        await evictOldest(directory, maxBytes);
+      });
+    },
+    candidatePath: (datasetId, name) => join(candidateOf(datasetId), name),
+    async discardCandidate(datasetId) {
+      const path = candidateOf(datasetId);
+      await onDisk(path, () => removeCandidate(path));
+    },
     async discard(datasetId) {
       if (folders?.has(folderName(datasetId)) === false) return;
       const path = pathOf(datasetId);
-      await onDisk(path, () => remove('sync.discard-staged', path));
-      folders?.delete(folderName(datasetId));
+      await onDisk(path, async () => {
+        const names = await namesIn(path);
+        if (!names.includes(CANDIDATE_FOLDER)) {
+          folders?.delete(folderName(datasetId));
+          return await removeStaged(path);
+        }
+        for (const name of names) {
+          if (name !== CANDIDATE_FOLDER) await removeStaged(join(path, name));
+        }
+      });
     },
     async keepOnly(datasetIds) {
       const wanted = new Set(Array.from(datasetIds, folderName));
@@ -73,6 +105,48 @@ export function openStaging(directory: string): Staging {
       });
     },
   };
+}
+
+function removeCandidate(path: string): Promise<void> {
+  return remove('sync.discard-candidate', path);
+}
+
+function removeStaged(path: string): Promise<void> {
+  return remove('sync.discard-staged', path);
+}
+
+async function namesIn(path: string): Promise<readonly string[]> {
+  try {
+    return await readdir(path);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+interface KeptCandidate {
+  readonly path: string;
+  readonly bytes: number;
+  /** When its folder was made. */
+  readonly keptAtMs: number;
+}
+
+async function evictOldest(directory: string, maxBytes: number): Promise<void> {
+  const kept: KeptCandidate[] = [];
+  for (const dataset of await namesIn(directory)) {
+    const path = join(directory, dataset, CANDIDATE_FOLDER);
+    const files = await namesIn(path);
+    if (files.length === 0) continue;
+    const sizes = await Promise.all(files.map(async (name) => (await stat(join(path, name))).size));
+    const bytes = sizes.reduce((sum, size) => sum + size, 0);
+    kept.push({ path, bytes, keptAtMs: (await stat(path)).mtimeMs });
+  }
+  let total = kept.reduce((sum, { bytes }) => sum + bytes, 0);
+  for (const { path, bytes } of kept.toSorted((left, right) => left.keptAtMs - right.keptAtMs)) {
+    if (total <= maxBytes) return;
+    await remove('sync.evict-candidate', path);
+    total -= bytes;
+  }
 }
 
 async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {

@@ -4,6 +4,7 @@ import type { DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
+import { hasLimits } from '../../model/gate.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type {
@@ -13,11 +14,14 @@ import type {
   RetirementJob,
   SnapshotJob,
 } from '../../model/write-jobs.ts';
-import { whyOversized } from '../plan/content.ts';
+import { standingCandidate } from '../candidates.ts';
+import { identitiesOfEntry, identitiesOfPath } from '../plan/candidate.ts';
+import { pathContentOf, whyOversized } from '../plan/content.ts';
 import type { History, ListedEntry } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
 import { commitJob, type StepDependencies, type StepResult, type Tools, type WorkOf } from './executor.ts';
 import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
+import { keepChanges, keepSnapshot, keptFiles, keptVersions } from './keep-candidate.ts';
 
 /**
  * The plan is stale where the manifest names other content by now, or where a log does and the files may have either
@@ -30,9 +34,11 @@ export async function loadSnapshot(
 ): Promise<StepResult> {
   const { parts, staging, signal } = tools;
   const { entry } = work.listedEntry;
-  const manifest = dependencies.listedEntries.manifestOf(work.listedEntry);
   const elapsedMs = stopwatch(parts.clock);
+  const kept = await keptFiles(work, staging);
+  if (kept !== null) return commitSnapshot(work, dependencies, kept, elapsedMs, tools);
   let newest: ManifestEntry | null = entry;
+  const manifest = dependencies.listedEntries.manifestOf(work.listedEntry);
   const download = await parts.feed.download(
     {
       entry,
@@ -45,12 +51,41 @@ export async function loadSnapshot(
     },
     signal,
   );
-  const { datasetId } = entry;
-  if (download.kind === 'superseded') return { kind: 'stale-plan', datasetId };
-  if (!download.isSurelyOneContent && !(await dependencies.isStillDesired()))
-    return { kind: 'stale-plan', datasetId };
-  const bytes = download.files.reduce((sum, file) => sum + file.bytes, 0);
-  return commitJob(snapshotJob(work, dependencies, download.files, { bytes, elapsedMs }), tools);
+  if (download.kind === 'superseded') return superseded(work);
+  if (!download.isSurelyOneContent && !(await dependencies.isStillDesired())) return superseded(work);
+  return commitSnapshot(work, dependencies, download.files, elapsedMs, tools);
+}
+
+/** Content of a candidate that the service does not offer any more is gone for good. */
+function superseded({ listedEntry: { entry }, candidate }: WorkOf<'load'>): StepResult {
+  if (candidate === undefined) return { kind: 'stale-plan', datasetId: entry.datasetId };
+  return {
+    kind: 'candidate-gone',
+    why: `the service offers other content than that of version ${entry.version}`,
+  };
+}
+
+async function commitSnapshot(
+  work: WorkOf<'load'>,
+  dependencies: StepDependencies,
+  files: readonly DownloadedFile[],
+  elapsedMs: Fetched['elapsedMs'],
+  tools: Tools,
+): Promise<StepResult> {
+  const { listedEntry, reloads } = work;
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const job = snapshotJob(work, dependencies, files, { bytes, elapsedMs });
+  const result = await commitJob(withGate(job, work, dependencies, tools), tools);
+  if (result.kind !== 'awaiting') return result;
+  const history = present(dependencies.history, 'a load is planned with the history');
+  const standing = standingCandidate(dependencies.known, work);
+  const awaiting = {
+    version: job.version,
+    judged: result.judged,
+    identities: identitiesOfEntry(listedEntry, history),
+    besides: standing ?? (await keepSnapshot(files, listedEntry, reloads, tools)),
+  };
+  return { kind: 'awaiting', awaiting };
 }
 
 function snapshotJob(
@@ -104,25 +139,42 @@ export function originOf({
 export async function fetchAndApply(
   work: WorkOf<'apply'>,
   maxSpooledBytes: number,
-  { known, history }: StepDependencies,
+  dependencies: StepDependencies,
   tools: Tools,
 ): Promise<StepResult> {
   const { parts, staging } = tools;
+  const { known, history } = dependencies;
   const { maxStagedBytes } = parts.choices;
   const observed = present(known.observed, 'changes are applied to a table');
-  const path = { versions: work.versions, maxSpooledBytes, maxStagedBytes };
+  // A candidate has exactly the versions that it was judged with.
+  const most = work.candidate === undefined ? maxSpooledBytes : Number.POSITIVE_INFINITY;
+  const path = { versions: work.versions, maxSpooledBytes: most, maxStagedBytes };
   const elapsedMs = stopwatch(parts.clock);
   try {
-    const { fetched, inapplicable, oversized, ahead } = await fetchChanges(path, tools, (some) =>
-      parts.destination.readAhead(changesJob(work, observed, some, elapsedMs, work.schema)),
-    );
+    const kept = await keptVersions(work, observed.datasetId, staging);
+    const { fetched, inapplicable, oversized, ahead } =
+      kept ??
+      (await fetchChanges(path, tools, (some) =>
+        parts.destination.readAhead(changesJob(work, observed, some, elapsedMs, work.schema)),
+      ));
     if (oversized !== null) {
       const versions = new Map([[oversized.version, whyOversized(maxStagedBytes)]]);
       return { kind: 'inapplicable', versions, oversized };
     }
     if (inapplicable.size > 0) return { kind: 'inapplicable', versions: inapplicable, oversized: null };
     const schema = schemaAfter(work, fetched, present(history, 'changes are planned with the history'));
-    return await commitJob({ ...changesJob(work, observed, fetched, elapsedMs, schema), ahead }, tools);
+    const job = { ...changesJob(work, observed, fetched, elapsedMs, schema), ahead };
+    const result = await commitJob(withGate(job, work, dependencies, tools), tools);
+    if (result.kind !== 'awaiting') return result;
+    const standing = standingCandidate(dependencies.known, work);
+    const awaiting = {
+      version: job.version,
+      judged: result.judged,
+      // The versions that were planned need not be fetched again, also where the path was cut on the way.
+      identities: [pathContentOf(fetched.map(({ record }) => record)), ...identitiesOfPath(work.versions)],
+      besides: standing ?? (await keepChanges(observed.datasetId, fetched, tools)),
+    };
+    return { kind: 'awaiting', awaiting };
   } catch (error) {
     if (!(error instanceof InapplicableChangesError)) throw error;
     return { kind: 'inapplicable', versions: new Map([[error.version, error.why]]), oversized: null };
@@ -176,8 +228,21 @@ function stopwatch(clock: Clock): Fetched['elapsedMs'] {
   return () => clock.monotonicMs() - startedMs;
 }
 
+/** A first load is not judged, and neither is what no limit concerns. */
+function withGate<Job extends SnapshotJob | ChangesJob>(
+  job: Job,
+  { candidate }: WorkOf<'load' | 'apply'>,
+  { known }: StepDependencies,
+  { parts }: Tools,
+): Job {
+  const limits = parts.choices.limitsOf(job.datasetId);
+  if (known.observed === null || !hasLimits(limits)) return job;
+  const isApproved = candidate !== undefined && candidate.approvedAt !== null;
+  return { ...job, gate: { limits, approvedDigest: isApproved ? candidate.judged.digest : null } };
+}
+
 /** The user chooses what happens to the table. */
-export function retire(
+export async function retire(
   { reason, isApproved, judgedAt }: WorkOf<'retire'>,
   { known }: StepDependencies,
   tools: Tools,
@@ -192,5 +257,7 @@ export function retire(
     isApproved,
     plannedFrom: observed,
   };
-  return commitJob(job, tools);
+  const result = await commitJob(job, tools);
+  assert(result.kind !== 'awaiting', 'a retirement is not judged');
+  return result;
 }

@@ -31,6 +31,11 @@ export function contentOf(
   return `version ${version} (${digestOf([schemaVersion, rowCount, stated, publishedAt])})`;
 }
 
+/** Identifies the changes of a path as a whole. */
+export function pathContentOf(versions: readonly Version[]): string {
+  return `changes of ${versions.length} versions (${digestOf(versions.map(versionContentOf))})`;
+}
+
 /** Identifies the changes of a version that contain values which cannot be mirrored. */
 export function changesContentOf(record: Version): string {
   return `changes of ${versionContentOf(record)}`;
@@ -47,7 +52,7 @@ export function oversizedContentOf(record: Version, maxStagedBytes: number): str
 }
 
 /** A version that is published again under the same number is another version. */
-function versionContentOf(record: Version): string {
+export function versionContentOf(record: Version): string {
   const { version, previousVersion, schemaVersion, rowCount, counts, publishedAt } = record;
   return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts, publishedAt])})`;
 }

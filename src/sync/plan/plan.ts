@@ -9,10 +9,22 @@
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { present } from '../../lib/assert.ts';
 import { confirmedAt, isConfirmed } from '../../model/absence.ts';
+import type { Candidate } from '../../model/candidate.ts';
 import { announcedVersion, announcedVersions, type DesiredState } from '../../model/desired-state.ts';
+import type { GateLimits } from '../../model/gate.ts';
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { type FailedBefore, failedBefore, oversizedBefore, whyOversized } from './content.ts';
+import {
+  candidateOf,
+  identitiesOfEntry,
+  identitiesOfPath,
+  isLetThrough,
+  planCandidate,
+  waitingContent,
+  whyGone,
+  whyOver,
+} from './candidate.ts';
+import { type FailedBefore, failedBefore, oversizedBefore, pathContentOf, whyOversized } from './content.ts';
 import {
   answeredAt,
   isAnswering,
@@ -59,7 +71,9 @@ const INAPPLICABLE_BEFORE = 'they could not be used before';
 export function plan(input: PlanInput): Plan {
   const { desired, suspension, failure, history, now, maxStagedBytes } = input;
   if (desired.members.size === 0) return planOfRetired(input);
-  if (suspension !== null) return { kind: 'report-suspension', suspension };
+  if (suspension !== null && suspension.candidate === undefined) {
+    return { kind: 'report-suspension', suspension };
+  }
   const failed = failedBefore(failure, now);
   const isOversized = oversizedBefore(failure, now, maxStagedBytes);
   const before = (
@@ -72,7 +86,60 @@ export function plan(input: PlanInput): Plan {
     ...before(isOversized, whyOversized(maxStagedBytes)),
     ...input.inapplicable,
   ]);
-  return planAtWork({ ...input, inapplicable }, failed);
+  return planBesideCandidate({ ...input, inapplicable }, failed);
+}
+
+/**
+ * A candidate that stands is committed once it is let through. Until then only other content is fetched, and where there is
+ * none the dataset waits for the operator. A candidate that stands no longer is forgotten first.
+ */
+function planBesideCandidate(input: PlanInput, failedBefore: FailedBefore): Plan {
+  const { suspension, observed, history, limits } = input;
+  const candidate = candidateOf(input);
+  if (suspension === null || candidate === null) return planAtWork(input, failedBefore);
+  const over = whyOver(candidate, input);
+  if (over !== null || observed === null) return { kind: 'drop-candidate', why: over ?? 'it has no table' };
+  if (history === null)
+    return { kind: 'read-history', newerThan: historyNeeded({ ...input, listedEntries: [] }) };
+  const gone =
+    needOf(observed, input.desired, history) === 'nothing'
+      ? 'nothing needs it any more'
+      : whyGone(candidate, history);
+  if (gone !== null) return { kind: 'drop-candidate', why: gone };
+  if (isLetThrough(candidate, limits))
+    return planThrough(candidate, observed, { ...input, history }, failedBefore);
+  const step = planAtWork(input, failedBefore);
+  const isEnd =
+    step.kind === 'wait' || step.kind === 'report-failure' || isWaiting(step, candidate, limits, history);
+  return isEnd ? { kind: 'report-suspension', suspension } : step;
+}
+
+/** Whether the step would fetch content again that waits. */
+function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, history: History): boolean {
+  const waiting = waitingContent(candidate, limits);
+  if (step.kind === 'apply') return waiting.has(pathContentOf(step.versions));
+  return (
+    step.kind === 'load' &&
+    identitiesOfEntry(step.listedEntry, history)
+      .slice(0, 1)
+      .some((own) => waiting.has(own))
+  );
+}
+
+/** Content that cannot be mirrored is forgotten with its approval. */
+function planThrough(
+  candidate: Candidate,
+  observed: ObservedTable,
+  { history, inapplicable }: PlanInput & { readonly history: History },
+  failedBefore: FailedBefore,
+): Plan {
+  const step = planCandidate(candidate, observed, history);
+  const isBad =
+    (step.kind === 'apply' &&
+      step.versions.some((one) => inapplicable.has(one.version) || failedBefore.changes(one))) ||
+    (step.kind === 'load' &&
+      failedBefore.snapshot(step.listedEntry.entry, publishedAtOf(step.listedEntry.entry.version, history)));
+  return isBad ? { kind: 'drop-candidate', why: 'it cannot be mirrored' } : step;
 }
 
 function planOfRetired({ desired, observed, retirement }: PlanInput): Plan {
@@ -167,7 +234,9 @@ function planKnown(
   }
   const found = survey(withEntries, history);
   if (!isSnapshotNeeded(need) && input.listedEntries === null) {
-    const isLedByChanges = isSurelyBest(found.byChanges, found.byChain, observed);
+    const { byChanges, byChain, isWaitingByChanges } = found;
+    const isLedByChanges =
+      isSurelyBest(byChanges, byChain, observed) || (isWaitingByChanges && byChain?.stop === null);
     if (!isLedByChanges || badOnTheWay(found, failedBefore) !== null) return READ_MANIFEST;
   }
   return planBehind(found, failedBefore);
@@ -237,7 +306,9 @@ interface Survey {
   /** The path by changes from the table on. Null: only a snapshot helps. */
   readonly byChain: PossiblePath | null;
   readonly byChanges: UpdatePath | null;
-  /** The entries that satisfy a demand, and the entries that satisfy the wish. */
+  /** The changes wait for approval already, so that `byChanges` is null. */
+  readonly isWaitingByChanges: boolean;
+  /** The entries that satisfy a demand, and the entries that satisfy the wish, without content that waits for approval. */
   readonly demanded: readonly PathByLoad[];
   readonly wished: readonly PathByLoad[];
 }
@@ -254,8 +325,18 @@ function survey(input: WithEntries, history: History): Survey {
   const updatePaths = new Map(
     listedEntries.map((listedEntry) => [listedEntry, pathByLoad(listedEntry, input, constraints)]),
   );
-  const pathsFor = (needs: readonly SnapshotNeed[]): readonly PathByLoad[] =>
+  const candidate = candidateOf(input);
+  const waiting = candidate === null ? new Set<string>() : waitingContent(candidate, input.limits);
+  const isWaitingByChanges =
+    byChain !== null && identitiesOfPath(cutToLimits(byChain.path)).some((identity) => waiting.has(identity));
+  // Only what is demanded is worth another judgement of a version that waits.
+  const waits = (listedEntry: ListedEntry, isDemanded: boolean): boolean => {
+    const [own = '', ...others] = identitiesOfEntry(listedEntry, history);
+    return waiting.has(own) || (!isDemanded && others.some((identity) => waiting.has(identity)));
+  };
+  const pathsFor = (needs: readonly SnapshotNeed[], isDemanded: boolean): readonly PathByLoad[] =>
     listedEntries
+      .filter((listedEntry) => !waits(listedEntry, isDemanded))
       .filter((listedEntry) =>
         needs.some((need) => isAnswering(need, listedEntry, { observed, desired, history })),
       )
@@ -266,9 +347,11 @@ function survey(input: WithEntries, history: History): Survey {
     demands,
     wish,
     byChain,
-    byChanges: byChain === null || observed === null ? null : pathByChanges(observed, byChain),
-    demanded: pathsFor(demands),
-    wished: wish === null ? [] : pathsFor([wish]),
+    byChanges:
+      byChain === null || observed === null || isWaitingByChanges ? null : pathByChanges(observed, byChain),
+    isWaitingByChanges,
+    demanded: pathsFor(demands, true),
+    wished: wish === null ? [] : pathsFor([wish], false),
   };
 }
 

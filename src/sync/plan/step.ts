@@ -1,7 +1,9 @@
 /** The input of a plan, and the steps that a plan may return. */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Candidate } from '../../model/candidate.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
+import type { GateLimits } from '../../model/gate.ts';
 import type { ManifestEntry, Watermark } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type { DatasetState } from './plan.ts';
@@ -35,6 +37,8 @@ export interface PlanInput extends DatasetState {
   readonly inapplicable: ReadonlyMap<number, string>;
   /** Whether the table of a dataset that no subscription contains may retire now; meaningless for other datasets. */
   readonly retirement: RetirementVerdict;
+  /** The limits of the dataset's gate. */
+  readonly limits: GateLimits;
   readonly schemaChanges: 'reload' | 'alter';
   /** How long a manifest without a watermark may lag. */
   readonly manifestLagMs: number;
@@ -69,6 +73,8 @@ export type Plan =
       readonly reloads: ReadonlyMap<string, ReloadMark>;
       /** Why the snapshot was chosen, for the operator: `the changes of version 12 are not recorded`. */
       readonly why: string;
+      /** The step commits exactly this candidate; missing where it commits what was planned. */
+      readonly candidate?: Candidate;
     }
   /** Apply the changes of these versions as one change set, oldest first; the table has `schema` afterwards. */
   | {
@@ -77,6 +83,8 @@ export type Plan =
       readonly schema: Schema;
       /** The schema differs from the table's, so its missing columns are added. */
       readonly addsColumns: boolean;
+      /** The step commits exactly this candidate; missing where it commits what was planned. */
+      readonly candidate?: Candidate;
     }
   | {
       readonly kind: 'retire';
@@ -92,6 +100,8 @@ export type Plan =
   /** The table stays until none of these subscriptions may contain its dataset. */
   | { readonly kind: 'await-subscriptions'; readonly awaited: readonly AwaitedSubscription[] }
   | { readonly kind: 'report-suspension'; readonly suspension: Suspension }
+  /** Forget the candidate, which stands no longer, and plan again. `why` is a clause. */
+  | { readonly kind: 'drop-candidate'; readonly why: string }
   /** The content to fetch failed before and is still the same. */
   | { readonly kind: 'report-failure' }
   | { readonly kind: 'leave' };

@@ -3,6 +3,7 @@
 import type { Scenario } from '../scenario.ts';
 import { CATCHING_UP } from './catching-up.ts';
 import { DOWNLOADS } from './downloads.ts';
+import { GATES } from './gates.ts';
 import { TROUBLE } from './incidents.ts';
 import { LEAVING } from './leaving.ts';
 import { PEOPLE } from './people.ts';
@@ -18,5 +19,6 @@ export const SCENARIOS: readonly Scenario[] = [
   ...STORES,
   ...TROUBLE,
   ...WEBHOOK,
+  ...GATES,
   ...PEOPLE,
 ];

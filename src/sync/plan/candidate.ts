@@ -1,0 +1,102 @@
+/**
+ * Which candidate stands for a dataset, what need not be fetched again because of it, and the step that commits exactly the
+ * candidate. Pure.
+ */
+
+import { baseOf, type Candidate } from '../../model/candidate.ts';
+import { type GateLimits, judge } from '../../model/gate.ts';
+import type { Version } from '../../model/records.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { contentOf, pathContentOf, versionContentOf } from './content.ts';
+import { pendingReloads } from './need.ts';
+import type { DatasetState } from './plan.ts';
+import type { History, ListedEntry, Plan } from './step.ts';
+import { publishedAtOf, recordOf, schemaNamed } from './versions.ts';
+
+/** Returns the candidate that the suspension of the dataset is about. */
+export function candidateOf({ suspension }: Pick<DatasetState, 'suspension'>): Candidate | null {
+  return suspension?.candidate ?? null;
+}
+
+type Stores = Pick<DatasetState, 'desired' | 'observed'>;
+
+/**
+ * Returns why a candidate stands no longer, as far as the stores know: a clause; null where it stands. Changes never apply to a
+ * table that owes a reload.
+ */
+export function whyOver(candidate: Candidate, { desired, observed }: Stores): string | null {
+  if (observed === null || candidate.base !== baseOf(observed)) return 'its table was changed since';
+  const isOvertaken = candidate.content.kind === 'changes' && pendingReloads(observed, desired).length > 0;
+  return isOvertaken ? 'the service asked for a reload' : null;
+}
+
+/** Whether the service asked for a reload that the candidate does not satisfy: content that does takes its place. */
+export function isOvertakenByReload({ content }: Candidate, { desired, observed }: Stores): boolean {
+  if (observed === null) return true;
+  const satisfied = content.kind === 'snapshot' ? content.reloads : new Map();
+  const reloads = new Map([...observed.reloads, ...satisfied]);
+  return pendingReloads({ ...observed, reloads }, desired).length > 0;
+}
+
+/** Whether the service still lists what the candidate is made of; null: it does, else a clause. */
+export function whyGone(candidate: Candidate, history: History): string | null {
+  const { content, identity, version } = candidate;
+  const records = recordsOf(candidate, history);
+  if (records === null) return `version ${version} is not listed any more`;
+  const now =
+    content.kind === 'snapshot'
+      ? contentOf(content.listed.entry, publishedAtOf(version, history))
+      : pathContentOf(records);
+  return now === identity ? null : `version ${version} was published anew`;
+}
+
+/** The records of the versions whose content the candidate has. Null: one of them is missing. */
+function recordsOf({ content, version }: Candidate, history: History): readonly Version[] | null {
+  // Nothing is known of a version that is older than the list was read back to.
+  if (content.kind === 'snapshot' && history.newerThan !== null && version <= history.newerThan) return [];
+  const versions = content.kind === 'snapshot' ? [version] : content.versions.map((one) => one.version);
+  const records = versions.flatMap((one) => recordOf(one, history) ?? []);
+  return records.length === versions.length ? records : null;
+}
+
+/** An approval, and limits that were raised since, let exactly the candidate through. */
+export function isLetThrough({ approvedAt, judged }: Candidate, limits: GateLimits): boolean {
+  return approvedAt !== null || judge(judged.counts, limits).kind !== 'awaiting';
+}
+
+/** The content that waits, by what the service states about it. Limits that were raised since let later content through. */
+export function waitingContent(
+  { alike, later }: Pick<Candidate, 'alike' | 'later'>,
+  limits: GateLimits,
+): ReadonlySet<string> {
+  const still = later.filter(({ counts }) => judge(counts, limits).kind === 'awaiting');
+  return new Set([alike, ...still.map((one) => one.alike)].flat());
+}
+
+/** The identities of a snapshot: its own first. */
+export function identitiesOfEntry({ entry }: ListedEntry, history: History): readonly string[] {
+  const record = recordOf(entry.version, history);
+  const own = contentOf(entry, publishedAtOf(entry.version, history));
+  return record === null ? [own] : [own, versionContentOf(record)];
+}
+
+/** The identities of the changes of a path: their own first. */
+export function identitiesOfPath(versions: readonly Version[]): readonly string[] {
+  const last = versions.at(-1);
+  return last === undefined ? [] : [pathContentOf(versions), versionContentOf(last)];
+}
+
+/** The step that commits exactly the candidate, whatever newer versions there are. */
+export function planCandidate(candidate: Candidate, observed: ObservedTable, history: History): Plan {
+  const { content, approvedAt } = candidate;
+  const why = approvedAt === null ? 'the limits of its gate were raised' : 'an operator approved it';
+  if (content.kind === 'snapshot') {
+    return { kind: 'load', listedEntry: content.listed, reloads: content.reloads, why, candidate };
+  }
+  const versions = recordsOf(candidate, history) ?? [];
+  const last = versions.at(-1);
+  if (last === undefined) return { kind: 'drop-candidate', why: 'its versions are not listed any more' };
+  const named = last.schemaVersion ?? observed.schemaVersion ?? '';
+  const schema = schemaNamed(named, last, history);
+  return { kind: 'apply', versions, schema, addsColumns: named !== observed.schemaVersion, candidate };
+}

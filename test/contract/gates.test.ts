@@ -1,0 +1,197 @@
+/** Gates: large changes wait for an operator, with the real client and a real mirror (F67, F68). */
+
+import { rm } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { difference } from '../../fixtures/source/diff.ts';
+import type { Candidate } from '../../src/model/candidate.ts';
+import { type GateLimits, NO_LIMITS } from '../../src/model/gate.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { type ServedWorld, withRealMirror } from '../support/served-world.ts';
+import { numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
+import { kinds } from '../support/small-world.ts';
+
+const FEW: GateLimits = { ...NO_LIMITS, removedRows: { rows: 2, share: null } };
+
+type World = Awaited<ReturnType<typeof withRealMirror>>;
+
+/** `permits` has ten rows; the limits concern it alone. */
+async function tenPermits(limits: GateLimits = FEW): Promise<World> {
+  const world = await withRealMirror();
+  publish(world, numberedRows(10), { changes: false });
+  await world.catchUp();
+  limit(world, limits);
+  world.feed.requests.clear();
+  return world;
+}
+
+function limit(world: World, limits: GateLimits): void {
+  Object.assign(world.parts.choices, {
+    limitsOf: (datasetId: string) => (datasetId === 'permits' ? limits : NO_LIMITS),
+  });
+}
+
+type Rows = ReturnType<typeof numberedRows>;
+
+/** Publishes these rows as the next version; without changes only the snapshot leads there. */
+function publish({ feed }: ServedWorld, rows: Rows, { changes = true } = {}): void {
+  const before = feed.store.dataset('permits').versions.at(-1)?.content.rows() ?? [];
+  feed.publisher.publish(
+    'permits',
+    smallContent(rows, changes ? difference(SMALL_SCHEMA, before, rows) : null),
+  );
+}
+
+function waiting({ checkpoint }: World): Candidate {
+  const [candidate, ...others] = checkpoint.candidates();
+  expect(others).toEqual([]);
+  if (candidate === undefined) throw new Error('nothing waits');
+  return candidate;
+}
+
+const contentRequests = ({ feed }: World) =>
+  feed.requests.entries().filter(({ operation }) => operation === 'changes' || operation === 'file').length;
+
+const count = async ({ folder }: World) =>
+  Number((await inMirror(folder, 'SELECT count(*) FROM permits'))[0]?.[0]);
+
+function approve(world: World): void {
+  world.checkpoint.keepCandidate({ ...waiting(world), approvedAt: world.parts.clock.now() });
+}
+
+const amounts = ({ folder }: World) =>
+  inMirror(folder, 'SELECT id, amount::INTEGER FROM permits ORDER BY id');
+
+const ended = ({ logged }: World) =>
+  logged.flatMap(([, fields, line]) => (line === 'A commit waits no longer.' ? [fields['why']] : []));
+
+describe.each([
+  ['changes', true],
+  ['a snapshot', false],
+])('%s that removes more rows than allowed', (_, changes) => {
+  async function withCandidate(): Promise<World> {
+    const world = await tenPermits();
+    publish(world, numberedRows(4), { changes });
+    await world.catchUp();
+    world.feed.requests.clear();
+    return world;
+  }
+
+  it('waits with counts and keys, keeps the version, holds up no other dataset, and is not fetched again', async () => {
+    const world = await tenPermits();
+    publish(world, numberedRows(4), { changes });
+    world.feed.publisher.publish('parcels', smallContent(numberedRows(5), null));
+    expect(kinds(await world.catchUp())).toEqual({
+      parcels: 'loaded',
+      permits: 'suspended',
+      roads: 'current',
+    });
+    expect(await count(world)).toBe(10);
+    const keys = ['r00004', 'r00005', 'r00006', 'r00007', 'r00008'];
+    expect(waiting(world)).toMatchObject({
+      version: 3,
+      judged: {
+        digest: expect.stringMatching(/^[0-9a-f]{64}$/),
+        counts: { before: 10, after: 4, added: 0, removed: 6, isByKey: true },
+        keys: { added: [], changed: [], removed: keys.map((key) => [key]) },
+      },
+    });
+    const stored = waiting(world);
+    world.feed.requests.clear();
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect(contentRequests(world)).toBe(0);
+    expect(waiting(world)).toEqual(stored);
+    expect(world.logged.filter(([, , line]) => line.startsWith('A commit waits for'))).toHaveLength(1);
+  });
+
+  it('F67 is committed once it is approved, from the files that were kept, and the approval is used once', async () => {
+    const world = await withCandidate();
+    approve(world);
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
+    expect(contentRequests(world)).toBe(0);
+    expect(await count(world)).toBe(4);
+    expect(world.checkpoint.candidates()).toEqual([]);
+    expect(ended(world)).toEqual([expect.stringMatching(/^[0-9a-f]{8} was approved and committed$/)]);
+    publish(world, [], { changes });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect(await count(world)).toBe(4);
+  });
+
+  it('F67 is committed as approved although newer versions exist, which are judged after it', async () => {
+    const world = await withCandidate();
+    publish(world, numberedRows(1), { changes });
+    publish(world, numberedRows(0), { changes });
+    approve(world);
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect((await world.parts.destination.has()).datasets.get('permits')).toMatchObject({
+      version: 3,
+      rowCount: 4,
+    });
+    expect(waiting(world)).toMatchObject({
+      version: 5,
+      approvedAt: null,
+      judged: { counts: { before: 4, removed: 4 } },
+    });
+  });
+
+  it('F67 is fetched again where its files are gone, and has to be the same', async () => {
+    const world = await withCandidate();
+    await rm(world.parts.choices.stagingDirectory, { recursive: true });
+    approve(world);
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
+    expect(contentRequests(world)).toBeGreaterThan(0);
+    expect(await count(world)).toBe(4);
+  });
+
+  it('is let through by limits that were raised, as it waits, without being fetched again', async () => {
+    const world = await withCandidate();
+    publish(world, [], { changes });
+    await world.catchUp();
+    world.feed.requests.clear();
+    limit(world, { ...FEW, removedRows: { rows: 6, share: null } });
+    await world.catchUp();
+    expect(await count(world)).toBe(0);
+    expect(ended(world)).toEqual(['it passes the gate now']);
+  });
+
+  it('is over once a later version passes from the same base, such as its correction', async () => {
+    const world = await withCandidate();
+    publish(world, [...numberedRows(9), ['r00009', 77]], { changes });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
+    expect((await amounts(world)).at(-1)).toEqual(['r00009', 77]);
+    expect(world.checkpoint.candidates()).toEqual([]);
+    expect(ended(world)).toEqual(['version 4 was committed']);
+  });
+
+  it('names a later version that waits, too, and fetches it once', async () => {
+    const world = await withCandidate();
+    publish(world, numberedRows(3), { changes });
+    const before = waiting(world);
+    await world.catchUp();
+    expect(waiting(world)).toEqual({
+      ...before,
+      later: [
+        expect.objectContaining({ version: 4, counts: expect.objectContaining({ before: 10, removed: 7 }) }),
+      ],
+    });
+    world.feed.requests.clear();
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect(contentRequests(world)).toBe(0);
+  });
+
+  it('is over where the service withdraws the version', async () => {
+    const world = await withCandidate();
+    world.feed.publisher.withdraw('permits');
+    publish(world, numberedRows(9), { changes });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
+    expect(await count(world)).toBe(9);
+    expect(ended(world)).toEqual(['version 3 was published anew']);
+  });
+
+  it('stands across a lost staging folder and is asked for again after a lost checkpoint', async () => {
+    const world = await withCandidate();
+    const stored = waiting(world);
+    world.checkpoint.removeCandidate('permits');
+    await world.catchUp();
+    expect(waiting(world)).toEqual(stored);
+  });
+});

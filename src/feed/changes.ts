@@ -2,8 +2,8 @@
  * Spools the changes of a version to files, page by page as received; staging decodes the rows. Pages are not synced to the
  * disk, because after a crash they are fetched again.
  *
- * Each page is still parsed here, for the flags around its rows. The stream has already checked size and depth, and a page of
- * 1,000 rows takes some milliseconds. The parsed rows are dropped, because parsing loses digits of integers.
+ * Only the flags around the rows are parsed here. The stream is checked for size, depth and validity as JSON, byte by byte; no
+ * row becomes a value of JavaScript, which would lose digits of integers.
  */
 
 import { join } from 'node:path';

@@ -64,6 +64,8 @@ export interface Operation {
   readonly maxAttempts?: number;
   /** The nesting limit of the answer. */
   readonly maxDepth?: number;
+  /** A list of the answer that `decode` gets without its content: its rows are read elsewhere, from the bytes. */
+  readonly unreadList?: string;
   /** Makes the error of a refusal; `refusalError` by default. */
   refuse?(operation: Operation, answer: RefusedAnswer): Error;
 }
@@ -133,6 +135,7 @@ export function listChanges(datasetId: string, version: number): Reading<Changes
     ...operation,
     query: { version },
     maxDepth: MAX_CHANGES_DEPTH,
+    unreadList: 'changes',
     finalStatuses: NOT_THERE,
     decode: (json) => decodeChangesPage(json, { datasetId, version }, operation.title),
   };

@@ -6,7 +6,7 @@
  * surely was not done.
  */
 
-import { type Secret, struckOut } from '../../lib/secret.ts';
+import { type Secret, secretDetector, struckOut } from '../../lib/secret.ts';
 import {
   CommandRefusedError,
   FeedSyncError,
@@ -16,7 +16,7 @@ import {
 import type { Operation, Query, Reading } from '../operations.ts';
 import type { NewWebhook } from '../operator.ts';
 import { decodeErrorBody, type ErrorBody } from '../wire/records.ts';
-import { refuseKeyIn } from './body.ts';
+import { repeatsKey } from './body.ts';
 import { TransientError } from './failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from './http.ts';
 import { type JsonLimits, readJsonBody } from './json-body.ts';
@@ -50,6 +50,7 @@ export interface Api {
 export function createApi(http: Http, options: ConnectionOptions): Api {
   const limits = limitsOf(options);
   const policy = retryPolicy(options, limits.operationDeadlineMs);
+  const holdsKey = secretDetector([options.apiKey.reveal()]);
 
   function repeated<T>(operation: Operation, success: Success<T>, signal: AbortSignal): Promise<T> {
     const { title, ifInDoubt } = operation;
@@ -72,12 +73,12 @@ export function createApi(http: Http, options: ConnectionOptions): Api {
 
   return {
     call(operation, signal) {
-      const { title, maxDepth = MAX_JSON_DEPTH } = operation;
+      const { title, maxDepth = MAX_JSON_DEPTH, unreadList = null } = operation;
       const statuses = operation.method === undefined ? [200] : [200, 201];
       const read = async (answer: HttpAnswer) => {
         const jsonLimits = { maxBytes: options.http.maxJsonBytes, maxDepth };
-        const { bytes, text, json } = await readJsonBody(answer, jsonLimits, title);
-        refuseKeyIn(text, options.apiKey, title);
+        const { bytes, json } = await readJsonBody(answer, jsonLimits, title, unreadList);
+        if (holdsKey(bytes)) throw repeatsKey(title);
         return { value: operation.decode(json), bytes, readAt: answer.readAt };
       };
       return repeated(operation, { statuses, read }, signal);

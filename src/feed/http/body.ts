@@ -6,7 +6,7 @@
 
 import type { Readable } from 'node:stream';
 import type { Clock } from '../../lib/clock.ts';
-import { containsSecret, LEAST_SECRET_CHARACTERS, type Secret } from '../../lib/secret.ts';
+import { LEAST_SECRET_CHARACTERS, type Secret } from '../../lib/secret.ts';
 import { formatDuration } from '../../lib/units.ts';
 import { ContractViolationError } from '../../model/errors.ts';
 import { WHOLE_BODY } from '../wire/fields.ts';
@@ -148,12 +148,7 @@ function beginningAtEnd(bytes: Buffer, key: Buffer): number {
   return 0;
 }
 
-/** @throws ContractViolationError when the text contains the key in any form that JSON allows. */
-export function refuseKeyIn(text: string, apiKey: Secret, title: string): void {
-  if (containsSecret(text, [apiKey.reveal()])) throw repeatsKey(title);
-}
-
-function repeatsKey(title: string): ContractViolationError {
+export function repeatsKey(title: string): ContractViolationError {
   return new ContractViolationError(
     `Could not ${title}: the answer repeats the API key, so it was discarded.`,
     WHOLE_BODY,

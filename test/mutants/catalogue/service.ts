@@ -302,11 +302,19 @@ export const SERVICE: Area = {
     },
     {
       name: 'a body of any depth is parsed',
-      file: 'src/feed/http/json-body.ts',
-      text: 'if (depth > maxDepth) return false;',
-      instead: 'if (depth > maxDepth * 1_000_000) return false;',
+      file: 'src/feed/http/json-scan.ts',
+      text: "if (this.#depth === this.#maxDepth) return 'too-deep';",
+      instead: '',
       breaks: ['F18'],
-      tests: ['unit/feed-json-depth.test.ts'],
+      tests: ['unit/feed-json-scan.test.ts'],
+    },
+    {
+      name: 'a page with a comma too many is spooled',
+      file: 'src/feed/http/json-scan.ts',
+      text: 'return this.#levels[this.#depth - 1] === LIST ? VALUE : NEXT_NAME;',
+      instead: 'return this.#levels[this.#depth - 1] === LIST ? FIRST_ITEM : FIRST_NAME;',
+      breaks: ['F18'],
+      tests: ['unit/feed-json-scan.test.ts'],
     },
   ],
 };

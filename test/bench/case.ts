@@ -15,6 +15,8 @@ export interface BenchCase {
   readonly reach: readonly Goal[];
   /** At most so many pairs, and none to warm up: where a run takes minutes, or repeats inside itself. */
   readonly fewRuns?: number;
+  /** Why it cannot run here, to the end of "not run: "; null where it can. Without this it runs everywhere. */
+  whyNot?(): string | null;
   /** Makes what both sides work on. `workspace` is an empty folder of this case's own. */
   validate(size: Size, workspace: string): Promise<Contest>;
 }

@@ -31,16 +31,24 @@ export const casesCommand = new Command('cases')
 async function bench({ runs, only, quick, json }: Flags): Promise<void> {
   const size = quick ? 'quick' : 'full';
   const cases: CaseResult[] = [];
+  const notRun: Report['notRun'][number][] = [];
   const report = (): Report => ({
     measuredAt: new Date().toISOString(),
     size,
     runs,
     machine: machine(),
     cases,
+    notRun,
   });
   for (const benchCase of CASES.filter(({ name }) => only === undefined || name === only)) {
     const { name, what } = benchCase;
     process.stderr.write(`${name}: ${what}\n`);
+    const why = benchCase.whyNot?.() ?? null;
+    if (why !== null) {
+      process.stderr.write(`  NOT RUN: ${why}\n`);
+      notRun.push({ name, why });
+      continue;
+    }
     cases.push(await runCase(benchCase, { size, runs, onPair: tellPair }));
     // Each time: whoever ends it early has those that were measured.
     await writeFile(json, reportJson(report()));

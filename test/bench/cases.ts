@@ -4,7 +4,7 @@ import { bootstrapLarge } from './bootstrap-large.ts';
 import { bootstrapMany } from './bootstrap-many.ts';
 import { bootstrapSmall } from './bootstrap-small.ts';
 import type { BenchCase } from './case.ts';
-import { catchUpLarge } from './catch-up-large.ts';
+import { catchUpLarge, catchUpScript } from './catch-up-large.ts';
 import { catchUpMany } from './catch-up-many.ts';
 import { download } from './download.ts';
 import { idlePoll } from './idle-poll.ts';
@@ -17,6 +17,7 @@ export const CASES: readonly BenchCase[] = [
   bootstrapMany,
   bootstrapLarge,
   catchUpLarge,
+  catchUpScript,
   catchUpMany,
   updateSmall,
   updateMany,

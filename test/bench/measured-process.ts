@@ -1,4 +1,4 @@
-/** Runs a script of Node in a process of its own, from start to end, and says what that took. */
+/** Runs a script in a process of its own, from start to end, and says what that took. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,6 +15,8 @@ const KILOBYTES_PER_MEGABYTE = 1024;
 export interface ScriptRun {
   /** A path from the folder of this file. */
   readonly script: string;
+  /** The program that runs the script, which then writes its own usage as `report-usage.mjs` does; Node by default. */
+  readonly interpreter?: string;
   readonly values: readonly string[];
   /** Variables beside those that every process needs. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -36,11 +38,14 @@ export function measureScript(run: ScriptRun): Promise<Sample> {
   return startScript(run).ended;
 }
 
-export function startScript({ script, values, environment, folder, onErrorText }: ScriptRun): StartedScript {
+export function startScript(run: ScriptRun): StartedScript {
+  const { script, interpreter, values, environment, folder, onErrorText } = run;
   const usageFile = join(folder, 'usage.json');
   const path = fileURLToPath(new URL(script, import.meta.url));
   const startedMs = performance.now();
-  const child = spawn(process.execPath, ['--import', REPORT_USAGE, path, ...values], {
+  const [program, ...before] =
+    interpreter === undefined ? [process.execPath, '--import', REPORT_USAGE] : [interpreter];
+  const child = spawn(program, [...before, path, ...values], {
     env: { ...inherited(), ...environment, BENCH_USAGE_FILE: usageFile },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

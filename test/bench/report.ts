@@ -21,12 +21,18 @@ export interface Report {
   readonly runs: number;
   readonly machine: Machine;
   readonly cases: readonly CaseResult[];
+  readonly notRun: readonly NotRun[];
+}
+
+interface NotRun {
+  readonly name: string;
+  readonly why: string;
 }
 
 const HEAD = ['case', 'runs', 'feed-sync s', 'reference s', 'ratio', 'peak MB', 'CPU s', 'reach'];
 
 /** Medians with the least and the most in brackets; feed-sync's number stands left of the reference's. */
-export function reportTable({ cases, machine, size }: Report): string {
+export function reportTable({ cases, machine, size, notRun }: Report): string {
   const table = new Table({ head: HEAD, style: { head: [], border: [] } });
   for (const { name, summary, goals, pairs } of cases) {
     const { subject, reference, ratio } = summary;
@@ -44,6 +50,7 @@ export function reportTable({ cases, machine, size }: Report): string {
   return [
     table.toString(),
     ...cases.map(({ name, what, summary }) => [`${name}: ${what}.`, ...countTexts(summary)].join('\n  ')),
+    ...notRun.map(({ name, why }) => `${name} was NOT RUN: ${why}`),
     `Median (least–most). ${machineText(machine)}.`,
     ...(size === 'quick' ? ['These sizes show that it works; their numbers mean nothing.'] : []),
   ].join('\n');

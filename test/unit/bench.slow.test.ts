@@ -128,6 +128,7 @@ describe('a case', () => {
       size: 'full',
       runs: 2,
       machine: { cores: 2, memoryMegabytes: 4096, platform: 'linux x64', node: 'v24', duckdb: 'v1' },
+      notRun: [{ name: 'elsewhere', why: 'there is no peer.' }],
       cases: [result],
     };
     const table = reportTable(report);
@@ -295,7 +296,8 @@ describe('npm run bench', () => {
     expect(run.stderr).toContain('warm-up');
     expect(run.status, run.stderr).toBe(0);
     const report: Report = JSON.parse(readFileSync(json, 'utf8'));
-    expect(report.cases.map(({ name }) => name)).toEqual(CASES.map(({ name }) => name));
+    const names = [...report.cases, ...report.notRun].map(({ name }) => name);
+    expect(names.sort()).toEqual(CASES.map(({ name }) => name).sort());
     for (const { name, summary } of report.cases) {
       expect(run.stdout).toContain(name);
       expect(summary.ratio?.median ?? 1).toBeGreaterThan(0);

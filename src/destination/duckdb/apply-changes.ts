@@ -39,7 +39,7 @@ import {
 } from './catalog/tables.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import { namesInHistory } from './history.ts';
-import { type Awaiting, digestOfNetChange, judgeNet } from './judge-commit.ts';
+import { type Awaiting, digestOfNetChange, judgeNet, mayWait } from './judge-commit.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { findFilled, type NetRows, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
@@ -114,7 +114,7 @@ async function applyChanges(
   await proveFirstValues(engine, live.tableName, net);
   const begins = turn.keepsHistory && current.logName === null;
   const log = logOfCommit(current, live, turn, job, begins ? await namesInHistory(engine) : new Set());
-  const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found, log !== null);
+  const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found);
   await runTogether(engine, log?.before(after) ?? []);
   const { awaiting, ...written } = await write(engine, job, { current, live, net, found, log }, after);
   proveCount(job, written.rowCount);
@@ -171,6 +171,7 @@ async function write(
   };
   try {
     const written = await writeNet(engine, target, alteration, before, {
+      readsRows: log !== null || mayWait(job.gate),
       logEntries: (rows) => log?.entries(rows) ?? [],
       async onCounted(counts, rows) {
         awaiting = await judgeNet(engine, judging, counts, rows);
@@ -301,9 +302,8 @@ function alterationOf(
   return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };
 }
 
-/** Editing more than this share of the rows of a table takes longer than writing the table again. */
-const MOST_EDITED = 1 / 5;
-const MOST_EDITED_WITH_HISTORY = 1 / 10;
+/** Editing more than this share of the rows of a table may take longer than writing the table again. */
+const MOST_EDITED = 1 / 2;
 /** Tables up to this size are edited whatever the share: creating a table takes longer. */
 const FEW_ROWS = 100_000;
 
@@ -311,11 +311,9 @@ export function rewrittenIfMuch(
   after: TableAfter,
   { rows, removals }: Pick<NetRows, 'rows' | 'removals'>,
   found: FoundTable,
-  keepsHistory: boolean,
 ): TableAfter {
   const { columns, alteration } = after;
-  const most = keepsHistory ? MOST_EDITED_WITH_HISTORY : MOST_EDITED;
-  if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * most) return after;
+  if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * MOST_EDITED) return after;
   const added = alteration.kind === 'none' ? [] : alteration.added;
   return { columns, alteration: { kind: 'rewrite', added: new Set(added) } };
 }

@@ -32,7 +32,7 @@ const CONSTANT_ROW = [
 ];
 
 /** `columns` are SQL values, in the order of the table. Combined hashes are hashed again: sums of them would rarely differ. */
-function rowHash(columns: readonly string[]): string {
+export function rowHash(columns: readonly string[]): string {
   return `hash(hash(${columns.join(', ')}))`;
 }
 

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import {
   type Gate,
+  hasLimits,
   type JudgedCommit,
   judge,
   type KeyTexts,
@@ -43,6 +44,11 @@ export async function judgeCommit({ gate, counts, digest, keys }: Judging): Prom
   const found = await digest();
   if (found === gate.approvedDigest) return null;
   return { kind: 'awaiting', judged: { digest: found, counts, keys: await keys() } };
+}
+
+/** Whether a commit of the job can wait: then the rows that it touches are read. */
+export function mayWait(gate: Gate | undefined): boolean {
+  return gate !== undefined && hasLimits(gate.limits);
 }
 
 interface JudgingNet extends Pick<Judging, 'gate' | 'digest'> {

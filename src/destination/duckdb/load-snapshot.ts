@@ -33,7 +33,7 @@ import {
 } from './difference.ts';
 import { BadKeysError, explainFailure } from './explain-failure.ts';
 import { freezeKept, namesInHistory } from './history.ts';
-import { type Awaiting, judgeCommit, judgeNet, readShownKeys } from './judge-commit.ts';
+import { type Awaiting, judgeCommit, judgeNet, mayWait, readShownKeys } from './judge-commit.ts';
 import {
   countKeys,
   countRows,
@@ -211,13 +211,14 @@ async function edit(engine: Engine, { job, plan, current, turn }: Loading): Prom
       'it is there',
     );
     const net = await differenceFromStaged(engine, live, columns);
-    const after = rewrittenIfMuch({ columns, alteration }, net, found, log !== null);
+    const after = rewrittenIfMuch({ columns, alteration }, net, found);
     await runTogether(engine, log?.before(after) ?? []);
     const before = { found, recorded: { rowCount: found.rowCount, checksum: null } };
     const target = { tableName: live.tableName, net, columns };
     let awaiting: Awaiting | null = null;
     const judging = { gate: job.gate, live, rowsBefore: found.rowCount, columns, digest: () => job.digest };
     const written = await writeNet(engine, target, after.alteration, before, {
+      readsRows: log !== null || mayWait(job.gate),
       logEntries: (rows) => log?.entries(rows) ?? [],
       async onCounted(counts, rows) {
         awaiting = await judgeNet(engine, judging, counts, rows);

@@ -1,7 +1,7 @@
 /**
  * Writes a net change into a table, proves the result, and returns the difference. Where the columns keep their order, one scan of
- * the key columns finds the addresses of the touched rows; these rows are taken out by address and kept aside, and the new rows
- * are inserted. A table of which many rows are touched, or whose columns change their order, is written again. On 2 million rows
+ * the table finds the addresses of the touched rows; these rows are deleted by address, and the new rows are inserted. A table of
+ * which many rows are touched, or whose columns change their order, is written again. On 2 million rows
  * with polygons this costs less than MERGE at 100, 10,000 and 500,000 keys, and about as much at 100,000, and less than UPDATE at
  * 100 to 100,000 rows; the page `swap-or-in-place` of the decisions has the numbers.
  *
@@ -19,7 +19,14 @@ import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { FoundTable, TableAfter } from './apply-changes.ts';
 import { mirrored } from './catalog/schema.ts';
-import { CHECKSUM_VERSION, type Checksum, checksumAt, computeChecksum, sumOfHashes } from './checksum.ts';
+import {
+  CHECKSUM_VERSION,
+  type Checksum,
+  checksumAt,
+  computeChecksum,
+  rowHash,
+  sumOfHashes,
+} from './checksum.ts';
 import { selectLowestKeys } from './judge-commit.ts';
 import { LOADING, swap } from './load-sql.ts';
 
@@ -56,6 +63,8 @@ interface Touched {
 
 /** Sees the difference while the touched rows are there as they were. */
 interface DifferenceObserver {
+  /** False: nothing reads the touched rows, so many of them need not be kept. */
+  readonly readsRows: boolean;
   /** Returns statements that keep the difference. */
   readonly logEntries?: (rows: TouchedRows) => readonly string[];
   readonly onCounted?: (net: Counts, rows: TouchedRows) => Promise<void>;
@@ -75,13 +84,13 @@ export async function writeNet(
   expect('rows', found.rowCount, recorded.rowCount);
   const { touched, rowCount, inserted } =
     alteration.kind === 'rewrite'
-      ? await rewrite(engine, target, alteration.added)
-      : await editRows(engine, target, alteration, found);
+      ? await rewrite(engine, target, alteration.added, observer)
+      : await editRows(engine, target, alteration, found, observer);
   const added = target.net.rows - touched.replaced;
   const removed = touched.rows - touched.replaced;
   const rows = touchedRows(target);
   await observer.onCounted?.({ added, changed: touched.changed, removed }, rows);
-  await runTogether(engine, [...(observer.logEntries?.(rows) ?? []), dropTouched(), dropOld()]);
+  await runTogether(engine, [...(observer.logEntries?.(rows) ?? []), drop(TOUCHED), drop(OLD)]);
   // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
   expect('rows afterwards', rowCount, found.rowCount + added - removed);
   const isKeptUp =
@@ -102,8 +111,8 @@ interface Edited {
 }
 
 /**
- * Reading a row by its address takes as long as scanning this many rows: fewer touched rows are returned by the statement that
- * deletes them, more are found by a scan.
+ * Reading a row by its address takes as long as scanning this many rows. Fewer touched rows are found by a scan of the key columns
+ * and returned by the statement that deletes them; more are compared by one scan of all columns.
  */
 const ROWS_SCANNED_IN_TIME_OF_ONE = 500;
 
@@ -112,26 +121,38 @@ async function editRows(
   target: Target,
   alteration: Exclude<TableAfter['alteration'], { kind: 'rewrite' }>,
   { rowCount, highestAddress }: FoundTable,
+  { readsRows }: DifferenceObserver,
 ): Promise<Edited> {
   const { tableName, net } = target;
   const added = alteration.kind === 'append' ? alteration.added : [];
-  const find = [...added.map((column) => addColumn(tableName, column)), createTouched(target)];
+  const alter = added.map((column) => addColumn(tableName, column));
   const insert = net.rows === 0 ? [] : [insertPresent(target)];
-  if ((net.rows + net.removals) * ROWS_SCANNED_IN_TIME_OF_ONE < rowCount) {
-    await runTogether(engine, [...find, createEmptyOld(target)]);
+  const areFew = (net.rows + net.removals) * ROWS_SCANNED_IN_TIME_OF_ONE < rowCount;
+  if (areFew) {
+    await runTogether(engine, [...alter, createAddresses(target), createEmptyOld(target)]);
     await engine.moveRows(deleteTouchedReturning(target), OLD_NAME);
   } else {
-    await runTogether(engine, [...find, createOld(target), deleteTouched(target)]);
+    const keep = readsRows ? [createOld(target)] : [];
+    await runTogether(engine, [...alter, createTouched(target), ...keep, deleteTouched(target)]);
   }
+  const touched = areFew ? `(${compareRows(target, OLD)})` : TOUCHED;
   // The rows are those of the last statement.
-  const [row = []] = await engine.rows([...insert, countEdited(target, highestAddress)].join(';\n'));
+  const [row = []] = await engine.rows([...insert, countEdited(target, touched, highestAddress)].join(';\n'));
   proveWritten(net, row.slice(5));
   return { touched: touchedFrom(row), rowCount: numberAt(row, 10), inserted: checksumAt(row, 8) };
 }
 
-async function rewrite(engine: Engine, target: Target, added: ReadonlySet<PlannedColumn>): Promise<Edited> {
-  await engine.run(createOldByKey(target, added));
-  const [counted = []] = await engine.rows(countTouched(target));
+async function rewrite(
+  engine: Engine,
+  target: Target,
+  added: ReadonlySet<PlannedColumn>,
+  { readsRows }: DifferenceObserver,
+): Promise<Edited> {
+  if (readsRows) await engine.run(createOldByKey(target, added));
+  const before = readsRows
+    ? OLD
+    : `(SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE})`;
+  const [counted = []] = await engine.rows(countTouched(target, `(${compareRows(target, before)})`));
   const touched = touchedFrom(counted);
   await engine.run(createRewritten(target, added));
   for (const statement of swap(target.tableName, true)) await engine.run(statement);
@@ -162,10 +183,10 @@ function expect(what: string, found: number, expected: number): void {
 const TABLE = identifier('feed-sync: table');
 const NET = identifier('feed-sync: net');
 
-/** Lists the addresses of the touched rows. */
+/** The addresses of the touched rows; of many, also the comparison with the new rows. */
 const TOUCHED = `temp.${identifier('feed-sync: touched')}`;
 
-/** The touched rows as they were. */
+/** The touched rows as they were: few, or those that an observer reads. */
 const OLD_NAME = 'feed-sync: old';
 const OLD = `temp.${identifier(OLD_NAME)}`;
 
@@ -258,10 +279,32 @@ export function findFilled(tableName: string, columnName: string): string {
   return `SELECT 1 FROM ${mirrored(tableName)} AS ${TABLE} WHERE ${TABLE}.${identifier(columnName)} IS NOT NULL LIMIT 1`;
 }
 
-/** A single scan of the key columns; the later statements address the rows directly. */
-function createTouched(target: Target): string {
+/** Scans the key columns only. */
+function createAddresses(target: Target): string {
   return `CREATE TEMP TABLE ${TOUCHED} AS SELECT ${TABLE}.rowid AS row_id
     FROM ${mirrored(target.tableName)} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
+}
+
+function createTouched(target: Target): string {
+  return `CREATE TEMP TABLE ${TOUCHED} AS ${compareRows(target, mirrored(target.tableName), [`${TABLE}.rowid AS row_id`])}`;
+}
+
+/**
+ * Selects one row for each touched row: its key, whether the key has a row afterwards, whether that row differs, and the hash of the
+ * touched row. `rows` are the rows of the table before, for use after FROM with an alias.
+ */
+function compareRows(target: Target, rows: string, further: readonly string[] = []): string {
+  const keys = keyPositions(target).map(
+    (position, index) => `${TABLE}.${columnAt(target, position)} AS k${index}`,
+  );
+  const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
+  const compared = [
+    `${NET}.${PRESENT} AS is_replaced`,
+    `${NET}.${PRESENT} AND ${differs(target)} AS is_changed`,
+    `${rowHash(hashed)} AS row_hash`,
+  ];
+  return `SELECT ${[...further, ...keys, ...compared].join(', ')}
+    FROM ${rows} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
 }
 
 const IS_TOUCHED = `rowid IN (SELECT row_id FROM ${TOUCHED})`;
@@ -292,33 +335,27 @@ function deleteTouchedReturning(target: Target): string {
   return `${deleteTouched(target)} RETURNING ${nameList(target)}`;
 }
 
-function dropTouched(): string {
-  return `DROP TABLE IF EXISTS ${TOUCHED}`;
-}
-
-function dropOld(): string {
-  return `DROP TABLE ${OLD}`;
+function drop(table: string): string {
+  return `DROP TABLE IF EXISTS ${table}`;
 }
 
 /**
  * Returns one row after an edit: the counts of touched rows; the number of rows inserted after the given address, of their distinct
  * keys, and of those without a null in the key; the checksum of the inserted rows; the row count of the table.
  */
-function countEdited(target: Target, afterAddress: string | null): string {
-  return `SELECT * FROM (${countTouched(target)}), (${countInserted(target, afterAddress)}),
+function countEdited(target: Target, touched: string, afterAddress: string | null): string {
+  return `SELECT * FROM (${countTouched(target, touched)}), (${countInserted(target, afterAddress)}),
     (${countRowsOf(target.tableName)})`;
 }
 
 /**
  * Returns one row: the number of touched rows, of their distinct keys, of those whose key has a row afterwards, and of those whose
- * new row differs; the sum of their hashes.
+ * new row differs; the sum of their hashes. `touched` are the rows of `compareRows`.
  */
-function countTouched(target: Target): string {
-  const keys = keyPositions(target).map((position) => `${TABLE}.${columnAt(target, position)}`);
-  const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
-  return `SELECT count(*), count(DISTINCT ${together(keys)}), count(*) FILTER (${NET}.${PRESENT}),
-      count(*) FILTER (${NET}.${PRESENT} AND ${differs(target)}), ${sumOfHashes(hashed)}
-    FROM ${OLD} AS ${TABLE} JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
+function countTouched(target: Target, touched: string): string {
+  const keys = keyPositions(target).map((_, index) => `k${index}`);
+  return `SELECT count(*), count(DISTINCT ${together(keys)}), count(*) FILTER (is_replaced),
+      count(*) FILTER (is_changed), coalesce(sum(row_hash), 0)::HUGEINT FROM ${touched}`;
 }
 
 function insertPresent(target: Target): string {

@@ -2,8 +2,10 @@
 four threads write pages into files, DuckDB reads them with typed columns, the last change of each key counts, and one
 transaction deletes and inserts. It checks nothing that the service sends, stores no progress and resumes nothing.
 """
+import json
 import os
 import re
+import resource
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -86,3 +88,7 @@ connection.execute(f"INSERT INTO versions VALUES ({max(versions)})")
 connection.execute("COMMIT")
 connection.execute("CHECKPOINT")
 connection.close()
+
+usage = resource.getrusage(resource.RUSAGE_SELF)
+with open(os.environ["BENCH_USAGE_FILE"], "w") as file:
+    json.dump({"cpuMicroseconds": (usage.ru_utime + usage.ru_stime) * 1e6, "peakKilobytes": usage.ru_maxrss}, file)

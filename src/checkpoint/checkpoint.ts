@@ -98,6 +98,9 @@ export interface Checkpoint extends CheckpointReader {
    */
   noteRetired(datasetId: string, owed: readonly Reload[]): void;
 
+  /** Notes reloads that a rollback may leave unsatisfied; those that are known already are not noted twice. */
+  oweAgain(datasetId: string, reloads: readonly Reload[]): void;
+
   /** Removes the reloads that the table satisfies. The newest of each subscription stays, for a restored destination. */
   markSatisfied(datasetId: string, isSatisfied: (reload: Reload) => boolean): void;
 

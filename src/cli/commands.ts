@@ -15,6 +15,7 @@ import type { ResumeOptions } from './commands/resume.ts';
 import type { WebhookAddFlags } from './commands/webhook.ts';
 import { type Context, write } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
+import { type PastStateFlags, pastStateOptions, TIME } from './past-state.ts';
 import { QUERY_FORMATS, type QueryFormat } from './render/table.ts';
 
 /** What the commands are defined on, and what they use when they are called. */
@@ -147,8 +148,6 @@ async function catchUpOrReport(
   return once(configuration, context, { waitMs });
 }
 
-const TIME = 'ISO 8601; a date is its start, and without an offset a time is, in UTC';
-
 function defineLocalCommands({ define, version, context, loadInput, local }: Definitions): void {
   const status = 'show subscriptions, datasets, versions and what is in the way';
   define('status', status, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
@@ -168,6 +167,20 @@ function defineLocalCommands({ define, version, context, loadInput, local }: Def
     async (statement: string, flags: { readonly format: QueryFormat; readonly asOf?: string }) => {
       const { query } = await import('./commands/query.ts');
       return query(statement, local(), context, flags);
+    },
+  );
+  define(
+    'diff',
+    'show the rows of a table with history that were added, changed and removed between two states',
+    [
+      new Argument('<dataset>', 'the id of a dataset'),
+      ...pastStateOptions('from', 'the state before'),
+      ...pastStateOptions('to', 'the state after, by default the newest'),
+      new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
+    ],
+    async (datasetId: string, flags: PastStateFlags & { readonly format: QueryFormat }) => {
+      const { diff } = await import('./commands/diff.ts');
+      return diff(datasetId, flags, local(), context);
     },
   );
   const compacting =
@@ -221,7 +234,7 @@ function defineDecisionCommands({ define, context, configured, local }: Definiti
     'resume',
     'go on with what is suspended or failed, after a person has acted on it',
     [
-      repeatable('--dataset <id>', 'a dataset, suspended or failed (repeatable)'),
+      repeatable('--dataset <id>', 'a dataset, suspended, failed or pinned (repeatable)'),
       repeatable('--subscription <id>', 'a subscription, refused or missing (repeatable)'),
       new Option('--workspace', 'the API key'),
       new Option('--retire', 'agree to the retirement of every dataset that no subscription contains'),
@@ -238,7 +251,18 @@ function defineDecisionCommands({ define, context, configured, local }: Definiti
     async ({ serviceMoved = false, ...flags }: ResumeFlags) => {
       if (serviceMoved) refuseOthers(flags);
       const { acceptMovedService, resume } = await import('./commands/resume.ts');
-      return serviceMoved ? acceptMovedService(configured(), context) : resume(flags, local(), context);
+      return serviceMoved
+        ? acceptMovedService(configured(), context)
+        : resume(flags, local(), configured, context);
+    },
+  );
+  define(
+    'rollback',
+    'restore an earlier state of a table with history, and keep it there until resume',
+    [new Argument('<dataset>', 'the id of a dataset'), ...pastStateOptions('to', 'the state'), YES_OPTION],
+    async (datasetId: string, { yes = false, ...flags }: YesFlag & PastStateFlags) => {
+      const { rollback } = await import('./commands/rollback.ts');
+      return rollback(datasetId, flags, yes, configured(), context);
     },
   );
   define(

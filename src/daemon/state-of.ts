@@ -142,6 +142,7 @@ function datasetState(
     waitsFor: isWaiting ? entry.waitsFor : null,
     awaitingSince: suspension?.candidate?.since ?? null,
     failure,
+    pinnedSince: observed?.pinnedSince ?? null,
   };
 }
 

@@ -100,6 +100,8 @@ export interface DatasetActivity {
   /** Since when a commit waits for approval; null: none does. */
   readonly awaitingSince: Date | null;
   readonly failure: Failure | null;
+  /** Since when a rollback keeps the table where it is; null: it takes new versions. */
+  readonly pinnedSince: Date | null;
 }
 
 /** A step in progress. */

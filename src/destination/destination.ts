@@ -44,6 +44,9 @@ export interface Destination {
    */
   commit(queue: JobQueue): Promise<void>;
 
+  /** Ends the pin of a table: it takes new versions again. */
+  unpin(datasetId: string): Promise<void>;
+
   /**
    * Replaces the stored progress in one transaction. Writes the differences only; without a difference the database is not
    * opened for writing. Resolves to whether the destination has `progress` now: false if there is no destination yet, or if

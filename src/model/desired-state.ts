@@ -237,6 +237,21 @@ export function withListed(desired: DesiredState, newest: number): DesiredState 
   return { ...desired, reloads };
 }
 
+/** Adds reloads that the table may owe again. */
+export function withOwed(desired: DesiredState, reloads: readonly Reload[]): DesiredState {
+  const isKnown = (reload: Reload): boolean =>
+    desired.reloads.some(
+      ({ subscriptionId, logNumber, eventNumber }) =>
+        subscriptionId === reload.subscriptionId &&
+        logNumber === reload.logNumber &&
+        eventNumber === reload.eventNumber,
+    );
+  const missing = reloads.filter((reload) => !isKnown(reload));
+  return missing.length === 0
+    ? desired
+    : { ...desired, reloads: [...desired.reloads, ...missing].toSorted(byNumber) };
+}
+
 /** Records that the table satisfies these reloads, of which only the newest per subscription is remembered. */
 export function withoutAnswered(
   desired: DesiredState,

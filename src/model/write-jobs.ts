@@ -52,7 +52,7 @@ export interface ObservedColumn {
 }
 
 /** The unit of commit: one step of one dataset. */
-export type WriteJob = SnapshotJob | ChangesJob | RetirementJob;
+export type WriteJob = SnapshotJob | ChangesJob | RetirementJob | RollbackJob;
 
 /** Replaces the whole table by the content of the files. */
 export interface SnapshotJob {
@@ -140,6 +140,17 @@ export interface RetirementJob {
   readonly retiredAt: Date;
   /** True when an operator approved the retirement. */
   readonly isApproved: boolean;
+  readonly plannedFrom: ObservedTable;
+}
+
+/** Restores the state that an earlier commit left, rows, columns and catalog, and pins the table there. */
+export interface RollbackJob {
+  readonly kind: 'rollback';
+  readonly datasetId: string;
+  readonly toCommit: number;
+  /** The version that the commit left. */
+  readonly version: number;
+  readonly fetched: Fetched;
   readonly plannedFrom: ObservedTable;
 }
 

@@ -102,6 +102,7 @@ export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: Repor
     const suspension = known.suspension ?? suspensions.workspace;
     const phase = phaseOf({ ...known, desired, suspension });
     if (!known.isChosen) return { ...known, phase, ...NOTHING_DUE };
+    if (phase === 'pinned') return { ...known, phase, ...NOTHING_DUE };
     if (phase !== 'retired') return { ...known, phase, ...dueWork(desired, known.observed, tables !== null) };
     return { ...known, phase, ...NOTHING_DUE, retirement: retirementOf(desired, suspensions, readings) };
   };
@@ -117,7 +118,7 @@ export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: Repor
   };
 }
 
-/** The work of a dataset that is left out, and of a table without a desired state. */
+/** The work of a dataset that is left out or pinned, and of a table without a desired state. */
 const NOTHING_DUE: DueWork = {
   need: null,
   isReloadPending: false,

@@ -176,6 +176,7 @@ function datasetJson(dataset: DatasetReport) {
     rows: observed?.rowCount ?? null,
     publishedAt: observed?.publishedAt?.toISOString() ?? null,
     appliedAt: observed?.appliedAt?.toISOString() ?? null,
+    pinnedSince: observed?.pinnedSince?.toISOString() ?? null,
     suspension: suspension && suspensionJson(suspension),
     awaitingApproval: suspension?.candidate === undefined ? null : candidateJson(suspension.candidate),
     failure: failure && failureJson(failure),

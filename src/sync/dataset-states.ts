@@ -12,15 +12,17 @@ import type { ObservedTable } from '../model/write-jobs.ts';
 import { isChosenDataset } from './follow/subscriptions.ts';
 import type { Parts } from './parts.ts';
 import { needOf } from './plan/need.ts';
-import type { DatasetState } from './plan/plan.ts';
+import { type DatasetState, isPinned } from './plan/plan.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**
  * Whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator, but later content
- * than its candidate may pass the gate; a failed one is tried again, if only to find that the failure has passed.
+ * than its candidate may pass the gate; a failed one is tried again, if only to find that the failure has passed. A pinned table
+ * takes nothing.
  */
 export function isBehind({ desired, observed, suspension, failure }: DatasetState): boolean {
   if (desired.members.size === 0) return observed !== null;
+  if (isPinned(observed)) return false;
   const isWorkedOn = suspension === null || suspension.candidate !== undefined;
   return isWorkedOn && (failure !== null || needOf(observed, desired) !== 'nothing');
 }
@@ -120,6 +122,11 @@ export class MirrorView {
             return progress;
           },
         }),
+      unpin: async (datasetId) => {
+        await destination.unpin(datasetId);
+        const table = this.#datasets.get(datasetId);
+        if (table !== undefined) this.#datasets.set(datasetId, { ...table, pinnedSince: null });
+      },
       storeProgress: async (progress, mode) => {
         const isStored = await destination.storeProgress(progress, mode);
         if (isStored) this.#progress = progress;

@@ -46,7 +46,9 @@ export function logStep(log: Log, dataset: string, step: string): void {
 export function logCommit(log: Log, dataset: string, commit: CommitResult): void {
   const { kind, fromVersion, toVersion: version, rowCount: rows, versions, net, bytes } = commit;
   const durationMs = Math.round(commit.durationMs);
-  if (kind === 'snapshot') {
+  if (kind === 'rollback') {
+    log.info({ dataset, fromVersion, version, ...net, rows, durationMs }, 'Rolled back, and pinned.');
+  } else if (kind === 'snapshot') {
     log.info({ dataset, version, rows, bytes, durationMs }, 'Loaded a snapshot.');
   } else {
     log.info(

@@ -201,6 +201,10 @@ class Reconciler {
         return null;
       case 'report-suspension':
         return { kind: 'suspended', suspension: step.suspension };
+      case 'report-pin': {
+        const { version } = present(this.#known.observed, 'a pinned dataset has a table');
+        return { kind: 'pinned', version, pinnedSince: step.pinnedSince };
+      }
       case 'report-failure': {
         const failure = present(this.#known.failure, 'what failed before has a failure');
         this.#rememberInapplicable();

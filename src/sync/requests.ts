@@ -10,6 +10,7 @@ import type { WriteJob } from '../model/write-jobs.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
 import type { DatasetResult } from './result.ts';
+import { performRollback, performUnpin } from './rollback.ts';
 
 /** What a handler works with. */
 export interface Performing {
@@ -31,7 +32,10 @@ export type Handler = (
 ) => Promise<RequestAnswer | AnswerAfter>;
 
 /** By the command that asks. */
-export const HANDLERS: ReadonlyMap<string, Handler> = new Map();
+export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
+  ['rollback', performRollback],
+  ['resume', performUnpin],
+]);
 
 /** A request that is answered after the reconciliation of its dataset. */
 export interface Unanswered {

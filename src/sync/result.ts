@@ -24,6 +24,8 @@ export type DatasetEnding =
   | { readonly kind: 'planned'; readonly step: PlannedStep }
   | Waiting
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
+  /** A rollback keeps the table where it is. */
+  | { readonly kind: 'pinned'; readonly version: number; readonly pinnedSince: Date }
   /** Failed now, or failed before with content that the manifest still lists. */
   | { readonly kind: 'failed'; readonly error: Error; readonly failure: Failure | null };
 

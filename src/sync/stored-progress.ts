@@ -9,11 +9,11 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { datasetStates } from './dataset-states.ts';
 import type { Parts } from './parts.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
-import type { DatasetState } from './plan/plan.ts';
+import { type DatasetState, isPinned } from './plan/plan.ts';
 
 /**
  * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the
- * checkpoint. An audit finds suspended and failed datasets again. `with-commits`: a missing table is no obstacle,
+ * checkpoint. An audit finds suspended, pinned and failed datasets again. `with-commits`: a missing table is no obstacle,
  * because it is surely loaded soon.
  */
 export function progressToStore(
@@ -29,7 +29,8 @@ function lacksWhatWasAnnounced(
   { desired, observed, suspension, failure }: DatasetState,
   isTableNeeded: boolean,
 ): boolean {
-  if (suspension !== null || failure !== null || desired.members.size === 0) return false;
+  if (isPinned(observed) || suspension !== null || failure !== null || desired.members.size === 0)
+    return false;
   if (observed === null) return isTableNeeded;
   const need = needOf(observed, desired);
   return need === 'version' || need === 'refresh' || need === 'resync';

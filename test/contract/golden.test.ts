@@ -112,6 +112,12 @@ it('of tables whose retirement waits for subscriptions', async () => {
   expectGolden('status/waiting', await json<StatusJson>(world, 0, 'status', '--json'));
   await expectTexts('status/waiting', world, 'status');
   expectGolden('dry-run/waiting', await foretold(world, 77));
+  const mirrorPath = join(world.installed.dataDirectory, 'mirror.duckdb');
+  const pinned = "UPDATE feed_sync.datasets SET pinned_since = TIMESTAMPTZ '2026-03-01 12:00:00Z'";
+  await writeMirror(mirrorPath, pinned);
+  expectGolden('status/pinned', await json<StatusJson>(world, 0, 'status', '--json'));
+  await expectTexts('status/pinned', world, 'status');
+  await writeMirror(mirrorPath, 'UPDATE feed_sync.datasets SET pinned_since = NULL');
   expectGoldenText('summary/suspended', reported(world, await catchUp(world)));
   expectGolden('log/waiting', logOf(world));
 });

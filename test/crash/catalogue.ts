@@ -19,9 +19,13 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a person agrees to retirements',
     killedIn: 'agree to retirements',
   },
+  'checkpoint.ask': {
+    what: 'a request of an operator, or that its command still waits',
+    killedIn: 'roll back, unpin',
+  },
   'checkpoint.begin-request': {
     what: 'a request of an operator is begun',
-    killedIn: 'requested',
+    killedIn: 'requested, roll back, unpin',
   },
   'checkpoint.clear-failure': {
     what: 'a dataset that failed no more',
@@ -111,6 +115,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'that the service states the last event of a subscription',
     killedIn: 'load*',
   },
+  'checkpoint.owe-again': {
+    what: 'the reloads that a rollback may leave unsatisfied',
+    killedIn: 'roll back',
+  },
   'checkpoint.quarantine': {
     what: 'a damaged checkpoint gets another name',
     killedIn: 'checkpoint quarantined',
@@ -141,7 +149,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.settle-request': {
     what: 'the answer to a request of an operator, or that it was taken back',
-    killedIn: 'requested',
+    killedIn: 'requested, roll back, unpin',
   },
   'checkpoint.suspend': {
     what: 'a suspension, until an operator acts',

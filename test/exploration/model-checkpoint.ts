@@ -13,6 +13,7 @@ import {
   emptyDesiredState,
   type FollowStep,
   withListed,
+  withOwed,
   withoutAnnouncedAbove,
   withoutAnswered,
   withoutLog,
@@ -67,6 +68,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
   };
   return {
     requests: NO_REQUESTS,
+    oweAgain: (datasetId, reloads) => update(datasetId, (desired) => withOwed(desired, reloads)),
     rememberedContract: () => ({ manifestPath: null, newerThanParameter: null }),
     followed: () => new Map(followed),
     desiredStates: () => new Map(desiredStates),

@@ -52,6 +52,7 @@ export class ModelMirror {
       commit: async (queue) => {
         for (const prepared of queue.take()) queue.report(prepared, this.#commit(prepared.job));
       },
+      unpin: async () => {},
       storeProgress: async (progress) => {
         this.state = { ...this.state, progress };
         return true;
@@ -106,6 +107,8 @@ function tableAfter(
       return { observed: changed(job), content: [before?.content ?? '', ...changesOf(job)].join('') };
     case 'retirement':
       return null;
+    case 'rollback':
+      throw new Error('the exploration rolls nothing back');
   }
 }
 

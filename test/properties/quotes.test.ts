@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { insertRows } from '../../src/destination/duckdb/catalog/entries.ts';
+import { insertRows } from '../../src/destination/duckdb/catalog/rows.ts';
 import { createSchema } from '../../src/destination/duckdb/catalog/schema.ts';
 import { shellWord } from '../../src/lib/text.ts';
 import { DataError } from '../../src/model/errors.ts';

@@ -93,6 +93,7 @@ function observed(parts: Parts, { counters }: World): Parts {
           throw error;
         }
       },
+      unpin: (datasetId) => destination.unpin(datasetId),
       readAhead: (job) => destination.readAhead(job),
       commit: (queue) =>
         destination.commit({

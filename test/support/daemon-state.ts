@@ -64,6 +64,7 @@ export function datasetState(datasetId: string, changed: Partial<DatasetActivity
     waitsFor: null,
     failure: null,
     awaitingSince: null,
+    pinnedSince: null,
     ...changed,
   };
 }

@@ -65,6 +65,10 @@ export function destinationOf(
       return { job };
     },
     readAhead: async () => null,
+    async unpin(datasetId) {
+      const table = mirror.tables.get(datasetId);
+      if (table !== undefined) mirror.tables.set(datasetId, { ...table, pinnedSince: null });
+    },
     async commit(queue: JobQueue) {
       const jobs = queue.take();
       called('commit');
@@ -114,6 +118,8 @@ function commit(job: WriteJob, mirror: Mirror): JobResult {
       mirror.retired.push(job);
       mirror.tables.delete(datasetId);
       return { kind: 'retired', datasetId, table: tableAfter(job) };
+    case 'rollback':
+      throw new Error('the small destination has no history to roll back');
   }
 }
 

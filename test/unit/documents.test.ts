@@ -61,7 +61,12 @@ function brokenLinks(path: string, page: string): readonly string[] {
   });
 }
 
-const definitions = ['src/cli/program.ts', 'src/cli/commands.ts', 'src/configuration/schema.ts'].map(read);
+const definitions = [
+  'src/cli/program.ts',
+  'src/cli/commands.ts',
+  'src/cli/past-state.ts',
+  'src/configuration/schema.ts',
+].map(read);
 const COMMANDS = new Set(
   definitions.flatMap((code) =>
     Array.from(code.matchAll(/\bdefine\(\s*'([a-z]+)/g), ([, name = '']) => name),

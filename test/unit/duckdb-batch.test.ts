@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
-import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/catalog/entries.ts';
+import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/catalog/rows.ts';
 import { batches, MAX_BATCH_JOBS } from '../../src/destination/duckdb/commit.ts';
 import { InapplicableChangesError } from '../../src/model/errors.ts';
 import type { SnapshotJob, WriteJob } from '../../src/model/write-jobs.ts';

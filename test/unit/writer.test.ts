@@ -68,6 +68,7 @@ function windows() {
     validate: unused,
     readAhead: unused,
     storeProgress: unused,
+    unpin: unused,
     progress: () => 0,
     close: unused,
   };

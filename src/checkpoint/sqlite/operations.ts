@@ -7,6 +7,7 @@ import {
   changedDesiredState,
   type FollowStep,
   withListed,
+  withOwed,
   withoutAnnouncedAbove,
   withoutAnswered,
   withoutLog,
@@ -150,6 +151,10 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
         absences.removeOfTable(datasetId);
         tables.candidates.remove(datasetId);
       }),
+    oweAgain: (datasetId, reloads) =>
+      transaction('checkpoint.owe-again', () =>
+        desiredStates.update(datasetId, (desired) => withOwed(desired, reloads)),
+      ),
     markSatisfied: (datasetId, isSatisfied) =>
       transaction('checkpoint.mark-satisfied', () =>
         desiredStates.update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
@@ -179,7 +184,7 @@ function requestOperations(transaction: Transaction, place: Place, { requests }:
   const read = <T>(effect: () => T): T => withStorageErrors(place, effect);
   const settle = <T>(effect: () => T): T => transaction('checkpoint.settle-request', effect);
   return {
-    ask: async (request, at) => withStorageErrors(place, () => requests.ask(request, at)),
+    ask: async (request, at) => transaction('checkpoint.ask', () => requests.ask(request, at)),
     withdraw: async (requestId) => settle(() => requests.withdraw(requestId)),
     state: async (requestId) => read(() => requests.state(requestId)),
     waitingDatasets: async (now) => read(() => requests.waitingDatasets(now)),

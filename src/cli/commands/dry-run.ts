@@ -95,6 +95,7 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     validate: refuse,
     readAhead: refuse,
     commit: refuse,
+    unpin: refuse,
     storeProgress: refuse,
     progress: () => 0,
     async close() {},

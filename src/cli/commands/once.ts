@@ -118,6 +118,9 @@ function logResult(log: Log, result: DatasetResult): void {
     case 'waiting':
       logWaiting(log, dataset, result);
       return;
+    case 'pinned':
+      log.info({ dataset, version: result.version }, 'Pinned: it takes no new version.');
+      return;
     case 'suspended':
       logSuspension(log, dataset, result.suspension);
       return;

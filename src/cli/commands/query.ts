@@ -3,11 +3,12 @@
 import { stringify } from 'csv-stringify/sync';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { QueryResult, Rendered } from '../../destination/duckdb/reader.ts';
-import { formatCount, parseIsoTime, plural } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
 import { usingMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { timeOf } from '../past-state.ts';
 import { type QueryFormat, renderTable, type TableColumn } from '../render/table.ts';
 
 /**
@@ -30,15 +31,6 @@ export async function query(
   });
 }
 
-/** Returns the time that an option gives. @throws UsageError */
-export function timeOf(option: string, value: string): Date {
-  const time = parseIsoTime(value);
-  if (time !== null) return time;
-  throw new UsageError(`${option} is '${value}', which is not a time in ISO 8601.`, {
-    hint: 'For example 2026-03-01, 2026-03-01T14:30 (in UTC) or 2026-03-01T14:30:00+02:00.',
-  });
-}
-
 /** A table is laid out as a whole, so its rows are limited; the other formats need no limit. */
 const MAX_TABLE_ROWS = 1_000;
 /** A polygon would push every other column off the screen. */
@@ -58,15 +50,16 @@ export async function writeRows(
   result: QueryResult,
   format: QueryFormat,
   stdout: NodeJS.WritableStream,
+  unit = 'row',
 ): Promise<void> {
-  if (format === 'table') return write(stdout, await table(result));
+  if (format === 'table') return write(stdout, await table(result, unit));
   if (format === 'csv') await write(stdout, csv([result.columnNames]));
   for await (const rows of inBatches(result.rows)) {
     await write(stdout, format === 'csv' ? csv(rows) : jsonLines(result, rows));
   }
 }
 
-async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<string> {
+async function table({ columnNames, columnTypes, rows }: QueryResult, unit: string): Promise<string> {
   const shown: string[][] = [];
   let count = 0;
   for await (const row of rows) {
@@ -78,7 +71,7 @@ async function table({ columnNames, columnTypes, rows }: QueryResult): Promise<s
   });
   const hidden = count - shown.length;
   const more = hidden === 0 ? '' : `… and ${formatCount(hidden)} more: --format csv or json shows them all\n`;
-  return `${renderTable(columns, shown)}\n${more}(${plural(count, 'row')})\n`;
+  return `${renderTable(columns, shown)}\n${more}(${plural(count, unit)})\n`;
 }
 
 function cell(value: Rendered): string {
@@ -96,14 +89,18 @@ function csv(rows: readonly Row[]): string {
 
 function jsonLines({ columnNames, columnTypes }: QueryResult, rows: readonly Row[]): string {
   const keys = columnNames.map((name) => JSON.stringify(name));
-  const asItIs = columnTypes.map((type) => JSON_AS_IT_IS.test(type));
   const line = (row: Row): string =>
-    row.map((value, index) => `${keys[index]}:${asItIs[index] ? value : JSON.stringify(value)}`).join(',');
+    row.map((value, index) => `${keys[index]}:${jsonValue(value, columnTypes[index] ?? '')}`).join(',');
   return rows.map((row) => `{${line(row)}}\n`).join('');
 }
 
-async function* inBatches(rows: AsyncIterable<Row>): AsyncGenerator<readonly Row[]> {
-  let batch: Row[] = [];
+/** `type` is the type of the column as DuckDB names it. */
+export function jsonValue(value: Rendered, type: string): string {
+  return JSON_AS_IT_IS.test(type) ? String(value) : JSON.stringify(value);
+}
+
+export async function* inBatches<Item>(rows: AsyncIterable<Item>): AsyncGenerator<readonly Item[]> {
+  let batch: Item[] = [];
   for await (const row of rows) {
     batch.push(row);
     if (batch.length < ROWS_PER_WRITE) continue;

@@ -5,18 +5,23 @@
 
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
+import { printable } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
+import { announcedVersion } from '../../model/desired-state.ts';
 import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.ts';
-import { observedOf, seeMirror } from '../../reporting/stores.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { observedOf, readCheckpoint, seeMirror, usingMirror } from '../../reporting/stores.ts';
 import { takeMovedLogs } from '../../sync/follow/from-manifest.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
+import { isPinned } from '../../sync/plan/plan.ts';
 import { silentProgress } from '../../sync/progress.ts';
 import { currentSuspensions } from '../../sync/suspensions.ts';
-import type { Intent } from '../confirm.ts';
+import { confirm, type Intent } from '../confirm.ts';
 import { type Context, write } from '../context.ts';
 import { decide } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { openParts } from '../open-parts.ts';
+import { performRequest } from '../operator-request.ts';
 import { formatScope, listed } from '../render/messages.ts';
 import { logFor } from '../render/screen.ts';
 
@@ -33,6 +38,7 @@ export interface ResumeOptions {
 export async function resume(
   options: ResumeOptions,
   configuration: LocalConfiguration,
+  configured: () => Configuration,
   context: Context,
 ): Promise<ExitCode> {
   const { yes: isYes = false, ...named } = options;
@@ -41,21 +47,78 @@ export async function resume(
       hint: 'Give --dataset ID, --subscription ID, --workspace, --retire, --all or --service-moved; see feed-sync status.',
     });
   }
-  const tables = options.retire ? observedOf(await seeMirror(configuration, context))?.datasets : null;
+  const { dataset = [], retire = false } = options;
+  const tables =
+    retire || dataset.length > 0
+      ? (observedOf(await seeMirror(configuration, context))?.datasets ?? null)
+      : null;
+  const pinned = [...new Set(dataset)].filter((id) => isPinned(tables?.get(id) ?? null));
+  for (const id of pinned) await confirmUnpin(id, isYes, configuration, context);
+  const notSuspended = (
+    await resumeSuspended(options, { isYes, tables, pinned }, configuration, context)
+  ).filter((scope) => scope.kind !== 'dataset' || !pinned.includes(scope.datasetId));
+  for (const datasetId of pinned) {
+    const request = { datasetId, command: 'resume', parameters: {} };
+    await write(context.terminal.stdout, `${await performRequest(request, configured(), context)}\n`);
+  }
+  if (notSuspended.length === 0) return EXIT_CODES.caughtUp;
+  throw new UsageError(`Neither suspended nor failed: ${notSuspended.map(formatScope).join(', ')}.`, {
+    hint: 'feed-sync status lists what is suspended and what failed.',
+  });
+}
+
+interface Resuming {
+  readonly isYes: boolean;
+  /** Null where the mirror could not be read, or was not. */
+  readonly tables: ReadonlyMap<string, ObservedTable> | null;
+  readonly pinned: readonly string[];
+}
+
+/** Lifts suspensions and forgets failures. Returns what was neither suspended nor failed. */
+async function resumeSuspended(
+  options: ResumeOptions,
+  { isYes, tables, pinned }: Resuming,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<readonly RefusalScope[]> {
   const hasTable = (datasetId: string): boolean => tables?.has(datasetId) !== false;
   const decision = (checkpoint: Checkpoint) => {
     const resumed = execute(checkpoint, options);
     const approved = resumed.approved?.filter(hasTable) ?? null;
     const isAnyDone = resumed.lifted.length + resumed.retried.length + (approved?.length ?? 0) > 0;
-    return { ...resumed, lines: formatResumed({ ...resumed, approved }), isAnyDone };
+    const lines = formatResumed({ ...resumed, approved });
+    return { ...resumed, lines: pinned.length > 0 && !isAnyDone ? [] : lines, isAnyDone };
   };
   const intent = (checkpoint: Checkpoint): Intent | null => intentToRetire(checkpoint, hasTable);
   const confirmed = options.retire ? { isYes, intent } : null;
-  const { notSuspended } = await decide('to resume', configuration, context, decision, confirmed);
-  if (notSuspended.length === 0) return EXIT_CODES.caughtUp;
-  throw new UsageError(`Neither suspended nor failed: ${notSuspended.map(formatScope).join(', ')}.`, {
-    hint: 'feed-sync status lists what is suspended and what failed.',
-  });
+  return (await decide('to resume', configuration, context, decision, confirmed)).notSuspended;
+}
+
+/** Says which version comes next, and asks where that one was undone. */
+async function confirmUnpin(
+  datasetId: string,
+  isYes: boolean,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<void> {
+  const commits = await usingMirror(configuration, context, (reader) => reader.commits(datasetId));
+  const pinnedBy = commits.slice(
+    commits.findLastIndex(({ kind }) => kind !== 'rollback' && kind !== 'repair') + 1,
+  );
+  const undone = Math.max(...pinnedBy.map(({ fromVersion }) => fromVersion ?? 0));
+  const desired = readCheckpoint(configuration, context.identity.uid)?.desiredStates.get(datasetId);
+  const next = desired === undefined ? null : announcedVersion(desired);
+  const name = printable(datasetId);
+  if (next !== null && next > undone) {
+    const line = `The next version of ${name} is ${next}; version ${undone} was undone.`;
+    await write(context.terminal.stdout, `${line}\n`);
+    return;
+  }
+  const line =
+    next === null
+      ? `Which version of ${name} comes next is not known; it may be version ${undone}, which was undone.`
+      : `The next version of ${name} is ${next}, which was undone.`;
+  await confirm(isYes, { lines: [line], question: 'Take it again?' }, context);
 }
 
 /** Null where nothing waits to be retired. */

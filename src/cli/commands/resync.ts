@@ -2,10 +2,13 @@
 
 import type { Checkpoint, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
+import { observedOf, seeMirror } from '../../reporting/stores.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
+import { isPinned } from '../../sync/plan/plan.ts';
 import type { Intent } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { decide } from '../data-directory.ts';
@@ -28,7 +31,11 @@ export async function resync(
     });
   }
   const { include, exclude } = configuration.datasets;
-  const isChosen = (datasetId: string): boolean => isChosenDataset(datasetId, include, exclude);
+  const tables = observedOf(await seeMirror(configuration, context))?.datasets;
+  const pinned = [...(tables?.values() ?? [])].filter(isPinned).map(({ datasetId }) => datasetId);
+  refusePinned(datasetIds.filter((id) => pinned.includes(id)));
+  const isChosen = (datasetId: string): boolean =>
+    isChosenDataset(datasetId, include, exclude) && !pinned.includes(datasetId);
   const decision = (checkpoint: Checkpoint) => {
     const desiredStates = checkpoint.desiredStates();
     const members = [...desiredStates.values()].filter(({ members: { size } }) => size > 0);
@@ -36,12 +43,17 @@ export async function resync(
     refuseUnknown(datasetIds, ids);
     refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
     const requested = checkpoint.requestResync(all ? ids.filter(isChosen) : datasetIds);
-    if (requested.length === 0) return { lines: [nothingToLoad(ids)], isAnyDone: false };
+    const left =
+      all && pinned.length > 0 ? [`A rollback keeps these where they are: ${listed(pinned)}.`] : [];
+    if (requested.length === 0) {
+      return { lines: left.length > 0 ? left : [nothingToLoad(ids)], isAnyDone: false };
+    }
     const inTheWay = checkpoint
       .suspensions()
       .filter((suspension) => requested.some((id) => isInTheWay(suspension, desiredStates.get(id))));
     const lines = [
       `Will be loaded again from the snapshot at the next catch-up: ${listed(requested)}.`,
+      ...left,
       ...inTheWay.map(
         ({ refusal }) => `But ${formatScope(refusal.scope)} is suspended: see feed-sync status.`,
       ),
@@ -71,6 +83,14 @@ function refuseUnknown(datasetIds: readonly string[], members: readonly string[]
   if (unknown.length === 0) return;
   throw new UsageError(`No subscription contains ${formatUnknown(unknown, members)}.`, {
     hint: 'Nothing was asked for. feed-sync status lists the datasets.',
+  });
+}
+
+/** @throws UsageError */
+function refusePinned(pinned: readonly string[]): void {
+  if (pinned.length === 0) return;
+  throw new UsageError(`A rollback keeps these where they are: ${listed(pinned)}.`, {
+    hint: `Nothing was asked for. Lift the pin first: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`,
   });
 }
 

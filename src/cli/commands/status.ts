@@ -310,12 +310,18 @@ function datasetWords(dataset: DatasetReport): string {
   if (!isChosen) return 'left out by the settings; its table stays as it is';
   if (retirement !== null) return `${retirementWords(retirement)}: ${retirement.reason}`;
   if ((desired?.members.size ?? 0) === 0) return 'no subscription is known to contain it';
+  if (phase === 'pinned') return pinWords(dataset);
   const isSuspendedAbove = phase === 'suspended' && ownSuspension(dataset) === null;
   const shown =
     phase === 'live' || phase === 'absent'
       ? []
       : [isSuspendedAbove ? 'suspended with its subscription' : phase];
   return [...shown, ...(need === null ? [] : [needWords(need, dataset)])].join('; ') || 'not known';
+}
+
+function pinWords({ observed }: DatasetReport): string {
+  const since = observed?.pinnedSince ?? null;
+  return since === null ? 'pinned' : `pinned since ${minuteOf(since)}, until you resume it`;
 }
 
 function retirementWords({ waitsFor, waitsForApproval }: RetirementReport): string {
@@ -346,6 +352,7 @@ function needWords(need: Need, { desired }: DatasetReport): string {
 
 const CONDITIONS: readonly Counted<DatasetReport>[] = [
   { words: 'left out', counts: ({ isChosen }) => !isChosen },
+  { words: 'pinned', counts: ({ phase }) => phase === 'pinned' },
   { words: 'suspended', counts: ({ phase }) => phase === 'suspended' },
   { words: 'failed', counts: ({ phase }) => phase === 'failed' },
   { words: 'to be retired', counts: ({ retirement }) => retirement !== null },

@@ -27,8 +27,9 @@ import {
 import { detailsOf } from '../../sync/candidates.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/subscriptions.ts';
 import { waysOutOf } from '../../sync/incidents.ts';
+import { isPinned } from '../../sync/plan/plan.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import { formatScope, formatTime, formatTimeFrom, statusAndCode } from '../render/messages.ts';
+import { formatScope, formatTime, formatTimeFrom, listed, statusAndCode } from '../render/messages.ts';
 import {
   type Facts,
   type Finding,
@@ -237,6 +238,11 @@ export function judgeMirror(
     findings.push(warning('space', found, hint));
   }
   findings.push(ok('content', `${plural(datasets.size, 'table')}, ${plural(rows, 'row')}`));
+  const pinned = [...datasets.values()].filter(isPinned).map(({ datasetId }) => datasetId);
+  if (pinned.length > 0) {
+    const hint = `To take new versions again: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`;
+    findings.push(warning('pins', `A rollback keeps these where they are: ${listed(pinned)}.`, hint));
+  }
   const origin = baseUrl === null ? null : new URL(baseUrl).origin;
   if (service !== null && origin !== null && service.origin !== origin) {
     const found = `The mirror belongs to the service at ${service.origin}, not to ${origin}.`;

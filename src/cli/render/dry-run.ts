@@ -95,6 +95,7 @@ function wordsOf({ step, result, why }: DryRunDataset): string | null {
   if (step !== null) return stepWords(step);
   if (result === 'waiting') return `wait: ${why}`;
   if (result === 'suspended') return 'nothing: it is suspended';
+  if (result === 'pinned') return 'nothing: it is pinned';
   return result === 'failed' ? 'nothing: it fails' : null;
 }
 
@@ -145,6 +146,7 @@ const RESULTS: readonly Counted<DryRunDataset>[] = [
   { words: 'with work to do', counts: ({ result }) => result === 'planned' },
   { words: 'up to date', counts: ({ result }) => result === 'current' },
   { words: 'waiting', counts: ({ result }) => result === 'waiting' },
+  { words: 'pinned', counts: ({ result }) => result === 'pinned' },
   { words: 'suspended', counts: ({ result }) => result === 'suspended' },
   { words: 'failing', counts: ({ result }) => result === 'failed' },
 ];

@@ -1,6 +1,6 @@
 /** Renders the summary at the end of a catch-up, and finds its exit code. Pure. */
 
-import { printable } from '../../lib/text.ts';
+import { printable, shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount, formatDuration, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
@@ -13,6 +13,7 @@ import {
   formatIncident,
   formatRetry,
   formatSuspension,
+  formatTime,
   formatTimeRoundedUp,
   isSuspendedItself,
 } from './messages.ts';
@@ -34,6 +35,10 @@ export function summarize(result: CatchUpResult): string {
     ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
       formatError(error),
       ...(failure === null ? [] : [formatRetry(failure, formatTimeRoundedUp(failure.retryAt))]),
+    ]),
+    ...section('Pinned', ofKind(datasets, 'pinned'), ({ datasetId, version, pinnedSince }) => [
+      `at version ${version} since ${formatTime(pinnedSince)}`,
+      `→ feed-sync resume --dataset ${shellWord(datasetId)}`,
     ]),
     ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
     ...waitingSection(
@@ -58,6 +63,7 @@ function exitCodeOfDataset(result: DatasetResult): ExitCode {
     case 'current':
     case 'retired':
     case 'planned':
+    case 'pinned':
       return EXIT_CODES.caughtUp;
     case 'waiting':
       return awaitsOperator(result) ? EXIT_CODES.operatorMustAct : EXIT_CODES.tryAgainLater;
@@ -100,6 +106,7 @@ const COUNTED: readonly Counted<DatasetResult>[] = [
   { words: 'retired', counts: ({ kind }) => kind === 'retired' },
   { words: 'already up to date', counts: ({ kind }) => kind === 'current', isAlwaysReported: true },
   { words: 'waiting', counts: ({ kind }) => kind === 'waiting' },
+  { words: 'pinned', counts: ({ kind }) => kind === 'pinned' },
   { words: 'suspended', counts: ({ kind }) => kind === 'suspended' },
   { words: 'failed', counts: ({ kind }) => kind === 'failed' },
 ];

@@ -221,6 +221,8 @@ function differencesFromService(
   versions: readonly Version[],
   reload: string,
 ): readonly Difference[] {
+  // A rollback keeps it where it is: someone decided that.
+  if (observed.pinnedSince !== null) return [];
   const { version: mirrored } = observed;
   const record = versions.find(({ version }) => version === mirrored) ?? null;
   const newer = versions.filter(({ version }) => version > mirrored).length;

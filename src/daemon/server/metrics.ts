@@ -114,6 +114,15 @@ const METRICS: readonly Metric[] = [
     labels: [],
     amounts: ({ datasets }) => [[[], datasets.size]],
   },
+  {
+    type: 'gauge',
+    name: 'datasets_pinned',
+    help: 'Datasets that a rollback keeps where they are, until an operator resumes them.',
+    labels: [],
+    amounts: ({ datasets }) => [
+      [[], [...datasets.values()].filter(({ pinnedSince }) => pinnedSince !== null).length],
+    ],
+  },
   ofDatasets(
     'dataset_versions_behind',
     'Versions between the one in the mirror and the newest known.',
@@ -178,6 +187,7 @@ const METRICS: readonly Metric[] = [
     'snapshot',
     'changes',
     'retirement',
+    'rollback',
   ]),
   labelledCounter('resyncs', 'resyncs_total', 'Snapshots that replaced a table, by why.', 'reason', [
     'reload',

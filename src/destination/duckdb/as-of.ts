@@ -4,86 +4,11 @@
  */
 
 import { UsageError } from '../../model/errors.ts';
-import { COLUMN_TYPES, type ColumnType } from '../../model/records.ts';
-import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
-import {
-  dateAt,
-  dateOrNullAt,
-  identifier,
-  numberAt,
-  numberOrNullAt,
-  text,
-  textAt,
-  textOrNullAt,
-  timestamp,
-} from '../../staging/engine/sql.ts';
-import { catalogTable, historic, MIRROR, mirrored, storesHistory } from './catalog/schema.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { identifier, text, textAt, timestamp } from '../../staging/engine/sql.ts';
+import { historic, MIRROR, mirrored } from './catalog/schema.ts';
 import { asOfTime, type LoggedColumn, macroNames } from './history.ts';
-
-/** A log, live or frozen, under the name that its table has or had. */
-interface PastLog {
-  readonly datasetId: string;
-  readonly tableName: string;
-  readonly logName: string;
-  /** The first commit whose state the log can restore. */
-  readonly firstCommit: number;
-  readonly firstTime: Date;
-  /** Why earlier states are lost; null where the log begins with the table or was begun there. */
-  readonly closedReason: string | null;
-  readonly frozenCommit: number | null;
-  /** The time of the commit that froze the log; null for the log of a live table. */
-  readonly frozenTime: Date | null;
-  /** True where the log ends with a retired table that was kept in its place. */
-  readonly isKept: boolean;
-}
-
-/** Returns all logs, the newest of each dataset first; none where the format of the mirror has no history. */
-async function readPastLogs(engine: Engine, format: number | null): Promise<readonly PastLog[]> {
-  if (format === null || !storesHistory(format)) return [];
-  const rows = await engine.rows(`SELECT logs.dataset_id, names.table_name, log_name,
-      greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)), closed_reason, frozen_commit,
-      epoch_ms(commits.applied_at), view_name IS NOT NULL
-    FROM ${catalogTable('history_logs')} AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
-      LEFT JOIN ${catalogTable('commits')} AS commits ON commit_number = frozen_commit
-      LEFT JOIN (SELECT view_name FROM duckdb_views() WHERE database_name = ${text(MIRROR)} AND schema_name = 'history')
-        ON logs.table_name = 'history.' || view_name
-    ORDER BY frozen_commit DESC NULLS FIRST`);
-  return rows.map((row) => ({
-    datasetId: textAt(row, 0),
-    tableName: textAt(row, 1),
-    logName: textAt(row, 2),
-    firstCommit: numberAt(row, 3),
-    firstTime: dateAt(row, 4),
-    closedReason: textOrNullAt(row, 5),
-    frozenCommit: numberOrNullAt(row, 6),
-    frozenTime: dateOrNullAt(row, 7),
-    isKept: row[8] === true,
-  }));
-}
-
-/** Returns the recorded columns of the live tables, by dataset id. */
-async function readLoggedColumns(engine: Engine): Promise<ReadonlyMap<string, readonly LoggedColumn[]>> {
-  const rows = await engine.rows(`SELECT dataset_id, column_name, type, role FROM ${catalogTable('columns')}
-    ORDER BY dataset_id, position`);
-  const columns = new Map<string, LoggedColumn[]>();
-  for (const row of rows) {
-    const ofDataset = columns.get(textAt(row, 0)) ?? [];
-    columns.set(textAt(row, 0), ofDataset);
-    ofDataset.push({ columnName: textAt(row, 1), type: typeAt(row, 2), role: roleAt(row, 3) });
-  }
-  return columns;
-}
-
-function typeAt(row: Row, index: number): ColumnType {
-  const type = COLUMN_TYPES.find((known) => known === textAt(row, index));
-  if (type === undefined) throw new Error(`feed_sync.columns has the unknown type ${textAt(row, index)}`);
-  return type;
-}
-
-function roleAt(row: Row, index: number): LoggedColumn['role'] {
-  const role = textAt(row, index);
-  return role === 'key' || role === 'envelope' ? role : 'data';
-}
+import { beginsLater, type PastLog, readLoggedColumns, readPastLogs } from './past-logs.ts';
 
 /** Hides the tables for the statement. @throws UsageError when it names a table whose state at the time is not known. */
 export async function showAsOf(
@@ -153,15 +78,6 @@ function unknownBefore(tableName: string, logs: readonly PastLog[], time: Date):
     );
   }
   return beginsLater(tableName, logs.findLast(({ firstTime }) => firstTime > time) ?? newest);
-}
-
-/** The log begins after the asked state. */
-function beginsLater(name: string, { firstCommit, firstTime, closedReason }: PastLog): UsageError {
-  const reason = closedReason === null ? '' : `: ${closedReason}`;
-  return new UsageError(
-    `The history of ${name} begins with commit ${firstCommit} at ${firstTime.toISOString()}${reason}. Earlier states are not known.`,
-    { hint: 'Ask for that state or a later one.' },
-  );
 }
 
 const PART = '"(?:[^"]|"")*"|[^".\\s]+';

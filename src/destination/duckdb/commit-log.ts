@@ -3,7 +3,7 @@
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { identifier } from '../../staging/engine/sql.ts';
 import type { TableAfter } from './apply-changes.ts';
-import { completeCommit } from './catalog/entries.ts';
+import { completeCommit } from './catalog/recorded-state.ts';
 import type { Current } from './catalog/tables.ts';
 import {
   addToLog,

@@ -12,7 +12,13 @@ import { firstLine } from '../../staging/engine/errors.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
 import type { JobResult } from '../destination.ts';
 import { readNewestNumber } from './catalog/commits.ts';
-import { type CatalogEntry, KINDS_OF_JOB, observedAfter, writeEntries } from './catalog/entries.ts';
+import {
+  type CatalogEntry,
+  KINDS_OF_JOB,
+  observedAfter,
+  refuseIfPinned,
+  writeEntries,
+} from './catalog/entries.ts';
 import { readObservedTables } from './catalog/observed-state.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
@@ -142,7 +148,10 @@ async function commitTogether(
         keepsHistory: keepsHistory(datasetId),
       });
       if (entry?.kind === 'awaiting') throw new AwaitsApproval({ ...entry, datasetId });
-      if (entry !== null) entries.push(entry);
+      if (entry !== null) {
+        refuseIfPinned(entry, ofDataset);
+        entries.push(entry);
+      }
       results.push(resultOf(each, entry, ofDataset, commitNumber));
     }
     for (const statement of writeEntries(entries, newest)) await engine.run(statement);

@@ -119,7 +119,7 @@ export function logCommit(logName: string, commit: LoggedCommit, rows: TouchedRo
 }
 
 /** Returns the quoted name that a column of the table has in the log. */
-function nameInLog(columnName: string): string {
+export function nameInLog(columnName: string): string {
   return identifier(columnInLog(columnName));
 }
 
@@ -293,19 +293,48 @@ const FIRST: Readonly<Record<By, string>> = {
 };
 
 /** `log` and `state` are SQL: the log, and the state in the form of `by`. */
-function asOfQuery({ columns, logName, source }: AsOf, log: string, by: By, state: string): string {
+function asOfQuery(table: AsOf, log: string, by: By, state: string): string {
+  return stateQuery(table, log, `${ORDERED[by]} > ${state}`, guard(table.logName, by, state));
+}
+
+/** Returns a query for the state after a commit, which the log is known to cover. `source` is SQL. */
+export function selectStateAfter(
+  columns: readonly LoggedColumn[],
+  { logName, source }: { readonly logName: string; readonly source: string },
+  commitNumber: number,
+): string {
+  const table = { columns, source };
+  return stateQuery(
+    table,
+    historic(logName),
+    `_commit > ${integer(commitNumber)}`,
+    '(SELECT TRUE AS is_known)',
+  );
+}
+
+/** `isLater` is true of the entries after the state; `known` is a row that says that the log covers it. */
+function stateQuery(
+  { columns, source }: Pick<AsOf, 'columns' | 'source'>,
+  log: string,
+  isLater: string,
+  known: string,
+): string {
   const names = columns.map(({ columnName }) => `newest.${identifier(columnName)}`);
   const logged = columns.map(({ columnName }) => `${nameInLog(columnName)} AS ${identifier(columnName)}`);
   const keys = columns.filter(({ role }) => role === 'key');
   const pairs = keys.map(({ columnName, type }): KeyPair => {
     return [`newest.${identifier(columnName)}`, `later.${nameInLog(columnName)}`, type];
   });
-  const keyList = keys.map(({ columnName }) => nameInLog(columnName)).join(', ');
-  const later = `(SELECT * FROM ${log} WHERE ${ORDERED[by]} > ${state})`;
-  return `SELECT ${names.join(', ')} FROM ${guard(logName, by, state)} AS log,
+  const later = `(SELECT * FROM ${log} WHERE ${isLater})`;
+  return `SELECT ${names.join(', ')} FROM ${known} AS log,
       ${source} AS newest WHERE log.is_known AND NOT EXISTS (SELECT 1 FROM ${later} AS later WHERE ${sameKey(pairs)})
-    UNION ALL SELECT ${logged.join(', ')} FROM (SELECT * FROM ${later} QUALIFY
-      row_number() OVER (PARTITION BY ${keyList} ORDER BY _commit) = 1) WHERE _operation <> 'added'`;
+    UNION ALL SELECT ${logged.join(', ')} FROM (${earliestOf(columns, later)}) WHERE _operation <> 'added'`;
+}
+
+/** Returns a query for the earliest entry of each key. `entries` is SQL. */
+export function earliestOf(columns: readonly LoggedColumn[], entries: string): string {
+  const keys = columns.filter(({ role }) => role === 'key').map(({ columnName }) => nameInLog(columnName));
+  return `SELECT * FROM ${entries} QUALIFY row_number() OVER (PARTITION BY ${keys.join(', ')} ORDER BY _commit) = 1`;
 }
 
 /** One row, or an error: a state from before the log begins is not known. */

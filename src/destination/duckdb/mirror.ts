@@ -30,6 +30,7 @@ import type {
 } from '../destination.ts';
 import type { CommitLimits, CommitPage, PostCommitSource, Publication } from '../publication.ts';
 import { NO_COMMITS, readCommits, readNewestTime } from './catalog/commits.ts';
+import { unpinned } from './catalog/entries.ts';
 import {
   EMPTY,
   ensureSchema,
@@ -298,6 +299,18 @@ class Mirror implements Destination, PostCommitSource {
     } catch (error) {
       log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
     }
+  }
+
+  unpin(datasetId: string): Promise<void> {
+    const { path } = this.#options;
+    return this.#inTurn(() =>
+      this.#sessions.of('small').write((session) =>
+        session.transaction(async (engine) => {
+          await ensureSchema(engine, path);
+          await engine.run(unpinned(datasetId));
+        }),
+      ),
+    );
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {

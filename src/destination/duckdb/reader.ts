@@ -25,6 +25,7 @@ import {
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
+import type { PastCommit, PastState } from '../../model/past-states.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
@@ -34,7 +35,10 @@ import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
 import { type CountedDataset, countDatasets } from './count-tables.ts';
+import { compareStates, foreseeRollback, type RollbackForeseen, selectDiff } from './diff.ts';
+import type { LoggedColumn } from './history.ts';
 import { mirrorFileState, waitForFile } from './mirror-file.ts';
+import { readPastCommits } from './past-logs.ts';
 
 export interface ReaderOptions {
   readonly path: string;
@@ -56,6 +60,25 @@ export interface QueryResult {
   readonly rows: AsyncIterable<readonly Rendered[]>;
 }
 
+/** The rows that lead from one state of a table to another. */
+export interface DiffResult {
+  readonly from: PastCommit;
+  readonly to: PastCommit;
+  /** The names of the columns, and their types as DuckDB names them. */
+  readonly keys: readonly (readonly [name: string, type: string])[];
+  readonly values: readonly (readonly [name: string, type: string])[];
+  /** In the order of the keys, streamed. Iterable once. */
+  readonly rows: AsyncIterable<DiffRow>;
+}
+
+export interface DiffRow {
+  readonly change: 'added' | 'changed' | 'removed';
+  readonly key: readonly Rendered[];
+  /** Null where the row was not there. */
+  readonly before: readonly Rendered[] | null;
+  readonly after: readonly Rendered[] | null;
+}
+
 export interface MirrorReader {
   /** Returns the contents of the mirror. */
   observed(): Promise<ObservedState>;
@@ -74,6 +97,18 @@ export interface MirrorReader {
    * @throws UsageError with DuckDB's message when the statement fails, or when it names a table that has no state of that time.
    */
   query(sql: string, asOf?: Date): Promise<QueryResult>;
+  /**
+   * Compares two states of a table with history; `to` is the newest where it is null.
+   * @throws UsageError where the history does not know one of them, or where they have other columns.
+   */
+  diff(
+    datasetId: string,
+    states: { readonly from: PastState; readonly to: PastState | null },
+  ): Promise<DiffResult>;
+  /** Foresees a rollback to a state. @throws UsageError where it is not known, or is the one that the table has. */
+  foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen>;
+  /** Returns the commits of a dataset, oldest first. */
+  commits(datasetId: string): Promise<readonly PastCommit[]>;
   close(): Promise<void>;
 }
 
@@ -143,6 +178,43 @@ class Reader implements MirrorReader {
     };
   }
 
+  async diff(
+    datasetId: string,
+    states: { readonly from: PastState; readonly to: PastState | null },
+  ): Promise<DiffResult> {
+    const format = await this.#formatOfTables();
+    const compared = await this.#reading(compareStates(this.#engine, format, datasetId, states));
+    const { columns, from, to } = compared;
+    const { columnTypes, rows } = await this.query(selectDiff(compared));
+    const isKey = ({ role }: LoggedColumn): boolean => role === 'key';
+    const keys = columns.filter(isKey).map(({ columnName }) => columnName);
+    const values = columns.filter((column) => !isKey(column)).map(({ columnName }) => columnName);
+    const typed = (names: readonly string[], first: number): DiffResult['keys'] =>
+      names.map((name, index) => [name, columnTypes[first + index] ?? '']);
+    return {
+      from,
+      to,
+      keys: typed(keys, 1),
+      values: typed(values, 1 + keys.length),
+      rows: diffRows(rows, keys.length, values.length),
+    };
+  }
+
+  async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
+    return this.#reading(foreseeRollback(this.#engine, await this.#formatOfTables(), datasetId, state));
+  }
+
+  async commits(datasetId: string): Promise<readonly PastCommit[]> {
+    return this.#reading(readPastCommits(this.#engine, await this.#formatOfTables(), datasetId));
+  }
+
+  /** @throws UsageError */
+  async #formatOfTables(): Promise<number> {
+    const format = await this.format();
+    if (format === null) throw new UsageError('The mirror has no tables yet.', { hint: 'feed-sync once' });
+    return format;
+  }
+
   async close(): Promise<void> {
     this.#engine.close();
   }
@@ -177,6 +249,23 @@ class Reader implements MirrorReader {
         throw new StorageError(`DuckDB gave up: ${error.message}`, { cause: error });
       throw await mirrorFailure(error, { path: this.#path });
     }
+  }
+}
+
+async function* diffRows(
+  rows: AsyncIterable<readonly Rendered[]>,
+  keys: number,
+  values: number,
+): AsyncGenerator<DiffRow> {
+  for await (const [change, ...cells] of rows) {
+    if (change !== 'added' && change !== 'changed' && change !== 'removed') continue;
+    const [before, after] = [cells.slice(keys, keys + values), cells.slice(keys + values)];
+    yield {
+      change,
+      key: cells.slice(0, keys),
+      before: change === 'added' ? null : before,
+      after: change === 'removed' ? null : after,
+    };
   }
 }
 

@@ -21,6 +21,7 @@ import type { Current } from './catalog/tables.ts';
 import type { Awaiting } from './judge-commit.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { validateRetirement } from './retire.ts';
+import { validateRollback } from './rollback.ts';
 
 interface Waiting {
   readonly job: WriteJob;
@@ -131,6 +132,7 @@ const VALIDATE: { readonly [Kind in WriteJob['kind']]: Validate<Kind> } = {
   snapshot: validateSnapshot,
   changes: validateChanges,
   retirement: validateRetirement,
+  rollback: validateRollback,
 };
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */

@@ -223,7 +223,7 @@ function changesJob(
   };
 }
 
-function stopwatch(clock: Clock): Fetched['elapsedMs'] {
+export function stopwatch(clock: Clock): Fetched['elapsedMs'] {
   const startedMs = clock.monotonicMs();
   return () => clock.monotonicMs() - startedMs;
 }

@@ -57,6 +57,14 @@ export function noteInapplicable(
   }
 }
 
+export function noteRollback(
+  datasetId: string,
+  { fromVersion, toVersion }: CommitResult,
+  parts: Parts,
+): void {
+  note('rolled back', datasetId, `version ${fromVersion} to ${toVersion}, for an operator; pinned`, parts);
+}
+
 export function noteRetirement(datasetId: string, reason: string, table: string | null, parts: Parts): void {
   const where = table === null ? 'dropped' : `its rows are in ${table}`;
   note('retired', datasetId, `${reason}; ${where}`, parts);

@@ -71,6 +71,8 @@ const INAPPLICABLE_BEFORE = 'they could not be used before';
 export function plan(input: PlanInput): Plan {
   const { desired, suspension, failure, history, now, maxStagedBytes } = input;
   if (desired.members.size === 0) return planOfRetired(input);
+  const pinnedSince = input.observed?.pinnedSince ?? null;
+  if (pinnedSince !== null) return { kind: 'report-pin', pinnedSince };
   if (suspension !== null && suspension.candidate === undefined) {
     return { kind: 'report-suspension', suspension };
   }
@@ -166,6 +168,8 @@ export type DatasetPhaseKind =
   | 'live'
   /** The last attempt failed. A table that exists still serves readers. */
   | 'failed'
+  /** A rollback keeps the table where it is until an operator resumes it. */
+  | 'pinned'
   /** The service refused, and an operator has to act. A table that exists still serves readers. */
   | 'suspended'
   /** No subscription contains the dataset any more. */
@@ -181,9 +185,15 @@ export interface DatasetState {
 
 export function phaseOf({ desired, observed, suspension, failure }: DatasetState): DatasetPhaseKind {
   if (desired.members.size === 0) return 'retired';
+  if (isPinned(observed)) return 'pinned';
   if (suspension !== null) return 'suspended';
   if (failure !== null) return 'failed';
   return observed === null ? 'absent' : 'live';
+}
+
+/** Whether a rollback keeps the table where it is. */
+export function isPinned(observed: ObservedTable | null): boolean {
+  return observed !== null && observed.pinnedSince !== null;
 }
 
 /** The earliest service time at which trying again helps; null: unknown. */

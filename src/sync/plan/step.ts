@@ -102,6 +102,8 @@ export type Plan =
   | { readonly kind: 'report-suspension'; readonly suspension: Suspension }
   /** Forget the candidate, which stands no longer, and plan again. `why` is a clause. */
   | { readonly kind: 'drop-candidate'; readonly why: string }
+  /** The table stays where it is until an operator resumes it. */
+  | { readonly kind: 'report-pin'; readonly pinnedSince: Date }
   /** The content to fetch failed before and is still the same. */
   | { readonly kind: 'report-failure' }
   | { readonly kind: 'leave' };

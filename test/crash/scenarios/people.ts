@@ -115,6 +115,40 @@ export const PEOPLE: readonly Scenario[] = [
     },
   },
   {
+    name: 'roll back',
+    what: '`rollback` of a table to its first version',
+    killedAt: 'its own names',
+    environment: { FEED_SYNC_HISTORY_DATASETS: '*' },
+    async validate(stage) {
+      const datasetId = await updated(stage);
+      return {
+        words: ['rollback', datasetId, '--to-version', '1', '--yes'],
+        // What is rolled back already needs no rollback.
+        again: (kill) => (isRolledBackAfter(kill) ? { exitCode: DONE_ALREADY } : {}),
+        expected: () => null,
+        mayDiffer: ['checkpoint'],
+        wrongAtTheEnd: async () => wrongVersions(stage, datasetId, 1),
+      };
+    },
+  },
+  {
+    name: 'unpin',
+    what: '`resume` of a dataset that a rollback has pinned',
+    killedAt: 'its own names',
+    environment: { FEED_SYNC_HISTORY_DATASETS: '*' },
+    async validate(stage) {
+      const datasetId = await updated(stage);
+      await done(stage.installed, 'rollback', datasetId, '--to-version', '1', '--yes');
+      return {
+        words: ['resume', '--dataset', datasetId, '--yes'],
+        again: (kill) => (kill.includes('settle-request') ? { exitCode: DONE_ALREADY } : {}),
+        expected: () => null,
+        mayDiffer: ['checkpoint'],
+        wrongAtTheEnd: async () => wrongVersions(stage, datasetId, 1),
+      };
+    },
+  },
+  {
     name: 'requested',
     what: 'the catch-up that answers the request of another command',
     killedAt: 'its own names',
@@ -205,4 +239,28 @@ async function addWebhook({ county: { feed }, installed }: Stage): Promise<Act> 
     },
     mayDiffer: ['checkpoint'],
   };
+}
+
+/** Two versions of the first dataset are mirrored. */
+async function updated({ county, installed }: Stage): Promise<string> {
+  await once(installed);
+  const [datasetId = ''] = county.datasetIds;
+  county.publishNext(datasetId);
+  await once(installed);
+  return datasetId;
+}
+
+/** The answer is stored after the commit. */
+function isRolledBackAfter(kill: string): boolean {
+  return kill.includes('settle-request');
+}
+
+async function wrongVersions(
+  { installed }: Stage,
+  datasetId: string,
+  version: number,
+): Promise<readonly string[]> {
+  const sql = `SELECT version FROM feed_sync.datasets WHERE dataset_id = '${datasetId}'`;
+  const { stdout } = await installed.run('query', sql, '--format', 'json');
+  return sameText('the version', stdout.trim(), `{"version":${version}}`);
 }

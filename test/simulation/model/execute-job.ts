@@ -54,6 +54,8 @@ export function execute(state: MirrorState, job: WriteJob, content: PreparedCont
     case 'retirement':
       if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
       return retire(state, job, live, at);
+    case 'rollback':
+      throw new Error('the model of the mirror has no history to roll back');
   }
 }
 

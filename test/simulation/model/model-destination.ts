@@ -61,6 +61,18 @@ export class ModelDestination implements Destination {
     return { service, datasets, progress, retired: [] };
   }
 
+  async unpin(datasetId: string): Promise<void> {
+    this.#use();
+    const { disk, life } = this.#parts;
+    const mirror = disk.mirror ?? EMPTY_MIRROR;
+    const table = mirror.tables.get(datasetId);
+    if (table === undefined) return;
+    const observed = { ...table.observed, pinnedSince: null };
+    life.passMoment('destination.unpin');
+    disk.mirror = { ...mirror, tables: new Map([...mirror.tables, [datasetId, { ...table, observed }]]) };
+    life.passMoment('destination.unpin');
+  }
+
   async enroll(enrolment: Enrolment): Promise<void> {
     this.#use();
     const { disk, life } = this.#parts;

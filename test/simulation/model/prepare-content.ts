@@ -26,6 +26,7 @@ export function prepareContent(job: WriteJob, spool: Spool): PreparedContent {
     case 'changes':
       return validateChanges(job, spool);
     case 'retirement':
+    case 'rollback':
       return { kind: 'retirement' };
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { assert } from '../../../lib/assert.ts';
-import type { CommitPosition, CommitRecord } from '../../../model/commits.ts';
+import type { CommitKind, CommitPosition, CommitRecord } from '../../../model/commits.ts';
 import type { Engine, Row } from '../../../staging/engine/engine.ts';
 import { dateAt, integer, numberAt, numberOrNullAt, textAt } from '../../../staging/engine/sql.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
@@ -74,8 +74,7 @@ function selectCommits(format: number, after: number, upTo: number): string {
 }
 
 function commitOf(row: Row): CommitRecord {
-  const kind = COMMIT_KINDS.find((known) => known === row[3]);
-  assert(kind !== undefined, `the catalog has known kinds of commits, not ${row[3]}`);
+  const kind = commitKindAt(row, 3);
   const added = numberOrNullAt(row, 6);
   return {
     commitNumber: numberAt(row, 0),
@@ -88,4 +87,10 @@ function commitOf(row: Row): CommitRecord {
     rowCount: numberOrNullAt(row, 9),
     appliedAt: dateAt(row, 10),
   };
+}
+
+export function commitKindAt(row: Row, index: number): CommitKind {
+  const kind = COMMIT_KINDS.find((known) => known === row[index]);
+  assert(kind !== undefined, `the catalog has known kinds of commits, not ${row[index]}`);
+  return kind;
 }

@@ -1,28 +1,27 @@
 /** The rows that jobs write into the catalog. All entries of a batch are collected as data before any becomes SQL. Pure. */
 
-import { present } from '../../../lib/assert.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { shellWord } from '../../../lib/text.ts';
 import type { CommitKind, RowDifference } from '../../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
+import { StorageError } from '../../../model/errors.ts';
 import type { Counts } from '../../../model/records.ts';
 import type {
   ChangesJob,
   ObservedColumn,
   ObservedTable,
   RetirementJob,
+  RollbackJob,
   SnapshotJob,
   WriteJob,
 } from '../../../model/write-jobs.ts';
-import { identifier, integer, json, text, tuple } from '../../../staging/engine/sql.ts';
+import { text, tuple } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
 import type { Checksum } from '../checksum.ts';
 import { observedColumn } from './observed-state.ts';
-import {
-  type CatalogTable,
-  type CatalogType,
-  catalogColumns,
-  catalogTable,
-  RESTORED_COLUMNS,
-} from './schema.ts';
+import { type RecordedState, restoredCells } from './recorded-state.ts';
+import { type CatalogRow, deleteRows, deleteWhere, insertRows } from './rows.ts';
+import { type CatalogTable, catalogTable, RESTORED_COLUMNS } from './schema.ts';
 import { type Current, type RecordedColumn, recordedColumn } from './tables.ts';
 
 export type CatalogEntry = LiveEntry | RetiredEntry;
@@ -41,6 +40,8 @@ interface LiveEntry {
     readonly before: ReadonlyMap<string, ReloadMark>;
     readonly after: ReadonlyMap<string, ReloadMark>;
   };
+  /** Reloads that the table no longer satisfies, by subscription id. */
+  readonly owed?: ReadonlyMap<string, ReloadMark>;
   /** True when the commit records what a rollback to it restores. */
   readonly isLogged: boolean;
   /**
@@ -102,13 +103,10 @@ export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind
   snapshot: ['load', 'reload', 'return'],
   changes: ['changes'],
   retirement: ['retire'],
+  rollback: ['rollback'],
 };
 
-export const COMMIT_KINDS: readonly CommitKind[] = [
-  ...Object.values(KINDS_OF_JOB).flat(),
-  'repair',
-  'rollback',
-];
+export const COMMIT_KINDS: readonly CommitKind[] = [...Object.values(KINDS_OF_JOB).flat(), 'repair'];
 
 interface LoadedTable {
   readonly current: Current;
@@ -193,6 +191,66 @@ export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntr
   };
 }
 
+interface RolledBack {
+  readonly live: ObservedTable;
+  readonly recordedColumns: readonly RecordedColumn[];
+  readonly net: RowDifference | null;
+  readonly appliedAt: Date;
+  readonly isLogged: boolean;
+}
+
+/** The table has the state that the commit left, and stays there. */
+export function entryOfRollback(
+  { datasetId }: RollbackJob,
+  { table, checksum, columns, reloads }: RecordedState,
+  { live, recordedColumns, net, appliedAt, isLogged }: RolledBack,
+): LiveEntry {
+  const { tableName } = live;
+  return {
+    kind: 'live',
+    datasetId,
+    table: { ...table, tableName, appliedAt, pinnedSince: appliedAt },
+    checksum,
+    columns,
+    areColumnsNew: !isDeepStrictEqual(columns, recordedColumns),
+    reloads: { before: live.reloads, after: reloads },
+    owed: noLongerSatisfied(live.reloads, reloads),
+    isLogged,
+    wasKept: false,
+    commit: { fromVersion: live.version, toVersion: table.version, kind: 'rollback', net, appliedAt },
+  };
+}
+
+/** The resyncs of operators, which no subscription asked for, are not owed to any. */
+function noLongerSatisfied(
+  before: ReadonlyMap<string, ReloadMark>,
+  after: ReadonlyMap<string, ReloadMark>,
+): ReadonlyMap<string, ReloadMark> {
+  const lost = [...before].filter(([subscriptionId, mark]) => {
+    const kept = after.get(subscriptionId);
+    return subscriptionId !== '' && (kept === undefined || isLaterMark(mark, kept));
+  });
+  return new Map(lost);
+}
+
+/**
+ * A pinned table stays as it is: whatever else writes it may only bring back its own content, after damage.
+ * @throws StorageError
+ */
+export function refuseIfPinned(entry: CatalogEntry, { live, checksum }: Current): void {
+  if (live === null || live.pinnedSince === null) return;
+  if (entry.kind === 'retired' || entry.commit.kind === 'rollback') return;
+  const isItsOwn = checksum?.version === entry.checksum.version && checksum.sum === entry.checksum.sum;
+  if (isItsOwn) return;
+  throw new StorageError(
+    `The table of ${live.datasetId} is pinned at version ${live.version}, and this content is not what it had there. Nothing was changed.`,
+    {
+      code: 'dataset_storage_failed',
+      hint: `Lift the pin, and the next catch-up replaces the table: feed-sync resume --dataset ${shellWord(live.datasetId)}`,
+    },
+  );
+}
+
 export interface RetiredTable {
   /** The table that has the rows; null when the rows are gone. */
   readonly tableName: string | null;
@@ -241,13 +299,6 @@ function withNewer(
   return new Map([...written, ...newer]);
 }
 
-/** The most characters of rows in one statement. A longer row gets a statement of its own. */
-export const MAX_ROWS_CHARACTERS = 1_000_000;
-
-type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
-/** In the order of the table's columns. */
-export type CatalogRow = readonly Cell[];
-
 /** The tables with rows about a live table, which retirement deletes. */
 const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
@@ -267,10 +318,15 @@ export function writeEntries(given: readonly CatalogEntry[], newestNumber: numbe
     ),
     ...OF_RETIRED.flatMap((table) => deleteOf(table, retired)),
     ...replaceReloads(live),
+    ...oweReloads(live),
     ...deleteReturned(live.filter(({ wasKept }) => wasKept)),
     ...insertRows('archived', retired.map(archivedRow)),
     ...insertRows('commits', entries.map(commitRow)),
   ];
+}
+
+export function unpinned(datasetId: string): string {
+  return `UPDATE ${catalogTable('datasets')} SET pinned_since = NULL WHERE dataset_id = ${text(datasetId)}`;
 }
 
 type Numbered<Entry> = Entry & { readonly commitNumber: number };
@@ -320,6 +376,18 @@ function replaceReloads(live: readonly LiveEntry[]): readonly string[] {
   return [...deleteWhere('reloads', '(dataset_id, subscription_id)', same), ...insertRows('reloads', rows)];
 }
 
+/** A reload that is owed already has one row. */
+function oweReloads(live: readonly LiveEntry[]): readonly string[] {
+  const rows = live.flatMap(({ datasetId, owed = new Map<string, ReloadMark>() }) =>
+    [...owed].map(([subscriptionId, { logNumber, eventNumber, createdAt }]): CatalogRow => {
+      return [datasetId, subscriptionId, logNumber, eventNumber, createdAt];
+    }),
+  );
+  if (rows.length === 0) return [];
+  const keys = rows.map((row) => row.slice(0, -1));
+  return [...deleteRows('owed', keys), ...insertRows('owed', rows)];
+}
+
 /** A kept table that is loaded again becomes the live one and leaves the list of retired tables. */
 function deleteReturned(returned: readonly LiveEntry[]): readonly string[] {
   const same = returned.map(({ datasetId, table }) => tuple([text(datasetId), text(table.tableName)]));
@@ -337,7 +405,7 @@ function commitRow(entry: Numbered<CatalogEntry>): CatalogRow {
   const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
   const restored =
     entry.kind === 'live' && entry.isLogged
-      ? restoredCells(entry.table, entry.checksum, entry.reloads.after, entry.columns)
+      ? restoredCells({ ...entry, reloads: entry.reloads.after })
       : RESTORED_COLUMNS.map(() => null);
   return [
     commitNumber,
@@ -352,127 +420,10 @@ function commitRow(entry: Numbered<CatalogEntry>): CatalogRow {
   ];
 }
 
-/** Returns the cells of `RESTORED_COLUMNS`. */
-function restoredCells(
-  table: LiveEntry['table'],
-  checksum: Checksum | null,
-  reloads: ReadonlyMap<string, ReloadMark>,
-  columns: readonly RecordedColumn[],
-): CatalogRow {
-  return [
-    table.schemaVersion,
-    table.keyColumns,
-    table.rowCount,
-    table.snapshotVersion,
-    table.snapshotDigest,
-    table.digestKind,
-    table.loadedThrough,
-    table.loadedAt,
-    table.publishedAt,
-    checksum?.sum ?? null,
-    checksum?.version ?? null,
-    reloadsJson(reloads),
-    JSON.stringify(columns),
-  ];
-}
-
-function reloadsJson(reloads: ReadonlyMap<string, ReloadMark>): string {
-  const rows = [...reloads].map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => {
-    return { subscriptionId, logNumber, eventNumber: integer(eventNumber), createdAt };
-  });
-  return JSON.stringify(rows);
-}
-
-/** Records what a rollback restores for a commit that was made before the history of its table began. */
-export function completeCommit(
-  live: ObservedTable,
-  commitNumber: number,
-  checksum: Checksum | null,
-  columns: readonly RecordedColumn[],
-): readonly string[] {
-  const cells = restoredCells(live, checksum, live.reloads, columns);
-  const types = new Map(catalogColumns('commits'));
-  const assignments = RESTORED_COLUMNS.map((name, index) => {
-    const type = present(types.get(name), 'the table has the column');
-    return `${identifier(name)} = ${FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`)}`;
-  });
-  return [
-    `UPDATE ${catalogTable('commits')} SET ${assignments.join(', ')}
-      FROM (SELECT ${text(jsonRow(cells))}::JSON AS "row") AS restored WHERE commit_number = ${integer(commitNumber)}`,
-  ];
-}
-
 function deleteOf(table: CatalogTable, entries: readonly CatalogEntry[]): readonly string[] {
   return deleteWhere(
     table,
     'dataset_id',
     entries.map(({ datasetId }) => text(datasetId)),
   );
-}
-
-/** `values` are SQL values of the column `what`; their rows are deleted. */
-function deleteWhere(table: CatalogTable, what: string, values: readonly string[]): readonly string[] {
-  return together(values).map((some) => `DELETE FROM ${catalogTable(table)} WHERE ${what} IN (${some})`);
-}
-
-/** Inserts rows into a table of the catalog, in order. */
-export function insertRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
-  return selectRows(table, rows).map((select) => `INSERT INTO ${catalogTable(table)} ${select}`);
-}
-
-/** Deletes the rows whose first columns have these values. No value is null. */
-export function deleteRows(table: CatalogTable, keys: readonly CatalogRow[]): readonly string[] {
-  const columns = catalogColumns(table).slice(0, keys[0]?.length);
-  const same = columns.map(([name]) => identifier(name)).join(', ');
-  return selectRows(table, keys).map(
-    (select) => `DELETE FROM ${catalogTable(table)} WHERE (${same}) IN (${select})`,
-  );
-}
-
-/** Returns queries for the rows, each of which has a value for each of the first columns of the table. */
-function selectRows(table: CatalogTable, rows: readonly CatalogRow[]): readonly string[] {
-  const columns = catalogColumns(table)
-    .slice(0, rows[0]?.length)
-    .map(([, type], index) => FROM_JSON[type](`"row"->${index}`, `"row"->>${index}`));
-  return together(rows.map(jsonRow)).map(
-    (some) => `SELECT ${columns.join(', ')}
-      FROM (SELECT unnest(from_json(${text(`[${some}]`)}, '["JSON"]')) AS "row")`,
-  );
-}
-
-/** Rows that the database stores as equal have the same text. @throws DataError when a text holds a NUL character. */
-export function jsonRow(row: CatalogRow): string {
-  return json(row.map(jsonCell));
-}
-
-/** Builds a cell from its JSON, which is given as a value and as text. The type makes the compiler refuse a missing type. */
-const FROM_JSON: Readonly<Record<CatalogType, (value: string, shown: string) => string>> = {
-  VARCHAR: (_value, shown) => shown,
-  BIGINT: (_value, shown) => `(${shown})::BIGINT`,
-  HUGEINT: (_value, shown) => `(${shown})::HUGEINT`,
-  BOOLEAN: (_value, shown) => `(${shown})::BOOLEAN`,
-  TIMESTAMPTZ: (_value, shown) => `make_timestamptz((${shown})::BIGINT * 1000)`,
-  'VARCHAR[]': (value) => `from_json(${value}, '["VARCHAR"]')`,
-};
-
-/** Whole numbers become text, because JSON numbers have 53 bits. Times become milliseconds. */
-function jsonCell(cell: Cell): string | boolean | readonly string[] | null {
-  if (cell instanceof Date) return integer(cell.getTime());
-  return typeof cell === 'number' || typeof cell === 'bigint' ? integer(cell) : cell;
-}
-
-/** Joins the parts by commas, within `MAX_ROWS_CHARACTERS`. */
-function together(parts: readonly string[]): readonly string[] {
-  const runs: string[][] = [];
-  let characters = 0;
-  for (const part of parts) {
-    characters += part.length;
-    const run = runs.at(-1);
-    if (run !== undefined && characters <= MAX_ROWS_CHARACTERS) run.push(part);
-    else {
-      runs.push([part]);
-      characters = part.length;
-    }
-  }
-  return runs.map((run) => run.join(', '));
 }

@@ -271,7 +271,7 @@ async function readTables(
   return new Map(tables.map((table) => [table.observed.datasetId, table]));
 }
 
-function digestKindAt(row: Row, index: number): DigestKind | null {
+export function digestKindAt(row: Row, index: number): DigestKind | null {
   const kind = textOrNullAt(row, index);
   assert(
     kind === null || kind === 'stated' || kind === 'computed',

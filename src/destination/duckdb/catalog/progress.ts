@@ -19,8 +19,8 @@ import type {
   StoredSubscription,
 } from '../../destination.ts';
 import type { WaitForReaders, WriteSession, WriteSessions } from '../write-session.ts';
-import { type CatalogRow, deleteRows, insertRows, jsonRow } from './entries.ts';
 import { ensureSchema, readFormat, reloadMarkAt } from './observed-state.ts';
+import { type CatalogRow, deleteRows, insertRows, jsonRow } from './rows.ts';
 import { type CatalogTable, catalogTable, storesProgress } from './schema.ts';
 
 /** Resolves to whether the mirror contains `progress` now: false when there is no mirror. */

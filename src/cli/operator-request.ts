@@ -1,0 +1,187 @@
+/**
+ * Has a request of an operator performed: by the program that works on the data directory, or else by this process. Invariant:
+ * nothing is requested any more once the command has stopped waiting, unless it was begun before.
+ */
+
+import type { OperatorRequest, RequestAnswer, Requests } from '../checkpoint/requests.ts';
+import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
+import type { Configuration } from '../configuration/configuration.ts';
+import { BusyError, InterruptedError, RequestRefusedError, UsageError } from '../model/errors.ts';
+import { Engine } from '../sync/engine.ts';
+import { liveExecutor } from '../sync/execute/executor.ts';
+import { watchIncidents } from '../sync/incidents.ts';
+import type { Parts } from '../sync/parts.ts';
+import { silentProgress } from '../sync/progress.ts';
+import { WorkQueue } from '../sync/work-queue.ts';
+import { WorkerPool } from '../sync/worker-pool.ts';
+import { type Context, write } from './context.ts';
+import { runningInstance } from './data-directory.ts';
+import { openParts } from './open-parts.ts';
+import { logFor } from './render/screen.ts';
+
+/** How often the answer is looked for. */
+const LOOK_EVERY_MS = 200;
+/** How often a command that waits asks again: far more often than its request would be given up. */
+const ASK_EVERY_MS = 10_000;
+
+export type Requested = Omit<OperatorRequest, 'requestId'>;
+
+/**
+ * Returns what was done, for people. @throws RequestRefusedError with the error of the program that performed it.
+ * @throws InterruptedError when the command was asked to stop. @throws UsageError where no catch-up has run here yet.
+ */
+export async function performRequest(
+  requested: Requested,
+  configuration: Configuration,
+  context: Context,
+): Promise<string> {
+  for (;;) {
+    const answer =
+      runningInstance(configuration, context) === null
+        ? await performHere(requested, configuration, context).catch(noAnswerIfRunning)
+        : await askRunning(requested, configuration, context);
+    if (answer?.kind === 'done') return answer.text;
+    if (answer?.kind === 'refused') {
+      const { error: code, message, hint } = answer;
+      throw new RequestRefusedError(message, { code, ...(hint === null ? {} : { hint }) });
+    }
+  }
+}
+
+/** No other request has this id, on whichever machine it was made. */
+function withId(requested: Requested, { clock, identity: { host, pid }, random }: Context): OperatorRequest {
+  return {
+    requestId: [host, pid, requested.command, clock.now().toISOString(), random.next()].join(' '),
+    ...requested,
+  };
+}
+
+/** Another instance has begun since this process looked. */
+function noAnswerIfRunning(error: unknown): null {
+  if (error instanceof BusyError && error.code === 'instance_running') return null;
+  throw error;
+}
+
+/** Returns null where the running program has ended without having begun. */
+async function askRunning(
+  requested: Requested,
+  configuration: Configuration,
+  context: Context,
+): Promise<RequestAnswer | null> {
+  const { clock, identity, terminal } = context;
+  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
+  if (checkpoint === null) throw nothingHere();
+  try {
+    const holder = runningInstance(configuration, context);
+    const request = withId(requested, context);
+    await checkpoint.requests.ask(request, clock.now());
+    if (terminal.isWatched && holder !== null) {
+      const who = `feed-sync ${holder.command} is at work here (process ${holder.pid})`;
+      await write(terminal.stderr, `${who}: it was asked, and answers once it has done it.\n`);
+    }
+    return await answerOf(request, checkpoint.requests, configuration, context);
+  } finally {
+    checkpoint.close();
+  }
+}
+
+async function answerOf(
+  request: OperatorRequest,
+  requests: Requests,
+  configuration: Configuration,
+  context: Context,
+): Promise<RequestAnswer | null> {
+  const { clock, signal } = context;
+  const { requestId } = request;
+  let askedMs = clock.monotonicMs();
+  for (;;) {
+    const isStillRunning = runningInstance(configuration, context) !== null;
+    const state = await requests.state(requestId);
+    if (state?.kind === 'done' || state?.kind === 'refused') return state;
+    if (state === null || (!isStillRunning && (await requests.withdraw(requestId)))) return null;
+    if (!isStillRunning) throw endedWithoutAnswer();
+    if (signal.aborted) throw await stopped(requests, requestId);
+    if (clock.monotonicMs() - askedMs > ASK_EVERY_MS) {
+      await requests.ask(request, clock.now());
+      askedMs = clock.monotonicMs();
+    }
+    await clock.sleep(LOOK_EVERY_MS, signal).catch(() => {});
+  }
+}
+
+async function stopped(requests: Requests, requestId: string): Promise<InterruptedError> {
+  if (await requests.withdraw(requestId)) {
+    return new InterruptedError('The command was stopped before its request was begun. Nothing was done.');
+  }
+  return new InterruptedError('The command was stopped. The running program goes on with its request.', {
+    hint: 'feed-sync status shows what came of it.',
+  });
+}
+
+function endedWithoutAnswer(): InterruptedError {
+  return new InterruptedError('The running program ended before it answered.', {
+    hint: 'It either did all of it or nothing: see feed-sync status.',
+  });
+}
+
+function nothingHere(): UsageError {
+  return new UsageError('There is nothing here to work on: no catch-up has run here yet.', {
+    hint: 'feed-sync once',
+  });
+}
+
+/** @throws BusyError where another instance works on the data directory. */
+async function performHere(
+  requested: Requested,
+  configuration: Configuration,
+  context: Context,
+): Promise<RequestAnswer> {
+  const { terminal, signal } = context;
+  const log = logFor(configuration, terminal);
+  const { command } = requested;
+  const { parts, close } = await openParts({
+    configuration,
+    context,
+    log,
+    progress: silentProgress,
+    command,
+    signal,
+  });
+  try {
+    return await performWith(parts, requested, context);
+  } finally {
+    await close();
+  }
+}
+
+/** Works on the one dataset alone, and asks the service only if the request does. */
+async function performWith(parts: Parts, requested: Requested, context: Context): Promise<RequestAnswer> {
+  const { random, signal } = context;
+  const { requests } = parts.checkpoint;
+  const engine = new Engine(parts);
+  const observed = await engine.mirror.refresh(true);
+  if (observed.service === null) throw nothingHere();
+  const request = withId(requested, context);
+  await requests.ask(request, parts.clock.now());
+  const incidents = watchIncidents(engine.parts, signal);
+  const pool = new WorkerPool({
+    engine,
+    queue: new WorkQueue(random),
+    signal: incidents.signal,
+    makeExecutor: liveExecutor,
+    watch: () => incidents,
+    sourceOf: () => engine.entriesSince(Number.NEGATIVE_INFINITY, () => true),
+    isAtHead: () => false,
+    verdictOf: () => ({ kind: 'logs-unread', awaited: [] }),
+    onSettled() {},
+    onGone() {},
+    onPerformed() {},
+    onError: (error) => incidents.record(error, null),
+  });
+  pool.perform([requested.datasetId]);
+  await pool.drain();
+  const state = await requests.state(request.requestId);
+  if (state?.kind === 'done' || state?.kind === 'refused') return state;
+  await requests.withdraw(request.requestId);
+  throw incidents.incidents[0]?.error ?? new InterruptedError('The request was not performed.');
+}

@@ -1,0 +1,222 @@
+/**
+ * Rolls a table back inside the given transaction: its rows, columns and catalog are again those that an earlier commit left, and
+ * the table is pinned there. The undo log keeps the state before, as it does of every commit.
+ *
+ * Invariant: the table ends with the row count and the checksum that the commit recorded, or nothing is changed.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
+import { present } from '../../lib/assert.ts';
+import { shellWord } from '../../lib/text.ts';
+import type { CommitResult } from '../../model/commits.ts';
+import { DataError, UsageError } from '../../model/errors.ts';
+import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
+import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { DuckDbError, mirrorError } from '../../staging/engine/errors.ts';
+import { identifier, integer, numberAt } from '../../staging/engine/sql.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
+import { type CatalogEntry, entryOfRollback } from './catalog/entries.ts';
+import { observedColumn } from './catalog/observed-state.ts';
+import { type RecordedState, readRecordedState } from './catalog/recorded-state.ts';
+import { FORMAT_VERSION, historic } from './catalog/schema.ts';
+import { type Current, comments, isSameTable, type RecordedColumn } from './catalog/tables.ts';
+import { type Checksum, computeChecksum } from './checksum.ts';
+import { logOfCommit, logOfSwap } from './commit-log.ts';
+import { differenceByKeys, incomparable } from './difference.ts';
+import { earliestOf, nameInLog, namesInHistory, selectStateAfter } from './history.ts';
+import { LOADING, swap } from './load-sql.ts';
+import {
+  logOfState,
+  type PastLog,
+  readColumnsOfLog,
+  readPastCommits,
+  readPastLogs,
+  sourceOf,
+} from './past-logs.ts';
+import type { Turn, ValidatedWrite } from './validate.ts';
+import { type NetRows, type TouchedRows, UnprovenError, writeNet } from './write-net-change.ts';
+
+export async function validateRollback(_engine: Engine, job: RollbackJob): Promise<ValidatedWrite> {
+  return {
+    job,
+    rowCount: job.plannedFrom.rowCount,
+    tableRows: job.plannedFrom.rowCount,
+    bytes: 0,
+    execute: (engine, current, turn) => rollBack(engine, { job, current, turn }),
+    explain: async (_examiner, error, place) =>
+      error instanceof DuckDbError && error.fault === 'statement'
+        ? notRestored(job, error.message)
+        : mirrorError(error, place),
+  };
+}
+
+interface RollingBack {
+  readonly job: RollbackJob;
+  readonly current: Current;
+  readonly turn: Turn;
+}
+
+/** The state to restore, and the log that leads there. */
+interface Target extends RecordedState {
+  readonly log: PastLog;
+}
+
+/** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws DataError, UsageError */
+async function rollBack(engine: Engine, rollingBack: RollingBack): Promise<CatalogEntry | null> {
+  const { job, current, turn } = rollingBack;
+  const { live, recordedColumns } = current;
+  if (!isSameTable(live, job.plannedFrom)) return null;
+  const target = await readTarget(engine, job);
+  const isSame =
+    target.log.frozenCommit === null &&
+    current.existingObject === 'table' &&
+    turn.incomparable === null &&
+    isDeepStrictEqual(shapeOf(target.columns), shapeOf(recordedColumns));
+  const restore = isSame ? editBack : swapBack;
+  const net = await restore(engine, rollingBack, live, target);
+  const { appliedAt } = turn;
+  const isLogged = turn.keepsHistory && target.table.keyColumns.length > 0;
+  return entryOfRollback(job, target, { live, recordedColumns, net, appliedAt, isLogged });
+}
+
+function shapeOf(columns: readonly RecordedColumn[]) {
+  return columns.map(({ columnName, type, role }) => [columnName, type, role]);
+}
+
+/** @throws UsageError where the state is not known. */
+async function readTarget(engine: Engine, { datasetId, toCommit }: RollbackJob): Promise<Target> {
+  const commits = await readPastCommits(engine, FORMAT_VERSION, datasetId);
+  const commit = commits.find(({ commitNumber }) => commitNumber === toCommit);
+  if (commit === undefined || commit.kind === 'retire') {
+    throw new UsageError(`Commit ${toCommit} left no table of ${datasetId}.`, {
+      hint: 'feed-sync query "FROM feed_sync.commits" lists the commits.',
+    });
+  }
+  const log = logOfState(datasetId, commit, await readPastLogs(engine, FORMAT_VERSION));
+  const state = await readRecordedState(engine, toCommit);
+  if (state !== null) return { log, ...state };
+  throw new UsageError(
+    `What commit ${toCommit} left of ${datasetId} was not recorded: its history was switched off then.`,
+    { hint: 'Name a later state.' },
+  );
+}
+
+const UNDONE = `temp.${identifier('feed-sync: undone')}`;
+
+/** Undoes, key by key, what the later commits did. */
+async function editBack(
+  engine: Engine,
+  { job, current, turn }: RollingBack,
+  live: ObservedTable,
+  target: Target,
+): Promise<CommitResult['net']> {
+  const { tableName, datasetId } = live;
+  const planned = target.columns.map(plannedColumn);
+  const log = logOfCommit(current, live, turn, target.table, await namesInHistory(engine));
+  const { columns, alteration } = tableAfter(live.columns, planned);
+  try {
+    const found = present((await readFoundTables(engine, [tableName])).get(tableName), 'the table is there');
+    const net = await createUndone(engine, target, job.toCommit);
+    const after = rewrittenIfMuch({ columns, alteration }, net, found);
+    await runTogether(engine, log?.before(after) ?? []);
+    // Without a recorded checksum the whole table is read: rows that were altered by hand must not go unnoticed.
+    const before = { found, recorded: { rowCount: found.rowCount, checksum: null } };
+    const observer = { readsRows: log !== null, logEntries: (rows: TouchedRows) => log?.entries(rows) ?? [] };
+    const written = await writeNet(engine, { tableName, net, columns }, after.alteration, before, observer);
+    prove(job, target, written);
+    await runTogether(engine, [
+      ...comments(tableName, datasetId, columns),
+      ...(log?.after(after) ?? []),
+      `DROP TABLE ${UNDONE}`,
+    ]);
+    return written.net;
+  } catch (error) {
+    throw error instanceof UnprovenError ? notRestored(job, error.message) : error;
+  }
+}
+
+async function createUndone(engine: Engine, { log, columns }: Target, toCommit: number): Promise<NetRows> {
+  const logged = columns.map(recordedShape);
+  const values = logged.map(({ columnName }, index) => `${nameInLog(columnName)} AS ${netColumn(index)}`);
+  const later = `(SELECT * FROM ${historic(log.logName)} WHERE _commit > ${integer(toCommit)})`;
+  await engine.run(`CREATE TEMP TABLE ${UNDONE} AS SELECT ${values.join(', ')}, _operation <> 'added' AS ${PRESENT}
+    FROM (${earliestOf(logged, later)})`);
+  const [row = []] = await engine.rows(
+    `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}) FROM ${UNDONE}`,
+  );
+  return { from: UNDONE, rows: numberAt(row, 0), removals: numberAt(row, 1) };
+}
+
+/** Writes the state into a new table, which takes the place of the live one; that one and its log are frozen. */
+async function swapBack(
+  engine: Engine,
+  { job, current, turn }: RollingBack,
+  live: ObservedTable,
+  target: Target,
+): Promise<CommitResult['net']> {
+  const { tableName, datasetId } = live;
+  const columns = target.columns.map(plannedColumn);
+  const names = columns.map(({ columnName }) => identifier(columnName));
+  const source = { logName: target.log.logName, source: sourceOf(target.log) };
+  const state = selectStateAfter(await readColumnsOfLog(engine, target.log), source, job.toCommit);
+  await engine.runWhileSpaceIsFree(`CREATE TABLE ${LOADING} AS SELECT ${names.join(', ')} FROM (${state})`);
+  const [row = []] = await engine.rows(`SELECT count(*) FROM ${LOADING}`);
+  const columnNames = columns.map(({ columnName }) => columnName);
+  const rowCount = numberAt(row, 0);
+  prove(job, target, { rowCount, checksum: await computeChecksum(engine, LOADING, columnNames) });
+  const keyColumns = columns.filter(({ role }) => role === 'key');
+  const net =
+    turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, rowCount) : null;
+  const missing = current.existingObject === 'table' ? null : 'the table was missing';
+  const log = logOfSwap(current.logName, turn, {
+    live,
+    loaded: { datasetId, tableName, columns },
+    isSameTable: false,
+    unreadable: turn.incomparable ?? missing,
+    taken: await namesInHistory(engine),
+  });
+  try {
+    await runTogether(engine, [
+      ...log.before,
+      ...swap(tableName, current.existingObject === 'table'),
+      ...comments(tableName, datasetId, columns),
+      ...log.after,
+    ]);
+  } catch (error) {
+    throw incomparable(datasetId, error);
+  }
+  return net;
+}
+
+/** @throws DataError */
+function prove(
+  job: RollbackJob,
+  { table, checksum }: Target,
+  result: { readonly rowCount: number; readonly checksum: Checksum },
+): void {
+  if (result.checksum.version !== checksum.version) {
+    throw notRestored(job, 'its checksum was computed by another version of DuckDB and proves nothing');
+  }
+  if (result.rowCount === table.rowCount && result.checksum.sum === checksum.sum) return;
+  throw notRestored(job, 'the rows that its undo log leads back to are not those that the commit left');
+}
+
+function notRestored({ datasetId, toCommit }: RollbackJob, why: string): DataError {
+  return new DataError(
+    `${datasetId} cannot be rolled back to commit ${toCommit}: ${why.replace(/[.!]$/, '')}. Nothing was changed.`,
+    { hint: `Repair the table first: feed-sync verify --deep --repair ${shellWord(datasetId)}` },
+  );
+}
+
+function plannedColumn(recorded: RecordedColumn): PlannedColumn {
+  const { name, type, columnName, role, crs } = observedColumn(recorded);
+  const { isNullable: nullable, description, sourceName } = recorded;
+  return { column: { name, type, nullable, description, sourceName }, type, columnName, role, crs };
+}
+
+function recordedShape(recorded: RecordedColumn) {
+  const { columnName, type, role } = observedColumn(recorded);
+  return { columnName, type, role };
+}

@@ -1,0 +1,90 @@
+/** Performs what operators request of the past of a dataset: a rollback, and the end of the pin that it leaves. */
+
+import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
+import { shellWord } from '../lib/text.ts';
+import { formatCount } from '../lib/units.ts';
+import type { CommitResult } from '../model/commits.ts';
+import type { Reload } from '../model/desired-state.ts';
+import { BusyError, UsageError } from '../model/errors.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
+import { stopwatch } from './execute/steps.ts';
+import { noteRollback } from './execute/sync-runs.ts';
+import { OPERATOR } from './plan/need.ts';
+import { isPinned } from './plan/plan.ts';
+import type { Performing } from './requests.ts';
+
+/** The parameters of the request `rollback`. */
+export interface RollbackParameters {
+  readonly commitNumber: number;
+  /** The version that the commit left. */
+  readonly version: number;
+}
+
+/** @throws what refuses the rollback: nothing is changed then. */
+export async function performRollback(
+  { datasetId, parameters }: OperatorRequest,
+  { parts, known, commit }: Performing,
+): Promise<RequestAnswer> {
+  const { commitNumber: toCommit, version } = decoded(parameters);
+  const plannedFrom = known?.observed ?? null;
+  if (known === null || plannedFrom === null || known.desired.members.size === 0) {
+    throw new UsageError(`${datasetId} has no table that versions are committed to.`, {
+      hint: 'feed-sync status lists the datasets.',
+    });
+  }
+  // Before the commit: a process that is killed between the two stores still knows what an older table owes.
+  parts.checkpoint.oweAgain(datasetId, satisfiedReloads(plannedFrom, parts.clock.now()));
+  const fetched = { bytes: 0, elapsedMs: stopwatch(parts.clock) };
+  const result = await commit({ kind: 'rollback', datasetId, toCommit, version, fetched, plannedFrom });
+  if (result.kind === 'failed') throw result.error;
+  if (result.kind !== 'committed') {
+    throw new BusyError(`The table of ${datasetId} changed meanwhile. Nothing was rolled back.`, {
+      hint: 'Look at what it is now, and try again.',
+    });
+  }
+  parts.progress.committed(datasetId, result.committed);
+  noteRollback(datasetId, result.committed, parts);
+  return { kind: 'done', text: sentenceOf(datasetId, toCommit, result.committed) };
+}
+
+function sentenceOf(datasetId: string, toCommit: number, { toVersion, rowCount }: CommitResult): string {
+  return (
+    `Rolled back: ${datasetId} is as commit ${toCommit} left it, at version ${toVersion} with ${formatCount(rowCount)} rows. ` +
+    `It stays there until "feed-sync resume --dataset ${shellWord(datasetId)}".`
+  );
+}
+
+/** @throws UsageError */
+function decoded(parameters: unknown): RollbackParameters {
+  const { commitNumber, version } = (parameters ?? {}) as Partial<Record<keyof RollbackParameters, unknown>>;
+  if (typeof commitNumber === 'number' && typeof version === 'number') return { commitNumber, version };
+  throw new UsageError('The request does not say which state to roll back to.');
+}
+
+/** The reloads that the table satisfies now. */
+function satisfiedReloads({ reloads }: ObservedTable, readAt: Date): readonly Reload[] {
+  return [...reloads]
+    .filter(([subscriptionId]) => subscriptionId !== OPERATOR)
+    .map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => ({
+      subscriptionId,
+      logNumber,
+      eventNumber,
+      createdAt: createdAt ?? new Date(0),
+      readAt,
+      knownVersion: null,
+      listedVersion: null,
+      isWithdrawal: false,
+    }));
+}
+
+/** Ends the pin of a dataset. @throws UsageError where it is not pinned. */
+export async function performUnpin(
+  { datasetId }: OperatorRequest,
+  { parts, known }: Performing,
+): Promise<RequestAnswer> {
+  const table = known?.observed ?? null;
+  if (table === null || !isPinned(table)) throw new UsageError(`${datasetId} is not pinned.`);
+  await parts.destination.unpin(datasetId);
+  parts.log.info({ dataset: datasetId, version: table.version }, 'The pin was lifted.');
+  return { kind: 'done', text: `Lifted the pin of ${datasetId}, which is at version ${table.version}.` };
+}

@@ -1,0 +1,201 @@
+/** Rollback: a commit that restores what an earlier one left, proven, and pins the table there (F69). */
+
+import { describe, expect, it } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { withAddedColumn } from '../../fixtures/source/evolve.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
+import type { ObservedTable, RollbackJob } from '../../src/model/write-jobs.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+  schemaVersion: '2',
+});
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+  [3, 'three'],
+];
+const SECOND: readonly Row[] = [
+  [1, 'ONE'],
+  [3, 'three'],
+  [4, 'four'],
+];
+const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+
+async function world() {
+  const made = await mirrorAtWork({ history: ALL });
+  return { world: made, course: await made.loaded(firstContent(people, FIRST)) };
+}
+
+async function rollBack(
+  { execute, observed }: MirrorAtWork,
+  toCommit: number,
+  version: number,
+  changed: Partial<RollbackJob> = {},
+): Promise<JobResult> {
+  const plannedFrom = await observed();
+  const fetched = { bytes: 0, elapsedMs: () => 0 };
+  const [result] = await execute({
+    kind: 'rollback',
+    datasetId: 'parcels',
+    toCommit,
+    version,
+    fetched,
+    plannedFrom,
+    ...changed,
+  });
+  if (result === undefined) throw new Error('a job has a result');
+  return result;
+}
+
+async function rolledBack(world: MirrorAtWork, toCommit: number, version: number) {
+  const result = await rollBack(world, toCommit, version);
+  if (result.kind !== 'committed') throw errorOf(result);
+  expect(result.committed.observed).toEqual(await world.observed());
+  return result.committed;
+}
+
+const ROWS = 'FROM parcels ORDER BY ALL';
+
+/** What a rollback restores, and nothing of when it was applied. */
+function restored({ appliedAt: _, pinnedSince: _since, commitNumber: _number, ...table }: ObservedTable) {
+  return table;
+}
+
+describe('a rollback', () => {
+  it('F69 restores rows, columns and catalog of the commit, as a commit of its own that pins the table', async () => {
+    const { world: at, course } = await world();
+    const first = await at.observed();
+    const rows = await inMirror(at.folder, ROWS);
+    course.publishRows(SECOND);
+    await at.apply(course);
+    expect(await rolledBack(at, 1, 1)).toMatchObject({
+      kind: 'rollback',
+      fromVersion: 2,
+      toVersion: 1,
+      net: { added: 1, changed: 1, removed: 1 },
+    });
+    const table = await at.observed();
+    expect(restored(table)).toEqual(restored(first));
+    expect(table.pinnedSince).toEqual(table.appliedAt);
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+    const commits = 'SELECT kind, from_version, to_version, row_count FROM feed_sync.commits ORDER BY ALL';
+    expect(await inMirror(at.folder, `${commits} DESC LIMIT 1`)).toEqual([['rollback', '2', '1', '3']]);
+  });
+
+  it('F69 can itself be undone, and every state before it stays known', async () => {
+    const { world: at, course } = await world();
+    const states = [await inMirror(at.folder, ROWS)];
+    course.publishRows(SECOND);
+    await at.apply(course);
+    states.push(await inMirror(at.folder, ROWS));
+    course.publishRows([[9, 'nine']]);
+    await at.load(course);
+    states.push(await inMirror(at.folder, ROWS));
+    await rolledBack(at, 1, 1);
+    states.push(await inMirror(at.folder, ROWS));
+    await rolledBack(at, 3, 3);
+    states.push(await inMirror(at.folder, ROWS));
+    expect(states[3]).toEqual(states[0]);
+    expect(states[4]).toEqual(states[2]);
+    for (const [index, state] of states.entries()) {
+      const asOf = `SELECT * FROM history.parcels_as_of_commit(${index + 1}) ORDER BY ALL`;
+      expect(await inMirror(at.folder, asOf), `commit ${index + 1}`).toEqual(state);
+    }
+  });
+
+  it('F69 goes back past a schema change: the frozen table and its log have the rows', async () => {
+    const { world: at, course } = await world();
+    const first = await at.observed();
+    const rows = await inMirror(at.folder, ROWS);
+    course.publish(firstContent(owners, [[1, 'Ann']]));
+    await at.load(course);
+    await rolledBack(at, 1, 1);
+    expect(restored(await at.observed())).toEqual(restored(first));
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+    await rolledBack(at, 2, 2);
+    expect(await inMirror(at.folder, ROWS)).toEqual([['1', 'Ann']]);
+  });
+
+  it('F69 takes away columns that were added since', async () => {
+    const { world: at, course } = await world();
+    const first = await at.observed();
+    const rows = await inMirror(at.folder, ROWS);
+    course.publish(withAddedColumn(course.newest().content, column('note', 'string'), () => 'new'));
+    await at.apply(course);
+    await rolledBack(at, 1, 1);
+    expect(restored(await at.observed())).toEqual(restored(first));
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+    await rolledBack(at, 2, 2);
+    expect(await inMirror(at.folder, 'SELECT DISTINCT note FROM parcels')).toEqual([['new']]);
+  });
+
+  it('F69 owes again the reloads that the restored state does not satisfy', async () => {
+    const { world: at, course } = await world();
+    const satisfied = { logNumber: 1, eventNumber: 7n, createdAt: new Date('2026-01-01T00:00:00Z') };
+    const job = await course.snapshot(course.newest(), await at.observed());
+    await at.execute({ ...job, reloads: new Map([['sub_1', satisfied]]) });
+    expect((await at.observed()).reloads).toEqual(new Map([['sub_1', satisfied]]));
+    await rolledBack(at, 1, 1);
+    expect((await at.observed()).reloads).toEqual(new Map());
+    expect(await inMirror(at.folder, 'SELECT * EXCLUDE (created_at) FROM feed_sync.owed')).toEqual([
+      ['parcels', 'sub_1', '1', '7'],
+    ]);
+    await rolledBack(at, 2, 1);
+    expect((await at.observed()).reloads).toEqual(new Map([['sub_1', satisfied]]));
+  });
+
+  it('F70 changes nothing where the rows were altered by hand, and says to repair them first', async () => {
+    const { world: at, course } = await world();
+    course.publishRows(SECOND);
+    await at.apply(course);
+    await at.byHand("UPDATE parcels SET name = 'by hand' WHERE id = 3");
+    const before = await at.dump();
+    const error = errorOf(await rollBack(at, 1, 1));
+    expect(error).toMatchObject({
+      code: 'data_invalid',
+      message: expect.stringMatching(/^parcels cannot be rolled back to commit 1: .*Nothing was changed\.$/),
+      hint: 'Repair the table first: feed-sync verify --deep --repair parcels',
+    });
+    expect(await at.dump()).toEqual(before);
+  });
+
+  it('mends a hand-made change of a row that it restores', async () => {
+    const { world: at, course } = await world();
+    const rows = await inMirror(at.folder, ROWS);
+    course.publishRows(SECOND);
+    await at.apply(course);
+    await at.byHand("UPDATE parcels SET name = 'by hand' WHERE id = 1");
+    await rolledBack(at, 1, 1);
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+  });
+
+  it('does nothing where the table is not the one that was planned from', async () => {
+    const { world: at, course } = await world();
+    const plannedFrom = await at.observed();
+    course.publishRows(SECOND);
+    await at.apply(course);
+    expect(await rollBack(at, 1, 1, { plannedFrom })).toEqual({ kind: 'stale-plan', datasetId: 'parcels' });
+  });
+
+  it('refuses a state that the log does not reach', async () => {
+    let isOn = false;
+    const at = await mirrorAtWork({ history: { ...ALL, keeps: () => isOn } });
+    const course = await at.loaded(firstContent(people, FIRST));
+    course.publishRows(SECOND);
+    await at.apply(course);
+    await expect(rollBack(at, 1, 1).then(errorOf)).resolves.toMatchObject({
+      message: 'parcels has no history: its earlier states are not known.',
+    });
+    isOn = true;
+    course.publishRows([[1, 'x']]);
+    await at.apply(course);
+    await expect(rollBack(at, 1, 1).then(errorOf)).resolves.toMatchObject({ code: 'usage_invalid' });
+    await rolledBack(at, 2, 2);
+    expect(await inMirror(at.folder, ROWS)).toHaveLength(3);
+  });
+});

@@ -162,7 +162,8 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
     const fs = require('node:fs');
     const about = ['environ', 'cmdline'].map((name) => fs.readFileSync('/proc/self/' + name));
     const parent = fs.readFileSync('/proc/' + process.ppid + '/cmdline');
-    fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, fs.readFileSync(0)]));`;
+    require('node:stream/consumers').buffer(process.stdin).then((told) =>
+      fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, told])));`;
   writeFileSync(
     join(home, 'work', 'feed-sync.yaml'),
     JSON.stringify({

@@ -4,10 +4,13 @@ import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import type { HookInput } from '../../src/post-commit/hook.ts';
 
-/** The words of the command. `told` is what came on its standard input, `fs` the files. */
+/**
+ * The words of the command. `told` is what came on its standard input, `fs` the files. Node may be told to come back (EAGAIN) where
+ * it reads its standard input at one go.
+ */
 export function hookProgram(script: string): readonly string[] {
-  const opening = `const fs = require('node:fs'); const told = JSON.parse(fs.readFileSync(0, 'utf8'));`;
-  return [process.execPath, '--eval', `${opening} ${script}`];
+  const act = `const fs = require('node:fs'); require('node:stream/consumers').json(process.stdin).then((told) => { ${script} });`;
+  return [process.execPath, '--eval', act];
 }
 
 /** Appends what it was told to a file, a line for each run. */

@@ -152,7 +152,7 @@ function screenHeight(): number | null {
     : null;
 }
 
-/** `feed-sync query … | head` is no trouble: the reader has what it wants. */
+/** `feed-sync query … | head` is no error: the reader has what it needs. */
 function endQuietlyWhenNobodyReads(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);

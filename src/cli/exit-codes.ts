@@ -37,7 +37,7 @@ export function mostUrgent(codes: readonly ExitCode[]): ExitCode {
 
 export const EXIT_CODES_HELP = `Exit codes:
   0   caught up                        75  try again later (service unreachable, mirror busy, interrupted)
-  64  wrong usage                      77  a person must act (its summary says how)
-  65  trouble with a dataset's data    78  wrong configuration
+  64  wrong usage                      77  an operator must act (the summary says how)
+  65  bad data of a dataset            78  wrong configuration
   70  a bug in feed-sync               Where several apply: 70, 74, 78, 77, 64, 75, 65, the first that does.
-  74  trouble with the local disk`;
+  74  a fault of the local disk`;

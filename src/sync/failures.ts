@@ -101,10 +101,10 @@ export function newestContents(contents: readonly string[]): readonly string[] {
   return [...new Set(contents)].slice(0, MAX_BAD_CONTENTS);
 }
 
-/** `attempts` plans of the dataset were stale before they were carried out. */
+/** `attempts` plans of the dataset were stale before they were executed. */
 export function changesTooFast(datasetId: string, attempts: number): DataError {
   return new DataError(
-    `Dataset ${datasetId} changes faster than it downloads: ${attempts} attempts were overtaken.`,
+    `Dataset ${datasetId} changes faster than it downloads: ${attempts} attempts became stale.`,
     { hint: 'It is tried again at the next catch-up. A faster connection to the service helps.' },
   );
 }

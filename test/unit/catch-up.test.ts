@@ -467,7 +467,7 @@ describe('a world that moves meanwhile', () => {
           kind: 'failed',
           error: {
             name: 'DataError',
-            message: 'Dataset parcels changes faster than it downloads: 4 attempts were overtaken.',
+            message: 'Dataset parcels changes faster than it downloads: 4 attempts became stale.',
           },
         },
       ],

@@ -82,7 +82,7 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
     log,
   );
   const isOwnHostOnly = isLoopback(bound.address);
-  server.on('error', (error) => log.error({ why: error.message }, 'The status server is in trouble.'));
+  server.on('error', (error) => log.error({ why: error.message }, 'The status server failed.'));
   server.on('request', (request, response) => {
     answerTo(request, isOwnHostOnly, answer)
       .then((given) => send(response, given, !server.listening))

@@ -87,10 +87,10 @@ export function diagnose(thrown: unknown): DuckDbError {
   if (thrown instanceof DuckDbError) return thrown;
   const original = thrown instanceof Error ? thrown.message : String(thrown);
   const { kind, message, systemError } = parse(original);
-  return new DuckDbError(troubleOf(kind, message, systemError), ENDS_INSTANCE.has(kind), message, thrown);
+  return new DuckDbError(faultOf(kind, message, systemError), ENDS_INSTANCE.has(kind), message, thrown);
 }
 
-function troubleOf(kind: string, message: string, systemError: string | null): Fault {
+function faultOf(kind: string, message: string, systemError: string | null): Fault {
   if (LOCKED.test(message)) return 'locked';
   if (systemError !== null) return ERROR_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
   if (DISK_FULL.test(message)) return 'disk-full';

@@ -57,17 +57,17 @@ export function startWriter({ destination, onError }: WriterParts): Writer {
         taken.delete(job);
       },
     };
-    let incident: unknown = null;
+    let sessionError: unknown = null;
     try {
       await destination.commit(jobs);
     } catch (error) {
-      incident = error;
+      sessionError = error;
     }
     // A destination that takes no job would keep the writer in its loop for ever.
     if (!wasAsked) take();
-    if (taken.size === 0 && incident !== null) onError(incident);
+    if (taken.size === 0 && sessionError !== null) onError(sessionError);
     const unreported =
-      incident ?? new AssertionError('A write job was taken, and its result was not reported.');
+      sessionError ?? new AssertionError('A write job was taken, and its result was not reported.');
     for (const settle of taken.values()) settle.reject(unreported);
   };
 

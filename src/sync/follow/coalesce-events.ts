@@ -93,7 +93,7 @@ function changesOf(
   const table = context.tableOf(datasetId);
   const met: Met = { ...context, event, createdAt, isCovered, desired, isMember, table };
   if (event.type === 'dataset.added') return isReflected(met) ? [] : added(met);
-  if (event.type === 'dataset.removed') return isReflected(met) ? [] : removed(met);
+  if (event.type === 'dataset.removed') return isReflected(met) ? [] : datasetRemoved(met);
   if (!isMember || isCovered) return [];
   switch (event.type) {
     case 'dataset.updated':
@@ -136,7 +136,7 @@ function added(met: Met): readonly DesiredStateChange[] {
  * The table owes a reload where every subscription that contains the dataset now took it over after this drop: no log
  * reported what happened in between.
  */
-function removed(met: Met): readonly DesiredStateChange[] {
+function datasetRemoved(met: Met): readonly DesiredStateChange[] {
   const { event, createdAt: at, isCovered, isMember, table } = met;
   const { datasetId, id, reason } = event;
   const dropped: DesiredStateChange = { kind: 'no-member', datasetId, eventNumber: id.number, at, reason };

@@ -15,7 +15,7 @@ import { covers, snapshotDigest } from '../../model/manifest.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { History, ListedEntry } from './step.ts';
 import { headOf } from './version-chain.ts';
-import { namingOf, schemaVersionAt, standingOfEntry } from './versions.ts';
+import { confirmationOf, namingOf, schemaVersionAt } from './versions.ts';
 
 export type Need =
   | 'table'
@@ -159,7 +159,7 @@ export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking
  */
 function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
   const { observed, history } = asking;
-  if (standingOfEntry(listedEntry, history) !== 'named') return false;
+  if (confirmationOf(listedEntry, history) !== 'named') return false;
   if (observed === null)
     return ownPending(listedEntry, asking).length === 0 || answeredBy(listedEntry, asking).length > 0;
   if (lacksSatisfied(listedEntry, observed)) return false;

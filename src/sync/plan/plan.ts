@@ -54,6 +54,7 @@ import {
   type UpdatePath,
 } from './version-chain.ts';
 import {
+  confirmationOf,
   differingCounts,
   mayLackTable,
   namingOf,
@@ -61,7 +62,6 @@ import {
   schemaNamed,
   schemaOfSnapshot,
   schemaVersionAt,
-  standingOfEntry,
 } from './versions.ts';
 
 /** The dataset fell back from the changes to a snapshot that failed. */
@@ -238,7 +238,7 @@ function planKnown(
 ): Plan {
   const { observed, history } = input;
   const withEntries = { ...input, listedEntries: input.listedEntries ?? [] };
-  const isUnread = (listedEntry: ListedEntry): boolean => standingOfEntry(listedEntry, history) === 'unread';
+  const isUnread = (listedEntry: ListedEntry): boolean => confirmationOf(listedEntry, history) === 'unread';
   if (withEntries.listedEntries.some(isUnread)) {
     return { kind: 'read-history', newerThan: historyNeeded(withEntries) };
   }
@@ -409,7 +409,7 @@ function nothingAnswers({ input, constraints }: Survey): Plan {
   if (listedEntries.length === 0) return wait('not-listed', until);
   const unread = Math.min(observed?.version ?? 0, headOf(constraints.history)?.version ?? 0);
   const isListed = (listedEntry: ListedEntry): boolean =>
-    listedEntry.entry.version < unread || standingOfEntry(listedEntry, constraints.history) === 'named';
+    listedEntry.entry.version < unread || confirmationOf(listedEntry, constraints.history) === 'named';
   if (listedEntries.some(isListed)) return wait('manifest-lags', until);
   const [differing] = listedEntries.flatMap(({ entry }) => differingCounts(entry, constraints.history) ?? []);
   if (differing === undefined) return wait('entry-unlisted', until);

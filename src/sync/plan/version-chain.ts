@@ -145,8 +145,8 @@ function chainStep(at: ChainStart, version: Version, constraints: ChainConstrain
     const violation = absentSchema(schemaVersion, version);
     return { version: version.version, why: `${name} has a schema that is not listed`, violation };
   }
-  const incident = schemaObstacle(at, schema, constraints);
-  if (incident !== null) return stop(`${name} ${incident}`);
+  const obstacle = schemaObstacle(at, schema, constraints);
+  if (obstacle !== null) return stop(`${name} ${obstacle}`);
   return { ...columnsOf(schema), version: version.version, publishedAt: version.publishedAt };
 }
 

@@ -60,7 +60,7 @@ export function absentVersions(
  * one, and as published before the manifest was read. `unread`: no list was read since. `unnamed`: the entry belongs to another time of
  * the dataset, or the list lags.
  */
-export function standingOfEntry(
+export function confirmationOf(
   { entry, readAt }: Pick<ListedEntry, 'entry' | 'readAt'>,
   history: History,
 ): 'named' | 'unnamed' | 'unread' {

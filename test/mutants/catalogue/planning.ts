@@ -190,8 +190,8 @@ export const PLANNING: Area = {
     {
       name: 'an entry that the list of versions does not name is loaded',
       file: OFFER_RULES,
-      text: "if (standingOfEntry(listedEntry, history) !== 'named') return false;",
-      instead: "if (standingOfEntry(listedEntry, history) === 'unread') return false;",
+      text: "if (confirmationOf(listedEntry, history) !== 'named') return false;",
+      instead: "if (confirmationOf(listedEntry, history) === 'unread') return false;",
       breaks: ['M21'],
       tests: ['unit/plan.test.ts', 'unit/plan-reloads.test.ts'],
     },

@@ -17,6 +17,7 @@ import { type Context, write } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { type PastStateFlags, pastStateOptions, TIME } from './past-state.ts';
 import { QUERY_FORMATS, type QueryFormat } from './render/table.ts';
+import type { VerifyOptions } from './verify/verify.ts';
 
 /** What the commands are defined on, and what they use when they are called. */
 interface Definitions {
@@ -111,13 +112,53 @@ function defineServiceCommands({ define, version, context, configured }: Definit
   });
   define(
     'verify',
-    'compare the mirror with the service, and its tables with what is written of them; changes nothing',
-    [new Argument('[dataset...]', 'ids of datasets; without any, all of them'), JSON_OPTION],
-    async (datasetIds: readonly string[], { json = false }: JsonFlag) => {
+    'compare the mirror with the service, and its tables with what is written of them; changes nothing without --repair',
+    [
+      new Argument('[dataset...]', 'ids of datasets; without any, all of them'),
+      new Option(
+        '--deep',
+        "compare every value with the service's snapshots and changes, which are downloaded",
+      ),
+      new Option('--repair', 'with --deep, write the rows that differ, and no others; asks first'),
+      YES_OPTION,
+      new Option(
+        '--wait <duration>',
+        'with --deep, wait so long for tables that a running instance updates',
+      ).default('10m'),
+      JSON_OPTION,
+    ],
+    async (datasetIds: readonly string[], flags: VerifyFlags) => {
       const { verify } = await import('./verify/verify.ts');
-      return verify(datasetIds, configured(), context, json);
+      return verify(datasetIds, configured(), context, verifyOptions(flags));
     },
   );
+}
+
+interface VerifyFlags extends JsonFlag {
+  readonly deep?: boolean;
+  readonly repair?: boolean;
+  readonly yes?: boolean;
+  readonly wait: string;
+}
+
+/** @throws UsageError */
+function verifyOptions({
+  json = false,
+  deep = false,
+  repair: repairs = false,
+  yes: isYes = false,
+  wait,
+}: VerifyFlags): VerifyOptions {
+  const waitMs = parseDurationMs(wait);
+  if (waitMs === null) {
+    throw new UsageError(`--wait is '${wait}', which is not a duration; for example 10m.`);
+  }
+  if (repairs && !deep) {
+    throw new UsageError('--repair goes with --deep, which finds the rows to repair.', {
+      hint: 'feed-sync verify --deep --repair',
+    });
+  }
+  return { json, deep: deep ? { waitMs, repairs, isYes } : null };
 }
 
 interface OnceFlags extends JsonFlag {

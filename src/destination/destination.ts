@@ -59,10 +59,26 @@ export interface Destination {
    */
   storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean>;
 
+  /**
+   * Records this checksum of a table whose content was found right. Resolves to false if the newest commit of the table is another
+   * by now.
+   */
+  storeChecksum(checksum: TableChecksum): Promise<boolean>;
+
   /** A number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
   progress(): number;
 
   close(): Promise<void>;
+}
+
+/** The checksum of a table, as the destination computes it. */
+export interface TableChecksum {
+  readonly datasetId: string;
+  /** The newest commit of the table; null when it was not recorded. */
+  readonly commitNumber: number | null;
+  readonly sum: bigint;
+  /** The version of the hash. */
+  readonly version: string;
 }
 
 /** Gives a destination its jobs while its write session is open. */

@@ -4,7 +4,7 @@ import type { ObservedTable } from './write-jobs.ts';
 
 /** One transaction of the destination that brought a table to a version: from that transaction to the report. */
 export interface CommitResult {
-  readonly kind: 'snapshot' | 'changes' | 'rollback';
+  readonly kind: 'snapshot' | 'changes' | 'rollback' | 'repair';
   readonly tableName: string;
   /** Null when there was no table before. */
   readonly fromVersion: number | null;

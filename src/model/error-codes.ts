@@ -178,6 +178,13 @@ export const ERRORS = {
     disposition: 'retry',
     remedy: 'Try again in a moment.',
   },
+  table_changed: {
+    meaning: 'A table was changed between the look that a request was decided by and the request.',
+    exitCode: 75,
+    scope: 'operation',
+    disposition: 'stop',
+    remedy: 'Look again, and decide anew.',
+  },
   instance_running: {
     meaning: 'Another feed-sync works on the same data directory.',
     exitCode: 75,

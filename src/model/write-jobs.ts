@@ -52,7 +52,7 @@ export interface ObservedColumn {
 }
 
 /** The unit of commit: one step of one dataset. */
-export type WriteJob = SnapshotJob | ChangesJob | RetirementJob | RollbackJob;
+export type WriteJob = SnapshotJob | ChangesJob | RetirementJob | RollbackJob | RepairJob;
 
 /** Replaces the whole table by the content of the files. */
 export interface SnapshotJob {
@@ -124,6 +124,27 @@ export interface VersionChanges {
   readonly counts: Counts | null;
   /** Rows of the whole dataset at this version. */
   readonly rowCount: number | null;
+}
+
+/** The content that the service has for a version of a dataset: a snapshot, and the changes from there to the version. */
+export interface VersionContent {
+  readonly datasetId: string;
+  readonly version: number;
+  readonly snapshot: SnapshotJob;
+  /** Null where the snapshot is that of the version. */
+  readonly changes: Omit<ChangesJob, 'plannedFrom'> | null;
+  /** Rows of the whole dataset at the version; null where the service does not say. */
+  readonly rowCount: number | null;
+}
+
+/** Brings the rows of a table to the content that the service has for its version. Nothing else of the table changes. */
+export interface RepairJob {
+  readonly kind: 'repair';
+  readonly datasetId: string;
+  readonly version: number;
+  readonly content: VersionContent;
+  readonly fetched: Fetched;
+  readonly plannedFrom: ObservedTable;
 }
 
 /**

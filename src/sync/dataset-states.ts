@@ -132,6 +132,7 @@ export class MirrorView {
         if (isStored) this.#progress = progress;
         return isStored;
       },
+      storeChecksum: (checksum) => destination.storeChecksum(checksum),
       progress: () => destination.progress(),
       close: () => destination.close(),
     };

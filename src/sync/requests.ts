@@ -9,6 +9,7 @@ import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import type { WriteJob } from '../model/write-jobs.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
+import { performRepair, performStoreChecksum } from './repair.ts';
 import type { DatasetResult } from './result.ts';
 import { performRollback, performUnpin } from './rollback.ts';
 
@@ -32,9 +33,11 @@ export type Handler = (
 ) => Promise<RequestAnswer | AnswerAfter>;
 
 /** By the command that asks. */
-export const HANDLERS: ReadonlyMap<string, Handler> = new Map([
+export const HANDLERS: ReadonlyMap<string, Handler> = new Map<string, Handler>([
   ['rollback', performRollback],
   ['resume', performUnpin],
+  ['repair', performRepair],
+  ['store-checksum', performStoreChecksum],
 ]);
 
 /** A request that is answered after the reconciliation of its dataset. */

@@ -6,12 +6,16 @@ import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import type { DryRun } from '../../src/cli/render/dry-run.ts';
-import type { Verification } from '../../src/cli/verify/findings.ts';
+import type { ContentFinding } from '../../src/cli/verify/content-findings.ts';
+import { type Verification, verificationOf } from '../../src/cli/verify/findings.ts';
+import type { Mending } from '../../src/cli/verify/mend.ts';
+import { renderVerification } from '../../src/cli/verify/verify.ts';
 import type { StatusJson } from '../../src/reporting/status.ts';
 import { openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
 import { writeMirror } from '../support/mirror-file.ts';
+import { table, version } from '../support/sync-values.ts';
 import {
   catchUp,
   comesToTrouble,
@@ -77,6 +81,41 @@ it('of a world that has everything', async () => {
   expectGolden('verify/refused', await json(world, 77, 'verify', '--json'));
   losesItsStores(world, 'mirror.duckdb');
   expectGolden('status/lost-mirror', await json(world, 78, 'status', '--json'));
+});
+
+it('of contents that were compared with the service', () => {
+  const seen = { commitNumber: 7, snapshotVersion: 3, snapshotDigest: 'digest' };
+  const key = (id: string) => new Map([['id', id]]);
+  const different: ContentFinding = {
+    kind: 'different',
+    difference: { added: 1, changed: 1, removed: 1 },
+    keys: { added: [key('1')], changed: [{ key: key('2'), columns: ['owner'] }], removed: [key('3')] },
+    ...seen,
+  };
+  const keyless = { added: 2, changed: null, removed: 1 };
+  const unreadable = { kind: 'damaged', why: 'Corrupt database file' } as const;
+  const waiting = { kind: 'not-comparable', why: 'it waits for a person', exitCode: 77 } as const;
+  const contents: Readonly<Record<string, readonly [ContentFinding, Mending | null]>> = {
+    altered: [different, null],
+    damaged: [{ ...unreadable, columnName: 'owner' }, null],
+    keyless: [{ ...different, difference: keyless, keys: { added: [], changed: [], removed: [] } }, null],
+    mended: [different, { kind: 'repaired', text: 'Repaired the table mended of mended: 1 added.' }],
+    waiting: [waiting, null],
+  };
+  const sound = { rowCount: 10, keys: null, strayColumns: [], hasRecordedChecksum: false };
+  const datasets = Object.entries(contents).map(([datasetId, [content, mending]]) => ({
+    datasetId,
+    comparison: { kind: 'followed' } as const,
+    counted: { observed: table(3, { datasetId, tableName: datasetId }), table: sound },
+    answer: [version(datasetId, 3)],
+    content,
+    mending,
+  }));
+  const view = verificationOf({ mirror: '/mirror', datasets, workspaceSuspension: null, problem: null });
+  expectGolden('verify/deep', view);
+  for (const width of WIDTHS) {
+    expectGoldenText(`verify/deep.${width}`, `${renderVerification(view, [], width)}\n`);
+  }
 });
 
 it('of tables that wait for a person to agree, and of stores that are lost', async () => {

@@ -21,7 +21,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.ask': {
     what: 'a request of an operator, or that its command still waits',
-    killedIn: 'roll back, unpin',
+    killedIn: 'roll back, unpin, repair',
   },
   'checkpoint.begin-request': {
     what: 'a request of an operator is begun',
@@ -179,6 +179,18 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'cli.init': {
     what: 'a configuration file',
     killedIn: 'init',
+  },
+  'cli.make-verify-folder': {
+    what: 'the folder of `verify --deep`',
+    killedIn: 'repair',
+  },
+  'cli.remember-verified': {
+    what: 'a table that was found equal, until the comparison of all has ended',
+    killedIn: 'repair',
+  },
+  'cli.remove-verify-folder': {
+    what: 'the folder of `verify --deep` goes',
+    killedIn: 'repair',
   },
   'cli.try-secret-file': {
     what: 'the file of secrets as it is, to see that it can be written',

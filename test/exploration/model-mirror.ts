@@ -57,6 +57,7 @@ export class ModelMirror {
         this.state = { ...this.state, progress };
         return true;
       },
+      storeChecksum: async () => true,
       progress: () => 0,
       close: async () => {},
     };
@@ -105,6 +106,8 @@ function tableAfter(
       return { observed: loaded(job, before), content: job.files.map(({ path }) => path).join('') };
     case 'changes':
       return { observed: changed(job), content: [before?.content ?? '', ...changesOf(job)].join('') };
+    case 'repair':
+      return before;
     case 'retirement':
       return null;
     case 'rollback':

@@ -95,6 +95,7 @@ function observed(parts: Parts, { counters }: World): Parts {
       },
       unpin: (datasetId) => destination.unpin(datasetId),
       readAhead: (job) => destination.readAhead(job),
+      storeChecksum: (checksum) => destination.storeChecksum(checksum),
       commit: (queue) =>
         destination.commit({
           take: () => queue.take(),

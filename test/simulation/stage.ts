@@ -86,7 +86,7 @@ export interface TableChange {
   readonly datasetId: string;
   readonly before: Seen | null;
   readonly after: Seen | null;
-  readonly kind: 'snapshot' | 'changes' | 'retirement' | 'rollback';
+  readonly kind: 'snapshot' | 'changes' | 'retirement' | 'rollback' | 'repair';
 }
 
 export interface Stage {

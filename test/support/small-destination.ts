@@ -80,6 +80,10 @@ export function destinationOf(
       mirror.progress = progress;
       return true;
     },
+    async storeChecksum() {
+      called('store checksum');
+      return true;
+    },
     progress: () => 0,
     async close() {},
   };
@@ -114,6 +118,8 @@ function commit(job: WriteJob, mirror: Mirror): JobResult {
     case 'changes':
       mirror.applied.push(job);
       return committed(job, changed(job), before, netOf(job), mirror);
+    case 'repair':
+      return { kind: 'failed', datasetId, error: new Error('a small destination has no rows to repair') };
     case 'retirement':
       mirror.retired.push(job);
       mirror.tables.delete(datasetId);

@@ -168,7 +168,7 @@ export function kinds({ datasets }: CatchUpResult): Record<string, string> {
   );
 }
 
-const HOW = { snapshot: 'loaded', changes: 'applied', rollback: 'rolled back' };
+const HOW = { snapshot: 'loaded', changes: 'applied', rollback: 'rolled back', repair: 'repaired' };
 
 export function versions(world: World): Record<string, number> {
   return Object.fromEntries([...world.tables.values()].map((one) => [one.datasetId, one.version]));

@@ -46,6 +46,8 @@ function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } =
     comparison: { kind: 'followed' },
     counted: { observed: table(3), table: { ...SOUND, ...found } },
     answer: [version('parcels', 3)],
+    content: null,
+    mending: null,
     ...rest,
   };
 }

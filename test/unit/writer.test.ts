@@ -69,6 +69,7 @@ function windows() {
     readAhead: unused,
     storeProgress: unused,
     unpin: unused,
+    storeChecksum: unused,
     progress: () => 0,
     close: unused,
   };

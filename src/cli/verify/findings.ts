@@ -13,6 +13,13 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import { suspensionJson } from '../../reporting/status.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { incidentRaised } from '../render/messages.ts';
+import {
+  type ContentFinding,
+  contentJson,
+  differenceOfContent,
+  exitCodeOfContent,
+} from './content-findings.ts';
+import type { Mending } from './mend.ts';
 
 export interface Findings {
   readonly mirror: string;
@@ -29,6 +36,10 @@ export interface Finding {
   readonly counted: CountedDataset | null;
   /** The versions from the mirrored one on, or why there is no answer; null where the service was not asked. */
   readonly answer: readonly Version[] | FeedSyncError | null;
+  /** Null where the content was not compared: without `--deep`, and where nothing can be compared. */
+  readonly content: ContentFinding | null;
+  /** Null where nothing was asked for. */
+  readonly mending: Mending | null;
 }
 
 /** The relation of a dataset to the subscriptions, by the stores. */
@@ -74,6 +85,10 @@ export function exitCodeOfFindings(findings: Findings): ExitCode {
   return mostUrgent([
     ...answers.filter((answer) => answer instanceof FeedSyncError).map(exitCodeOf),
     ...suspensionsOf(findings).map(() => EXIT_CODES.operatorMustAct),
+    ...findings.datasets.flatMap(({ mending }) =>
+      mending?.kind === 'failed' ? exitCodeOf(mending.error) : [],
+    ),
+    ...findings.datasets.flatMap(({ content }) => (content === null ? [] : exitCodeOfContent(content))),
     ...(datasets.some(({ differences }) => differences.length > 0) ? [EXIT_CODES.dataFault] : []),
   ]);
 }
@@ -90,9 +105,16 @@ function verified(finding: Finding) {
     rows: counted?.table?.rowCount ?? null,
     result: resultOf(differences, versions !== null, comparison),
     differences,
+    content: finding.content && contentJson(finding.content),
+    mending: finding.mending && mendingJson(finding.mending),
     suspension: comparison.kind === 'suspended' ? suspensionJson(comparison.suspension) : null,
     problem: answer instanceof FeedSyncError ? incidentRaised(answer) : null,
   };
+}
+
+function mendingJson(mending: Mending) {
+  const message = mending.kind === 'failed' ? mending.error.message : mending.text;
+  return { result: mending.kind, message };
 }
 
 function resultOf(
@@ -119,6 +141,10 @@ interface Difference {
 }
 
 type DifferenceKind =
+  /** The rows are not those of the service. */
+  | 'content'
+  /** The table cannot be read. */
+  | 'damaged'
   /** The dataset is desired, and has no table yet. */
   | 'not-loaded'
   /** The service lists newer versions. */
@@ -147,7 +173,7 @@ type DifferenceKind =
 const CATCH_UP = 'feed-sync once';
 
 function differencesOf(
-  { comparison, counted }: Finding,
+  { comparison, counted, content, mending }: Finding,
   versions: readonly Version[] | null,
 ): readonly Difference[] {
   if (counted === null) {
@@ -161,11 +187,28 @@ function differencesOf(
     differences.push({ kind: 'not-desired', message, remedy });
   }
   const reload = `feed-sync resync ${shellWord(counted.observed.datasetId)}`;
-  for (const [kind, message] of differencesFromCatalog(counted)) {
-    differences.push({ kind, message, remedy: reload });
-  }
+  if (mending?.kind !== 'repaired') differences.push(...differencesOfRows(counted, content, reload));
   if (versions !== null) differences.push(...differencesFromService(counted.observed, versions, reload));
   return differences;
+}
+
+/** Compares the table with the catalog, and says what the comparison of its content has found. */
+function differencesOfRows(
+  counted: CountedDataset,
+  content: ContentFinding | null,
+  reload: string,
+): readonly Difference[] {
+  const isContentKnown = content?.kind === 'equal' || content?.kind === 'different';
+  // Where the rows were compared, the checksum says nothing more.
+  const ofCatalog = differencesFromCatalog(counted).filter(
+    ([kind]) => kind !== 'checksum' || !isContentKnown,
+  );
+  const { datasetId, tableName } = counted.observed;
+  const ofContent = content && differenceOfContent(datasetId, tableName, content);
+  return [
+    ...ofCatalog.map(([kind, message]) => ({ kind, message, remedy: ofContent?.remedy ?? reload })),
+    ...(ofContent === null ? [] : [ofContent]),
+  ];
 }
 
 /** Compares the counted table with its entry in the mirror's catalog. */

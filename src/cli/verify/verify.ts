@@ -28,6 +28,8 @@ import type { ExitCode } from '../exit-codes.ts';
 import { formatCounts, formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
+import { contentLines } from './content-findings.ts';
+import { compareContents } from './deep.ts';
 import {
   type Comparison,
   exitCodeOfFindings,
@@ -37,6 +39,7 @@ import {
   type VerificationResult,
   verificationOf,
 } from './findings.ts';
+import { mend } from './mend.ts';
 
 /**
  * Verifies the named datasets; without any, every dataset of the mirror or of the desired state. @throws UsageError for a
@@ -47,16 +50,45 @@ export async function verify(
   datasetIds: readonly string[],
   configuration: Configuration,
   context: Context,
-  json: boolean,
+  { json, deep }: VerifyOptions,
 ): Promise<ExitCode> {
   const mirror = await usingMirror(configuration, context, mirrorContent);
   const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
-  const findings = await compare(chosen, mirror, configuration, context);
+  const shallow = await compare(chosen, mirror, configuration, context);
+  const findings =
+    deep === null ? shallow : await withContents(shallow, mirror, configuration, context, deep);
   const view = verificationOf(findings);
   const { stdout, width } = context.terminal;
   const text = json ? jsonText(view) : `${renderVerification(view, suspensionsOf(findings), width)}\n`;
   await write(stdout, text);
   return exitCodeOfFindings(findings);
+}
+
+export interface VerifyOptions {
+  readonly json: boolean;
+  /** Null: the content is not compared. */
+  readonly deep: DeepOptions | null;
+}
+
+interface DeepOptions {
+  /** How long to wait for tables that the running program has yet to bring to the version of the manifest. */
+  readonly waitMs: number;
+  readonly repairs: boolean;
+  /** The operator has agreed to repairs already. */
+  readonly isYes: boolean;
+}
+
+async function withContents(
+  findings: Findings,
+  mirror: MirrorContent,
+  configuration: Configuration,
+  context: Context,
+  { waitMs, ...mending }: DeepOptions,
+): Promise<Findings> {
+  const report = reportNow(mirror, configuration, context);
+  const contents = await compareContents(findings, report, configuration, context, waitMs);
+  const datasets = findings.datasets.map((one) => ({ ...one, content: contents.get(one.datasetId) ?? null }));
+  return await mend({ ...findings, datasets }, mending, configuration, context);
 }
 
 function reportNow(mirror: MirrorContent, configuration: Configuration, { identity }: Context): Report {
@@ -100,7 +132,12 @@ async function compare(
     mirror: configuration.destination.path,
     workspaceSuspension,
     problem: answers.problem,
-    datasets: datasets.map((one) => ({ ...one, answer: answers.ofDatasets.get(one.datasetId) ?? null })),
+    datasets: datasets.map((one) => ({
+      ...one,
+      answer: answers.ofDatasets.get(one.datasetId) ?? null,
+      content: null,
+      mending: null,
+    })),
   };
 }
 
@@ -227,6 +264,11 @@ export function renderVerification(
       'Differences',
       datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
     ),
+    ...section('Content', datasets.flatMap(contentText)),
+    ...section(
+      'Done',
+      datasets.flatMap(({ mending }) => (mending === null ? [] : printable(mending.message))),
+    ),
     ...suspensions.flatMap((one) => ['', formatSuspension(one)]),
     ...section('Not compared with the service', problem === null ? [] : [problemText(problem)]),
     ...section(
@@ -267,6 +309,12 @@ function differencesText({ id, differences }: DatasetVerification): string {
     ...differences.map(({ message }) => `${printable(id)}: ${printable(message)}`),
     ...remedies.map((remedy) => `→ ${printable(remedy)}`),
   ].join('\n  ');
+}
+
+function contentText({ id, content }: DatasetVerification): readonly string[] {
+  return (content === null ? [] : contentLines(content)).map(
+    (line) => `${printable(id)}: ${printable(line)}`,
+  );
 }
 
 function problemText({ message, hint, links }: IncidentRaised): string {

@@ -18,14 +18,14 @@ import {
   logCommit,
 } from './history.ts';
 import type { Turn } from './validate.ts';
-import type { TouchedRows } from './write-net-change.ts';
+import type { LoggedRows } from './write-net-change.ts';
 
 /** The statements that one commit makes for an undo log. */
 export interface CommitLog {
   /** Before the rows are touched. */
   before(after: TableAfter): readonly string[];
   /** While the touched rows are there as they were. */
-  entries(rows: TouchedRows): readonly string[];
+  entries(rows: LoggedRows): readonly string[];
   /** After the rows are written. */
   after(after: TableAfter): readonly string[];
 }

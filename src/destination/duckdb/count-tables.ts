@@ -134,6 +134,14 @@ async function countRepeated(
   return { repeatedRows, example: new Map(keys.map((key, index) => [key, textOrNullAt(row, index + 1)])) };
 }
 
+/** Returns the columns of a table of the attached mirror that differ from the catalog: all of them where the table is missing. */
+export async function strayColumnsOf(
+  engine: Engine,
+  observed: ObservedTable,
+): Promise<readonly StrayColumn[]> {
+  return strayColumns(observed, (await readColumns(engine, [observed])).get(observed.tableName) ?? new Map());
+}
+
 function strayColumns(
   { columns }: ObservedTable,
   found: ReadonlyMap<string, string>,

@@ -30,7 +30,7 @@ import {
   mirrored,
   selectTableNames,
 } from './catalog/schema.ts';
-import type { TouchedRows } from './write-net-change.ts';
+import type { LoggedRows } from './write-net-change.ts';
 
 /** The commit whose entries are written. */
 export interface LoggedCommit {
@@ -102,7 +102,7 @@ export function beginLog(
 }
 
 /** Returns the statements that write the entries of a commit. */
-export function logCommit(logName: string, commit: LoggedCommit, rows: TouchedRows): readonly string[] {
+export function logCommit(logName: string, commit: LoggedCommit, rows: LoggedRows): readonly string[] {
   const own = [
     integer(commit.commitNumber),
     'operation',

@@ -49,6 +49,24 @@ import { UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
 /** @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
+  const { plan, rowCount } = await examineSnapshot(engine, job);
+  return {
+    job,
+    rowCount,
+    tableRows: rowCount,
+    bytes: job.files.reduce((sum, file) => sum + file.bytes, 0),
+    execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn }),
+    explain: (examiner, error, place) => explainFailure(examiner, { job, plan }, error, place),
+  };
+}
+
+interface ExaminedSnapshot {
+  readonly plan: TablePlan;
+  readonly rowCount: number;
+}
+
+/** Compares the footers of the files with the schema and the manifest, and plans the table. @throws DataError, StorageError */
+export async function examineSnapshot(engine: Engine, job: SnapshotJob): Promise<ExaminedSnapshot> {
   const files: ParquetFile[] = [];
   for (const file of job.files) {
     files.push(await examine(engine, file, job.datasetId));
@@ -56,14 +74,7 @@ export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promis
   refuseOtherFooters(job, files);
   const plan = await tablePlan(engine, job, await markValueless(engine, job, files));
   refuseUnspeakable(job, plan);
-  return {
-    job,
-    rowCount: rowsByFooters(files),
-    tableRows: rowsByFooters(files),
-    bytes: job.files.reduce((sum, file) => sum + file.bytes, 0),
-    execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn }),
-    explain: (examiner, error, place) => explainFailure(examiner, { job, plan }, error, place),
-  };
+  return { plan, rowCount: rowsByFooters(files) };
 }
 
 async function tablePlan(

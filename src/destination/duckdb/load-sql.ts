@@ -25,15 +25,17 @@ export function createStaged(plan: TablePlan): string {
   return createAs(`CREATE TEMP TABLE ${STAGED}`, plan);
 }
 
-function createAs(create: string, { columns, groups }: TablePlan): string {
-  if (groups.length === 0) {
-    const definitions = columns.map(
-      ({ columnName, type }) => `${identifier(columnName)} ${DUCKDB_TYPES[type]}`,
-    );
-    return `${create} (${definitions.join(', ')})`;
-  }
-  const selects = groups.map((group) => selectGroup(columns, group));
-  return `${create} AS ${selects.join(' UNION ALL ')}`;
+function createAs(create: string, plan: TablePlan): string {
+  return `${create} AS ${selectRows(plan)}`;
+}
+
+/** Returns a query for the rows of a snapshot, with the names and types of the planned columns. */
+export function selectRows({ columns, groups }: TablePlan): string {
+  if (groups.length > 0) return groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ');
+  const values = columns.map(
+    ({ columnName, type }) => `NULL::${DUCKDB_TYPES[type]} AS ${identifier(columnName)}`,
+  );
+  return `SELECT ${values.join(', ')} WHERE FALSE`;
 }
 
 function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {

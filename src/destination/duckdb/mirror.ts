@@ -26,6 +26,7 @@ import type {
   JobQueue,
   ObservedState,
   StoredProgress,
+  TableChecksum,
   ValidatedJob,
 } from '../destination.ts';
 import type { CommitLimits, CommitPage, PostCommitSource, Publication } from '../publication.ts';
@@ -37,6 +38,7 @@ import {
   isEnrolled,
   readFormat,
   readObservedState,
+  writeChecksum,
   writeEnrolment,
 } from './catalog/observed-state.ts';
 import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
@@ -327,6 +329,18 @@ class Mirror implements Destination, PostCommitSource {
   async #storeProgress(progress: StoredProgress, wait: WaitForReaders): Promise<boolean> {
     if (this.#isCreatedAgain) return false;
     return await storeProgress(this.#sessions.of('small'), this.#options.path, progress, wait);
+  }
+
+  storeChecksum(checksum: TableChecksum): Promise<boolean> {
+    const { path } = this.#options;
+    return this.#inTurn(() =>
+      this.#sessions.of('small').write((session) =>
+        session.transaction(async (engine) => {
+          await ensureSchema(engine, path);
+          return await writeChecksum(engine, checksum);
+        }),
+      ),
+    );
   }
 
   /** Returns null when the write session should end. */

@@ -20,6 +20,7 @@ import type { CatalogEntry } from './catalog/entries.ts';
 import type { Current } from './catalog/tables.ts';
 import type { Awaiting } from './judge-commit.ts';
 import { validateSnapshot } from './load-snapshot.ts';
+import { validateRepair } from './repair.ts';
 import { validateRetirement } from './retire.ts';
 import { validateRollback } from './rollback.ts';
 
@@ -133,6 +134,7 @@ const VALIDATE: { readonly [Kind in WriteJob['kind']]: Validate<Kind> } = {
   changes: validateChanges,
   retirement: validateRetirement,
   rollback: validateRollback,
+  repair: validateRepair,
 };
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */

@@ -209,13 +209,17 @@ export interface Target {
 }
 
 /** The rows that a commit touches, as SQL. */
-export interface TouchedRows {
+export interface LoggedRows {
   /** The names of the table's columns, in order. */
   readonly columns: readonly string[];
   /** Selects those columns as they were of every row that is removed or changed, after its operation. */
   readonly selectOld: string;
   /** Selects the same of every row that is added: its key; all other values are null. */
   readonly selectAdded: string;
+}
+
+/** The rows that a commit touches: for the undo log, and for the gate. */
+export interface TouchedRows extends LoggedRows {
   /** Selects the number of rows that differ in one of these columns. */
   readonly countChangedIn: (columnNames: ReadonlySet<string>) => string;
   /** For `readShownKeys`; a row is changed where it differs in one of these columns. */

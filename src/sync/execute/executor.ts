@@ -240,6 +240,11 @@ export interface Awaiting {
   readonly besides: Candidate | CandidateContent;
 }
 
+/** What fetching needs: nothing that changes the destination. */
+export type FetchTools = Pick<Tools, 'staging' | 'fetching' | 'signal'> & {
+  readonly parts: Pick<Parts, 'feed' | 'progress' | 'clock' | 'choices'>;
+};
+
 /** The end of a step that did not fail. */
 export type StepResult =
   | Exclude<JobResult, { readonly kind: 'failed' | 'awaiting' }>

@@ -13,7 +13,7 @@ import type { Changes } from '../../feed/feed.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
 import type { ReadAhead } from '../../model/write-jobs.ts';
-import type { Tools } from './executor.ts';
+import type { FetchTools } from './executor.ts';
 
 /** Versions whose changes are fetched at once, over all datasets: enough to keep a distant service busy. */
 export const VERSIONS_AT_ONCE = 8;
@@ -49,7 +49,7 @@ type ReadSome = (some: readonly FetchedVersion[]) => Promise<ReadAhead | null>;
  * Starts no further version once one failed or is inapplicable. The first failure is thrown when the others have ended.
  * `read` is called with consecutive parts of the path.
  */
-export function fetchChanges(path: Path, tools: Tools, read: ReadSome): Promise<FetchedPath> {
+export function fetchChanges(path: Path, tools: FetchTools, read: ReadSome): Promise<FetchedPath> {
   return new PathFetch(path, tools, read).run();
 }
 
@@ -62,7 +62,7 @@ interface UnderWay {
 
 class PathFetch {
   readonly #path: Path;
-  readonly #tools: Tools;
+  readonly #tools: FetchTools;
   readonly #reading: ReadingAhead<FetchedVersion>;
   readonly #staged: StagedBytes;
   /** Aborted once one version failed, because the others are useless then. */
@@ -76,7 +76,7 @@ class PathFetch {
   #spooledBytes = 0;
   #oversized: Version | null = null;
 
-  constructor(path: Path, tools: Tools, read: ReadSome) {
+  constructor(path: Path, tools: FetchTools, read: ReadSome) {
     this.#path = path;
     this.#tools = tools;
     this.#reading = new ReadingAhead(read);

@@ -1,6 +1,6 @@
 /** Executes the steps: fetches snapshots and changes, and has them validated and committed. */
 
-import type { DownloadedFile } from '../../feed/feed.ts';
+import type { Download, DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
@@ -13,13 +13,22 @@ import type {
   ObservedTable,
   RetirementJob,
   SnapshotJob,
+  VersionChanges,
 } from '../../model/write-jobs.ts';
 import { standingCandidate } from '../candidates.ts';
+import type { ListedEntries } from '../manifest-cache.ts';
 import { identitiesOfEntry, identitiesOfPath } from '../plan/candidate.ts';
 import { pathContentOf, whyOversized } from '../plan/content.ts';
 import type { History, ListedEntry } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
-import { commitJob, type StepDependencies, type StepResult, type Tools, type WorkOf } from './executor.ts';
+import {
+  commitJob,
+  type FetchTools,
+  type StepDependencies,
+  type StepResult,
+  type Tools,
+  type WorkOf,
+} from './executor.ts';
 import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
 import { keepChanges, keepSnapshot, keptFiles, keptVersions } from './keep-candidate.ts';
 
@@ -32,13 +41,24 @@ export async function loadSnapshot(
   dependencies: StepDependencies,
   tools: Tools,
 ): Promise<StepResult> {
-  const { parts, staging, signal } = tools;
-  const { entry } = work.listedEntry;
-  const elapsedMs = stopwatch(parts.clock);
-  const kept = await keptFiles(work, staging);
+  const { listedEntry } = work;
+  const elapsedMs = stopwatch(tools.parts.clock);
+  const kept = await keptFiles(work, tools.staging);
   if (kept !== null) return commitSnapshot(work, dependencies, kept, elapsedMs, tools);
+  const manifest = dependencies.listedEntries.manifestOf(listedEntry);
+  const download = await downloadSnapshot(listedEntry, manifest, tools);
+  if (download === null) return superseded(work);
+  if (!download.isSurelyOneContent && !(await dependencies.isStillDesired())) return superseded(work);
+  return commitSnapshot(work, dependencies, download.files, elapsedMs, tools);
+}
+
+/** Returns null where the manifest names other content by now. */
+async function downloadSnapshot(
+  { entry }: ListedEntry,
+  manifest: ListedEntries,
+  { parts, staging, signal }: FetchTools,
+): Promise<Extract<Download, { readonly kind: 'complete' }> | null> {
   let newest: ManifestEntry | null = entry;
-  const manifest = dependencies.listedEntries.manifestOf(work.listedEntry);
   const download = await parts.feed.download(
     {
       entry,
@@ -51,9 +71,25 @@ export async function loadSnapshot(
     },
     signal,
   );
-  if (download.kind === 'superseded') return superseded(work);
-  if (!download.isSurelyOneContent && !(await dependencies.isStillDesired())) return superseded(work);
-  return commitSnapshot(work, dependencies, download.files, elapsedMs, tools);
+  return download.kind === 'superseded' ? null : download;
+}
+
+/**
+ * Returns the first load of a table from the snapshot; null where the manifest names other content by now, or where the files may be
+ * of several contents.
+ * @throws ContractViolationError where the schema is not in the service's list.
+ */
+export async function fetchSnapshot(
+  listedEntry: ListedEntry,
+  history: History,
+  manifest: ListedEntries,
+  tools: FetchTools,
+): Promise<SnapshotJob | null> {
+  const elapsedMs = stopwatch(tools.parts.clock);
+  const download = await downloadSnapshot(listedEntry, manifest, tools);
+  if (download === null || !download.isSurelyOneContent) return null;
+  const bytes = download.files.reduce((sum, file) => sum + file.bytes, 0);
+  return snapshotJob(listedEntry, history, download.files, { bytes, elapsedMs });
 }
 
 /** Content of a candidate that the service does not offer any more is gone for good. */
@@ -74,10 +110,11 @@ async function commitSnapshot(
 ): Promise<StepResult> {
   const { listedEntry, reloads } = work;
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  const job = snapshotJob(work, dependencies, files, { bytes, elapsedMs });
+  const history = present(dependencies.history, 'a load is planned with the history');
+  const loaded = snapshotJob(listedEntry, history, files, { bytes, elapsedMs });
+  const job = { ...loaded, reloads, plannedFrom: dependencies.known.observed };
   const result = await commitJob(withGate(job, work, dependencies, tools), tools);
   if (result.kind !== 'awaiting') return result;
-  const history = present(dependencies.history, 'a load is planned with the history');
   const standing = standingCandidate(dependencies.known, work);
   const awaiting = {
     version: job.version,
@@ -89,13 +126,12 @@ async function commitSnapshot(
 }
 
 function snapshotJob(
-  { listedEntry, reloads }: WorkOf<'load'>,
-  { known: { observed }, ...read }: StepDependencies,
+  listedEntry: ListedEntry,
+  history: History,
   files: readonly DownloadedFile[],
   fetched: Fetched,
 ): SnapshotJob {
   const { entry } = listedEntry;
-  const history = present(read.history, 'a load is planned with the history');
   const digest = snapshotDigest(files);
   assert(digest !== null, 'downloaded files have digests');
   const record = recordOf(entry.version, history);
@@ -115,9 +151,9 @@ function snapshotJob(
     expectedRowCounts: stated.flatMap(({ rowCount, statedBy }) =>
       rowCount === null ? [] : [{ rowCount, statedBy }],
     ),
-    reloads,
+    reloads: new Map(),
     fetched,
-    plannedFrom: observed,
+    plannedFrom: null,
   };
 }
 
@@ -212,15 +248,19 @@ function changesJob(
     publishedAt: last.publishedAt,
     schema,
     addsColumns: addsColumns && schema.schemaVersion !== observed.schemaVersion,
-    versions: fetched.map(({ record: { version, counts, rowCount }, pages }) => ({
-      version,
-      pages,
-      counts,
-      rowCount,
-    })),
+    versions: changesOf(fetched),
     fetched: { bytes: fetched.reduce((sum, one) => sum + one.bytes, 0), elapsedMs },
     plannedFrom: observed,
   };
+}
+
+export function changesOf(fetched: readonly FetchedVersion[]): readonly VersionChanges[] {
+  return fetched.map(({ record: { version, counts, rowCount }, pages }) => ({
+    version,
+    pages,
+    counts,
+    rowCount,
+  }));
 }
 
 export function stopwatch(clock: Clock): Fetched['elapsedMs'] {

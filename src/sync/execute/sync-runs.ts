@@ -45,6 +45,18 @@ export function warnOfRemovals(before: ObservedTable | null, commit: CommitResul
   );
 }
 
+export function noteRepair(datasetId: string, commit: CommitResult, parts: Parts): void {
+  const { toVersion: version, net, rowCount: rows, bytes } = commit;
+  const durationMs = Math.round(commit.durationMs);
+  const { added = 0, changed = 0, removed = 0 } = net ?? {};
+  parts.log.info(
+    { dataset: datasetId, version, added, changed, removed, rows, bytes, durationMs },
+    'Repaired a table.',
+  );
+  const counts = `${formatCount(added)} added, ${formatCount(changed ?? 0)} changed, ${formatCount(removed)} removed`;
+  note('repaired', datasetId, `version ${version}: ${counts}`, parts);
+}
+
 /** Notes that the dataset falls back to the snapshot, because its changes cannot be used. */
 export function noteInapplicable(
   datasetId: string,

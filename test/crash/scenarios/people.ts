@@ -6,7 +6,9 @@ import { openCheckpointBeside } from '../../../src/checkpoint/sqlite/open.ts';
 import { exampleConfiguration } from '../../../src/configuration/help.ts';
 import { systemClock } from '../../../src/lib/clock.ts';
 import { once } from '../../support/expect-mirrored.ts';
+import { writeMirror } from '../../support/mirror-file.ts';
 import type { Program } from '../../support/program.ts';
+import { tableNameOf } from '../../support/published.ts';
 import { sameText } from '../../support/same-text.ts';
 import { numberedRows, smallContent } from '../../support/small-content.ts';
 import { checkpointOf } from '../evidence.ts';
@@ -146,6 +148,17 @@ export const PEOPLE: readonly Scenario[] = [
         mayDiffer: ['checkpoint'],
         wrongAtTheEnd: async () => wrongVersions(stage, datasetId, 1),
       };
+    },
+  },
+  {
+    name: 'repair',
+    what: '`verify --deep --repair` of a table with a row that was deleted by hand, and of others that are equal',
+    killedAt: 'its own names',
+    async validate({ county, installed }) {
+      await once(installed);
+      const table = tableNameOf(county.datasetIds[0] ?? '');
+      await writeMirror(installed.mirrorPath, `DELETE FROM ${table} WHERE rowid = 3`);
+      return { words: ['verify', '--deep', '--repair', '--yes'] };
     },
   },
   {

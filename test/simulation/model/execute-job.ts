@@ -14,6 +14,7 @@ import type {
   ChangesJob,
   ObservedColumn,
   ObservedTable,
+  RepairJob,
   RetirementJob,
   SnapshotJob,
   WriteJob,
@@ -51,6 +52,13 @@ export function execute(state: MirrorState, job: WriteJob, content: PreparedCont
       const { table, net } = changed(job, content, live, at);
       return committed(state, job, table, live, net, at);
     }
+    case 'repair': {
+      if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
+      // The rows of the model are never altered by hand.
+      const commitNumber = (live.observed.commitNumber ?? 0) + 1;
+      const table = { ...live, observed: { ...live.observed, commitNumber, appliedAt: at } };
+      return committed(state, job, table, live, { added: 0, changed: 0, removed: 0 }, at);
+    }
     case 'retirement':
       if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
       return retire(state, job, live, at);
@@ -70,7 +78,7 @@ function stalePlan(state: MirrorState, datasetId: string): Done {
 
 function committed(
   state: MirrorState,
-  job: SnapshotJob | ChangesJob,
+  job: SnapshotJob | ChangesJob | RepairJob,
   table: Table,
   before: Table | null,
   net: Counts | null,
@@ -84,7 +92,7 @@ function committed(
   const measured = { versions, bytes: fetched.bytes, durationMs: 0 };
   const moved = { kind, tableName, fromVersion, toVersion, rowCount };
   const reported: CommitResult = { ...moved, net, ...measured, observed };
-  const ofCommit = kind === 'changes' ? kind : kindOfLoad(state, datasetId, before);
+  const ofCommit = kind !== 'snapshot' ? kind : kindOfLoad(state, datasetId, before);
   const after = { ...state, tables: new Map(state.tables).set(datasetId, table) };
   return {
     state: withLine(after, datasetId, lineOf(ofCommit, fromVersion, toVersion, net, at)),

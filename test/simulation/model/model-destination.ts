@@ -114,6 +114,12 @@ export class ModelDestination implements Destination {
     }
   }
 
+  /** The model has no checksums. */
+  async storeChecksum(): Promise<boolean> {
+    this.#use();
+    return true;
+  }
+
   /** False where there is no mirror. */
   #storeProgress(progress: StoredProgress): boolean {
     const { disk, life } = this.#parts;

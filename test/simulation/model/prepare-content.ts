@@ -16,7 +16,8 @@ export type PreparedContent =
       readonly columns: ChangesColumns;
       readonly net: ReadonlyMap<string, TextRow | null>;
     }
-  | { readonly kind: 'retirement' };
+  | { readonly kind: 'retirement' }
+  | { readonly kind: 'repair' };
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError */
 export function prepareContent(job: WriteJob, spool: Spool): PreparedContent {
@@ -28,6 +29,8 @@ export function prepareContent(job: WriteJob, spool: Spool): PreparedContent {
     case 'retirement':
     case 'rollback':
       return { kind: 'retirement' };
+    case 'repair':
+      return { kind: 'repair' };
   }
 }
 

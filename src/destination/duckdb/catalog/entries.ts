@@ -104,9 +104,10 @@ export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind
   changes: ['changes'],
   retirement: ['retire'],
   rollback: ['rollback'],
+  repair: ['repair'],
 };
 
-export const COMMIT_KINDS: readonly CommitKind[] = [...Object.values(KINDS_OF_JOB).flat(), 'repair'];
+export const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
 
 interface LoadedTable {
   readonly current: Current;
@@ -249,6 +250,27 @@ export function refuseIfPinned(entry: CatalogEntry, { live, checksum }: Current)
       hint: `Lift the pin, and the next catch-up replaces the table: feed-sync resume --dataset ${shellWord(live.datasetId)}`,
     },
   );
+}
+
+type RepairedTable = Pick<LiveEntry, 'columns' | 'checksum' | 'isLogged'> &
+  Pick<CommitEntry, 'net' | 'appliedAt'> & { readonly rowCount: number };
+
+/** Only the rows are others than before. */
+export function entryOfRepair(live: ObservedTable, repaired: RepairedTable): LiveEntry {
+  const { columns, checksum, isLogged, net, appliedAt, rowCount } = repaired;
+  const { datasetId, commitNumber: _, columns: _columns, reloads, ...table } = live;
+  return {
+    kind: 'live',
+    datasetId,
+    table: { ...table, rowCount, appliedAt },
+    checksum,
+    columns,
+    areColumnsNew: false,
+    reloads: { before: reloads, after: reloads },
+    isLogged,
+    wasKept: false,
+    commit: { fromVersion: live.version, toVersion: live.version, kind: 'repair', net, appliedAt },
+  };
 }
 
 export interface RetiredTable {

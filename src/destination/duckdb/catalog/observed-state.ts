@@ -12,6 +12,7 @@ import {
   booleanAt,
   dateAt,
   dateOrNullAt,
+  integer,
   numberAt,
   numberOrNullAt,
   text,
@@ -20,7 +21,7 @@ import {
   textOrNullAt,
   tuple,
 } from '../../../staging/engine/sql.ts';
-import type { Enrolment, ObservedState, RetiredTable } from '../../destination.ts';
+import type { Enrolment, ObservedState, RetiredTable, TableChecksum } from '../../destination.ts';
 import { type Checksum, checksumOrNullAt } from '../checksum.ts';
 import { readProgress } from './progress.ts';
 import {
@@ -231,6 +232,18 @@ export async function readChecksums(
   return new Map(
     [...tables].flatMap(([datasetId, { checksum }]) => (checksum === null ? [] : [[datasetId, checksum]])),
   );
+}
+
+/** Resolves to false when the newest commit of the table is another one. */
+export async function writeChecksum(
+  engine: Engine,
+  { datasetId, commitNumber, sum, version }: TableChecksum,
+): Promise<boolean> {
+  const table = (await readObservedTables(engine, [datasetId])).get(datasetId);
+  if (table === undefined || table.commitNumber !== commitNumber) return false;
+  await engine.run(`UPDATE ${catalogTable('datasets')}
+    SET checksum = ${integer(sum)}::HUGEINT, checksum_version = ${text(version)} WHERE dataset_id = ${text(datasetId)}`);
+  return true;
 }
 
 async function readTables(

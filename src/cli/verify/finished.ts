@@ -1,0 +1,88 @@
+/**
+ * The folder of `verify --deep`: downloads on their way, and the tables that were compared, so that a comparison that was
+ * interrupted goes on with the next table. One process at a time uses it; it is removed when a comparison ends by itself.
+ */
+
+import { join } from 'node:path';
+import { z } from 'zod';
+import { acquireInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { makeDirectory, readText, remove, systemCode, writeScratch } from '../../lib/files.ts';
+import { BusyError } from '../../model/errors.ts';
+import type { Context } from '../context.ts';
+
+/** Whatever was compared longer ago is compared again. */
+const REMEMBERED_FOR_MS = 24 * 3_600_000;
+
+/** A table that was found equal. */
+const FINISHED = z.object({
+  datasetId: z.string(),
+  commitNumber: z.number().nullable(),
+  /** The identity of the snapshot that the manifest listed. */
+  content: z.string(),
+  comparedAt: z.string(),
+});
+
+type Finished = z.infer<typeof FINISHED>;
+
+export interface ComparisonFolder {
+  readonly path: string;
+  /** Tells whether this commit was found equal with this content lately. */
+  isFinished(table: Omit<Finished, 'comparedAt'>): boolean;
+  finish(table: Omit<Finished, 'comparedAt'>): Promise<void>;
+  /** `isWhole`: nothing is left to compare. */
+  close(isWhole: boolean): Promise<void>;
+}
+
+/** @throws BusyError when another process compares, StorageError when the folder cannot be used. */
+export async function openComparisonFolder(
+  dataDirectory: string,
+  { identity, clock }: Pick<Context, 'identity' | 'clock'>,
+): Promise<ComparisonFolder> {
+  const path = join(dataDirectory, 'verify');
+  const { pid, host, uid } = identity;
+  await makeDirectory('cli.make-verify-folder', path);
+  const holder = { pid, host, startedAt: clock.now(), command: 'verify --deep' };
+  const lock = await acquireInstanceLock({ path: join(path, 'lock.sqlite'), uid, holder }).catch(busy);
+  const file = join(path, 'finished.json');
+  let finished = read(file).filter(({ comparedAt }) => {
+    const ageMs = clock.now().getTime() - Date.parse(comparedAt);
+    return ageMs >= 0 && ageMs < REMEMBERED_FOR_MS;
+  });
+  return {
+    path,
+    isFinished: (table) =>
+      finished.some(
+        ({ datasetId, commitNumber, content }) =>
+          datasetId === table.datasetId && commitNumber === table.commitNumber && content === table.content,
+      ),
+    async finish(table) {
+      const others = finished.filter(({ datasetId }) => datasetId !== table.datasetId);
+      finished = [...others, { ...table, comparedAt: clock.now().toISOString() }];
+      await writeScratch('cli.remember-verified', file, Buffer.from(JSON.stringify(finished)));
+    },
+    async close(isWhole) {
+      if (isWhole) await remove('cli.remove-verify-folder', path);
+      lock.release();
+    },
+  };
+}
+
+function busy(error: unknown): never {
+  if (!(error instanceof BusyError)) throw error;
+  throw new BusyError('Another verify --deep works here.', {
+    code: 'instance_running',
+    hint: 'Wait until it has ended, or end it.',
+    cause: error,
+  });
+}
+
+/** A file that was cut is as good as none. */
+function read(file: string): readonly Finished[] {
+  try {
+    const parsed = z.array(FINISHED).safeParse(JSON.parse(readText(file)));
+    return parsed.success ? parsed.data : [];
+  } catch (error) {
+    if (error instanceof SyntaxError || systemCode(error) === 'ENOENT') return [];
+    throw error;
+  }
+}

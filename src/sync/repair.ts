@@ -1,0 +1,103 @@
+/**
+ * The handlers of what `verify --deep` requests: to repair a table, and to store its checksum anew. Invariant: they act on the commit
+ * and the content that the command saw, or not at all.
+ */
+
+import pLimit from 'p-limit';
+import { z } from 'zod';
+import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
+import { formatCount } from '../lib/units.ts';
+import type { RowDifference } from '../model/commits.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
+import { VERSIONS_AT_ONCE } from './execute/fetch-changes.ts';
+import { fetchContent, findContent } from './execute/fetch-content.ts';
+import { openStaging } from './execute/staging-folder.ts';
+import { noteRepair } from './execute/sync-runs.ts';
+import { KeptManifests } from './manifest-cache.ts';
+import type { Performing } from './requests.ts';
+
+const REPAIR = z.object({
+  commitNumber: z.number().nullable(),
+  snapshotVersion: z.number(),
+  snapshotDigest: z.string(),
+});
+
+/** What a repair was decided by. */
+export type RepairParameters = z.infer<typeof REPAIR>;
+
+const STORE_CHECKSUM = z.object({
+  commitNumber: z.number().nullable(),
+  sum: z.string().regex(/^-?\d+$/),
+  version: z.string(),
+});
+
+/** `sum` is a decimal number, because it may have more than 53 bits. */
+export type StoreChecksumParameters = z.infer<typeof STORE_CHECKSUM>;
+
+export async function performRepair(
+  { datasetId, parameters }: OperatorRequest,
+  performing: Performing,
+): Promise<RequestAnswer> {
+  const { parts, commit, known, signal } = performing;
+  const seen = REPAIR.parse(parameters);
+  const table = known?.observed ?? null;
+  if (known === null || table === null || table.commitNumber !== seen.commitNumber) return changed(datasetId);
+  if (table.pinnedSince !== null) return pinned(table);
+  await parts.feed.discover(signal);
+  const source = new KeptManifests(parts).sourceSince(parts.clock.monotonicMs(), () => true);
+  const staging = openStaging(parts.choices.stagingDirectory);
+  const tools = { parts, staging, fetching: pLimit(VERSIONS_AT_ONCE), signal };
+  try {
+    const found = await findContent(table, known.desired, source, tools);
+    if (found.kind !== 'content') return changed(datasetId);
+    const content = await fetchContent(table, found, source, tools);
+    if (typeof content === 'string') return changed(datasetId);
+    const { version: snapshotVersion, digest, fetched } = content.snapshot;
+    if (snapshotVersion !== seen.snapshotVersion || digest !== seen.snapshotDigest) return changed(datasetId);
+    const { version } = table;
+    const result = await commit({ kind: 'repair', datasetId, version, content, fetched, plannedFrom: table });
+    if (result.kind === 'failed') throw result.error;
+    if (result.kind !== 'committed') return changed(datasetId);
+    noteRepair(datasetId, result.committed, parts);
+    return { kind: 'done', text: repaired(table, result.committed.net) };
+  } finally {
+    await staging.discard(datasetId);
+  }
+}
+
+function repaired({ datasetId, tableName }: ObservedTable, net: RowDifference | null): string {
+  const counts = [
+    `${formatCount(net?.added ?? 0)} added`,
+    ...(net?.changed == null ? [] : [`${formatCount(net.changed)} changed`]),
+    `${formatCount(net?.removed ?? 0)} removed`,
+  ];
+  return `Repaired the table ${tableName} of ${datasetId}: ${counts.join(', ')}.`;
+}
+
+export async function performStoreChecksum(
+  { datasetId, parameters }: OperatorRequest,
+  { parts }: Performing,
+): Promise<RequestAnswer> {
+  const { commitNumber, sum, version } = STORE_CHECKSUM.parse(parameters);
+  const checksum = { datasetId, commitNumber, sum: BigInt(sum), version };
+  if (!(await parts.destination.storeChecksum(checksum))) return changed(datasetId);
+  return { kind: 'done', text: `Stored the checksum of ${datasetId} anew.` };
+}
+
+function changed(datasetId: string): RequestAnswer {
+  return {
+    kind: 'refused',
+    error: 'table_changed',
+    message: `The table of ${datasetId}, or the service's content for it, is another by now. Nothing was done.`,
+    hint: 'Compare it again: feed-sync verify --deep',
+  };
+}
+
+function pinned({ datasetId }: ObservedTable): RequestAnswer {
+  return {
+    kind: 'refused',
+    error: 'usage_invalid',
+    message: `The table of ${datasetId} is pinned to an earlier state. Nothing was done.`,
+    hint: 'See feed-sync resume --help.',
+  };
+}

@@ -1,0 +1,86 @@
+/** `feed-sync verify --deep`: every value of a table is compared with the service's content for its version. */
+
+import { describe, expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { once } from '../support/expect-mirrored.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+import { program } from '../support/program.ts';
+import { tableNameOf } from '../support/published.ts';
+
+async function mirrored() {
+  const county = await countyFeed({ kinds: ['parcels'] });
+  const installed = await program({ feed: county.feed });
+  await once(installed);
+  const parcels = county.datasetOf('parcels');
+  return { ...county, installed, parcels, table: tableNameOf(parcels) };
+}
+
+describe('verify --deep', () => {
+  it('finds the table equal that was loaded and that took changes', async () => {
+    const { installed, parcels, publishNext } = await mirrored();
+    const loaded = await installed.run('verify', '--deep', '--json');
+    expect(loaded, loaded.stderr).toMatchObject({ exitCode: 0 });
+    expect(JSON.parse(loaded.stdout).datasets[0].content).toMatchObject({ result: 'equal' });
+    publishNext(parcels);
+    publishNext(parcels);
+    await once(installed);
+    const changed = await installed.run('verify', '--deep', '--json');
+    expect(changed, changed.stdout + changed.stderr).toMatchObject({ exitCode: 0 });
+  });
+
+  it('names the rows that were altered, deleted and inserted by hand (F70)', async () => {
+    const { installed, parcels, table } = await mirrored();
+    const key = (
+      await installed.run(
+        'query',
+        '--format',
+        'csv',
+        `SELECT column_name FROM feed_sync.columns WHERE role = 'key'`,
+      )
+    ).stdout;
+    expect(key).toBe('column_name\nparcel_id\n');
+    await writeMirror(
+      installed.mirrorPath,
+      `UPDATE ${table} SET owner_name = 'nobody' WHERE rowid = 2`,
+      `DELETE FROM ${table} WHERE rowid = 3`,
+      `INSERT INTO ${table} SELECT * REPLACE ('by hand' AS parcel_id) FROM ${table} WHERE rowid = 4`,
+    );
+    const found = await installed.run('verify', '--deep');
+    expect(found.exitCode).toBe(65);
+    const differences = found.stdout.slice(found.stdout.indexOf('Differences:'));
+    expect(differences).toBe(
+      [
+        'Differences:',
+        `  ${parcels}: The rows of the table ${table} are not those of the service: 1 row missing, 1 changed, 1 too many.`,
+        `    → feed-sync verify --deep --repair ${parcels}`,
+        '',
+        'Content:',
+        `  ${parcels}: missing: parcel_id = 000-000-003`,
+        `  ${parcels}: changed: parcel_id = 000-000-002 (owner_name)`,
+        `  ${parcels}: too many: parcel_id = by hand`,
+        '',
+        '1 dataset: 1 different.',
+        '',
+      ].join('\n'),
+    );
+    const before = await installed.run('query', '--format', 'csv', `FROM ${table} ORDER BY ALL`);
+    const unasked = await installed.run('verify', '--deep', '--repair');
+    expect(unasked).toMatchObject({ exitCode: 64, stdout: '' });
+    expect((await installed.run('query', '--format', 'csv', `FROM ${table} ORDER BY ALL`)).stdout).toBe(
+      before.stdout,
+    );
+    const repaired = await installed.run('verify', '--deep', '--repair', '--yes');
+    expect(repaired, repaired.stdout + repaired.stderr).toMatchObject({ exitCode: 0 });
+    expect(repaired.stdout).toContain(
+      `Repaired the table ${table} of ${parcels}: 1 added, 1 changed, 1 removed.`,
+    );
+    const commits = await installed.run(
+      'query',
+      '--format',
+      'csv',
+      'SELECT kind, added, changed, removed FROM feed_sync.commits',
+    );
+    expect(commits.stdout).toBe('kind,added,changed,removed\nload,,,\nrepair,1,1,1\n');
+    expect((await installed.run('verify', '--deep')).exitCode).toBe(0);
+  });
+});

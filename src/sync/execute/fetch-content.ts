@@ -12,12 +12,12 @@ import { contentOf } from '../plan/content.ts';
 import type { History, ListedEntry } from '../plan/step.ts';
 import { columnsOf, followChain } from '../plan/version-chain.ts';
 import {
+  confirmationOf,
   findSchemaOfSnapshot,
   namingOf,
   publishedAtOf,
   recordOf,
   schemaNamed,
-  standingOfEntry,
 } from '../plan/versions.ts';
 import type { FetchTools } from './executor.ts';
 import { fetchChanges } from './fetch-changes.ts';
@@ -46,7 +46,7 @@ export function contentFor(
 ): FoundContent {
   if (namingOf(table, history) === 'another')
     return { kind: 'none', why: `version ${table.version} was published anew` };
-  const listed = listedEntries.filter((each) => standingOfEntry(each, history) === 'named');
+  const listed = listedEntries.filter((each) => confirmationOf(each, history) === 'named');
   if (listed.length === 0) return { kind: 'none', why: 'no manifest lists a snapshot of a listed version' };
   const usable = listed
     .filter(({ entry }) => entry.version <= table.version)

@@ -11,6 +11,7 @@ import type { LoadInput } from '../configuration/resolve.ts';
 import { FILE_FLAG, type SettingKey, settings } from '../configuration/schema.ts';
 import { parseDurationMs } from '../lib/units.ts';
 import { UsageError } from '../model/errors.ts';
+import type { ApproveFlags } from './commands/approve.ts';
 import type { ResumeOptions } from './commands/resume.ts';
 import type { WebhookAddFlags } from './commands/webhook.ts';
 import { type Context, write } from './context.ts';
@@ -253,8 +254,28 @@ function defineLocalCommands({ define, version, context, loadInput, local }: Def
   });
 }
 
+function defineApproval({ define, context, configured, local }: Definitions): void {
+  define(
+    'approve',
+    'let one commit past its gate that waits for approval; without a dataset, list what waits',
+    [
+      new Argument('[dataset]', 'the id of a dataset'),
+      new Option('--version <version>', 'the version that is approved, as status shows it'),
+      new Option('--content <digest>', 'the content that is approved, as status shows it'),
+      JSON_OPTION,
+    ],
+    async (datasetId: string | undefined, { json = false, ...flags }: ApproveFlags & JsonFlag) => {
+      const { approve, listCandidates } = await import('./commands/approve.ts');
+      if (datasetId === undefined) return listCandidates(local(), context, json);
+      return approve(datasetId, flags, configured(), context);
+    },
+  );
+}
+
 /** A decision is stored; `run` acts on it within a second, otherwise the next catch-up does. */
-function defineDecisionCommands({ define, context, configured, local }: Definitions): void {
+function defineDecisionCommands(definitions: Definitions): void {
+  const { define, context, configured, local } = definitions;
+  defineApproval(definitions);
   define(
     'resync',
     'load the snapshots of datasets again',

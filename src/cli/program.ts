@@ -25,7 +25,9 @@ export async function runProgram(
   context: Context,
 ): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT_CODES.caughtUp;
-  const program = plainProgram(version, context);
+  const program = plainProgram(context);
+  // An option of the program is taken wherever it stands, and approve has one of the same name.
+  if (!words.includes('approve')) program.version(version, '--version', 'print the version');
   defineCommands(program, version, context, (code) => {
     exitCode = code;
   });
@@ -38,10 +40,9 @@ export async function runProgram(
   return exitCode;
 }
 
-function plainProgram(version: string, { terminal: { stdout, width } }: Context): Command {
+function plainProgram({ terminal: { stdout, width } }: Context): Command {
   return new Command('feed-sync')
     .description(DESCRIPTION)
-    .version(version, '--version', 'print the version')
     .helpOption('-h, --help', 'explain the program or a command')
     .configureOutput({
       writeOut: (text) => void stdout.write(text),

@@ -91,6 +91,15 @@ export function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Candidate
   return candidate;
 }
 
+/** Ends a candidate that stands no longer, as after a repair or a rollback: its content is judged again. Returns whether it ended. */
+export function endIfOver(known: DatasetState, parts: Parts): boolean {
+  const candidate = candidateOf(known);
+  const why = candidate === null ? null : whyOver(candidate, known);
+  if (candidate === null || why === null) return false;
+  endCandidate(candidate, why, parts);
+  return true;
+}
+
 /** `why` is a clause. */
 export function endCandidate(candidate: Candidate, why: string, { checkpoint, log }: Parts): void {
   const { datasetId, version, judged } = candidate;

@@ -7,6 +7,7 @@ import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
 import type { JobResult } from '../destination/destination.ts';
 import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import type { WriteJob } from '../model/write-jobs.ts';
+import { performApproval } from './approve.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
 import { performRepair, performStoreChecksum } from './repair.ts';
@@ -34,6 +35,7 @@ export type Handler = (
 
 /** By the command that asks. */
 export const HANDLERS: ReadonlyMap<string, Handler> = new Map<string, Handler>([
+  ['approve', performApproval],
   ['rollback', performRollback],
   ['resume', performUnpin],
   ['repair', performRepair],

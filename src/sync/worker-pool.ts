@@ -5,6 +5,7 @@
  */
 
 import type { DesiredState } from '../model/desired-state.ts';
+import { endIfOver } from './candidates.ts';
 import { datasetState } from './dataset-states.ts';
 import type { Engine } from './engine.ts';
 import type { MakeExecutor, StepExecutor } from './execute/executor.ts';
@@ -179,6 +180,8 @@ export class WorkerPool {
     try {
       if (performingNow().known !== null) await this.#enroll(datasetId, executor);
       const unanswered = await performRequests(datasetId, performingNow);
+      const after = performingNow().known;
+      if (after !== null && endIfOver(after, engine.parts)) await executor.discardCandidate(datasetId);
       if (unanswered.length > 0) {
         this.#unanswered.set(datasetId, [...(this.#unanswered.get(datasetId) ?? []), ...unanswered]);
         queue.ask(datasetId, engine.parts.clock.monotonicMs());

@@ -187,11 +187,12 @@ describe.each([
     expect(ended(world)).toEqual(['version 3 was published anew']);
   });
 
-  it('stands across a lost staging folder and is asked for again after a lost checkpoint', async () => {
+  it('is asked for again, as the same, after a lost checkpoint', async () => {
     const world = await withCandidate();
     const stored = waiting(world);
     world.checkpoint.removeCandidate('permits');
     await world.catchUp();
-    expect(waiting(world)).toEqual(stored);
+    const { base, version, judged } = stored;
+    expect(waiting(world)).toMatchObject({ base, version, judged });
   });
 });

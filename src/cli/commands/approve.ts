@@ -1,0 +1,73 @@
+/** `feed-sync approve`: lets exactly one candidate past its gate, or lists what waits for approval. */
+
+import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
+import { printable } from '../../lib/text.ts';
+import { plural } from '../../lib/units.ts';
+import type { Candidate } from '../../model/candidate.ts';
+import { UsageError } from '../../model/errors.ts';
+import { candidateJson } from '../../reporting/status.ts';
+import { NO_CHECKPOINT, readCheckpoint } from '../../reporting/stores.ts';
+import { type ApprovalParameters, approvalParameters } from '../../sync/approve.ts';
+import { suspensionOfCandidate } from '../../sync/candidates.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { performRequest } from '../operator-request.ts';
+import { formatSuspension } from '../render/messages.ts';
+import { jsonText } from '../render/table.ts';
+
+export interface ApproveFlags {
+  readonly version?: string;
+  readonly content?: string;
+}
+
+/** @throws RequestRefusedError where other content waits, or none. @throws UsageError for an incomplete command. */
+export async function approve(
+  datasetId: string,
+  flags: ApproveFlags,
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  const parameters = parametersOf(flags);
+  const text = await performRequest({ datasetId, command: 'approve', parameters }, configuration, context);
+  await write(context.terminal.stdout, `${printable(text)}\n`);
+  return EXIT_CODES.caughtUp;
+}
+
+/** Version and content say what the operator has looked at: what waits may be replaced meanwhile. @throws UsageError */
+function parametersOf({ version = '', content = '' }: ApproveFlags): ApprovalParameters {
+  const parsed = approvalParameters.safeParse({
+    version: /^\d{1,15}$/.test(version) ? Number(version) : null,
+    content: content.toLowerCase(),
+  });
+  if (parsed.success) return parsed.data;
+  throw new UsageError(
+    'approve needs the version and the content of what is approved, as status shows them.',
+    {
+      hint: 'For example: feed-sync approve parcels --version 12 --content 3f9a1c20. Without a dataset it lists what waits.',
+    },
+  );
+}
+
+export async function listCandidates(
+  configuration: LocalConfiguration,
+  context: Context,
+  json: boolean,
+): Promise<ExitCode> {
+  const { candidates } = readCheckpoint(configuration, context.identity.uid) ?? NO_CHECKPOINT;
+  const text = json ? jsonText(listJson(candidates)) : listText(candidates);
+  await write(context.terminal.stdout, text);
+  return EXIT_CODES.caughtUp;
+}
+
+function listJson(candidates: readonly Candidate[]) {
+  return {
+    datasets: candidates.map((candidate) => ({ id: candidate.datasetId, ...candidateJson(candidate) })),
+  };
+}
+
+function listText(candidates: readonly Candidate[]): string {
+  if (candidates.length === 0) return 'Nothing waits for approval.\n';
+  const head = `${plural(candidates.length, 'commit')} ${candidates.length === 1 ? 'waits' : 'wait'} for approval.`;
+  const texts = candidates.map((candidate) => formatSuspension(suspensionOfCandidate(candidate)));
+  return `${[head, ...texts].join('\n\n')}\n`;
+}

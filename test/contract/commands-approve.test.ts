@@ -1,0 +1,134 @@
+/** `approve`: what the commands of an operator say about commits that wait, and what an approval does (F67). */
+
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import { difference } from '../../fixtures/source/diff.ts';
+import { type CommandLine, commandLine } from '../support/command-line.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
+
+interface Installed extends CommandLine {
+  readonly feed: FixtureFeed;
+  readonly id: string;
+  /** Publishes these rows as the next version. */
+  publish(rows: ReturnType<typeof numberedRows>): void;
+}
+
+/** One dataset of ten rows, of which a commit may remove two. */
+async function installed(): Promise<Installed> {
+  const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
+  onTestFinished(feed.close);
+  const id = 'permits';
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: [id] });
+  feed.publisher.addDataset({ datasetId: id });
+  feed.publisher.publish(id, smallContent(numberedRows(10), null));
+  const line = commandLine({
+    feed,
+    now: () => feed.clock.now(),
+    environment: { FEED_SYNC_GATES_REMOVED_ROWS: '2' },
+  });
+  onTestFinished(() => line.remove());
+  expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+  const publish = (rows: ReturnType<typeof numberedRows>): void => {
+    const before = feed.store.dataset(id).versions.at(-1)?.content.rows() ?? [];
+    feed.publisher.publish(id, smallContent(rows, difference(SMALL_SCHEMA, before, rows)));
+  };
+  return { ...line, feed, id, publish };
+}
+
+/** The command that status prints. */
+async function commandOf({ run }: Installed): Promise<readonly string[]> {
+  const { stdout } = await run('status');
+  const [, words = ''] = /→ To commit exactly this: feed-sync (approve .*)$/m.exec(stdout) ?? [];
+  return words.split(' ');
+}
+
+const rowsOf = async ({ dataDirectory, id }: Installed) =>
+  Number(
+    (
+      await inMirror(dataDirectory, `SELECT row_count FROM feed_sync.datasets WHERE dataset_id = '${id}'`)
+    )[0]?.[0],
+  );
+
+describe('a commit that waits', () => {
+  it('ends once with 77, and is named with counts, keys and the one command by once, status, doctor and approve', async () => {
+    const world = await installed();
+    world.publish(numberedRows(3));
+    const { exitCode, stdout } = await world.run('once');
+    expect(exitCode).toBe(77);
+    const said = [
+      `Dataset ${world.id} is suspended (awaiting_approval): version 2 would remove 7 of 10 rows, change none and add none`,
+      'Removed keys: r00003 · r00004 · r00005 · r00006 · r00007 and 2 more',
+      'what is mirrored stays as it is',
+      `→ To commit exactly this: feed-sync approve ${world.id} --version 2 --content `,
+    ];
+    for (const text of said) expect(stdout).toContain(text);
+    expect((await world.run('status')).stdout).toContain(said[1]);
+    expect((await world.run('approve')).stdout).toContain(
+      `1 commit waits for approval.\n\nDataset ${world.id}`,
+    );
+    expect(JSON.parse((await world.run('approve', '--json')).stdout)).toMatchObject({
+      datasets: [
+        { id: world.id, version: 2, rowsBefore: 10, rowsAfter: 3, removed: 7, isRekeyed: false, later: [] },
+      ],
+    });
+    expect(JSON.parse((await world.run('status', '--json')).stdout)).toMatchObject({
+      datasets: [{ state: 'suspended', version: 1, awaitingApproval: { version: 2, removed: 7 } }],
+    });
+    const doctor = await world.run('doctor');
+    expect(doctor.stdout).toContain('Removed keys: r00003');
+    expect(doctor.stdout).toContain('feed-sync approve');
+    expect(await rowsOf(world)).toBe(10);
+  });
+});
+
+describe('approve', () => {
+  it('F67 commits exactly the candidate, also where newer versions exist, which are judged after it', async () => {
+    const world = await installed();
+    world.publish(numberedRows(3));
+    await world.run('once');
+    world.publish(numberedRows(0));
+    world.publish([...numberedRows(2)]);
+    const { exitCode, stdout, stderr } = await world.run(...(await commandOf(world)));
+    expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 });
+    expect(stdout).toMatch(/^Committed version 2 of \S+ \([0-9a-f]{8}\): its table \w+ has 3 rows\.\n$/);
+    await world.run('once');
+    expect(await rowsOf(world)).toBe(2);
+  });
+
+  it('F67 refuses with 64 what was approved already, what was replaced and what never waited, and names what waits', async () => {
+    const world = await installed();
+    world.publish(numberedRows(3));
+    await world.run('once');
+    const command = await commandOf(world);
+    const wrong = await world.run('approve', world.id, '--version', '2', '--content', '00000000');
+    expect(wrong).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(wrong.stderr).toContain('does not wait for approval. What waits is ');
+    expect(wrong.stderr).toContain(`→ Where that is right: feed-sync ${command.join(' ')}`);
+    world.feed.publisher.withdraw(world.id);
+    world.publish(numberedRows(4));
+    await world.run('once');
+    const replaced = await world.run(...command);
+    expect(replaced).toMatchObject({ exitCode: 64 });
+    expect(replaced.stderr).toContain('version 2 would remove 6 of 10 rows');
+    const now = await commandOf(world);
+    expect(await world.run(...now)).toMatchObject({ exitCode: 0 });
+    expect(await rowsOf(world)).toBe(4);
+    const again = await world.run(...now);
+    expect(again).toMatchObject({ exitCode: 64 });
+    expect(again.stderr).toContain('Nothing of it waits.');
+    expect((await world.run('approve')).stdout).toBe('Nothing waits for approval.\n');
+  });
+
+  it.each([
+    [['approve', 'parcels'], 'approve needs the version and the content'],
+    [['approve', 'parcels', '--version', 'x', '--content', '3f9a1c20'], 'approve needs the version'],
+    [['approve', 'parcels', '--version', '2', '--content', '3f9'], 'approve needs the version'],
+  ])('refuses %j', async (words, says) => {
+    const world = await installed();
+    const { exitCode, stderr } = await world.run(...words);
+    expect(exitCode).toBe(64);
+    expect(stderr).toContain(says);
+  });
+});

@@ -1,0 +1,238 @@
+/** Gates in the mirror: what a commit would do is judged inside its transaction (F68). */
+
+import { describe, expect, it } from 'vitest';
+import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
+import { type Gate, type GateLimits, type JudgedCommit, NO_LIMITS } from '../../src/model/gate.ts';
+import type { ChangesJob } from '../../src/model/write-jobs.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror } from '../support/duckdb-mirror.ts';
+import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const PEOPLE = sourceSchema([
+  column('id', 'integer', false),
+  column('name', 'string'),
+  column('age', 'integer'),
+]);
+const rowsOf = (count: number, from = 1): readonly Row[] =>
+  Array.from({ length: count }, (_, index) => [from + index, `name ${from + index}`, 30]);
+
+const NONE_REMOVED: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
+const NONE_CHANGED: GateLimits = { ...NO_LIMITS, changedRows: { rows: 0, share: null } };
+
+const gate = (limits: GateLimits, approvedDigest: string | null = null): Gate => ({ limits, approvedDigest });
+
+async function people(schema: SourceSchema = PEOPLE) {
+  const world = await mirrorAtWork();
+  return { world, course: await world.loaded(firstContent(schema, rowsOf(10))) };
+}
+
+async function reload(world: MirrorAtWork, course: PublishedCourse, by: Gate): Promise<JobResult> {
+  const job = await course.snapshot(course.newest(), await world.observed());
+  const [result] = await world.execute({ ...job, gate: by });
+  if (result === undefined) throw new Error('a job has a result');
+  return result;
+}
+
+const apply = (world: MirrorAtWork, course: PublishedCourse, by: Gate): Promise<JobResult> =>
+  world.apply(course, { gate: by });
+
+function judged(result: JobResult): JudgedCommit {
+  if (result.kind !== 'awaiting') throw new Error(`it should wait, but was ${JSON.stringify(result)}`);
+  return result.judged;
+}
+
+describe.each([
+  ['changes', apply],
+  ['a reload', reload],
+] as const)('%s', (_, commit) => {
+  it('that wait leave no trace, and are committed with the approval of exactly their digest', async () => {
+    const { world, course } = await people();
+    const before = await world.dump();
+    course.publishRows(rowsOf(8));
+    const { digest, counts, keys } = judged(await commit(world, course, gate(NONE_REMOVED)));
+    expect(counts).toMatchObject({ before: 10, after: 8, added: 0, removed: 2, isByKey: true });
+    expect(keys).toEqual({ added: [], changed: [], removed: [['9'], ['10']] });
+    expect(await world.dump()).toEqual(before);
+    const other = await commit(world, course, gate(NONE_REMOVED, 'f'.repeat(64)));
+    expect(judged(other).digest).toBe(digest);
+    expect(await commit(world, course, gate(NONE_REMOVED, digest))).toMatchObject({ kind: 'committed' });
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('count changed rows where a limit concerns them, and show five keys of each kind', async () => {
+    const { world, course } = await people();
+    const changed = rowsOf(10)
+      .slice(2)
+      .map(([id = null, name = null], index) => [id, name, index < 7 ? 31 : 30] as const);
+    course.publishRows([...changed, ...rowsOf(6, 20)]);
+    const { counts, keys } = judged(await commit(world, course, gate(NONE_CHANGED)));
+    expect(counts).toMatchObject({ added: 6, changed: 7, removed: 2 });
+    expect(keys).toEqual({
+      added: [20, 21, 22, 23, 24].map((id) => [String(id)]),
+      changed: [3, 4, 5, 6, 7].map((id) => [String(id)]),
+      removed: [['1'], ['2']],
+    });
+  });
+
+  it('within the limits are committed', async () => {
+    const { world, course } = await people();
+    course.publishRows(rowsOf(9));
+    const limits = {
+      ...NO_LIMITS,
+      removedRows: { rows: 1, share: null },
+      changedRows: { rows: 0, share: null },
+    };
+    const result = await commit(world, course, gate({ ...limits, emptied: true }));
+    expect(result).toMatchObject({
+      kind: 'committed',
+      committed: { net: { added: 0, changed: 0, removed: 1 } },
+    });
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('that wait hold up no other of their batch', async () => {
+    const { world, course } = await people();
+    const other = await world.loaded(firstContent(PEOPLE, rowsOf(3)), 'permits');
+    course.publishRows(rowsOf(1));
+    other.publishRows(rowsOf(4));
+    const results = await world.execute(
+      { ...(await course.changes(await world.observed())), gate: gate(NONE_REMOVED) },
+      await other.changes(await world.observed('permits')),
+    );
+    expect(results.map(({ kind }) => kind)).toEqual(['awaiting', 'committed']);
+    expect(await inMirror(world.folder, 'SELECT count(*) FROM permits')).toEqual([['4']]);
+  });
+});
+
+describe('the digest of changes', () => {
+  it('is that of the net change, whatever its pages, its versions and its order', async () => {
+    const { world, course } = await people();
+    course.publishRows(rowsOf(7));
+    course.publishRows([...rowsOf(6), [7, 'seven', 1], [30, 'new', null]]);
+    const digestOf = async (rest: Partial<ChangesJob>): Promise<string> =>
+      judged(await world.apply(course, { gate: gate(NONE_REMOVED), ...rest })).digest;
+    const { versions } = await course.changes(await world.observed());
+    const turned = versions.map((one) => ({ ...one, pages: one.pages.toReversed() }));
+    expect(await digestOf({ versions: turned })).toBe(await digestOf({}));
+
+    const inOne = await people();
+    inOne.course.publishRows([...rowsOf(6), [7, 'seven', 1], [30, 'new', null]]);
+    const once = judged(await apply(inOne.world, inOne.course, gate(NONE_REMOVED)));
+    expect(once.digest).toBe(await digestOf({}));
+    inOne.course.publishRows([...rowsOf(6), [7, 'seven', 2], [30, 'new', null]]);
+    expect(judged(await apply(inOne.world, inOne.course, gate(NONE_REMOVED))).digest).not.toBe(once.digest);
+  });
+});
+
+describe('a reload whose rows cannot be compared by key', () => {
+  it.each([
+    ['F68 that has no keys', { keyColumns: [] }, {}],
+    ['F68 that got other keys', {}, { keyColumns: ['name'] }],
+  ])('%s is judged by its number of rows', async (_, before, after) => {
+    const { world, course } = await people({ ...PEOPLE, ...before });
+    course.publish({
+      ...firstContent({ ...PEOPLE, ...before, ...after, schemaVersion: '2' }, rowsOf(4, 100)),
+    });
+    expect(
+      judged(
+        await reload(
+          world,
+          course,
+          gate({ ...NONE_REMOVED, ...NONE_CHANGED, removedRows: { rows: 5, share: null } }),
+        ),
+      ),
+    ).toMatchObject({
+      counts: { before: 10, after: 4, added: 0, changed: null, removed: 6, isByKey: false },
+      keys: { added: [], changed: [], removed: [] },
+    });
+    const enough = gate({ ...NONE_CHANGED, removedRows: { rows: 6, share: null } });
+    expect(await reload(world, course, enough)).toMatchObject({ kind: 'committed' });
+  });
+
+  it.each([
+    ['F68 that cannot be read as it was left', 'ALTER TABLE parcels RENAME COLUMN id TO other'],
+    ['F68 that is gone', 'DROP TABLE parcels'],
+  ])('%s counts with its recorded number of rows', async (_, damage) => {
+    const { world, course } = await people();
+    await world.byHand(damage);
+    course.publishRows(rowsOf(9));
+    expect(judged(await reload(world, course, gate(NONE_REMOVED)))).toMatchObject({
+      counts: { before: 10, after: 9, removed: 1, isByKey: false },
+    });
+  });
+});
+
+describe('a reload with another schema', () => {
+  it('F68 counts as changed what differs in columns that both have with the same type', async () => {
+    const { world, course } = await people();
+    const retyped = sourceSchema(
+      [
+        column('id', 'integer', false),
+        column('name', 'string'),
+        column('age', 'string'),
+        column('more', 'string'),
+      ],
+      { schemaVersion: '2' },
+    );
+    const rows = rowsOf(10).map(
+      ([id = null, name = null]) => [id, id === 4 ? 'changed' : name, '99', 'x'] as const,
+    );
+    course.publish(firstContent(retyped, rows));
+    expect(judged(await reload(world, course, gate(NONE_CHANGED)))).toMatchObject({
+      counts: { added: 0, changed: 1, removed: 0 },
+      keys: { added: [], changed: [['4']], removed: [] },
+    });
+  });
+
+  it('F68 by changes, which add a column, counts only the columns that were there', async () => {
+    const { world, course } = await people();
+    const wider = { ...PEOPLE, schemaVersion: '2', columns: [...PEOPLE.columns, column('more', 'string')] };
+    const rows = rowsOf(10).map((row, index) => [...row.slice(0, 2), index === 0 ? 99 : 30, 'x'] as const);
+    const changes = rows.map((row) => ({ op: 'changed' as const, row }));
+    course.publish({ ...firstContent(wider, rows), changes });
+    expect(judged(await apply(world, course, gate(NONE_CHANGED)))).toMatchObject({
+      counts: { changed: 1 },
+      keys: { changed: [['1']] },
+    });
+  });
+
+  it('whose rows all get other keys is known as re-keyed', async () => {
+    const { world, course } = await people();
+    course.publishRows(rowsOf(10, 100));
+    expect(judged(await reload(world, course, gate(NONE_REMOVED)))).toMatchObject({
+      counts: { before: 10, after: 10, added: 10, removed: 10, isByKey: true },
+    });
+  });
+});
+
+describe('what replaces no rows', () => {
+  it('F68 is not judged: a first load, and a return after retirement', async () => {
+    const world = await mirrorAtWork();
+    const course = world.published(firstContent(PEOPLE, []));
+    const strict = gate({ ...NONE_REMOVED, ...NONE_CHANGED, emptied: true });
+    const load = async () => {
+      const [result] = await world.execute({
+        ...(await course.snapshot(course.newest(), null)),
+        gate: strict,
+      });
+      return result;
+    };
+    expect(await load()).toMatchObject({ kind: 'committed' });
+    await world.retire(course, 'drop');
+    expect(await load()).toMatchObject({ kind: 'committed' });
+  });
+
+  it('F68 keeps the history of a table that a limit of changed rows has compared', async () => {
+    const world = await mirrorAtWork({ history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY } });
+    const course = await world.loaded(firstContent(PEOPLE, rowsOf(3)));
+    course.publishRows(rowsOf(2));
+    judged(await reload(world, course, gate(NONE_REMOVED)));
+    const approved = judged(await reload(world, course, gate(NONE_REMOVED))).digest;
+    expect(await reload(world, course, gate(NONE_REMOVED, approved))).toMatchObject({ kind: 'committed' });
+    expect(await inMirror(world.folder, 'SELECT count(*) FROM history.parcels_as_of_commit(1)')).toEqual([
+      ['3'],
+    ]);
+  });
+});

@@ -83,7 +83,7 @@ export const MIRROR: Area = {
     {
       name: 'trouble of a window whose units were all told is swallowed',
       file: 'src/sync/execute/writer.ts',
-      text: 'if (taken.size === 0 && sessionError !== null) onError(incident);',
+      text: 'if (taken.size === 0 && sessionError !== null) onError(sessionError);',
       instead: '',
       breaks: ['F07'],
       tests: ['unit/writer.test.ts', 'unit/catch-up-incidents.test.ts'],

@@ -126,8 +126,11 @@ function readersOf(
 }
 
 function historyOptions({ history: { datasets, keepMs } }: Configuration): HistoryOptions {
-  const keeps = (datasetId: string) => datasets.length > 0 && isChosenDataset(datasetId, datasets, []);
-  return { keeps, keepMs };
+  return { keeps: (datasetId) => keepsHistory(datasetId, datasets), keepMs };
+}
+
+function keepsHistory(datasetId: string, datasets: readonly string[]): boolean {
+  return datasets.length > 0 && isChosenDataset(datasetId, datasets, []);
 }
 
 function publishOptions(
@@ -140,6 +143,7 @@ function publishOptions(
 }
 
 export function choicesOf(configuration: Configuration): Choices {
+  const { datasets, everyVersion } = configuration.history;
   return {
     subscriptions: configuration.subscriptions,
     ...configuration.datasets,
@@ -148,6 +152,7 @@ export function choicesOf(configuration: Configuration): Choices {
     stagingDirectory: join(configuration.dataDirectory, 'staging'),
     manifestLagMs: configuration.service.contract.manifestLagMs,
     maxStagedBytes: configuration.changes.maxStagedBytes,
+    commitsEveryVersion: (datasetId) => everyVersion && keepsHistory(datasetId, datasets),
     limitsOf: (datasetId) => limitsOf(configuration.gates, datasetId),
     keepCandidatesBytes: configuration.gates.keepCandidatesBytes,
     keyHash: keyHashOf(configuration.service),

@@ -64,7 +64,11 @@ function localConfiguration(values: LocalValues) {
     lock: { waitMs: lock.wait },
     disk: { reserveBytes: disk.reserve },
     duckdb: { memoryLimitBytes: duckdb.memoryLimit, threads: duckdb.threads },
-    history: { datasets: history.datasets, keepMs: history.keep },
+    history: {
+      datasets: history.datasets,
+      everyVersion: history.everyVersion === 'on',
+      keepMs: history.keep,
+    },
     gates: {
       limits: {
         removedRows: gates.removedRows,

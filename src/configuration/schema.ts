@@ -257,6 +257,11 @@ const localSchema = z.strictObject({
       absent<string[]>('none', [], '["us-tx-*"]'),
       'The datasets whose past is kept, so that it can be looked at and undone, by id; * stands for any text.',
     ),
+    everyVersion: setting(
+      choice(['off', 'on']),
+      'off',
+      'Whether each version of those datasets is a commit of its own; off: a backlog is one commit.',
+    ),
     keep: setting(duration('1h', '3650d'), '90d', 'How long the past of those datasets is kept.'),
   }),
   gates: z.strictObject({

@@ -20,6 +20,14 @@ export interface PastCommit {
   readonly fromVersion: number | null;
   readonly toVersion: number;
   readonly appliedAt: Date;
+  /** The commit whose state a rollback restored; null for other commits. */
+  readonly restoredCommit: number | null;
+}
+
+/** @throws UsageError where the table has the state that the commit left. */
+export function refuseUnchanged(datasetId: string, { commitNumber }: PastCommit, newest: PastCommit): void {
+  if (commitNumber !== newest.commitNumber && commitNumber !== newest.restoredCommit) return;
+  throw new UsageError(`${datasetId} is as commit ${commitNumber} left it: there is nothing to roll back.`);
 }
 
 /**

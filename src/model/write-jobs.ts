@@ -39,6 +39,11 @@ export interface ObservedTable {
   readonly reloads: ReadonlyMap<string, ReloadMark>;
 }
 
+/** Whether a rollback keeps the table where it is. */
+export function isPinned(observed: ObservedTable | null): boolean {
+  return observed !== null && observed.pinnedSince !== null;
+}
+
 /** A column of a live table: a row of `feed_sync.columns`. */
 export interface ObservedColumn {
   /** The service's name of the column. */

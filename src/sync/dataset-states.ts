@@ -8,11 +8,11 @@ import type {
   StoredProgress,
   ValidatedJob,
 } from '../destination/destination.ts';
-import type { ObservedTable } from '../model/write-jobs.ts';
+import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
 import { isChosenDataset } from './follow/subscriptions.ts';
 import type { Parts } from './parts.ts';
 import { needOf } from './plan/need.ts';
-import { type DatasetState, isPinned } from './plan/plan.ts';
+import type { DatasetState } from './plan/plan.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**

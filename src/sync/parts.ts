@@ -35,6 +35,8 @@ export interface Choices {
   readonly manifestLagMs: number;
   /** The most bytes of changes that one step of a dataset stages (the setting changes.maxStagedBytes). */
   readonly maxStagedBytes: number;
+  /** Whether each version of the dataset is a commit of its own, as far as changes lead from one to the next. */
+  readonly commitsEveryVersion: (datasetId: string) => boolean;
   /** Above these limits a commit of the dataset waits until an operator approves it. */
   readonly limitsOf: (datasetId: string) => GateLimits;
   /** The most bytes of content that waits for approval and is kept (the setting gates.keepCandidates). */

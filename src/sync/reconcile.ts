@@ -59,7 +59,7 @@ import { VersionAbsences } from './version-absences.ts';
  * The most plans of one dataset in one go. Every plan that is not stale makes progress, so this is far more than any
  * dataset needs.
  */
-const MAX_PLANS = 100;
+const MAX_PLANS = { ofBacklog: 100, ofEveryVersion: 10_000 };
 /** How often a dataset is planned again because its content changed during a download or a commit. */
 const MAX_STALE_PLANS = 4;
 
@@ -87,7 +87,6 @@ export function reconcile(known: DatasetState, run: Reconciliation): Promise<Dat
   return new Reconciler(known, run).reconcile();
 }
 
-/** The reconciliation of one dataset. */
 class Reconciler {
   readonly #run: Reconciliation;
   readonly #datasetId: string;
@@ -127,7 +126,8 @@ class Reconciler {
   }
 
   async #untilNothingIsLeft(): Promise<DatasetEnding> {
-    for (let plans = 0; plans < MAX_PLANS; plans++) {
+    const isEvery = this.#run.parts.choices.commitsEveryVersion(this.#datasetId);
+    for (let left = MAX_PLANS[isEvery ? 'ofEveryVersion' : 'ofBacklog']; left > 0; left--) {
       const ending = await this.#take(this.#next());
       if (ending !== null) return ending;
       if (this.#stalePlan === MAX_STALE_PLANS) throw changesTooFast(this.#datasetId, MAX_STALE_PLANS);
@@ -149,6 +149,7 @@ class Reconciler {
       schemaChanges,
       manifestLagMs,
       maxStagedBytes,
+      commitsEveryVersion: parts.choices.commitsEveryVersion(this.#datasetId),
       limits: parts.choices.limitsOf(this.#datasetId),
       now: parts.clock.now(),
     });

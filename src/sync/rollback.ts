@@ -6,11 +6,10 @@ import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { Reload } from '../model/desired-state.ts';
 import { BusyError, UsageError } from '../model/errors.ts';
-import type { ObservedTable } from '../model/write-jobs.ts';
+import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
 import { stopwatch } from './execute/steps.ts';
 import { noteRollback } from './execute/sync-runs.ts';
 import { OPERATOR } from './plan/need.ts';
-import { isPinned } from './plan/plan.ts';
 import type { Performing } from './requests.ts';
 
 /** The parameters of the request `rollback`. */
@@ -77,13 +76,13 @@ function satisfiedReloads({ reloads }: ObservedTable, readAt: Date): readonly Re
     }));
 }
 
-/** Ends the pin of a dataset. @throws UsageError where it is not pinned. */
+/** Ends the pin of a dataset, which another request may have ended before. */
 export async function performUnpin(
   { datasetId }: OperatorRequest,
   { parts, known }: Performing,
 ): Promise<RequestAnswer> {
   const table = known?.observed ?? null;
-  if (table === null || !isPinned(table)) throw new UsageError(`${datasetId} is not pinned.`);
+  if (table === null || !isPinned(table)) return { kind: 'done', text: `${datasetId} is not pinned.` };
   await parts.destination.unpin(datasetId);
   parts.log.info({ dataset: datasetId, version: table.version }, 'The pin was lifted.');
   return { kind: 'done', text: `Lifted the pin of ${datasetId}, which is at version ${table.version}.` };

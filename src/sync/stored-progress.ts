@@ -6,10 +6,11 @@
 import type { Followed } from '../checkpoint/checkpoint.ts';
 import type { ObservedState, StoredProgress, StoredSubscription } from '../destination/destination.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import { isPinned } from '../model/write-jobs.ts';
 import { datasetStates } from './dataset-states.ts';
 import type { Parts } from './parts.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
-import { type DatasetState, isPinned } from './plan/plan.ts';
+import type { DatasetState } from './plan/plan.ts';
 
 /**
  * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the

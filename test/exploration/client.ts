@@ -29,6 +29,7 @@ const CHOICES: Choices = {
   stagingDirectory: '',
   manifestLagMs: 15 * MINUTE_MS,
   maxStagedBytes: 8e9,
+  commitsEveryVersion: () => false,
   limitsOf: () => NO_LIMITS,
   keepCandidatesBytes: 10_000_000_000,
   keyHash: 'key',

@@ -58,6 +58,7 @@ const CHOICES: Choices = {
   stagingDirectory: '/nowhere',
   manifestLagMs: 15 * 60_000,
   maxStagedBytes: 8e9,
+  commitsEveryVersion: () => false,
   limitsOf: () => NO_LIMITS,
   keepCandidatesBytes: 10_000_000_000,
   keyHash: 'key-1',

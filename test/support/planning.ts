@@ -30,6 +30,7 @@ export function planInput(changed: Partial<PlanInput> = {}): PlanInput {
     schemaChanges: 'reload',
     manifestLagMs: LAG_MS,
     maxStagedBytes: 8e9,
+    commitsEveryVersion: false,
     limits: NO_LIMITS,
     now: NOW,
     ...changed,

@@ -55,6 +55,7 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     stagingDirectory,
     manifestLagMs: 15 * 60_000,
     maxStagedBytes: 8e9,
+    commitsEveryVersion: () => false,
     limitsOf: () => NO_LIMITS,
     keepCandidatesBytes: 10_000_000_000,
     keyHash: 'key-1',

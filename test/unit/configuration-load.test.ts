@@ -41,7 +41,7 @@ describe('the defaults', () => {
       disk: { reserveBytes: 1e9 },
       status: { listen: { host: '127.0.0.1', port: 9464 } },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
-      history: { datasets: [], keepMs: 7_776_000_000 },
+      history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
 
       gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
       hooks: { afterCommit: null, timeoutMs: 300_000 },
@@ -212,7 +212,7 @@ describe('the local part', () => {
       lock: { waitMs: 60_000 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
-      history: { datasets: [], keepMs: 7_776_000_000 },
+      history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
       hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },
       log: { level: 'info', format: 'json' },

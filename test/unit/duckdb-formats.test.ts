@@ -94,7 +94,7 @@ async function formatOf(folder: string): Promise<unknown> {
 }
 
 /** Of a retirement, when it was judged and whether it was approved; of every commit, what a rollback to it restores. */
-const UNKNOWN = Array.from({ length: 15 }, () => null);
+const UNKNOWN = Array.from({ length: 16 }, () => null);
 
 const COLUMNS = `SELECT table_name, column_name, data_type FROM duckdb_columns()
   WHERE schema_name = 'feed_sync' ORDER BY table_name, column_index`;

@@ -174,6 +174,51 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, ROWS)).toEqual(rows);
   });
 
+  it('F69 leaves a table that takes no other content: neither changes nor a load, but its own after damage', async () => {
+    const { world: at, course } = await world();
+    const own = course.newest();
+    course.publishRows(SECOND);
+    await at.apply(course);
+    await rolledBack(at, 1, 1);
+    const rows = await inMirror(at.folder, ROWS);
+    const refused = {
+      code: 'dataset_storage_failed',
+      message: expect.stringContaining('pinned at version 1'),
+    };
+    expect(errorOf(await at.apply(course))).toMatchObject(refused);
+    expect(errorOf(await at.load(course))).toMatchObject(refused);
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+
+    await at.byHand("UPDATE parcels SET name = 'by hand' WHERE id = 3");
+    const [mended] = await at.execute(await course.snapshot(own, await at.observed()));
+    expect(mended).toMatchObject({ kind: 'committed' });
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+    expect((await at.observed()).pinnedSince).not.toBeNull();
+    await at.mirror.unpin('parcels');
+    expect((await at.observed()).pinnedSince).toBeNull();
+    expect(await at.load(course)).toMatchObject({ kind: 'committed' });
+  });
+
+  it('F69 ends with the retirement of the table', async () => {
+    const { world: at, course } = await world();
+    course.publishRows(SECOND);
+    await at.apply(course);
+    await rolledBack(at, 1, 1);
+    expect(await at.retire(course, 'archive')).toMatchObject({ kind: 'retired' });
+    await at.load(course);
+    expect((await at.observed()).pinnedSince).toBeNull();
+  });
+
+  it('F71 goes back past a retirement and a return', async () => {
+    const { world: at, course } = await world();
+    const rows = await inMirror(at.folder, ROWS);
+    await at.retire(course, 'archive');
+    course.publishRows(SECOND);
+    await at.load(course);
+    await rolledBack(at, 1, 1);
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+  });
+
   it('does nothing where the table is not the one that was planned from', async () => {
     const { world: at, course } = await world();
     const plannedFrom = await at.observed();

@@ -8,7 +8,7 @@ import type { Schema, Version } from '../../src/model/records.ts';
 import { changesContentOf, contentOf, inapplicableContentOf } from '../../src/sync/plan/content.ts';
 import type { ListedEntry, Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/version-chain.ts';
-import { ago, chain, HOUR_MS, planOf, reported } from '../support/planning.ts';
+import { ago, chain, HOUR_MS, planOf, reported, toldOf } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
 import {
   announcing,
@@ -36,6 +36,7 @@ function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
 const PUBLISHED = version('parcels', 1).publishedAt;
 const FAILED_SNAPSHOT = failure({ contents: [contentOf(listedEntry(6).entry, PUBLISHED)] });
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
+const UNRECORDED_9 = new Map([[9, 'they were not recorded']]);
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
 const COUNTED_OTHERWISE = listedEntry(6, { entry: { ...entry('parcels', 6), rowCount: 11 } });
@@ -329,6 +330,38 @@ describe('the way to a version', () => {
     desired: desired(announcing(last)),
     history: history(chain(observed, last)),
     ...changed,
+  });
+
+  it('is one version at a time where each is to be a commit of its own, also where a snapshot is less work', () => {
+    const given = behind(8, 12, { commitsEveryVersion: true });
+    expect(toldOf(given)).toBe('apply 9');
+    const costly = { ...given, history: history(chain(8, 12, { counts: MANY_ROWS })) };
+    expect(toldOf({ ...costly, commitsEveryVersion: false, listedEntries: [listedEntry(12)] })).toBe(
+      'load 12',
+    );
+    expect(toldOf({ ...costly, listedEntries: [listedEntry(12)] })).toBe('apply 9');
+    expect(toldOf({ ...costly, listedEntries: null })).toBe('apply 9');
+    expect(toldOf({ ...given, inapplicable: UNRECORDED_9, listedEntries: [listedEntry(12)] })).toBe(
+      'load 12',
+    );
+  });
+
+  it('F69 is none where a rollback keeps the table, whatever was announced, asked for or published', () => {
+    const observed = table(8, { pinnedSince: NOW });
+    const pinned = { kind: 'report-pin', pinnedSince: NOW };
+    expect(planOf(behind(8, 12, { observed }))).toEqual(pinned);
+    const asked = desired({
+      ...announcing(12),
+      reloads: [reload(50)],
+      resyncNumber: 3,
+      refreshesRequested: 1,
+    });
+    expect(planOf(behind(8, 12, { observed, desired: asked, listedEntries: [listedEntry(12)] }))).toEqual(
+      pinned,
+    );
+    expect(planOf(behind(8, 12, { observed, suspension: suspension() }))).toEqual(pinned);
+    const left = desired({ members: new Map() });
+    expect(kindOf({ observed, desired: left })).toBe('retire');
   });
 
   it('V1 V2 is the list of versions, oldest first, though it is written newest first', () => {

@@ -14,6 +14,7 @@ import { shellWord } from '../../lib/text.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
 import { BusyError } from '../../model/errors.ts';
+import { isPinned } from '../../model/write-jobs.ts';
 import {
   type CheckpointContent,
   contentOf,
@@ -27,7 +28,6 @@ import {
 import { detailsOf } from '../../sync/candidates.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/subscriptions.ts';
 import { waysOutOf } from '../../sync/incidents.ts';
-import { isPinned } from '../../sync/plan/plan.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { formatScope, formatTime, formatTimeFrom, listed, statusAndCode } from '../render/messages.ts';
 import {

@@ -5,7 +5,7 @@
 
 import type { CommitResult } from '../../model/commits.ts';
 import { UsageError } from '../../model/errors.ts';
-import { commitThatLeft, type PastCommit, type PastState } from '../../model/past-states.ts';
+import { commitThatLeft, type PastCommit, type PastState, refuseUnchanged } from '../../model/past-states.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, integer, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { historic } from './catalog/schema.ts';
@@ -139,11 +139,7 @@ export async function foreseeRollback(
   }
   const logs = await readPastLogs(engine, format);
   const log = logOfState(datasetId, to, logs);
-  if (to.commitNumber === from.commitNumber) {
-    throw new UsageError(
-      `${datasetId} is as commit ${to.commitNumber} left it: there is nothing to roll back.`,
-    );
-  }
+  refuseUnchanged(datasetId, to, from);
   if (log.frozenCommit !== null) return { from, to, net: null };
   const columns = await readColumnsOfLog(engine, log);
   return { from, to, net: await countDiff(engine, { log, columns, from, to }) };

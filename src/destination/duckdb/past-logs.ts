@@ -111,7 +111,8 @@ export async function readPastCommits(
   format: number,
   datasetId: string,
 ): Promise<readonly PastCommit[]> {
-  const rows = await engine.rows(`SELECT commit_number, kind, from_version, to_version, epoch_ms(applied_at)
+  const rows =
+    await engine.rows(`SELECT commit_number, kind, from_version, to_version, epoch_ms(applied_at), restored_commit
     FROM ${catalogOf(format, 'commits')} WHERE dataset_id = ${text(datasetId)} ORDER BY commit_number`);
   return rows.map((row) => ({
     commitNumber: numberAt(row, 0),
@@ -119,6 +120,7 @@ export async function readPastCommits(
     fromVersion: numberOrNullAt(row, 2),
     toVersion: numberAt(row, 3),
     appliedAt: dateAt(row, 4),
+    restoredCommit: numberOrNullAt(row, 5),
   }));
 }
 

@@ -10,6 +10,7 @@ import { present } from '../../lib/assert.ts';
 import { shellWord } from '../../lib/text.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import { DataError, UsageError } from '../../model/errors.ts';
+import { refuseUnchanged } from '../../model/past-states.ts';
 import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
@@ -94,6 +95,8 @@ async function readTarget(engine: Engine, { datasetId, toCommit }: RollbackJob):
       hint: 'feed-sync query "FROM feed_sync.commits" lists the commits.',
     });
   }
+  // A command that was killed may have left its request, which was performed before this one.
+  refuseUnchanged(datasetId, commit, present(commits.at(-1), 'there is this commit'));
   const log = logOfState(datasetId, commit, await readPastLogs(engine, FORMAT_VERSION));
   const state = await readRecordedState(engine, toCommit);
   if (state !== null) return { log, ...state };

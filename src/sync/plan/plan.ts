@@ -13,7 +13,7 @@ import type { Candidate } from '../../model/candidate.ts';
 import { announcedVersion, announcedVersions, type DesiredState } from '../../model/desired-state.ts';
 import type { GateLimits } from '../../model/gate.ts';
 import type { Version } from '../../model/records.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
+import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
 import {
   candidateOf,
   identitiesOfEntry,
@@ -191,11 +191,6 @@ export function phaseOf({ desired, observed, suspension, failure }: DatasetState
   return observed === null ? 'absent' : 'live';
 }
 
-/** Whether a rollback keeps the table where it is. */
-export function isPinned(observed: ObservedTable | null): boolean {
-  return observed !== null && observed.pinnedSince !== null;
-}
-
 /** The earliest service time at which trying again helps; null: unknown. */
 type Until = Date | null;
 
@@ -246,7 +241,9 @@ function planKnown(
   if (!isSnapshotNeeded(need) && input.listedEntries === null) {
     const { byChanges, byChain, isWaitingByChanges } = found;
     const isLedByChanges =
-      isSurelyBest(byChanges, byChain, observed) || (isWaitingByChanges && byChain?.stop === null);
+      (input.commitsEveryVersion && found.byChanges !== null) ||
+      isSurelyBest(byChanges, byChain, observed) ||
+      (isWaitingByChanges && byChain?.stop === null);
     if (!isLedByChanges || badOnTheWay(found, failedBefore) !== null) return READ_MANIFEST;
   }
   return planBehind(found, failedBefore);
@@ -385,7 +382,10 @@ function planBehind(found: Survey, failedBefore: FailedBefore): Plan {
     updatePaths.filter(({ schema, listedEntry }) => schema !== null && isFresh(listedEntry));
   const best = bestPath(fresh(demanded));
   if (best !== null) return load(best, whyDemanded(found), found);
-  const next = bestPath([...(byChanges === null ? [] : [byChanges]), ...fresh(wished)]);
+  const next =
+    byChanges !== null && input.commitsEveryVersion
+      ? byChanges
+      : bestPath([...(byChanges === null ? [] : [byChanges]), ...fresh(wished)]);
   if (next?.kind === 'load') return load(next, whyWished(next, found), found);
   if (next?.kind === 'changes') {
     const bad = badOnTheWay(found, failedBefore);
@@ -464,8 +464,11 @@ function aroundBad(bad: Version, loads: readonly PathByLoad[], found: Survey): P
 
 /** `before`: the version that the changes do not reach; null: none. */
 function apply({ input, constraints, byChain }: Survey, before: Version | null): Plan {
-  const path = cutToLimits(present(byChain, 'changes lead along a path').path);
-  const versions = before === null ? path : path.slice(0, path.indexOf(before));
+  const whole = cutToLimits(present(byChain, 'changes lead along a path').path);
+  // A version that a gate holds back is judged together with those after it.
+  const path = input.commitsEveryVersion && candidateOf(input) === null ? whole.slice(0, 1) : whole;
+  const isOnPath = before !== null && path.includes(before);
+  const versions = isOnPath ? path.slice(0, path.indexOf(before)) : path;
   const last = present(versions.at(-1), 'a path that leads on has a last version');
   const named = present(last.schemaVersion, 'a version without a schema stops a walk');
   const schema = schemaNamed(named, last, constraints.history);

@@ -44,6 +44,8 @@ export interface PlanInput extends DatasetState {
   readonly manifestLagMs: number;
   /** How many bytes of changes may be staged at once. */
   readonly maxStagedBytes: number;
+  /** Whether each version is a commit of its own, as far as changes lead from one to the next. */
+  readonly commitsEveryVersion: boolean;
   readonly now: Date;
 }
 

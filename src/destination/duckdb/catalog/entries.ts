@@ -95,6 +95,8 @@ interface CommitEntry {
   readonly net: RowDifference | null;
   readonly appliedAt: Date;
   /** Null when the commit is not a retirement. */
+  /** The commit whose state a rollback restores. */
+  readonly restoredCommit?: number;
   readonly retirement?: { readonly judgedAt: Date; readonly isApproved: boolean };
 }
 
@@ -202,7 +204,7 @@ interface RolledBack {
 
 /** The table has the state that the commit left, and stays there. */
 export function entryOfRollback(
-  { datasetId }: RollbackJob,
+  { datasetId, toCommit }: RollbackJob,
   { table, checksum, columns, reloads }: RecordedState,
   { live, recordedColumns, net, appliedAt, isLogged }: RolledBack,
 ): LiveEntry {
@@ -218,7 +220,14 @@ export function entryOfRollback(
     owed: noLongerSatisfied(live.reloads, reloads),
     isLogged,
     wasKept: false,
-    commit: { fromVersion: live.version, toVersion: table.version, kind: 'rollback', net, appliedAt },
+    commit: {
+      fromVersion: live.version,
+      toVersion: table.version,
+      kind: 'rollback',
+      net,
+      appliedAt,
+      restoredCommit: toCommit,
+    },
   };
 }
 
@@ -422,7 +431,7 @@ function archivedRow({ datasetId, tableName, reason, commit }: RetiredEntry): Ca
 
 function commitRow(entry: Numbered<CatalogEntry>): CatalogRow {
   const { datasetId, commit, commitNumber } = entry;
-  const { fromVersion, toVersion, kind, net, appliedAt, retirement = null } = commit;
+  const { fromVersion, toVersion, kind, net, appliedAt, restoredCommit = null, retirement = null } = commit;
   const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
   const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
   const restored =
@@ -438,6 +447,7 @@ function commitRow(entry: Numbered<CatalogEntry>): CatalogRow {
     ...counts,
     appliedAt,
     ...judged,
+    restoredCommit,
     ...restored,
   ];
 }

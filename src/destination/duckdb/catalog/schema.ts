@@ -111,6 +111,8 @@ const TABLES = {
     /** For a retirement: the service time of the decision, and whether an operator has approved it. */
     service_time: 'TIMESTAMPTZ',
     approved: 'BOOLEAN',
+    /** For a rollback, the commit whose state it restored. */
+    restored_commit: 'BIGINT',
     /** For a table with history, what a rollback to this commit restores beside the rows; else null. */
     schema_version: 'VARCHAR',
     key_columns: 'VARCHAR[]',
@@ -342,7 +344,8 @@ function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
     pinned_since: 'NULL',
   };
   earlier.set('datasets', selectWith('datasets', datasets, `${catalogTable('datasets')} earlier`));
-  const restored = Object.fromEntries(RESTORED_COLUMNS.map((name) => [name, 'NULL']));
+  const ofRollbacks = ['restored_commit', ...RESTORED_COLUMNS];
+  const restored = Object.fromEntries(ofRollbacks.map((name) => [name, 'NULL']));
   if (format < FORMAT_OF_COMMITS) {
     const judged = before(FORMAT_OF_PROGRESS, { service_time: 'NULL', approved: 'NULL' });
     const commits = { commit_number: 'number', kind: KIND_OF_HISTORY, ...judged, ...restored };

@@ -106,7 +106,7 @@ it('of contents that were compared with the service', () => {
   const datasets = Object.entries(contents).map(([datasetId, [content, mending]]) => ({
     datasetId,
     comparison: { kind: 'followed' } as const,
-    counted: { observed: table(3, { datasetId, tableName: datasetId }), table: sound },
+    counted: { observed: table(3, { datasetId, tableName: datasetId }), table: sound, damage: null },
     answer: [version(datasetId, 3)],
     content,
     mending,

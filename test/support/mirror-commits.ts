@@ -103,6 +103,8 @@ function lineDifferences(what: string, { from, to, kind, counts, appliedAt }: Li
     // The rows are compared by keys, where there are keys and a table that can be read. The version may be a lower one.
     reload: from !== null && (isUncounted || isByKeys || isCounted),
     changes: from !== null && end > start && isCounted,
+    // A table without keys has no changed rows.
+    repair: from !== null && end === start && (isByKeys || isCounted),
     // All its rows leave at once, or none where the table is kept.
     retire: from !== null && end === start && isCounted && added === '0' && changed === '0',
   };

@@ -6,6 +6,7 @@ import type { CountedDataset } from '../../src/destination/duckdb/count-tables.t
 import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { damageBlock } from '../support/damaged-mirror.ts';
 import {
   column,
   fullJitter,
@@ -144,4 +145,20 @@ it('finds tables and columns that were changed by hand', async () => {
     ],
     hasRecordedChecksum: null,
   });
+});
+
+it('reads every table to its end: one that is damaged is named, and the next turn counts the others', async () => {
+  await writeMirror(
+    join(folder.path, 'mirror.duckdb'),
+    'UPDATE zoning SET rest = \'{"text": "\' || sha256(id || part) || \'"}\'',
+    'UPDATE zoning SET rest = \'{"text": "the damaged value"}\' WHERE id = \'p1\'',
+    // Without a recorded checksum the values are read all the same.
+    'UPDATE feed_sync.datasets SET checksum = NULL',
+  );
+  damageBlock(join(folder.path, 'mirror.duckdb'), 'the damaged value');
+  const all = await counted(['zoning', 'parcels']);
+  expect(all).toMatchObject([
+    { observed: { datasetId: 'zoning' }, table: null, damage: expect.stringContaining('checksum') },
+  ]);
+  expect(await counted(['parcels'])).toMatchObject([{ table: { rowCount: 100 }, damage: null }]);
 });

@@ -44,7 +44,7 @@ function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } =
   return {
     datasetId: 'parcels',
     comparison: { kind: 'followed' },
-    counted: { observed: table(3), table: { ...SOUND, ...found } },
+    counted: { observed: table(3), table: { ...SOUND, ...found }, damage: null },
     answer: [version('parcels', 3)],
     content: null,
     mending: null,
@@ -147,7 +147,7 @@ describe('a dataset', () => {
     ],
     [
       'whose table is gone',
-      { counted: { observed: table(3), table: null } },
+      { counted: { observed: table(3), table: null, damage: null } },
       { result: 'different', differences: [{ kind: 'table-missing' }], rows: null, exitCode: 65 },
     ],
     [

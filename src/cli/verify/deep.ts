@@ -96,8 +96,9 @@ function decidedBefore(
   isWorkspaceSuspended: boolean,
   problem: FeedSyncError | null,
 ): ContentFinding | 'compare' | null {
-  if (counted === null || counted.table === null || problem !== null || answer instanceof FeedSyncError)
-    return null;
+  if (counted === null || problem !== null || answer instanceof FeedSyncError) return null;
+  const isMissing = counted.table === null && counted.damage === null;
+  if (isMissing) return null;
   if (comparison.kind === 'suspended' || isWorkspaceSuspended) {
     const why = 'it waits for a person: see feed-sync status';
     return { kind: 'not-comparable', why, exitCode: EXIT_CODES.operatorMustAct };

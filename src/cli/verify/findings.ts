@@ -200,9 +200,9 @@ function differencesOfRows(
 ): readonly Difference[] {
   const isContentKnown = content?.kind === 'equal' || content?.kind === 'different';
   // Where the rows were compared, the checksum says nothing more.
-  const ofCatalog = differencesFromCatalog(counted).filter(
-    ([kind]) => kind !== 'checksum' || !isContentKnown,
-  );
+  const isKnownBetter = (kind: DifferenceKind): boolean =>
+    (kind === 'checksum' && isContentKnown) || (kind === 'damaged' && content?.kind === 'damaged');
+  const ofCatalog = differencesFromCatalog(counted).filter(([kind]) => !isKnownBetter(kind));
   const { datasetId, tableName } = counted.observed;
   const ofContent = content && differenceOfContent(datasetId, tableName, content);
   return [

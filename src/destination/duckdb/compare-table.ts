@@ -11,7 +11,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, type Fault, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
+import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
 import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
@@ -31,7 +31,7 @@ import {
   type ShownKeys,
   showKeys,
 } from './compare-rows.ts';
-import { strayColumnsOf } from './count-tables.ts';
+import { IS_DAMAGE, strayColumnsOf } from './count-tables.ts';
 import { waitForFile } from './mirror-file.ts';
 import { type ContentRows, examineContent, OtherColumnsError } from './version-content.ts';
 
@@ -303,5 +303,3 @@ function rowsNext(rowsAtOnce: number, tookMs: number | null): number {
   if (tookMs < READ_FOR_MS / 8) return Math.min(MAX_ROWS, rowsAtOnce * 2);
   return tookMs > READ_FOR_MS / 2 ? Math.max(MIN_ROWS, Math.floor(rowsAtOnce / 2)) : rowsAtOnce;
 }
-
-const IS_DAMAGE: ReadonlySet<Fault> = new Set(['unreadable', 'gave-up']);

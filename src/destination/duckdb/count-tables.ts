@@ -5,6 +5,7 @@
 
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
@@ -14,8 +15,10 @@ import { type Checksum, computeChecksum } from './checksum.ts';
 /** A dataset as recorded in the catalog, and its actual table. */
 export interface CountedDataset {
   readonly observed: ObservedTable;
-  /** Null when the table is missing. */
+  /** Null when the table is missing, or cannot be read. */
   readonly table: CountedTable | null;
+  /** Why the table cannot be read to its end; null where it was. */
+  readonly damage: string | null;
 }
 
 export interface CountedTable {
@@ -70,13 +73,34 @@ export async function countDatasets(
   for (const observed of chosen) {
     const found = columns.get(observed.tableName);
     const recorded = checksums.get(observed.datasetId) ?? null;
-    const table = found === undefined ? null : await countOne(engine, observed, found, recorded);
-    counted.push({ observed, table });
+    const one = found === undefined ? MISSING : await countReadable(engine, observed, found, recorded);
+    counted.push({ observed, ...one });
+    // An instance that met damage may refuse everything from then on.
+    if (one.damage !== null) return counted;
     if (isEnough()) break;
   }
   // The file was opened for reading, so the rollback undoes nothing.
   await engine.run('ROLLBACK');
   return counted;
+}
+
+const MISSING: Omit<CountedDataset, 'observed'> = { table: null, damage: null };
+
+/** The faults of a table that lies in a damaged part of the file. */
+export const IS_DAMAGE: ReadonlySet<Fault> = new Set(['unreadable', 'gave-up']);
+
+async function countReadable(
+  engine: Engine,
+  observed: ObservedTable,
+  found: ReadonlyMap<string, string>,
+  recorded: Checksum | null,
+): Promise<Omit<CountedDataset, 'observed'>> {
+  try {
+    return { table: await countOne(engine, observed, found, recorded), damage: null };
+  } catch (error) {
+    if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
+    return { table: null, damage: firstLine(error) };
+  }
 }
 
 async function readColumns(engine: Engine, observed: readonly ObservedTable[]): Promise<ColumnsByTable> {
@@ -108,18 +132,20 @@ async function countOne(
     rowCount,
     keys: usable.length === 0 ? null : { nullRows, ...repeated },
     strayColumns: stray,
-    hasRecordedChecksum: stray.length > 0 ? null : await hasChecksum(engine, observed, recorded),
+    hasRecordedChecksum: await hasChecksum(engine, observed, found, stray.length > 0 ? null : recorded),
   };
 }
 
+/** Reads every value, whatever was recorded: a table that cannot be read to its end is not called equal. */
 async function hasChecksum(
   engine: Engine,
   { tableName, columns }: ObservedTable,
+  found: ReadonlyMap<string, string>,
   recorded: Checksum | null,
 ): Promise<boolean | null> {
-  if (recorded === null) return null;
-  const names = columns.map(({ columnName }) => columnName);
+  const names = recorded === null ? [...found.keys()] : columns.map(({ columnName }) => columnName);
   const { sum, version } = await computeChecksum(engine, mirrored(tableName), names);
+  if (recorded === null) return null;
   return version === recorded.version ? sum === recorded.sum : null;
 }
 

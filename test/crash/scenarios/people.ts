@@ -22,6 +22,7 @@ const CONFIRMED_MS = 10 * 60_000;
 
 /** What is done already is refused where it is done again: with this the command tells so. */
 const DONE_ALREADY = 64;
+const AGAIN_LATER = 75;
 
 export const PEOPLE: readonly Scenario[] = [
   {
@@ -157,8 +158,12 @@ export const PEOPLE: readonly Scenario[] = [
     async validate({ county, installed }) {
       await once(installed);
       const table = tableNameOf(county.datasetIds[0] ?? '');
-      await writeMirror(installed.mirrorPath, `DELETE FROM ${table} WHERE rowid = 3`);
-      return { words: ['verify', '--deep', '--repair', '--yes'] };
+      await writeMirror(installed.mirrorPath, `DELETE FROM ${table} WHERE rowid = 0`);
+      return {
+        words: ['verify', '--deep', '--repair', '--yes'],
+        // The request of the killed command still waits: it is performed first, and the table is another then.
+        again: (kill) => (kill.startsWith('after checkpoint.ask') ? { exitCode: AGAIN_LATER } : {}),
+      };
     },
   },
   {

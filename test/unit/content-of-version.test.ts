@@ -1,0 +1,98 @@
+/** From which snapshot, and over which versions, `verify --deep` reaches the version of a table; and what it remembers. */
+
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { openComparisonFolder } from '../../src/cli/verify/finished.ts';
+import type { Version } from '../../src/model/records.ts';
+import { contentFor } from '../../src/sync/execute/fetch-content.ts';
+import type { ListedEntry } from '../../src/sync/plan/step.ts';
+import { IDENTITY } from '../support/command-line.ts';
+import { manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { history, listedEntry, NOW, table, version } from '../support/sync-values.ts';
+
+const VERSIONS = [3, 4, 5, 6].map((number) => version('parcels', number));
+
+function found(
+  entries: readonly ListedEntry[],
+  versions: readonly Version[] = VERSIONS,
+  observed = table(5, { publishedAt: NOW }),
+) {
+  const read = { ...history(versions), entriesBefore: new Set(entries.map(({ entry }) => entry)) };
+  const content = contentFor(observed, entries, read);
+  if (content.kind !== 'content') return content;
+  return [content.listedEntry.entry.version, content.versions.map((one) => one.version)];
+}
+
+describe('the content for the version of a table', () => {
+  it('is the newest snapshot that is not newer, and the changes after it', () => {
+    expect(found([listedEntry(5)])).toEqual([5, []]);
+    expect(found([listedEntry(3), listedEntry(4), listedEntry(6)])).toEqual([4, [5]]);
+    expect(found([listedEntry(3)])).toEqual([3, [4, 5]]);
+  });
+
+  it('is an older snapshot where the changes after a newer one do not lead there', () => {
+    const versions = VERSIONS.map((one) => (one.version === 5 ? { ...one, previousVersion: 3 } : one));
+    expect(
+      found(
+        [listedEntry(3), listedEntry(4)],
+        versions.filter((one) => one.version !== 4),
+      ),
+    ).toEqual([3, [5]]);
+  });
+
+  it('is not there where every snapshot is newer, none is listed, or nothing leads on', () => {
+    expect(found([listedEntry(6)])).toEqual({ kind: 'newer', version: 6 });
+    expect(found([])).toMatchObject({ kind: 'none' });
+    const resync = VERSIONS.map((one) => (one.version === 5 ? { ...one, resyncRequired: true } : one));
+    expect(found([listedEntry(3)], resync)).toEqual({
+      kind: 'none',
+      why: 'version 5 asks for the snapshot',
+    });
+  });
+
+  it('is not that of a version which was published anew', () => {
+    const another = table(5, { publishedAt: new Date(NOW.getTime() - 1) });
+    expect(found([listedEntry(5)], VERSIONS, another)).toEqual({
+      kind: 'none',
+      why: 'version 5 was published anew',
+    });
+  });
+});
+
+describe('the folder of a comparison', () => {
+  const one = { datasetId: 'parcels', commitNumber: 7, content: 'version 5 (abc)' };
+
+  it('remembers for a day which commit was found equal with which content, until the comparison has ended', async () => {
+    await using folder = await temporaryFolder();
+    const clock = manualClock();
+    const open = () => openComparisonFolder(folder.path, { identity: IDENTITY, clock });
+    const first = await open();
+    expect(first.isFinished(one)).toBe(false);
+    await first.finish(one);
+    await expect(open()).rejects.toThrow('Another verify --deep works here.');
+    await first.close(false);
+    const second = await open();
+    expect(second.isFinished(one)).toBe(true);
+    expect(second.isFinished({ ...one, commitNumber: 8 })).toBe(false);
+    expect(second.isFinished({ ...one, content: 'version 5 (def)' })).toBe(false);
+    await second.close(false);
+    await clock.sleep(24 * 3_600_000);
+    const later = await open();
+    expect(later.isFinished(one)).toBe(false);
+    await later.close(true);
+    expect(existsSync(join(folder.path, 'verify'))).toBe(false);
+  });
+
+  it('begins anew where what it remembers was cut', async () => {
+    await using folder = await temporaryFolder();
+    const open = () => openComparisonFolder(folder.path, { identity: IDENTITY, clock: manualClock() });
+    const first = await open();
+    await first.finish(one);
+    await first.close(false);
+    writeFileSync(join(folder.path, 'verify', 'finished.json'), '[{"datasetId": "par');
+    const second = await open();
+    expect(second.isFinished(one)).toBe(false);
+    await second.close(true);
+  });
+});

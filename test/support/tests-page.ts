@@ -28,8 +28,7 @@ interface Reference {
 /** The numbers of the faults that are tested. */
 export const FAULTS: readonly string[] = [
   ...Array.from({ length: 57 }, (_, index) => `F${String(index + 1).padStart(2, '0')}`),
-  'F67',
-  'F68',
+  ...Array.from({ length: 5 }, (_, index) => `F${index + 67}`),
   ...Array.from({ length: 11 }, (_, index) => `F${index + 78}`),
 ];
 const PROMISES = 'Which promise is tested where';

@@ -235,7 +235,7 @@ describe('a mirror with history', () => {
   });
 });
 
-describe('a log is closed', () => {
+describe('a log is closed (F70)', () => {
   it.each(['changes', 'a reload'])('by %s while history is switched off', async (how) => {
     let isOn = true;
     const { world, course } = await threePeople(() => isOn);

@@ -69,7 +69,14 @@ describe('verify', () => {
     );
     const json = await installed.run('verify', '--json', zoning, permits);
     expect(json.exitCode).toBe(65);
-    const equal = { suspension: null, problem: null, version: 1, newestVersion: 1 };
+    const equal = {
+      content: null,
+      mending: null,
+      suspension: null,
+      problem: null,
+      version: 1,
+      newestVersion: 1,
+    };
     expect(JSON.parse(json.stdout)).toEqual({
       mirror: installed.mirrorPath,
       suspension: null,

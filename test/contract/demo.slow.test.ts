@@ -42,6 +42,18 @@ function titlesOf(stdout: string): readonly string[] {
   return Array.from(stdout.matchAll(/^\d+\. (.*)$/gm), ([, title = '']) => title);
 }
 
+/** What came of a bad scrape that was approved and taken back, of its correction, and of a row altered by hand. */
+function safetyIn(stdout: string) {
+  return {
+    afterApproval: tableAfter(stdout, /^Committed version 5 of us-nm-mapleford-parcels/m),
+    afterRollback: tableAfter(stdout, /^Rolled back: us-nm-mapleford-parcels/m),
+    changed: /^\d+ rows? added, .*$/m.exec(stdout)?.[0],
+    repaired: /Repaired the table us_nm_mapleford_parcels of us-nm-mapleford-parcels: (.*)$/m.exec(
+      stdout,
+    )?.[1],
+  };
+}
+
 /** What each catch-up says that it did with the datasets. */
 function summariesOf(stdout: string): readonly string[] {
   return Array.from(
@@ -67,6 +79,12 @@ describe('the demo', () => {
       'A column less',
       'A resync',
       'A dataset leaves',
+      'A scrape that stops early',
+      'Taken back',
+      'The correction',
+      'The value before',
+      'A row altered by hand',
+      'Mended',
       'What was committed',
       'Look further',
     ]);
@@ -91,6 +109,12 @@ describe('the demo', () => {
     expect(tableAfter(stdout, /A dataset leaves/)).toEqual([
       ['us-az-cedarville-ordinances', '4', 'left subscription sub_demo: source_retired'],
     ]);
+    expect(safetyIn(stdout)).toEqual({
+      afterApproval: [['', '201']],
+      afterRollback: [['', '503']],
+      changed: '0 rows added, 3 changed, 0 removed',
+      repaired: '0 added, 1 changed, 0 removed.',
+    });
 
     const commands = stdout.split('\n').filter((line) => /^npx feed-sync (query|status) /.test(line));
     expect(commands).toHaveLength(2);

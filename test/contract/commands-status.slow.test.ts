@@ -15,6 +15,8 @@ const NOTHING_ASKED = {
   isChosen: true,
   isReloadPending: false,
   isResyncPending: false,
+  pinnedSince: null,
+  awaitingApproval: null,
   isRefreshPending: false,
   retirement: null,
 };

@@ -24,6 +24,7 @@ const SEEN: readonly string[] = [
   'seen: a manifest that lags, and does not',
   'seen: the process was killed',
   'person: resumes',
+  'person: approves',
   'person: forgets a subscription',
   'person: agrees to retirements',
   'followed by a daemon',

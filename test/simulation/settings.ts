@@ -23,6 +23,8 @@ export interface Settings {
   readonly kinds: readonly DatasetKind[];
   readonly rowsPerDataset: number;
   readonly emptySnapshot: 'no-files' | 'one-file';
+  /** Whether a commit that removes a row waits until a person approves it. */
+  readonly isGated: boolean;
 }
 
 /** How long histories are, and how large their tables. */
@@ -48,6 +50,7 @@ const EXTREME_KINDS: readonly (readonly DatasetKind[])[] = [
   ['permits', 'zoning'],
 ];
 const SHARE_OF_EXTREME_KINDS = 0.1;
+const SHARE_OF_GATED = 0.4;
 /** Of histories with so many datasets that their removal at once asks for a person. */
 const SHARE_OF_MANY_DATASETS = 0.04;
 const MANY_COUNTIES: readonly number[] = [0, 1, 2, 3, 4];
@@ -73,6 +76,7 @@ export function settingsOf(random: Random, { rowsPerDataset }: Extent): Settings
     recordLastEventId: random.chance(0.8),
     sha256: random.chance(0.8),
     unknownPosition: random.pick(['taken', 'expired']),
+    isGated: random.chance(SHARE_OF_GATED),
   };
 }
 
@@ -90,6 +94,7 @@ const CHOICES: Readonly<Record<string, (settings: Settings) => boolean>> = {
   'settings: manifests without digests': ({ sha256 }) => !sha256,
   'settings: an unknown position is taken': ({ unknownPosition }) => unknownPosition === 'taken',
   'settings: an unknown position has expired': ({ unknownPosition }) => unknownPosition === 'expired',
+  'settings: removals wait for a person': ({ isGated }) => isGated,
   'settings: one subscription': ({ subscriptions }) => subscriptions === 1,
   'settings: two subscriptions': ({ subscriptions }) => subscriptions === 2,
   'settings: many datasets': ({ counties }) => counties === MANY_COUNTIES,
@@ -104,7 +109,7 @@ export function choicesIn(settings: Settings): readonly string[] {
 export function describeSettings(settings: Settings): string {
   const { schemaChanges, removedDatasets, manifest, manifestLastEventId, eventsPerPage } = settings;
   const { subscriptions, counties, kinds, rowsPerDataset } = settings;
-  const { recordLastEventId, sha256, unknownPosition } = settings;
+  const { recordLastEventId, sha256, unknownPosition, isGated } = settings;
   return [
     `schemaChanges ${schemaChanges}`,
     `removedDatasets ${removedDatasets}`,
@@ -112,6 +117,7 @@ export function describeSettings(settings: Settings): string {
     ...(recordLastEventId ? [] : ['records without lastEventId']),
     ...(sha256 ? [] : ['no digests']),
     `unknown positions ${unknownPosition}`,
+    ...(isGated ? ['removals wait for a person'] : []),
     `${eventsPerPage} events a page`,
     `${subscriptions} subscriptions`,
     `${kinds.join(' and ')} of counties ${counties.join(' ')}, ${rowsPerDataset} rows`,

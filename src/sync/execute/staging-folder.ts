@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeDirectory, remove, renameFile, systemCode } from '../../lib/files.ts';
+import { isThere, makeDirectory, remove, renameFile, systemCode } from '../../lib/files.ts';
 import { StorageError } from '../../model/errors.ts';
 
 /** Beside the files of the snapshot, which are named by digests. */
@@ -70,7 +70,10 @@ export function openStaging(directory: string): Staging {
       await onDisk(path, async () => {
         await removeCandidate(path);
         await makeDirectory('sync.make-candidate-folder', path);
-        for (const [from, name] of files) await renameFile('sync.keep-candidate', from, join(path, name));
+        for (const [from, name] of files) {
+          // What was lost meanwhile is fetched again once it is let through.
+          if (await isThere(from)) await renameFile('sync.keep-candidate', from, join(path, name));
+        }
         await evictOldest(directory, maxBytes);
       });
     },

@@ -3,6 +3,7 @@
 import type { Download, DownloadedFile } from '../../feed/feed.ts';
 import { assert, present } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Candidate } from '../../model/candidate.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import { hasLimits } from '../../model/gate.ts';
 import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
@@ -45,11 +46,33 @@ export async function loadSnapshot(
   const elapsedMs = stopwatch(tools.parts.clock);
   const kept = await keptFiles(work, tools.staging);
   if (kept !== null) return commitSnapshot(work, dependencies, kept, elapsedMs, tools);
-  const manifest = dependencies.listedEntries.manifestOf(listedEntry);
-  const download = await downloadSnapshot(listedEntry, manifest, tools);
+  const listed =
+    work.candidate === undefined ? listedEntry : await listedNow(work.candidate, dependencies, tools);
+  if (listed === null) return superseded(work);
+  const download = await downloadSnapshot(listed, dependencies.listedEntries.manifestOf(listed), tools);
   if (download === null) return superseded(work);
-  if (!download.isSurelyOneContent && !(await dependencies.isStillDesired())) return superseded(work);
+  const isSurelyRight = download.isSurelyOneContent || isOfCandidate(download.files, work.candidate);
+  if (!isSurelyRight && !(await dependencies.isStillDesired())) return superseded(work);
   return commitSnapshot(work, dependencies, download.files, elapsedMs, tools);
+}
+
+/** Returns the entry that has the content of the candidate, with links of today. Null: no manifest lists it any more. */
+async function listedNow(
+  candidate: Candidate,
+  { known: { desired }, listedEntries, history }: StepDependencies,
+  { signal }: Tools,
+): Promise<ListedEntry | null> {
+  const read = present(history, 'a load is planned with the history');
+  const find = (): ListedEntry | null =>
+    listedEntries.of(desired)?.find((one) => identitiesOfEntry(one, read)[0] === candidate.identity) ?? null;
+  const known = find();
+  if (known !== null) return known;
+  await listedEntries.read(desired, signal);
+  return find();
+}
+
+function isOfCandidate(files: readonly DownloadedFile[], candidate: Candidate | undefined): boolean {
+  return candidate !== undefined && snapshotDigest(files) === candidate.judged.digest;
 }
 
 /** Returns null where the manifest names other content by now. */

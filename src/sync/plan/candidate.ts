@@ -38,6 +38,11 @@ export function isOvertakenByReload({ content }: Candidate, { desired, observed 
   return pendingReloads({ ...observed, reloads }, desired).length > 0;
 }
 
+/** The versions have to be read from the candidate's on, which may be older than the table's. Null: all of them. */
+export function versionsBack({ version }: Candidate, newerThan: number | null): number | null {
+  return newerThan === null || version <= 1 ? null : Math.min(newerThan, version - 1);
+}
+
 /** Whether the service still lists what the candidate is made of; null: it does, else a clause. */
 export function whyGone(candidate: Candidate, history: History): string | null {
   const { content, identity, version } = candidate;
@@ -52,8 +57,6 @@ export function whyGone(candidate: Candidate, history: History): string | null {
 
 /** The records of the versions whose content the candidate has. Null: one of them is missing. */
 function recordsOf({ content, version }: Candidate, history: History): readonly Version[] | null {
-  // Nothing is known of a version that is older than the list was read back to.
-  if (content.kind === 'snapshot' && history.newerThan !== null && version <= history.newerThan) return [];
   const versions = content.kind === 'snapshot' ? [version] : content.versions.map((one) => one.version);
   const records = versions.flatMap((one) => recordOf(one, history) ?? []);
   return records.length === versions.length ? records : null;
@@ -99,4 +102,16 @@ export function planCandidate(candidate: Candidate, observed: ObservedTable, his
   const named = last.schemaVersion ?? observed.schemaVersion ?? '';
   const schema = schemaNamed(named, last, history);
   return { kind: 'apply', versions, schema, addsColumns: named !== observed.schemaVersion, candidate };
+}
+
+/** Whether the step would fetch content again that waits. */
+export function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, history: History): boolean {
+  const waiting = waitingContent(candidate, limits);
+  if (step.kind === 'apply') return waiting.has(pathContentOf(step.versions));
+  return (
+    step.kind === 'load' &&
+    identitiesOfEntry(step.listedEntry, history)
+      .slice(0, 1)
+      .some((own) => waiting.has(own))
+  );
 }

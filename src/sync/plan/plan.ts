@@ -11,7 +11,6 @@ import { present } from '../../lib/assert.ts';
 import { confirmedAt, isConfirmed } from '../../model/absence.ts';
 import type { Candidate } from '../../model/candidate.ts';
 import { announcedVersion, announcedVersions, type DesiredState } from '../../model/desired-state.ts';
-import type { GateLimits } from '../../model/gate.ts';
 import type { Version } from '../../model/records.ts';
 import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
 import {
@@ -19,12 +18,14 @@ import {
   identitiesOfEntry,
   identitiesOfPath,
   isLetThrough,
+  isWaiting,
   planCandidate,
+  versionsBack,
   waitingContent,
   whyGone,
   whyOver,
 } from './candidate.ts';
-import { type FailedBefore, failedBefore, oversizedBefore, pathContentOf, whyOversized } from './content.ts';
+import { type FailedBefore, failedBefore, oversizedBefore, whyOversized } from './content.ts';
 import {
   answeredAt,
   isAnswering,
@@ -101,8 +102,8 @@ function planBesideCandidate(input: PlanInput, failedBefore: FailedBefore): Plan
   if (suspension === null || candidate === null) return planAtWork(input, failedBefore);
   const over = whyOver(candidate, input);
   if (over !== null || observed === null) return { kind: 'drop-candidate', why: over ?? 'it has no table' };
-  if (history === null)
-    return { kind: 'read-history', newerThan: historyNeeded({ ...input, listedEntries: [] }) };
+  const newerThan = versionsBack(candidate, historyNeeded({ ...input, listedEntries: [] }));
+  if (history === null || !reachesBackTo(newerThan, history)) return { kind: 'read-history', newerThan };
   const gone =
     needOf(observed, input.desired, history) === 'nothing'
       ? 'nothing needs it any more'
@@ -114,18 +115,6 @@ function planBesideCandidate(input: PlanInput, failedBefore: FailedBefore): Plan
   const isEnd =
     step.kind === 'wait' || step.kind === 'report-failure' || isWaiting(step, candidate, limits, history);
   return isEnd ? { kind: 'report-suspension', suspension } : step;
-}
-
-/** Whether the step would fetch content again that waits. */
-function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, history: History): boolean {
-  const waiting = waitingContent(candidate, limits);
-  if (step.kind === 'apply') return waiting.has(pathContentOf(step.versions));
-  return (
-    step.kind === 'load' &&
-    identitiesOfEntry(step.listedEntry, history)
-      .slice(0, 1)
-      .some((own) => waiting.has(own))
-  );
 }
 
 /** Content that cannot be mirrored is forgotten with its approval. */

@@ -174,8 +174,8 @@ export const PLANNING: Area = {
     {
       name: 'no log is read after a download whose files nothing says to be of one content',
       file: 'src/sync/execute/steps.ts',
-      text: '!download.isSurelyOneContent && !(await dependencies.isStillDesired())',
-      instead: 'download.isSurelyOneContent && !(await dependencies.isStillDesired())',
+      text: '!isSurelyRight && !(await dependencies.isStillDesired())',
+      instead: 'isSurelyRight && !(await dependencies.isStillDesired())',
       breaks: ['M9'],
       tests: ['contract/feed-one-content.test.ts'],
     },

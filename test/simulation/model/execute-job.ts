@@ -1,5 +1,7 @@
 /** What a unit makes of the state of the mirror: guard, change, prove, write down. Pure. */
 
+import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { JobResult } from '../../../src/destination/destination.ts';
 import { firstVersion, statedRowCount, tableAfter } from '../../../src/destination/duckdb/apply-changes.ts';
 import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/catalog/tables.ts';
@@ -8,6 +10,7 @@ import { assert, present } from '../../../src/lib/assert.ts';
 import type { CommitKind, CommitResult } from '../../../src/model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';
 import { InapplicableChangesError } from '../../../src/model/errors.ts';
+import { judge, NO_KEYS, rowCountsOf } from '../../../src/model/gate.ts';
 import { columnNames } from '../../../src/model/naming.ts';
 import type { Counts } from '../../../src/model/records.ts';
 import type {
@@ -35,6 +38,41 @@ export interface Done {
 
 /** @throws InapplicableChangesError */
 export function execute(state: MirrorState, job: WriteJob, content: PreparedContent, at: Date): Done {
+  const done = executed(state, job, content, at);
+  const waiting = waitingAt(state, job, content, done);
+  return waiting === null ? done : { state, outcome: waiting };
+}
+
+/** What the gate of the job makes of it. Null: it may be committed. */
+function waitingAt(
+  { tables }: MirrorState,
+  job: WriteJob,
+  content: PreparedContent,
+  { state, outcome }: Done,
+): JobResult | null {
+  if ((job.kind !== 'snapshot' && job.kind !== 'changes') || job.gate === undefined) return null;
+  const { datasetId, gate } = job;
+  const [before, after] = [tables.get(datasetId), state.tables.get(datasetId)];
+  if (outcome.kind !== 'committed' || before === undefined || after === undefined) return null;
+  const isByKey = isDeepStrictEqual(before.observed.keyColumns, after.observed.keyColumns);
+  const removed = [...before.rows.keys()].filter((key) => !after.rows.has(key));
+  const added = [...after.rows.keys()].filter((key) => !before.rows.has(key));
+  const net = { added: added.length, changed: null, removed: removed.length };
+  const counts = rowCountsOf(before.rows.size, after.rows.size, isByKey ? net : null);
+  if (judge(counts, gate.limits).kind !== 'awaiting') return null;
+  const digest = digestOf(job, content);
+  if (digest === gate.approvedDigest) return null;
+  return { kind: 'awaiting', datasetId, judged: { digest, counts, keys: NO_KEYS } };
+}
+
+function digestOf(job: SnapshotJob | ChangesJob, content: PreparedContent): string {
+  if (job.kind === 'snapshot' || content.kind !== 'changes') return job.kind === 'snapshot' ? job.digest : '';
+  const entries = [...content.net].toSorted(([left], [right]) => (left < right ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify(entries)).digest('hex');
+}
+
+/** @throws InapplicableChangesError */
+function executed(state: MirrorState, job: WriteJob, content: PreparedContent, at: Date): Done {
   const { datasetId } = job;
   const live = state.tables.get(datasetId) ?? null;
   switch (job.kind) {

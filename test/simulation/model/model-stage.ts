@@ -21,7 +21,7 @@ import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../../src/lib/files.ts';
 import { silentLog } from '../../../src/lib/log.ts';
-import { NO_LIMITS } from '../../../src/model/gate.ts';
+import { type GateLimits, NO_LIMITS } from '../../../src/model/gate.ts';
 import { catchUp } from '../../../src/sync/catch-up.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
@@ -268,7 +268,7 @@ class ModelInstallation implements Installation {
         manifestLagMs: 15 * 60_000,
         maxStagedBytes: 8e9,
         commitsEveryVersion: () => false,
-        limitsOf: () => NO_LIMITS,
+        limitsOf: () => (settings.isGated ? NO_REMOVALS : NO_LIMITS),
         keepCandidatesBytes: 10_000_000_000,
         keyHash: 'of the one key',
       },
@@ -276,6 +276,8 @@ class ModelInstallation implements Installation {
     return { parts, life, checkpoint };
   }
 }
+
+const NO_REMOVALS: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
 
 function placeInMemory(): string {
   if (!existsSync(MEMORY)) return tmpdir();

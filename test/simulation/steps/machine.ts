@@ -2,12 +2,19 @@
 
 import { catchUp } from '../catch-up.ts';
 import { hasMembers } from '../happenings.ts';
+import { approveAll } from '../operator.ts';
 import { DISK_USES, type Machine } from '../stage.ts';
 import type { Step } from '../step.ts';
 
 const MOST_TIMES = 3;
 
 export const machineSteps: readonly Step[] = [
+  {
+    name: 'person: approves what waits by now',
+    weight: 3,
+    applies: ({ settings }) => settings.isGated,
+    act: async (world) => `${await approveAll(world)} approved`,
+  },
   trouble('machine: a reader holds the mirror', (machine, times) => machine.holdMirror(times)),
   ...DISK_USES.map((use) =>
     trouble(`machine: the disk is full, ${use}`, (machine, times) => machine.fillDisk(use, times)),

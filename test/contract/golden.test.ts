@@ -10,6 +10,7 @@ import type { ContentFinding } from '../../src/cli/verify/content-findings.ts';
 import { type Verification, verificationOf } from '../../src/cli/verify/findings.ts';
 import type { Mending } from '../../src/cli/verify/mend.ts';
 import { renderVerification } from '../../src/cli/verify/verify.ts';
+import type { Candidate } from '../../src/model/candidate.ts';
 import type { StatusJson } from '../../src/reporting/status.ts';
 import { openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
@@ -159,6 +160,47 @@ it('of tables whose retirement waits for subscriptions', async () => {
   await writeMirror(mirrorPath, 'UPDATE feed_sync.datasets SET pinned_since = NULL');
   expectGoldenText('summary/suspended', reported(world, await catchUp(world)));
   expectGolden('log/waiting', logOf(world));
+});
+
+it('of commits that wait for approval', async () => {
+  const world = await waitingWorld();
+  const checkpoint = await openAt(join(world.installed.dataDirectory, 'checkpoint.sqlite'));
+  const since = world.feed.clock.now();
+  const counted = { before: 1_200, after: 500, added: 0, changed: 2, removed: 700, isByKey: true };
+  const waiting: Candidate = {
+    datasetId: 'us-tx-travis-parcels',
+    base: 'a state of the table',
+    version: 2,
+    judged: {
+      digest: '3f9a1c20'.repeat(8),
+      counts: counted,
+      keys: { added: [], changed: [['3'], ['5']], removed: [['501'], ['502']] },
+    },
+    since,
+    approvedAt: null,
+    identity: 'version 2',
+    content: { kind: 'changes', versions: [] },
+    alike: [],
+    later: [
+      { version: 3, counts: { ...counted, changed: null }, digest: 'a1b2c3d4'.repeat(8), alike: [] },
+      { version: 4, counts: { ...counted, added: 1, after: 501 }, digest: 'b2c3d4e5'.repeat(8), alike: [] },
+    ],
+  };
+  checkpoint.keepCandidate(waiting);
+  checkpoint.keepCandidate({
+    ...waiting,
+    datasetId: 'us-tx-bexar-parcels',
+    judged: {
+      ...waiting.judged,
+      counts: { ...counted, added: 1_200, changed: null, removed: 1_200, after: 1_200 },
+      keys: { added: [['b, 1']], changed: [], removed: [['1']] },
+    },
+    approvedAt: since,
+    later: [],
+  });
+  checkpoint.close();
+  expectGolden('status/awaiting', await json<StatusJson>(world, 0, 'status', '--json'));
+  await expectTexts('status/awaiting', world, 'status');
 });
 
 /** The screens that a text is shown on. */

@@ -74,6 +74,10 @@ export function openStaging(directory: string): Staging {
           // What was lost meanwhile is fetched again once it is let through.
           if (await isThere(from)) await renameFile('sync.keep-candidate', from, join(path, name));
         }
+        // Notes beside the files are of no use any more.
+        for (const name of await namesIn(pathOf(datasetId))) {
+          if (name !== CANDIDATE_FOLDER) await removeStaged(join(pathOf(datasetId), name));
+        }
         await evictOldest(directory, maxBytes);
       });
     },

@@ -414,9 +414,9 @@ class Reconciler {
     const { parts, executor } = this.#run;
     const candidate = candidateOf(this.#known);
     if (candidate === null) return;
+    await executor.discardCandidate(this.#datasetId);
     endCandidate(candidate, why, parts);
     this.#known = { ...this.#known, suspension: null };
-    await executor.discardCandidate(this.#datasetId);
   }
 
   /** Bad changes do not delay the versions before them: the plan continues up to there. */

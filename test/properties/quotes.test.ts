@@ -146,6 +146,7 @@ describe('in SQL', () => {
               null,
               number,
               maybe,
+              date,
             ]),
           );
         const holdsNul = ([id, maybe, list]: (typeof rows)[number]) =>

@@ -35,6 +35,7 @@ const CODES: readonly (readonly [errors.FeedSyncError, number])[] = [
   [new errors.BusyError('x', { code: 'instance_running' }), 75],
   [new errors.HookError('x'), 75],
   [new errors.InterruptedError('x'), 75],
+  [new errors.RequestRefusedError('x', { code: 'table_changed' }), 75],
   [refusal({ kind: 'workspace' }), 77],
   [new errors.CommandRefusedError(WORDS), 77],
   [new errors.CommandRefusedError(WORDS, 'input_refused'), 64],

@@ -1,6 +1,6 @@
 /**
  * Which suspensions stand: what the service has refused, and what waits for an operator. Whoever plans, executes or
- * reports looks them up here. Nothing is asked of the service for anything that is suspended.
+ * reports looks them up here. Nothing is asked of the service for anything that it refused.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';

@@ -1,7 +1,7 @@
 /**
  * Every durable effect of the program: what it is, and in which scenarios a process is killed just before and just after
  * it. With a star the name occurs there more than once, and the last occurrence is killed, too; without one there is only
- * the first. A test compares this with the sources, with what is recorded, and with the table of test/README.md.
+ * the first. A test compares this with the sources, with what is recorded, and with the table of the README of this folder.
  */
 
 export interface CatalogueEntry {
@@ -417,7 +417,7 @@ export function namesOf(scenario: string): readonly string[] {
   );
 }
 
-/** The table of test/README.md. */
+/** The table of the README of this folder. */
 export function catalogueTable(): readonly string[] {
   const lines = Object.entries(CATALOGUE).map(
     ([name, { what, killedIn }]) => `| \`${name}\` | ${what} | ${killedIn} |`,

@@ -11,7 +11,7 @@ import { noticedIn, sectionIn, sectionOf, withSection } from './section.ts';
 const LEAST_OF_EACH = 3;
 
 const mutants = AREAS.flatMap((area) => area.mutants);
-const page = readFileSync(join(projectRoot, 'test/README.md'), 'utf8');
+const page = readFileSync(join(projectRoot, 'test/mutants/README.md'), 'utf8');
 const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');
 
 it('what is to be broken stands once in its file, and is another text afterwards', () => {

@@ -12,7 +12,7 @@ import { makeScratchCopy } from './scratch-copy.ts';
 import { noticedBy, noticedIn, sectionOf, withSection } from './section.ts';
 import { runTests, type Tools } from './tools.ts';
 
-const PAGE = 'test/README.md';
+const PAGE = 'test/mutants/README.md';
 const WRONG_USAGE = 64;
 const BASELINE_LIMIT_MS = 900_000;
 

@@ -1,14 +1,10 @@
-/** The section of the page of the tests that lists the broken decisions and who noticed each. Pure. */
+/** The section of the README of this folder that lists the broken decisions and what noticed each. Pure. */
 
 import type { Area, Mutant } from './mutant.ts';
 
-const HEADING = '## Decisions broken on purpose';
-const INTRODUCTION = `To see that the tests notice, decisions of the program are broken, one at a time, in a copy of the project. Each of them was noticed:
-
-    npm run mutants                              # all of them
-    npm run mutants -- --write cursor            # those with this word in them, and what noticed them into this page
-
-The catalogue is in \`mutants/catalogue\`. P1 to P10 are the promises, in the order of their table.`;
+const HEADING = '## What noticed each';
+const INTRODUCTION =
+  'P1 to P10 are the promises, in the order of their table on the [page of the tests](../README.md).';
 const HEAD = ['| what is broken | what is lost | noticed by |', '|---|---|---|'];
 const MAX_TEST_NAME = 150;
 

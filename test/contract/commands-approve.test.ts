@@ -76,6 +76,12 @@ describe('a commit that waits', () => {
     expect(JSON.parse((await world.run('status', '--json')).stdout)).toMatchObject({
       datasets: [{ state: 'suspended', version: 1, awaitingApproval: { version: 2, removed: 7 } }],
     });
+    const resume = await world.run('resume', '--dataset', world.id);
+    expect(resume).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(resume.stderr).toContain(`${world.id} waits for an approval, which resume does not give.`);
+    expect(resume.stderr).toContain(
+      `→ To commit exactly what waits: feed-sync approve ${world.id} --version 2`,
+    );
     const doctor = await world.run('doctor');
     expect(doctor.stdout).toContain('Removed keys: r00003');
     expect(doctor.stdout).toContain('feed-sync approve');

@@ -62,7 +62,7 @@ describe('verify', () => {
         `  ${parcels}: Version 3 is out, 2 versions after the mirrored 1.`,
         '    → feed-sync once',
         `  ${permits}: The table ${table} has 19 rows, and feed_sync.datasets says 20.`,
-        `    → feed-sync resync ${permits}`,
+        `    → feed-sync verify --deep ${permits}`,
         '',
         '3 datasets: 1 equal, 1 behind, 1 different.',
       ].join('\n'),
@@ -92,7 +92,7 @@ describe('verify', () => {
             {
               kind: 'row-count',
               message: `The table ${table} has 19 rows, and feed_sync.datasets says 20.`,
-              remedy: `feed-sync resync ${permits}`,
+              remedy: `feed-sync verify --deep ${permits}`,
             },
           ],
         },

@@ -11,6 +11,7 @@ import { announcedVersion } from '../../model/desired-state.ts';
 import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.ts';
 import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
 import { observedOf, readCheckpoint, seeMirror, usingMirror } from '../../reporting/stores.ts';
+import { approveCommand } from '../../sync/candidates.ts';
 import { takeMovedLogs } from '../../sync/follow/from-manifest.ts';
 import { refuseForeignSubscriptions } from '../../sync/follow/subscriptions.ts';
 import { silentProgress } from '../../sync/progress.ts';
@@ -61,8 +62,25 @@ export async function resume(
     await write(context.terminal.stdout, `${await performRequest(request, configured(), context)}\n`);
   }
   if (notSuspended.length === 0) return EXIT_CODES.caughtUp;
+  refuseToApprove(notSuspended, configuration, context);
   throw new UsageError(`Neither suspended nor failed: ${notSuspended.map(formatScope).join(', ')}.`, {
     hint: 'feed-sync status lists what is suspended and what failed.',
+  });
+}
+
+/** @throws UsageError where one of these waits for an approval, which only `approve` gives. */
+function refuseToApprove(
+  scopes: readonly RefusalScope[],
+  configuration: LocalConfiguration,
+  context: Context,
+): void {
+  const candidates = readCheckpoint(configuration, context.identity.uid)?.candidates ?? [];
+  const waiting = candidates.find(({ datasetId }) =>
+    scopes.some((scope) => scope.kind === 'dataset' && scope.datasetId === datasetId),
+  );
+  if (waiting === undefined) return;
+  throw new UsageError(`${printable(waiting.datasetId)} waits for an approval, which resume does not give.`, {
+    hint: `To commit exactly what waits: ${approveCommand(waiting)}`,
   });
 }
 

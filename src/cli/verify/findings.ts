@@ -172,6 +172,9 @@ type DifferenceKind =
 
 const CATCH_UP = 'feed-sync once';
 
+/** Differences of rows: a comparison with the service's content names the rows, and can repair them. */
+const OF_ROWS: ReadonlySet<DifferenceKind> = new Set(['row-count', 'key-null', 'key-repeated', 'checksum']);
+
 function differencesOf(
   { comparison, counted, content, mending }: Finding,
   versions: readonly Version[] | null,
@@ -205,8 +208,11 @@ function differencesOfRows(
   const ofCatalog = differencesFromCatalog(counted).filter(([kind]) => !isKnownBetter(kind));
   const { datasetId, tableName } = counted.observed;
   const ofContent = content && differenceOfContent(datasetId, tableName, content);
+  const compare = `feed-sync verify --deep ${shellWord(datasetId)}`;
+  const remedyOf = (kind: DifferenceKind): string =>
+    ofContent?.remedy ?? (OF_ROWS.has(kind) && content === null ? compare : reload);
   return [
-    ...ofCatalog.map(([kind, message]) => ({ kind, message, remedy: ofContent?.remedy ?? reload })),
+    ...ofCatalog.map(([kind, message]) => ({ kind, message, remedy: remedyOf(kind) })),
     ...(ofContent === null ? [] : [ofContent]),
   ];
 }

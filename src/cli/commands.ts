@@ -217,7 +217,7 @@ function defineLocalCommands({ define, version, context, loadInput, local }: Def
     [
       new Argument('<dataset>', 'the id of a dataset'),
       ...pastStateOptions('from', 'the state before'),
-      ...pastStateOptions('to', 'the state after, by default the newest'),
+      ...pastStateOptions('to', 'the state after (the newest where none is given)'),
       new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
     ],
     async (datasetId: string, flags: PastStateFlags & { readonly format: QueryFormat }) => {

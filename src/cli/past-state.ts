@@ -5,15 +5,15 @@ import { parseIsoTime } from '../lib/units.ts';
 import { UsageError } from '../model/errors.ts';
 import type { PastState } from '../model/past-states.ts';
 
-export const TIME = 'ISO 8601; a date is its start, and without an offset a time is, in UTC';
+export const TIME = 'ISO 8601, in UTC where it has no offset; a date means its start';
 
 /** Returns `--from-version`, `--from-commit` and `--from-time`, or the same for `to`. */
 export function pastStateOptions(side: 'from' | 'to', what: string): readonly Option[] {
   const [version, commit, time] = FLAGS[side];
   return [
-    new Option(version, `${what} by its version: the newest commit that reached it`),
-    new Option(commit, `${what} by a number in feed_sync.commits`),
-    new Option(time, `${what} by the time when it was applied here: ${TIME}`),
+    new Option(version, `${what}, by version: the newest commit that reached it`),
+    new Option(commit, `${what}, by its number in feed_sync.commits`),
+    new Option(time, `${what}, by a time: ${TIME}`),
   ];
 }
 

@@ -66,7 +66,9 @@ function isOf({ commitNumber, kind, toVersion, appliedAt }: PastCommit, state: P
 function tooEarly(datasetId: string, commits: readonly PastCommit[]): UsageError {
   const [first] = commits;
   if (first === undefined)
-    return new UsageError(`The mirror has no table of ${datasetId}, and never had one.`);
+    return new UsageError(`The mirror has no table of ${datasetId}, and never had one.`, {
+      hint: 'feed-sync status lists the datasets.',
+    });
   const { commitNumber, appliedAt } = first;
   return new UsageError(
     `${datasetId} had no table then: it was loaded by commit ${commitNumber} at ${appliedAt.toISOString()}.`,

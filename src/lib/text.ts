@@ -6,7 +6,7 @@ import { distance } from 'fastest-levenshtein';
  * Control characters, format characters and line separators. They could move the cursor, fake a line, or change the
  * direction of writing, so that a text reads as another.
  */
-export const UNSAFE_CHARACTERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
+const UNSAFE_CHARACTERS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
 
 /** Shows unsafe characters as escapes. */
 export function printable(text: string): string {

@@ -183,8 +183,6 @@ function datasetJson(dataset: DatasetReport) {
   };
 }
 
-export type CandidateJson = ReturnType<typeof candidateJson>;
-
 /** What a commit would do that waits for approval, and what waits behind it. */
 export function candidateJson(candidate: Candidate) {
   const { version, judged, since, approvedAt, later } = candidate;
@@ -260,8 +258,6 @@ function failureJson(failure: Failure) {
     isOfContent: isOfContent(failure),
   };
 }
-
-export type SuspensionJson = ReturnType<typeof suspensionJson>;
 
 /** A null status: feed-sync itself found the cause, and code and message are its own. */
 export function suspensionJson({ refusal, suspendedAt }: Suspension) {

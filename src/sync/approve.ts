@@ -56,7 +56,7 @@ function answerOf(
 }
 
 /** Names what waits instead. */
-export function notWaiting(
+function notWaiting(
   datasetId: string,
   { version, content }: ApprovalParameters,
   waiting: Candidate | null,

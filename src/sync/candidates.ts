@@ -19,7 +19,7 @@ import { candidateOf, isOvertakenByReload, whyOver } from './plan/candidate.ts';
 import type { DatasetState } from './plan/plan.ts';
 
 /** The code of the suspension of a dataset whose candidate waits. */
-export const AWAITING_APPROVAL = 'awaiting_approval';
+const AWAITING_APPROVAL = 'awaiting_approval';
 
 /** The suspension that a candidate stands for. */
 export function suspensionOfCandidate(candidate: Candidate): Suspension {
@@ -140,7 +140,7 @@ export function effectOf({ version, judged: { counts } }: Pick<Candidate, 'versi
   return `version ${version} would ${formatEffect(counts)}`;
 }
 
-export function formatEffect(counts: RowCounts): string {
+function formatEffect(counts: RowCounts): string {
   const { before, after, added, changed, removed, isByKey } = counts;
   const rows = `${formatCount(before)} row${before === 1 ? '' : 's'}`;
   if (isRekeyed(counts)) return `replace every key: none of ${rows} keeps its key (re-keyed)`;

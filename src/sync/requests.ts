@@ -34,7 +34,7 @@ export type Handler = (
 ) => Promise<RequestAnswer | AnswerAfter>;
 
 /** By the command that asks. */
-export const HANDLERS: ReadonlyMap<string, Handler> = new Map<string, Handler>([
+const HANDLERS: ReadonlyMap<string, Handler> = new Map<string, Handler>([
   ['approve', performApproval],
   ['rollback', performRollback],
   ['resume', performUnpin],

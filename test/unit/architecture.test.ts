@@ -244,6 +244,16 @@ describe('dead code', () => {
     const reached = reachableFrom(['src/main.ts'], src);
     expect(src.map(({ path }) => path).filter((path) => !reached.has(path))).toEqual([]);
   });
+  it('every value that a file of src exports is used by another file', () => {
+    const named = new Map(everything.map(({ path, code }) => [path, new Set(code.match(/\w+/g))]));
+    const isUsed = (name: string, path: string): boolean =>
+      [...named].some(([other, names]) => other !== path && names.has(name));
+    const unused = ({ path, code }: SourceFile): readonly string[] => {
+      const exported = code.matchAll(/^export (?:async )?(?:const|function\*?|(?:abstract )?class) (\w+)/gm);
+      return Array.from(exported, ([, name = '']) => name).filter((name) => !isUsed(name, path));
+    };
+    expect(violations(src, unused)).toEqual({});
+  });
   it('every file of fixtures and of test is reached from a command or a test', () => {
     const entries = everything
       .map(({ path }) => path)

@@ -57,7 +57,7 @@ export async function compact(
 
 const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };
 
-export function formatCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
+function formatCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
   if (bytesBefore === null || bytesAfter === null) {
     return `There is no mirror yet at ${mirror}, and nothing to compact.`;
   }
@@ -76,7 +76,7 @@ export function progressLine({ phase, table, done, tables, share }: CopyProgress
 /** The JSON; `cli/outputs.md` documents its fields. */
 export type CompactionView = ReturnType<typeof compactionOf>;
 
-export function compactionOf(mirror: string, compaction: Compaction) {
+function compactionOf(mirror: string, compaction: Compaction) {
   if (compaction.kind === 'absent') {
     return { mirror, result: 'absent', bytesBefore: null, bytesAfter: null, tables: null };
   }

@@ -256,7 +256,7 @@ export interface ServedParts {
 }
 
 /** Null where the server is off. @throws ConfigurationError when the address cannot be listened on. */
-export async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
+async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
   const { configuration, context, version, daemon, parts, log } = served;
   const { listen } = configuration.status;
   const { secretFile } = configuration.webhook;

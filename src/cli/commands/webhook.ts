@@ -278,7 +278,7 @@ export interface HeaderFlags {
 }
 
 /** @throws UsageError for anything but https, or http on this machine, and for an address with a password. */
-export function receiverUrl(text: string): string {
+function receiverUrl(text: string): string {
   const refuse = (why: string): UsageError =>
     new UsageError(`The address of a webhook ${why}.`, { hint: HELP });
   if (text.length > MAX_URL_CHARACTERS) throw refuse(`has at most ${MAX_URL_CHARACTERS} characters`);
@@ -294,7 +294,7 @@ export function receiverUrl(text: string): string {
 }
 
 /** Leaves out the query, which may contain a secret. */
-export function shownUrl(text: string): string {
+function shownUrl(text: string): string {
   const url = URL.parse(text);
   return printable(url === null ? text : `${url.origin}${url.pathname}`);
 }
@@ -303,7 +303,7 @@ export function shownUrl(text: string): string {
  * Null where the receiver requires none. The value comes from a file or from standard input, because every user of the
  * machine can see the words of a command. @throws UsageError
  */
-export async function requiredHeader(
+async function requiredHeader(
   { headerName, headerValueFile }: HeaderFlags,
   context: Context,
 ): Promise<NewWebhook['header']> {

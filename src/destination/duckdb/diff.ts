@@ -146,10 +146,7 @@ export async function foreseeRollback(
 }
 
 /** Counts the rows that lead from the one state to the other. */
-export async function countDiff(
-  engine: Engine,
-  compared: Compared,
-): Promise<NonNullable<CommitResult['net']>> {
+async function countDiff(engine: Engine, compared: Compared): Promise<NonNullable<CommitResult['net']>> {
   const count = (change: string): string => `count(*) FILTER (change = '${change}')`;
   const [row = []] = await engine.rows(
     `SELECT ${['added', 'changed', 'removed'].map(count).join(', ')} FROM (${selectDiff(compared)})`,

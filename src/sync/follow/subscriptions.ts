@@ -63,7 +63,7 @@ export const SUBSCRIPTION_MISSING = 'subscription_missing';
  * Returns the known subscriptions by id, with their names as far as known: the followed ones and the ones that the
  * destination names, except those that an operator gave up.
  */
-export function subscriptionsBefore(
+function subscriptionsBefore(
   observed: ObservedState,
   { checkpoint }: Pick<Parts, 'checkpoint'>,
 ): ReadonlyMap<string, string | null> {
@@ -81,7 +81,7 @@ export function subscriptionsBefore(
  * or not. A subscription that the service refused before it disappeared is missing from now on, so that an operator may
  * give it up. A subscription that is suspended as missing stays suspended, also when it is back.
  */
-export function suspendMissing(
+function suspendMissing(
   { subscriptions: seen, readAt }: SubscriptionList,
   chosen: readonly Subscription[],
   observed: ObservedState,

@@ -78,7 +78,7 @@ export function followChain(start: ChainStart, constraints: ChainConstraints): P
 }
 
 /** Returns the version at the end of the path. */
-export function reachOf(start: ChainStart, { path }: PossiblePath): number {
+function reachOf(start: ChainStart, { path }: PossiblePath): number {
   return path.at(-1)?.version ?? start.version;
 }
 

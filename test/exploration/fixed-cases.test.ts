@@ -95,6 +95,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
       'one/time/noid/nodigest: X@list1 . R@list1 X@list1',
       'one/dataset/noid/nodigest: X@list1 . R@list1 X@list1',
       'two/time/noid/nodigest/first: X@list5 . T@manifest4 l(B)@list5 . R@manifest2 X@manifest2',
+      'one/dataset/noid/digest/later: C@list1 . X@events2 P@events3 R@events4 R@events4 X@events4',
     ],
   ],
   [

@@ -48,7 +48,7 @@ export async function followLog(options: LogOptions, parts: Parts, signal: Abort
   const startOver = async (): Promise<void> => checkpoint.commitFollowStep(await options.startOver());
 
   const known = followed();
-  const isTaken = known === null || wasReplayedTooLong(known, recordReadAt);
+  const isTaken = known === null || wasReplayedTooLong(known.replayedAt, recordReadAt);
   if (isTaken) await startOver();
   if (await isAtHead()) return there;
   if (!isTaken) {
@@ -76,8 +76,16 @@ function goesOn({ id }: Subscription): ServiceUnavailableError {
 }
 
 /** An event may have come and expired meanwhile. A future time was stored under another service time. */
-function wasReplayedTooLong({ replayedAt }: Followed, now: Date): boolean {
+function wasReplayedTooLong(replayedAt: Date | null, now: Date): boolean {
   return replayedAt !== null && Math.abs(now.getTime() - replayedAt.getTime()) >= EVENTS_KEPT_MS;
+}
+
+/** The process slept so long between two requests that events may have come and expired. */
+function expiredMeanwhile(
+  { isExpiredCursorReplay, replayNotedAt }: Position,
+  { readAt }: EventPage,
+): boolean {
+  return isExpiredCursorReplay && wasReplayedTooLong(replayNotedAt, readAt);
 }
 
 /** Pages of a log read in one go, after which other logs may have a turn. */
@@ -117,7 +125,7 @@ export async function readLog(
   let there: AtPosition = 'unknown';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
     const page = await pageAfter(position.after, subscription, parts, signal);
-    if (page === 'expired') return { end: 'expired', datasetIds, there };
+    if (page === 'expired' || expiredMeanwhile(position, page)) return { end: 'expired', datasetIds, there };
     if (replay !== null) there = together(there, positionIn(page, replay));
     const next = positionAfter(page, position);
     for (const { datasetId } of commitPage(subscription, page, position, next, { parts, tableOf })) {

@@ -30,8 +30,9 @@ it('F69 rollback and resume are performed by the running daemon, which takes not
 
   expect(await installed.run('rollback', 'permits', '--to-version', '1', '--yes')).toMatchObject({
     exitCode: 0,
-    stdout: expect.stringContaining(
-      'Rolled back: permits is as commit 2 left it, at version 1 with 10 rows.',
+    // Either dataset may have been loaded first.
+    stdout: expect.stringMatching(
+      /^Rolled back: permits is as commit [12] left it, at version 1 with 10 rows\./,
     ),
   });
   publish('permits', 5);

@@ -8,6 +8,7 @@ import type { ObservedTable, RollbackJob } from '../../src/model/write-jobs.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { writeMirror } from '../support/mirror-file.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -85,6 +86,22 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, ROWS)).toEqual(rows);
     const commits = 'SELECT kind, from_version, to_version, row_count FROM feed_sync.commits ORDER BY ALL';
     expect(await inMirror(at.folder, `${commits} DESC LIMIT 1`)).toEqual([['rollback', '2', '1', '3']]);
+  });
+
+  it.each([
+    ['a view stands in the place of the table', 'DROP TABLE parcels; CREATE VIEW parcels AS SELECT 1 AS id'],
+    ['its log cannot be renamed', 'CREATE INDEX mine ON history.parcels (_commit)'],
+  ])('F69 across columns fails once and for all where %s, and leaves the log as it is', async (_, byHand) => {
+    const { world: at, course } = await world();
+    course.publish(withAddedColumn(course.newest().content, column('note', 'string'), () => 'new'));
+    await at.load(course);
+    course.publishRows([[1, 'ONE', 'new']]);
+    await at.load(course);
+    await writeMirror(at.path, byHand);
+    const log = 'SELECT * FROM history.parcels ORDER BY ALL';
+    const logged = await inMirror(at.folder, log);
+    expect(await rollBack(at, 1, 1)).toMatchObject({ kind: 'failed' });
+    expect(await inMirror(at.folder, log)).toEqual(logged);
   });
 
   it('F69 can itself be undone, and every state before it stays known', async () => {

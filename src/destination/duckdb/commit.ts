@@ -114,11 +114,16 @@ async function commitComparing(
       return batch.map(({ job }) => present(results.get(job.datasetId), 'every job has a result'));
     } catch (error) {
       if (error instanceof AwaitsApproval) results.set(error.result.datasetId, error.result);
-      else if (error instanceof IncomparableError) {
-        incomparable.set(error.datasetId, firstLine(error.cause));
-      } else throw error;
+      else noteIncomparable(error, incomparable);
     }
   }
+}
+
+/** @throws every other error, and that of a table which fails without a comparison, too. */
+function noteIncomparable(error: unknown, incomparable: Map<string, string>): void {
+  if (!(error instanceof IncomparableError)) throw error;
+  if (incomparable.has(error.datasetId)) throw error.cause;
+  incomparable.set(error.datasetId, firstLine(error.cause));
 }
 
 async function commitTogether(

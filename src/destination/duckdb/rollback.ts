@@ -188,7 +188,9 @@ async function swapBack(
       ...log.after,
     ]);
   } catch (error) {
-    throw incomparable(datasetId, error);
+    // Only a table that cannot be read may cost its log; any other failure leaves both as they are.
+    const isUnreadable = error instanceof DuckDbError && error.fault === 'unreadable';
+    throw isUnreadable ? incomparable(datasetId, error) : error;
   }
   return net;
 }

@@ -2,14 +2,17 @@
 # machines or a compiler would need, and the built program; it runs as nobody's user on a read-only file system, and
 # writes to /data alone. docs/guide.md says how to run it.
 
-FROM node:24-bookworm-slim AS build
+# A release names its base image by digest.
+ARG BASE_IMAGE=node:24-bookworm-slim
+
+FROM ${BASE_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json ./
+COPY tsconfig.json bundle.ts ./
 COPY src ./src
 # tsc by its own path: npm scripts would look for the "node" package, whose binary an install script puts in place.
-RUN node node_modules/typescript/bin/tsc --project src/tsconfig.json
+RUN node node_modules/typescript/bin/tsc --project src/tsconfig.json && node bundle.ts
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 # better-sqlite3 brings the sources of SQLite, and its binary for eight systems. This image is one of them.
 RUN cd node_modules/better-sqlite3 \
@@ -19,7 +22,7 @@ RUN cd node_modules/better-sqlite3 \
 # A checkout may be its owner's alone, and the program is another user here.
 RUN chmod a+r package.json
 
-FROM node:24-bookworm-slim
+FROM ${BASE_IMAGE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="feed-sync" \
@@ -28,6 +31,12 @@ LABEL org.opencontainers.image.title="feed-sync" \
       org.opencontainers.image.revision="${REVISION}"
 ENV NODE_ENV=production \
     FEED_SYNC_DATA_DIR=/data
+# tini reaps what a hook leaves behind. What installs packages has no use here.
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends tini \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
+ && rm -rf /usr/local/lib/node_modules /opt/yarn* \
+ && rm -f /usr/local/bin/npm /usr/local/bin/npx /usr/local/bin/corepack /usr/local/bin/yarn /usr/local/bin/yarnpkg
 WORKDIR /app
 COPY --from=build /build/package.json ./
 COPY --from=build /build/node_modules ./node_modules
@@ -41,5 +50,5 @@ STOPSIGNAL SIGTERM
 # with --no-healthcheck.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "-e", "fetch('http://' + (process.env.FEED_SYNC_STATUS_LISTEN ?? '127.0.0.1:9464') + '/livez').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
-ENTRYPOINT ["node", "/app/dist/main.js"]
+ENTRYPOINT ["tini", "--", "node", "--disable-sigusr1", "/app/dist/main.js"]
 CMD ["run"]

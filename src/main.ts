@@ -36,6 +36,7 @@ const { systemClock } = await import('./lib/clock.ts');
 const { systemRandom } = await import('./lib/backoff.ts');
 const { readText } = await import('./lib/files.ts');
 const { InterruptedError } = await import('./model/errors.ts');
+const { sourceStack } = await import('./lib/source-stack.ts');
 const { start } = await import('./cli/program.ts');
 
 const described = packageDescription();
@@ -47,6 +48,9 @@ const context: Context = {
     hasColor: process.stderr.isTTY === true && process.stderr.hasColors(),
     get width() {
       return screenWidth();
+    },
+    get resultWidth() {
+      return process.stdout.isTTY ? screenWidth() : null;
     },
     get height() {
       return screenHeight();
@@ -79,6 +83,8 @@ const context: Context = {
   endAtOnce,
 };
 
+openNoDebugger();
+nameSourcesOfUncaughtErrors();
 endQuietlyWhenNobodyReads();
 process.exit(await start(process.argv.slice(2), described.version, context));
 
@@ -150,6 +156,18 @@ function screenHeight(): number | null {
   return process.stderr.isTTY && process.env['TERM'] !== 'dumb'
     ? process.stderr.rows || DEFAULT_HEIGHT
     : null;
+}
+
+/** Node's own answer to SIGUSR1 is a debugger that every user of this machine can reach. A listener takes its place. */
+function openNoDebugger(): void {
+  process.on('SIGUSR1', () => {});
+}
+
+/** Node prints the stack of an error that nobody catches once every listener has seen it. */
+function nameSourcesOfUncaughtErrors(): void {
+  process.on('uncaughtExceptionMonitor', (error) => {
+    error.stack = sourceStack(error);
+  });
 }
 
 /** `feed-sync query … | head` is no error: the reader has what it needs. */

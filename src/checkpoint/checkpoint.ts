@@ -13,6 +13,7 @@ import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts
 import type { ErrorCode } from '../model/error-codes.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
+import type { NotificationLedger } from '../model/notification.ts';
 import type { Requests } from './requests.ts';
 
 export interface CheckpointReader {
@@ -20,6 +21,9 @@ export interface CheckpointReader {
 
   /** Returns the subscriptions whose log is followed, by id. */
   followed(): ReadonlyMap<string, Followed>;
+
+  /** Returns the last polls: of the list of subscriptions, and of the log of each subscription. */
+  polls(): readonly Poll[];
 
   /** By dataset id. */
   desiredStates(): ReadonlyMap<string, DesiredState>;
@@ -45,7 +49,13 @@ export interface CheckpointReader {
   /** Returns the webhooks that this program added, the newest first. The service has no list of them. */
   webhooks(): readonly KeptWebhook[];
 
+  /** Returns the number of the newest delivery that arrived; 0 where none has. */
+  newestDelivery(): number;
+
   hook(): HookRecord;
+
+  /** Returns what operators were notified of. */
+  notificationLedger(): NotificationLedger;
 
   /** Returns the newest sync runs first. */
   recentSyncRuns(limit: number): readonly SyncRun[];
@@ -82,6 +92,12 @@ export interface Checkpoint extends CheckpointReader {
 
   /** Notes that the subscription's manifest was compared with the desired states at this service time. */
   noteAudited(subscriptionId: string, at: Date): void;
+
+  /**
+   * Notes the end of a poll: the process for which it succeeded, or its error. A success ends a failure; a failure keeps the
+   * last success and its own start. The subject is as in `Poll`.
+   */
+  notePoll(subscriptionId: string | null, at: Date, end: ProcessName | Error): void;
 
   /** Stores `absent`, and removes `present`: subjects that are present again or confirmed to be gone. */
   noteAbsences(absent: readonly Absence[], present: readonly AbsenceSubject[]): void;
@@ -148,6 +164,7 @@ export interface Checkpoint extends CheckpointReader {
 
   /** Stores a webhook that was added; a test needs its id. The oldest are dropped past a limit. */
   keepWebhook(webhook: KeptWebhook): void;
+  forgetWebhook(webhookId: string): void;
 
   /**
    * Stores the id of a delivery. The oldest are dropped past a limit of number and of age.
@@ -159,6 +176,9 @@ export interface Checkpoint extends CheckpointReader {
   hookReported(position: CommitPosition, at: Date): void;
   /** Notes that the hook failed. It is given the same commits again. */
   hookFailed(message: string, at: Date): void;
+
+  /** Stores what operators were notified of, in place of what is stored. */
+  keepNotificationLedger(ledger: NotificationLedger): void;
 
   /** The oldest sync runs are dropped past a limit. */
   recordSyncRun(run: SyncRun): void;
@@ -186,6 +206,32 @@ export interface Followed {
   readonly statesLastEvent: boolean;
   /** When its manifest was last compared with the desired states, in service time; null: never. */
   readonly auditedAt: Date | null;
+}
+
+/** When the service was last asked for something, by the clock of this machine. */
+export interface Poll {
+  /** The subscription whose log was read; null: the list of subscriptions. */
+  readonly subscriptionId: string | null;
+  /** Null: it never succeeded. */
+  readonly success: { readonly at: Date; readonly process: ProcessName } | null;
+  /** Null: the last poll succeeded. */
+  readonly failure: PollFailure | null;
+}
+
+/** Names a process for people. */
+export interface ProcessName {
+  readonly command: string;
+  readonly pid: number;
+  readonly host: string;
+}
+
+export interface PollFailure {
+  readonly error: ErrorCode;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly since: Date;
+  /** When it failed last. */
+  readonly at: Date;
 }
 
 /** Stands until an operator has acted. */
@@ -226,6 +272,8 @@ export interface KeptWebhook {
   readonly webhookId: string;
   readonly url: string;
   readonly createdAt: Date;
+  /** The file with its secret, and the digest of the secret; null where an older program added it. */
+  readonly secret: { readonly path: string; readonly digest: string } | null;
 }
 
 export interface HookRecord {

@@ -9,6 +9,7 @@ import type { ErrorCode } from '../model/error-codes.ts';
 
 export interface OperatorRequest {
   readonly requestId: string;
+  /** Empty: the request is of no single dataset. */
   readonly datasetId: string;
   /** The command that asks: `rollback`. */
   readonly command: string;
@@ -47,6 +48,9 @@ export interface Requests {
 
   answer(requestId: string, answer: RequestAnswer): Promise<void>;
 }
+
+/** In place of the dataset of a request that is of no single one. */
+export const NO_DATASET = '';
 
 /** A command that has not asked again for so long waits no longer. */
 export const MAX_SILENCE_MS = 60_000;

@@ -4,40 +4,32 @@
  */
 
 import { Argument, type Command, Option } from 'commander';
-import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
+import type { Configuration } from '../configuration/configuration.ts';
 import { loadConfiguration, loadLocalConfiguration } from '../configuration/configuration.ts';
 import { settingsHelp, settingsJsonSchema } from '../configuration/help.ts';
 import type { LoadInput } from '../configuration/resolve.ts';
-import { FILE_FLAG, type SettingKey, settings } from '../configuration/schema.ts';
-import { parseDurationMs } from '../lib/units.ts';
 import { UsageError } from '../model/errors.ts';
 import type { ApproveFlags } from './commands/approve.ts';
+import type { QueryFlags } from './commands/query-file.ts';
 import type { ResumeOptions } from './commands/resume.ts';
-import type { WebhookAddFlags } from './commands/webhook.ts';
+import type { StatusOptions } from './commands/status.ts';
+import { completionScript, SHELLS, type Shell } from './completion.ts';
 import { type Context, write } from './context.ts';
+import {
+  type Definitions,
+  durationMs,
+  JSON_OPTION,
+  type JsonFlag,
+  repeatable,
+  YES_OPTION,
+  type YesFlag,
+} from './definitions.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
+import { defineOperatorCommands } from './operator-commands.ts';
 import { type PastStateFlags, pastStateOptions, TIME } from './past-state.ts';
-import { QUERY_FORMATS, type QueryFormat } from './render/table.ts';
+import { QUERY_FILE_FORMATS, QUERY_FORMATS, type QueryFormat } from './render/table.ts';
+import { addSettingOptions, flagsOf } from './setting-options.ts';
 import type { VerifyOptions } from './verify/verify.ts';
-
-/** What the commands are defined on, and what they use when they are called. */
-interface Definitions {
-  readonly program: Command;
-  readonly version: string;
-  readonly context: Context;
-  readonly loadInput: () => LoadInput;
-  /** @throws ConfigurationError */
-  readonly configured: () => Configuration;
-  /** For commands that do not ask the service. @throws ConfigurationError */
-  readonly local: () => LocalConfiguration;
-  /** `run` gets the arguments of the command, and then its options. */
-  readonly define: <Words extends readonly unknown[]>(
-    name: string,
-    description: string,
-    parts: readonly (Argument | Option)[],
-    run: (...words: Words) => Promise<ExitCode>,
-  ) => void;
-}
 
 /** Defines all commands and the options for settings. `finish` is called with the exit code of the called command. */
 export function defineCommands(
@@ -73,22 +65,19 @@ export function defineCommands(
       command.action(async (...given) => finish(await run(...(given as never))));
     },
   };
-  for (const option of settingOptions()) program.addOption(option);
+  addSettingOptions(program);
   program.commandsGroup('Mirror:');
   defineServiceCommands(definitions);
   program.commandsGroup('Look and set up:').helpCommand('help [command]', 'explain a command');
   defineLocalCommands(definitions);
+  defineSetUpCommands(definitions);
   program.commandsGroup('Decide:');
   defineDecisionCommands(definitions);
   program.commandsGroup('Ask of the service:');
   defineOperatorCommands(definitions);
 }
 
-interface JsonFlag {
-  readonly json?: boolean;
-}
-
-const JSON_OPTION = new Option('--json', 'as JSON, for programs');
+const DATASETS = new Argument('[dataset...]', 'ids or globs of datasets; without any, all of them');
 
 function defineServiceCommands({ define, version, context, configured }: Definitions): void {
   define('run', 'follow the subscriptions until it is stopped', [], async () => {
@@ -100,11 +89,12 @@ function defineServiceCommands({ define, version, context, configured }: Definit
     'once',
     'catch up with everything published so far, print a summary, exit',
     [
+      DATASETS,
       new Option('--dry-run', dry),
       new Option('--wait <duration>', 'where a rule waits for time to pass, stay so long for it: 20m'),
-      new Option('--json', 'the report of a dry run as JSON, for programs'),
+      new Option('--json', 'the summary, or the report of a dry run, as JSON, for programs'),
     ],
-    (flags: OnceFlags) => catchUpOrReport(flags, configured(), context),
+    (names: readonly string[], flags: OnceFlags) => catchUpOrReport(names, flags, configured(), context),
   );
   const subscriptions = 'list what the API key can see';
   define('subscriptions', subscriptions, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
@@ -113,9 +103,9 @@ function defineServiceCommands({ define, version, context, configured }: Definit
   });
   define(
     'verify',
-    'compare the mirror with the service, and its tables with what is written of them; changes nothing without --repair',
+    'compare the mirror with the service, and its tables with what is written of them; without --repair it changes no table',
     [
-      new Argument('[dataset...]', 'ids of datasets; without any, all of them'),
+      DATASETS,
       new Option(
         '--deep',
         "compare every value with the service's snapshots and changes, which are downloaded",
@@ -150,10 +140,7 @@ function verifyOptions({
   yes: isYes = false,
   wait,
 }: VerifyFlags): VerifyOptions {
-  const waitMs = parseDurationMs(wait);
-  if (waitMs === null) {
-    throw new UsageError(`--wait is '${wait}', which is not a duration; for example 10m.`);
-  }
+  const waitMs = durationMs('--wait', wait, '10m');
   if (repairs && !deep) {
     throw new UsageError('--repair goes with --deep, which finds the rows to repair.', {
       hint: 'feed-sync verify --deep --repair',
@@ -169,44 +156,76 @@ interface OnceFlags extends JsonFlag {
 
 /** @throws UsageError */
 async function catchUpOrReport(
+  names: readonly string[],
   { dryRun: isDry = false, json = false, wait }: OnceFlags,
   configuration: Configuration,
   context: Context,
 ): Promise<ExitCode> {
   const hint = 'feed-sync once --help';
-  const waitMs = wait === undefined ? 0 : parseDurationMs(wait);
-  if (waitMs === null) {
-    throw new UsageError(`--wait is '${wait}', which is not a duration; for example 20m.`);
-  }
+  const waitMs = wait === undefined ? 0 : durationMs('--wait', wait, '20m');
   if (isDry) {
     if (wait !== undefined) {
       throw new UsageError('--wait does not go with --dry-run, which changes nothing.', { hint });
     }
     const { dryRun } = await import('./commands/dry-run.ts');
-    return dryRun(configuration, context, { json });
+    return dryRun(configuration, context, { json, names });
   }
-  if (json) throw new UsageError('--json goes with --dry-run.', { hint });
   const { once } = await import('./commands/once.ts');
-  return once(configuration, context, { waitMs });
+  return once(configuration, context, { waitMs, names, json });
 }
 
-function defineLocalCommands({ define, version, context, loadInput, local }: Definitions): void {
+interface StatusFlags extends JsonFlag {
+  readonly watch?: boolean;
+  readonly check?: boolean;
+  readonly maxAge?: string;
+}
+
+/** @throws UsageError */
+function statusOptions({ json = false, watch = false, check = false, maxAge }: StatusFlags): StatusOptions {
+  const hint = 'feed-sync status --help';
+  const maxAgeMs = maxAge === undefined ? null : durationMs('--max-age', maxAge, '6h');
+  if (maxAge !== undefined && !check) throw new UsageError('--max-age goes with --check.', { hint });
+  if (watch && (check || json))
+    throw new UsageError('--watch goes with neither --check nor --json.', { hint });
+  return { json, check: check ? { maxAgeMs } : null, watches: watch };
+}
+
+function defineLocalCommands({ define, context, local }: Definitions): void {
   const status = 'show subscriptions, datasets, versions and what is in the way';
-  define('status', status, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
+  const statusParts = [
+    JSON_OPTION,
+    new Option('--watch', 'show it until it is stopped'),
+    new Option('--check', 'for monitors: a line, and an exit code other than 0 where something is wrong'),
+    new Option('--max-age <duration>', 'with --check, the age of the data from which it is wrong: 6h'),
+  ];
+  define('status', status, statusParts, async (flags: StatusFlags) => {
     const { reportStatus } = await import('./commands/status.ts');
-    return reportStatus(local(), context, json);
+    return reportStatus(local(), context, statusOptions(flags));
   });
-  const sql = new Argument('<sql>', 'one statement, such as "SELECT * FROM feed_sync.datasets"');
-  const format = new Option('--format <format>', 'how rows are written');
+  const sql = new Argument(
+    '[sql]',
+    'one statement, such as "SELECT * FROM feed_sync.datasets"; - or nothing: from standard input',
+  );
+  const format = new Option(
+    '--format <format>',
+    'how rows are written; by default as a table, to a file by its ending',
+  );
   define(
     'query',
     'read the mirror with SQL',
     [
       sql,
-      format.choices(QUERY_FORMATS).default('table'),
+      new Option('-f, --file <file>', 'read the statement from a file'),
+      format.choices(QUERY_FILE_FORMATS),
+      new Option('--output <file>', 'write the rows to a file: .csv, .json, .parquet or .geoparquet'),
+      repeatable(
+        '--load <extension>',
+        'load an extension that DuckDB has installed here: spatial (repeatable)',
+      ),
+      YES_OPTION,
       new Option('--as-of <time>', `read tables with history as they were then: ${TIME}`),
     ],
-    async (statement: string, flags: { readonly format: QueryFormat; readonly asOf?: string }) => {
+    async (statement: string | undefined, flags: QueryFlags) => {
       const { query } = await import('./commands/query.ts');
       return query(statement, local(), context, flags);
     },
@@ -231,12 +250,31 @@ function defineLocalCommands({ define, version, context, loadInput, local }: Def
     const { compact } = await import('./commands/compact.ts');
     return compact(local(), context, json);
   });
+}
+
+function defineSetUpCommands(definitions: Definitions): void {
+  const { define, program, version, context, loadInput } = definitions;
   define(
     'settings',
     'explain every setting: its key, variable, flag and default',
     [new Option('--json-schema', 'a JSON Schema of the configuration file, for editors')],
     async ({ jsonSchema = false }: { readonly jsonSchema?: boolean }) => {
       await write(context.terminal.stdout, jsonSchema ? settingsJsonSchema() : settingsHelp());
+      return EXIT_CODES.caughtUp;
+    },
+  );
+  define('version', 'print the version', [], async () => {
+    await write(context.terminal.stdout, `${version}\n`);
+    return EXIT_CODES.caughtUp;
+  });
+  defineDbtSources(definitions);
+  const shell = new Argument('<shell>', 'whose').choices(SHELLS);
+  define(
+    'completion',
+    'print a script that completes commands and options in a shell',
+    [shell],
+    async (of: Shell) => {
+      await write(context.terminal.stdout, completionScript(program, of));
       return EXIT_CODES.caughtUp;
     },
   );
@@ -248,10 +286,20 @@ function defineLocalCommands({ define, version, context, loadInput, local }: Def
   // Takes the sources of the configuration, because the configuration may itself be wrong.
   const looking =
     'look at configuration, disk, locks, stores, connection and key; say what to do about what is wrong';
-  define('doctor', looking, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
-    const { doctor } = await import('./doctor/doctor.ts');
-    return doctor(loadInput(), context, version, json);
-  });
+  const script = new Option(
+    '--sql',
+    'print the script that makes role and schemas in PostgreSQL, and look at nothing',
+  );
+  define(
+    'doctor',
+    looking,
+    [JSON_OPTION, script.conflicts('json')],
+    async ({ json = false, sql = false }: JsonFlag & { readonly sql?: boolean }) => {
+      const { doctor, printSetUp } = await import('./doctor/doctor.ts');
+      if (sql) return printSetUp(loadInput(), context);
+      return doctor(loadInput(), context, version, json);
+    },
+  );
 }
 
 function defineApproval({ define, context, configured, local }: Definitions): void {
@@ -272,6 +320,47 @@ function defineApproval({ define, context, configured, local }: Definitions): vo
   );
 }
 
+interface DbtFlags {
+  readonly database?: string;
+  readonly source: string;
+  readonly warnAfter: string;
+  readonly errorAfter?: string;
+}
+
+const DBT_NAME = /^[a-z_][a-z0-9_]*$/;
+
+function defineDbtSources({ define, context, local }: Definitions): void {
+  const example = '30d';
+  define(
+    'dbt-sources',
+    'write the tables of the mirror as sources for dbt, with descriptions, tests of keys and freshness',
+    [
+      new Option('--source <name>', 'the name of the source in dbt').default('feed'),
+      new Option('--database <name>', 'the database of the tables, where it is not that of the profile'),
+      new Option(
+        '--warn-after <duration>',
+        'warn of a table without a commit for so long; 0d: never',
+      ).default(example),
+      new Option('--error-after <duration>', 'fail for a table without a commit for so long'),
+    ],
+    async ({ source, database, warnAfter, errorAfter }: DbtFlags) => {
+      if (!DBT_NAME.test(source) || source === 'feed_sync') {
+        const why = source === 'feed_sync' ? 'the name of the source with the catalog' : 'not a name in dbt';
+        throw new UsageError(`--source is '${source}', which is ${why}; for example county_feed.`);
+      }
+      const warnAfterMs = durationMs('--warn-after', warnAfter, example) || null;
+      const errorAfterMs =
+        errorAfter === undefined ? null : durationMs('--error-after', errorAfter, example) || null;
+      const { writeDbtSources } = await import('./commands/dbt-sources.ts');
+      return writeDbtSources(
+        { source, database: database ?? null, warnAfterMs, errorAfterMs },
+        local(),
+        context,
+      );
+    },
+  );
+}
+
 /** A decision is stored; `run` acts on it within a second, otherwise the next catch-up does. */
 function defineDecisionCommands(definitions: Definitions): void {
   const { define, context, configured, local } = definitions;
@@ -280,7 +369,7 @@ function defineDecisionCommands(definitions: Definitions): void {
     'resync',
     'load the snapshots of datasets again',
     [
-      new Argument('[dataset...]', 'ids of datasets'),
+      new Argument('[dataset...]', 'ids or globs of datasets'),
       new Option('--all', 'every dataset that a subscription contains'),
       YES_OPTION,
     ],
@@ -338,12 +427,6 @@ function defineDecisionCommands(definitions: Definitions): void {
   );
 }
 
-interface YesFlag {
-  readonly yes?: boolean;
-}
-
-const YES_OPTION = new Option('--yes', 'without asking');
-
 interface ResumeFlags extends ResumeOptions {
   readonly serviceMoved?: boolean;
 }
@@ -354,93 +437,4 @@ function refuseOthers({ yes: _yes, ...flags }: ResumeOptions): void {
   throw new UsageError('--service-moved goes with no other option of resume: the service is asked for it.', {
     hint: 'feed-sync resume --service-moved, and then what else is to be resumed.',
   });
-}
-
-function repeatable(flags: string, description: string): Option {
-  const collect = (value: string, values: readonly string[] = []) => [...values, value];
-  return new Option(flags, description).argParser(collect);
-}
-
-function defineOperatorCommands({ define, program, context, configured }: Definitions): void {
-  const datasets = new Argument('<dataset...>', 'ids of datasets');
-  const coverage = 'list the counties that the workspace covers';
-  define('coverage', coverage, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
-    const { listCoverage } = await import('./commands/operator.ts');
-    return listCoverage(configured(), context, json);
-  });
-  const watch = 'have each new version of datasets sent to your webhooks';
-  define('watch', watch, [datasets], async (ids: readonly string[]) => {
-    const { watchDatasets } = await import('./commands/operator.ts');
-    return watchDatasets(ids, configured(), context);
-  });
-  define('unwatch', 'stop what watch began', [datasets], async (ids: readonly string[]) => {
-    const { unwatchDatasets } = await import('./commands/operator.ts');
-    return unwatchDatasets(ids, configured(), context);
-  });
-  define('watches', 'list the datasets under watch', [JSON_OPTION], async ({ json = false }: JsonFlag) => {
-    const { listWatches } = await import('./commands/operator.ts');
-    return listWatches(configured(), context, json);
-  });
-  program
-    .command('webhook')
-    .description('have the service push events to an address, so that nobody has to wait for the next poll');
-  const secretFile = 'the file of secrets; without it, that of the setting webhook.secretFile';
-  define(
-    'webhook add',
-    'add a webhook; the secret that signs what it gets is put into a file',
-    [
-      new Argument('<url>', 'where to: https, or http on this machine'),
-      new Option('--secret-file <file>', secretFile),
-      new Option('--header-name <name>', 'a header that the receiver requires'),
-      new Option('--header-value-file <file>', 'the file that holds its value; - is standard input'),
-    ],
-    async (url: string, flags: WebhookAddFlags) => {
-      const { webhookAdd } = await import('./commands/webhook.ts');
-      return webhookAdd(url, flags, configured(), context);
-    },
-  );
-  const id = new Argument('[id]', 'its id; without it, all that were added from here');
-  define('webhook test', 'have a ping sent to a webhook', [id], async (webhookId: string | undefined) => {
-    const { webhookTest } = await import('./commands/webhook.ts');
-    return webhookTest(webhookId, configured(), context);
-  });
-}
-
-const SHOWN: readonly SettingKey[] = [
-  'service.baseUrl',
-  'subscriptions',
-  'dataDir',
-  'log.level',
-  'log.format',
-];
-
-/** Options for the file and for every setting that may stand on a command line. */
-function settingOptions(): readonly Option[] {
-  const file = new Option(
-    `${FILE_FLAG} <file>`,
-    'The configuration file. Default: feed-sync.yaml here, then in /etc/feed-sync.',
-  );
-  const rest = [...settings.values()].flatMap((setting) => {
-    const { key, flag, placeholder, description } = setting;
-    if (flag === null) return [];
-    const choices = placeholder.split('|');
-    const value = choices.length === 1 ? placeholder : 'word';
-    const words = [
-      description,
-      ...(choices.length === 1 ? [] : [`One of ${choices.join(', ')}.`]),
-      ...(setting.default.words === null ? [] : [`Default: ${setting.default.words}.`]),
-    ];
-    const option = new Option(`${flag} <${value}>`, words.join(' '));
-    return [SHOWN.includes(key) ? option : option.hideHelp()];
-  });
-  return [file, ...rest];
-}
-
-/** Returns commander's parsed options by the names of the flags. */
-function flagsOf(options: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
-  const flags = settingOptions().flatMap((option) => {
-    const value = options[option.attributeName()];
-    return typeof value === 'string' ? [[option.long ?? '', value] as const] : [];
-  });
-  return Object.fromEntries(flags);
 }

@@ -1,7 +1,7 @@
 /** The surroundings of a command: it uses nothing else from outside. */
 
 import type { ReadFile } from '../configuration/file.ts';
-import type { Environment, Machine } from '../configuration/schema.ts';
+import type { Environment, Machine } from '../configuration/setting.ts';
 import type { Random } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { ExitCode } from './exit-codes.ts';
@@ -63,6 +63,8 @@ export interface Terminal {
   readonly hasColor: boolean;
   /** The current width of the screen in columns; a sensible width where there is no screen. */
   readonly width: number;
+  /** The current width of the screen that shows standard output; null where standard output goes elsewhere. */
+  readonly resultWidth: number | null;
   /** The current height of a screen that can be redrawn, in rows; null where standard error is no such screen. */
   readonly height: number | null;
 }

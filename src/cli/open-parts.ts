@@ -5,20 +5,29 @@ import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
-import { type HistoryOptions, openMirror } from '../destination/duckdb/mirror.ts';
+import type { HistoryOptions } from '../destination/catalog/undo-logs.ts';
+import type { Destination } from '../destination/destination.ts';
+import { openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
-import type { PostCommitSource } from '../destination/publication.ts';
+import type { ExportSource, PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
-import { feedProgram } from '../lib/run-program.ts';
+import { feedProgram, runProgram } from '../lib/run-program.ts';
+import { type BusyError, ConfigurationError } from '../model/errors.ts';
 import type { GateLimits } from '../model/gate.ts';
+import type { Occurrence } from '../model/notification.ts';
+import { Exporter } from '../post-commit/export/export.ts';
+import { exportFolder } from '../post-commit/export/folder.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
+import { Notifications } from '../post-commit/notifications.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
+import { delivererOf } from './commands/notify.ts';
 import type { Context } from './context.ts';
+import { holderName } from './request-place.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
 export interface OpenOptions {
@@ -38,9 +47,13 @@ export interface OpenOptions {
   readonly feedLog?: Log;
   /** Called with every exchange with the service; does nothing by default. */
   readonly onExchange?: FeedOptions['onExchange'];
+  /** Called with the holder each time that another instance is found at work; with it, that one is waited for without end. */
+  readonly onStandby?: (holder: string) => void;
+  /** Called once when another instance has taken over the destination; does nothing by default. */
+  readonly onSuperseded?: (error: BusyError) => void;
 }
 
-interface OpenedParts {
+export interface OpenedParts {
   readonly parts: Parts;
   readonly readers: Readers;
   readonly close: () => Promise<void>;
@@ -53,8 +66,8 @@ interface OpenedParts {
  */
 export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   await using opened = new AsyncDisposableStack();
-  const { configuration, context, log, progress, command, signal } = options;
-  const { random, identity } = context;
+  const { configuration, context, log, progress, command } = options;
+  const { identity } = context;
   const { clock = context.clock } = options;
   const { dataDirectory } = configuration;
   const lock = await acquireInstanceLock({
@@ -71,21 +84,8 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   });
   opened.defer(() => checkpoint.close());
   const choices = choicesOf(configuration);
-  const destination = await openMirror({
-    path: configuration.destination.path,
-    dataDirectory,
-    ...configuration.duckdb,
-    reserveBytes: configuration.disk.reserveBytes,
-    lockWaitMs: configuration.lock.waitMs,
-    readerGraceMs: options.readerGraceMs ?? 0,
-    uid: identity.uid,
-    signal,
-    history: historyOptions(configuration),
-    publish: publishOptions(configuration, choices),
-    clock,
-    random,
-    log,
-  });
+  const mirror = await openDestination(options, choices, clock);
+  const { destination } = mirror;
   opened.defer(() => destination.close());
   const feed = createFeed({
     ...feedOptions(configuration, { ...context, clock }, options.feedLog ?? log),
@@ -95,20 +95,105 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
     onContractDiscovered: (contract) => checkpoint.rememberContract(contract),
   });
   opened.defer(() => feed.close());
-  const parts = { feed, destination, checkpoint, clock: context.clock, log, progress, choices };
-  const readers = readersOf(options, destination, checkpoint);
+  const process = { command, pid: identity.pid, host: identity.host };
+  const readers = readersOf(options, mirror, checkpoint);
+  const onOccurrence = (occurrence: Occurrence): void => readers.notifications?.note([occurrence]);
+  const given = { feed, destination, checkpoint, clock: context.clock, log, progress, choices, process };
+  const { decisions } = mirror;
+  const parts = { ...given, onOccurrence, ...(decisions === undefined ? {} : { decisions }) };
   const stack = opened.move();
   return { parts, readers, close: () => stack.disposeAsync() };
 }
 
+interface OpenedDestination {
+  readonly destination: Destination;
+  readonly postCommit: PostCommitSource | null;
+  readonly decisions?: NonNullable<Parts['decisions']>;
+  /** Null: nothing is exported. */
+  readonly exported: { readonly source: ExportSource; readonly folder: string } | null;
+}
+
+/** Opens the database of the configuration, or the file. */
+async function openDestination(
+  options: OpenOptions,
+  choices: Choices,
+  clock: Clock,
+): Promise<OpenedDestination> {
+  const { configuration, context, log, signal, command } = options;
+  const { random, identity, environment } = context;
+  const { dataDirectory, duckdb, disk, lock } = configuration;
+  const { postgres } = configuration.destination;
+  if (postgres !== null) {
+    if (configuration.export !== null) throw onlyFromFiles();
+    // Loaded only where it is used, like the implementation of a command.
+    const { openPostgres } = await import('../destination/postgres/destination.ts');
+    const destination = await openPostgres({
+      ...postgres,
+      dataDirectory,
+      ...duckdb,
+      reserveBytes: disk.reserveBytes,
+      lockWaitMs: lock.waitMs,
+      token: random.next().toString(36).slice(2),
+      holder: holderName({ command, ...identity }),
+      history: historyOptions(configuration),
+      onSuperseded: options.onSuperseded ?? (() => {}),
+      ...(options.onStandby === undefined ? {} : { onStandby: options.onStandby }),
+      runProgram,
+      programPath: environment['PATH'] ?? '',
+      signal,
+      clock,
+      log,
+    });
+    const { DECISIONS: decisions } = await import('./decisions.ts');
+    return { destination, postCommit: null, exported: null, decisions };
+  }
+  const folder =
+    configuration.export === null
+      ? null
+      : await exportFolder(configuration.export.path, [choices.stagingDirectory]);
+  const file = await openMirror({
+    path: configuration.destination.path,
+    dataDirectory,
+    ...duckdb,
+    reserveBytes: disk.reserveBytes,
+    lockWaitMs: lock.waitMs,
+    readerGraceMs: options.readerGraceMs ?? 0,
+    uid: identity.uid,
+    signal,
+    history: historyOptions(configuration),
+    publish: publishOptions(configuration, choices),
+    exportFolder: folder,
+    clock,
+    random,
+    log,
+  });
+  return {
+    destination: file,
+    postCommit: file,
+    exported: folder === null ? null : { source: file, folder },
+  };
+}
+
+function onlyFromFiles(): ConfigurationError {
+  return new ConfigurationError('export.path is for a mirror that is a DuckDB file, not for PostgreSQL.', {
+    hint: 'Leave export.path (FEED_SYNC_EXPORT_PATH) out, or destination.url.',
+  });
+}
+
 function readersOf(
-  { configuration, context: { environment, clock }, log, signal }: OpenOptions,
-  postCommit: PostCommitSource,
+  options: OpenOptions,
+  { postCommit, exported }: OpenedDestination,
   checkpoint: Checkpoint,
-): Readers {
+) {
+  const { configuration, context, log, signal } = options;
+  const { environment, clock } = context;
   const { destination, hooks, service } = configuration;
   const { publish } = destination;
-  if (hooks.afterCommit === null) return { postCommit, publish, hook: null };
+  const notifications = notificationsOf(options, checkpoint);
+  const exports = exportsOf(options, exported);
+  if (hooks.afterCommit === null || postCommit === null) {
+    return { postCommit, publish, exports, hook: null, notifications };
+  }
   const hook = new Hook({
     command: hooks.afterCommit,
     timeoutMs: hooks.timeoutMs,
@@ -122,7 +207,29 @@ function readersOf(
     log,
     signal,
   });
-  return { postCommit, publish, hook };
+  return { postCommit, publish, exports, hook, notifications };
+}
+
+function exportsOf(
+  { configuration, context, signal }: OpenOptions,
+  exported: OpenedDestination['exported'],
+): Readers['exports'] {
+  if (exported === null || configuration.export === null) return null;
+  const { path, everyMs, keep } = configuration.export;
+  const { reserveBytes } = configuration.disk;
+  const exporter = new Exporter({ ...exported, keep, reserveBytes, clock: context.clock, signal });
+  return { path, everyMs, exporter };
+}
+
+/** Null: off. */
+function notificationsOf(
+  { configuration, context, log, signal }: OpenOptions,
+  checkpoint: Checkpoint,
+): Notifications | null {
+  const deliver = delivererOf(configuration, context, [configuration.service.apiKey]);
+  return deliver === null
+    ? null
+    : new Notifications({ deliver, checkpoint, clock: context.clock, log, signal });
 }
 
 function historyOptions({ history: { datasets, keepMs } }: Configuration): HistoryOptions {

@@ -1,23 +1,22 @@
 /**
- * Has a request of an operator performed: by the program that works on the data directory, or else by this process. Invariant:
- * nothing is requested any more once the command has stopped waiting, unless it was begun before.
+ * Has a request of an operator performed: by the program that works on the data directory or the database, or else by this process.
+ * Invariant: nothing is requested any more once the command has stopped waiting, unless it was begun before.
  */
 
 import type { OperatorRequest, RequestAnswer, Requests } from '../checkpoint/requests.ts';
-import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
-import type { Configuration } from '../configuration/configuration.ts';
-import { BusyError, InterruptedError, RequestRefusedError, UsageError } from '../model/errors.ts';
+import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
+import { BusyError, InterruptedError, RequestRefusedError } from '../model/errors.ts';
 import { Engine } from '../sync/engine.ts';
 import { liveExecutor } from '../sync/execute/executor.ts';
 import { watchIncidents } from '../sync/incidents.ts';
-import type { Parts } from '../sync/parts.ts';
+import { type Parts, requestsOf } from '../sync/parts.ts';
 import { silentProgress } from '../sync/progress.ts';
 import { WorkQueue } from '../sync/work-queue.ts';
 import { WorkerPool } from '../sync/worker-pool.ts';
 import { type Context, write } from './context.ts';
-import { runningInstance } from './data-directory.ts';
 import { openParts } from './open-parts.ts';
 import { logFor } from './render/screen.ts';
+import { nothingHere, openRequestPlace, type RequestPlace } from './request-place.ts';
 
 /** How often the answer is looked for. */
 const LOOK_EVERY_MS = 200;
@@ -35,21 +34,56 @@ export async function performRequest(
   configuration: Configuration,
   context: Context,
 ): Promise<string> {
-  for (;;) {
-    const answer =
-      runningInstance(configuration, context) === null
-        ? await performHere(requested, configuration, context).catch(noAnswerIfRunning)
-        : await askRunning(requested, configuration, context);
-    if (answer?.kind === 'done') return answer.text;
-    if (answer?.kind === 'refused') {
-      const { error: code, message, hint } = answer;
-      throw new RequestRefusedError(message, { code, ...(hint === null ? {} : { hint }) });
+  const place = await openRequestPlace(configuration, context);
+  try {
+    for (;;) {
+      const worker = await place.worker();
+      const answer =
+        worker === null
+          ? await performHere(requested, configuration, context).catch(noAnswerIfRunning)
+          : await askRunning(requested, worker, place, context);
+      if (answer !== null) return textOf(answer);
     }
+  } finally {
+    await place.close();
   }
 }
 
+/**
+ * Asks the instance of another data directory that works on the database. Returns its answer; null where there is none, or it ended
+ * without having begun. @throws as `performRequest`
+ */
+export async function askElsewhere(
+  requested: Requested,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<string | null> {
+  if (configuration.destination.postgres === null) return null;
+  const place = await openRequestPlace(configuration, context);
+  try {
+    for (;;) {
+      const worker = (await place.isElsewhere()) ? await place.worker() : null;
+      if (worker === null) return null;
+      const answer = await askRunning(requested, worker, place, context);
+      if (answer !== null) return textOf(answer);
+    }
+  } finally {
+    await place.close();
+  }
+}
+
+/** @throws RequestRefusedError */
+function textOf(answer: RequestAnswer): string {
+  if (answer.kind === 'done') return answer.text;
+  const { error: code, message, hint } = answer;
+  throw new RequestRefusedError(message, { code, ...(hint === null ? {} : { hint }) });
+}
+
 /** No other request has this id, on whichever machine it was made. */
-function withId(requested: Requested, { clock, identity: { host, pid }, random }: Context): OperatorRequest {
+function withId(
+  requested: Requested,
+  { clock, identity: { host, pid }, random }: Pick<Context, 'clock' | 'identity' | 'random'>,
+): OperatorRequest {
   return {
     requestId: [host, pid, requested.command, clock.now().toISOString(), random.next()].join(' '),
     ...requested,
@@ -65,37 +99,30 @@ function noAnswerIfRunning(error: unknown): null {
 /** Returns null where the running program has ended without having begun. */
 async function askRunning(
   requested: Requested,
-  configuration: Configuration,
+  worker: string,
+  place: RequestPlace,
   context: Context,
 ): Promise<RequestAnswer | null> {
-  const { clock, identity, terminal } = context;
-  const checkpoint = openCheckpointBeside({ path: configuration.checkpoint.path, uid: identity.uid, clock });
-  if (checkpoint === null) throw nothingHere();
-  try {
-    const holder = runningInstance(configuration, context);
-    const request = withId(requested, context);
-    await checkpoint.requests.ask(request, clock.now());
-    if (terminal.isWatched && holder !== null) {
-      const who = `feed-sync ${holder.command} is at work here (process ${holder.pid})`;
-      await write(terminal.stderr, `${who}: it was asked, and answers once it has done it.\n`);
-    }
-    return await answerOf(request, checkpoint.requests, configuration, context);
-  } finally {
-    checkpoint.close();
+  const { clock, terminal } = context;
+  const request = withId(requested, context);
+  await place.requests().ask(request, clock.now());
+  if (terminal.isWatched) {
+    await write(terminal.stderr, `${worker}: it was asked, and answers once it has done it.\n`);
   }
+  return await answerOf(request, place, context);
 }
 
 async function answerOf(
   request: OperatorRequest,
-  requests: Requests,
-  configuration: Configuration,
+  place: RequestPlace,
   context: Context,
 ): Promise<RequestAnswer | null> {
   const { clock, signal } = context;
+  const requests = place.requests();
   const { requestId } = request;
   let askedMs = clock.monotonicMs();
   for (;;) {
-    const isStillRunning = runningInstance(configuration, context) !== null;
+    const isStillRunning = (await place.worker()) !== null;
     const state = await requests.state(requestId);
     if (state?.kind === 'done' || state?.kind === 'refused') return state;
     if (state === null || (!isStillRunning && (await requests.withdraw(requestId)))) return null;
@@ -124,12 +151,6 @@ function endedWithoutAnswer(): InterruptedError {
   });
 }
 
-function nothingHere(): UsageError {
-  return new UsageError('There is nothing here to work on: no catch-up has run here yet.', {
-    hint: 'feed-sync once',
-  });
-}
-
 /** @throws BusyError where another instance works on the data directory. */
 async function performHere(
   requested: Requested,
@@ -155,9 +176,13 @@ async function performHere(
 }
 
 /** Works on the one dataset alone, and asks the service only if the request does. */
-async function performWith(parts: Parts, requested: Requested, context: Context): Promise<RequestAnswer> {
+export async function performWith(
+  parts: Parts,
+  requested: Requested,
+  context: Pick<Context, 'clock' | 'identity' | 'random' | 'signal'>,
+): Promise<RequestAnswer> {
   const { random, signal } = context;
-  const { requests } = parts.checkpoint;
+  const requests = requestsOf(parts);
   const engine = new Engine(parts);
   const observed = await engine.mirror.refresh(true);
   if (observed.service === null) throw nothingHere();

@@ -1,19 +1,31 @@
 /** The command line: finds the command, runs it, and turns every error into a message and an exit code. */
 
 import { Command, CommanderError, Help, type HelpConfiguration } from 'commander';
+import { sourceStack } from '../lib/source-stack.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';
 import { defineCommands } from './commands.ts';
 import { type Context, write } from './context.ts';
+import { EXAMPLES } from './examples.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { formatError } from './render/messages.ts';
 
 const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
 
+const EVERY_SETTING =
+  'Every setting has a key in the file, a variable and, but for the API key, a flag: see "feed-sync settings".';
+
 const HELP_AFTER = `
 Two variables are enough to run: FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY.
-Every setting has a key in the file, a variable and, but for the API key, a flag: see "feed-sync settings".
+${EVERY_SETTING}
 
-${EXIT_CODES_HELP}`;
+Examples:
+  feed-sync once                  load everything, or catch up with it
+  feed-sync run                   the same, and follow what is published from then on
+  feed-sync status --watch        look at it meanwhile
+  feed-sync query "SHOW TABLES"   read the mirror
+
+${EXIT_CODES_HELP}
+`;
 
 /**
  * Runs the command that `words` name (the command line without program and script) and returns its exit code. @throws
@@ -27,11 +39,23 @@ export async function runProgram(
   let exitCode: ExitCode = EXIT_CODES.caughtUp;
   const program = plainProgram(context);
   // An option of the program is taken wherever it stands, and approve has one of the same name.
-  if (!words.includes('approve')) program.version(version, '--version', 'print the version');
+  if (!words.includes('approve')) program.version(version, '-V, --version', 'print the version');
   defineCommands(program, version, context, (code) => {
     exitCode = code;
   });
+  for (const command of [
+    program,
+    ...program.commands,
+    ...program.commands.flatMap(({ commands }) => commands),
+  ]) {
+    command.addHelpText('after', helpAfter(command, program));
+  }
   try {
+    // Commander would say that there is no command; whoever types nothing else wants to know which there are.
+    if (words.length === 0) {
+      await write(context.terminal.stderr, program.helpInformation() + HELP_AFTER);
+      return EXIT_CODES.wrongUsage;
+    }
     await program.parseAsync(words, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
@@ -50,8 +74,20 @@ function plainProgram({ terminal: { stdout, width } }: Context): Command {
       getOutHelpWidth: () => width,
     })
     .configureHelp(inSentences())
-    .exitOverride()
-    .addHelpText('after', HELP_AFTER);
+    .exitOverride();
+}
+
+function helpAfter(command: Command, program: Command): string {
+  if (command === program) return HELP_AFTER;
+  const examples = EXAMPLES[nameOf(command, program)];
+  const lines = examples === undefined ? [] : ['Examples:', ...examples.map((example) => `  ${example}`), ''];
+  return ['', ...lines, EVERY_SETTING].join('\n');
+}
+
+/** `webhook add`. */
+function nameOf(command: Command, program: Command): string {
+  const { parent } = command;
+  return parent === null || parent === program ? command.name() : `${parent.name()} ${command.name()}`;
 }
 
 /** Every description is a sentence, like those of the settings. */
@@ -81,6 +117,7 @@ function helpFor(words: readonly string[], program: Command): string {
 }
 
 function usageError({ code, message }: CommanderError, hint: string): UsageError {
+  // Options without a command, or a group of commands without one of it.
   if (code === 'commander.help') {
     return new UsageError('No command was given.', { hint: `${hint} lists them.` });
   }
@@ -93,12 +130,27 @@ function usageError({ code, message }: CommanderError, hint: string): UsageError
  */
 function asSentence(message: string): string {
   const words = message
+    .replace(/^error: unknown command '([^'\n]*)'.*/s, (whole, word: string) => {
+      const meant = COMMANDS_BY_OTHER_WORDS.get(word);
+      return meant === undefined ? whole : `unknown command '${word}'; did you mean ${meant}?`;
+    })
     .replace(/^error: /, '')
     .replace(/^(unknown option '[^'=]*)=.*'(?=\n|$)/s, "$1'")
     .replace(/^(too many arguments .*? but got \d+).*/s, '$1.')
     .replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
   return sentence(words);
 }
+
+/** Words of other programs for what a command does. The nearest spelling would be another command. */
+const COMMANDS_BY_OTHER_WORDS: ReadonlyMap<string, string> = new Map([
+  ...['sync', 'pull', 'fetch', 'update', 'refresh', 'load'].map((word) => [word, 'once'] as const),
+  ...['start', 'serve', 'daemon', 'follow'].map((word) => [word, 'run'] as const),
+  ...['sql', 'select'].map((word) => [word, 'query'] as const),
+  ...['ls', 'list', 'show', 'info'].map((word) => [word, 'status'] as const),
+  ['check', 'doctor'],
+  ['config', 'settings'],
+  ['undo', 'rollback'],
+]);
 
 /** `words` is the command line without program and script. Never throws. */
 export async function start(words: readonly string[], version: string, context: Context): Promise<ExitCode> {
@@ -113,6 +165,6 @@ export async function start(words: readonly string[], version: string, context: 
 /** Returns the stack of a bug; for every other error, what happened and what to do. */
 function report(error: unknown): string {
   if (error instanceof FeedSyncError) return formatError(error);
-  const stack = error instanceof Error ? error.stack : String(error);
+  const stack = error instanceof Error ? sourceStack(error) : String(error);
   return `A bug in feed-sync ended it:\n${stack}\n→ Nothing was committed in part. Run it again, and report this.`;
 }

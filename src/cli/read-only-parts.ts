@@ -6,7 +6,7 @@ import type { Destination, ObservedState } from '../destination/destination.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import { AssertionError } from '../lib/assert.ts';
 import type { Log } from '../lib/log.ts';
-import { readerOptions, readMirror } from '../reporting/stores.ts';
+import { readMirror } from '../reporting/stores.ts';
 import type { Parts } from '../sync/parts.ts';
 import { type Progress, silentProgress } from '../sync/progress.ts';
 import type { Context } from './context.ts';
@@ -34,8 +34,9 @@ export function openReadOnlyParts(
     onContractDiscovered: (contract) => checkpoint.rememberContract(contract),
   });
   const choices = choicesOf(configuration);
+  const process = { command: 'once --dry-run', pid: identity.pid, host: identity.host };
   return {
-    parts: { feed, destination, checkpoint, clock, log, progress, choices },
+    parts: { feed, destination, checkpoint, clock, log, progress, choices, process },
     async close() {
       await feed.close();
       checkpoint.close();
@@ -51,15 +52,17 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
   };
   return {
     async has() {
-      return (await readMirror(readerOptions(configuration, context))) ?? NO_MIRROR;
+      return (await readMirror(configuration, context)) ?? NO_MIRROR;
     },
     enroll: refuse,
     validate: refuse,
     readAhead: refuse,
     commit: refuse,
+    findDamage: refuse,
     unpin: refuse,
     storeProgress: refuse,
     storeChecksum: refuse,
+    renewChecksums: refuse,
     progress: () => 0,
     async close() {},
   };

@@ -8,10 +8,10 @@
  */
 
 import { assert } from '../lib/assert.ts';
-import type { Secret } from '../lib/secret.ts';
+import { placeOfDatabase, type Secret } from '../lib/secret.ts';
 import { ConfigurationError } from '../model/errors.ts';
 import type { Problem } from './file.ts';
-import { type LoadInput, openLevels, resolveSettings } from './resolve.ts';
+import { type LoadInput, openLevels, resolveSettings, SECRETS } from './resolve.ts';
 import {
   allKeys,
   type LocalValues,
@@ -50,14 +50,20 @@ function localConfiguration(values: LocalValues) {
     gates,
     hooks,
     webhook,
+    notify,
     log,
   } = values;
-  const { publish, publishEvery } = destination;
+  const { path: exportPath, every: exportEveryMs, keep: exportKeep } = values.export;
+  const { url, lease: leaseMs, readers, indexes, publish, publishEvery } = destination;
   return {
     datasets,
     dataDirectory: dataDir,
     destination: {
       path: destination.path,
+      /** Names the mirror for people. */
+      place: url === null ? destination.path : placeOfDatabase(url),
+      /** Null: the mirror is a DuckDB file. */
+      postgres: url === null ? null : { url, leaseMs, readers, indexes },
       publish: publish === null ? null : { path: publish, everyMs: publishEvery },
     },
     checkpoint,
@@ -78,8 +84,11 @@ function localConfiguration(values: LocalValues) {
       rules: gates.rules,
       keepCandidatesBytes: gates.keepCandidates,
     },
+    /** Null: nothing is exported. */
+    export: exportPath === null ? null : { path: exportPath, everyMs: exportEveryMs, keep: exportKeep },
     hooks: { afterCommit: hooks.afterCommit, timeoutMs: hooks.timeout },
     webhook,
+    notify: { url: notify.url, format: notify.format },
     log,
   };
 }
@@ -177,7 +186,7 @@ export function loadLocalConfiguration(input: LoadInput): Loaded<LocalConfigurat
 /** Never throws because of the configuration's content. */
 export function inspectConfiguration(input: LoadInput): Inspection {
   const { values, ...examined } = examine(input, allKeys);
-  const isWhole = allKeys.every((key) => values.has(key) || key === 'service.apiKeyFile');
+  const isWhole = allKeys.every((key) => values.has(key) || SECRETS.some(({ fileKey }) => key === fileKey));
   return {
     ...examined,
     // The schema of each setting has read its value, or the value is the setting's default.

@@ -18,15 +18,8 @@ import {
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
 import { formatNearest, quoted } from '../lib/text.ts';
-import {
-  allKeys,
-  type Environment,
-  FILE_FLAG,
-  FILE_VARIABLE,
-  groups,
-  isSettingKey,
-  type SettingKey,
-} from './schema.ts';
+import { allKeys, FILE_FLAG, FILE_VARIABLE, groups, isSettingKey, type SettingKey } from './schema.ts';
+import type { Environment } from './setting.ts';
 
 /** Far above any real file, because a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;
@@ -223,7 +216,8 @@ function firstFault(document: Document.Parsed): YamlFault | null {
   const [first] = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0]);
   if (first !== undefined) {
     const open = AFTER_OPEN_BRACKET.has(first.code) ? openBracketBefore(first.pos[0], document) : null;
-    if (open !== null) return open;
+    const unclosed = first.code === 'MISSING_CHAR' ? openQuote(document) : open;
+    if (unclosed !== null) return unclosed;
     return { fault: FAULTS[first.code] ?? 'is not YAML', offset: first.pos[0] };
   }
   let aliasOffset: number | null = null;
@@ -250,6 +244,23 @@ function openBracketBefore(offset: number, document: Document.Parsed): YamlFault
     },
   });
   return last === null ? null : notClosed(last);
+}
+
+/** Returns the first quote that no other closes: the parser names the end of the text that it took in. */
+function openQuote(document: Document.Parsed): YamlFault | null {
+  let first: YamlFault | null = null;
+  visit(document, {
+    Scalar(_key, { srcToken }) {
+      if (srcToken?.type !== 'double-quoted-scalar' && srcToken?.type !== 'single-quoted-scalar')
+        return undefined;
+      const { source, offset } = srcToken;
+      const quote = source.charAt(0);
+      if (source.length > 1 && source.endsWith(quote)) return undefined;
+      first = { fault: `opens a quote with ${quote} and does not close it; put ${quote} at its end`, offset };
+      return visit.BREAK;
+    },
+  });
+  return first;
 }
 
 function notClosed({ source, offset }: CST.SourceToken): YamlFault {

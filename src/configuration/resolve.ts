@@ -12,15 +12,14 @@ import { Secret } from '../lib/secret.ts';
 import { formatNearest, quoted } from '../lib/text.ts';
 import { type Flags, openFile, type Problem, type ReadFile } from './file.ts';
 import {
-  type Environment,
   FILE_VARIABLE,
   type SettingKey,
-  type Surroundings,
   settingOf,
   settings,
   VARIABLE_PREFIX,
   variableOf,
 } from './schema.ts';
+import type { Environment, Surroundings } from './setting.ts';
 import { isSurelyAPath, Relative } from './value-types.ts';
 
 export interface LoadInput extends Surroundings {
@@ -120,8 +119,41 @@ const UNSET: Reading = { shown: null, source: null, fault: null };
 /** The file may set it. */
 const UNREADABLE: Reading = { ...UNSET, source: 'not known, for the file cannot be read' };
 
-const KEY = 'service.apiKey';
-const KEY_FILE = 'service.apiKeyFile';
+const URL_KEY = 'destination.url';
+
+/** A secret, and the setting that names its file instead. */
+export interface SecretPair {
+  readonly key: SettingKey;
+  readonly fileKey: SettingKey;
+  /** The file in the folder of $CREDENTIALS_DIRECTORY that is the last resort. */
+  readonly credential: string;
+  /** What is read where neither is set. */
+  readonly missing: Reading;
+}
+
+export const SECRETS: readonly SecretPair[] = [
+  {
+    key: 'service.apiKey',
+    fileKey: 'service.apiKeyFile',
+    credential: 'api-key',
+    missing: {
+      ...UNSET,
+      fault: 'is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
+    },
+  },
+  {
+    key: 'notify.url',
+    fileKey: 'notify.urlFile',
+    credential: 'notify-url',
+    missing: { value: null, shown: 'off', source: 'default', fault: null },
+  },
+  {
+    key: URL_KEY,
+    fileKey: 'destination.urlFile',
+    credential: 'destination-url',
+    missing: { value: null, shown: 'the DuckDB file at path', source: 'default', fault: null },
+  },
+];
 
 /** @param keys in the order of the schema, in which `dataDir` precedes the settings whose defaults depend on it. */
 export function resolveSettings(
@@ -131,11 +163,12 @@ export function resolveSettings(
 ): ReadonlyMap<SettingKey, Reading> {
   const readings = new Map<SettingKey, Reading>();
   for (const key of keys) {
-    if (key === KEY) {
-      const [apiKey, apiKeyFile] = resolveApiKey(opened, input);
-      readings.set(KEY_FILE, apiKeyFile).set(KEY, apiKey);
+    const pair = SECRETS.find((each) => key === each.key || key === each.fileKey);
+    if (pair?.key === key) {
+      const [secret, file] = resolveSecret(pair, opened, input);
+      readings.set(pair.fileKey, file).set(key, secret);
     }
-    if (key === KEY || key === KEY_FILE) continue;
+    if (pair !== undefined) continue;
     const dataDirectory = readings.get('dataDir')?.value;
     readings.set(key, resolveSetting(key, opened, input, dataDirectory));
   }
@@ -165,7 +198,7 @@ function resolveSetting(
 
 /** Pairs of settings that replace each other: the strongest level with either of them decides, and must not have both. */
 const RIVALS: readonly (readonly [SettingKey, SettingKey])[] = [
-  [KEY, KEY_FILE],
+  ...SECRETS.map(({ key, fileKey }) => [key, fileKey] as const),
   ['poll.every', 'poll.schedule'],
 ];
 
@@ -219,6 +252,13 @@ function shownItem(item: unknown): string {
   return typeof item === 'object' ? JSON.stringify(item) : String(item);
 }
 
+/** Settings that only a mirror in a DuckDB file has. */
+const NOT_WITH_POSTGRESQL: readonly SettingKey[] = [
+  'destination.path',
+  'destination.publish',
+  'hooks.afterCommit',
+];
+
 /** Returns the settings whose values are wrong only in combination, and why. */
 function contradictions(
   readings: ReadonlyMap<SettingKey, Reading>,
@@ -235,6 +275,13 @@ function contradictions(
     if (!areSame('destination.publish', key)) continue;
     found.push(['destination.publish', `is the same file as ${key}; a copy needs a file of its own`]);
   }
+  if (readings.get(URL_KEY)?.value instanceof Secret) {
+    for (const key of NOT_WITH_POSTGRESQL) {
+      const { value, source } = readings.get(key) ?? UNSET;
+      if (value === undefined || source === null || source === 'default') continue;
+      found.push([key, 'is not available with PostgreSQL; leave it out, or leave out destination.url']);
+    }
+  }
   const [base, most] = [readings.get('retry.baseDelay'), readings.get('retry.maxDelay')];
   if (Number(base?.value) > Number(most?.value)) {
     found.push(['retry.baseDelay', `is '${base?.shown}', longer than retry.maxDelay, ${most?.shown}`]);
@@ -243,38 +290,38 @@ function contradictions(
 }
 
 /**
- * Resolves the key and its file. The first level that has the key or names its file wins; the last resort is the file `api-key`
- * in the folder that a service manager names in $CREDENTIALS_DIRECTORY.
+ * Resolves a secret and its file. The first level that has the secret or names its file wins; the last resort is the file in the
+ * folder that a service manager names in $CREDENTIALS_DIRECTORY.
  */
-function resolveApiKey(
+function resolveSecret(
+  pair: SecretPair,
   { levels, isFileReadable }: Pick<OpenedLevels, 'levels' | 'isFileReadable'>,
   input: LoadInput,
 ): readonly [Reading, Reading] {
-  const given = find(KEY, levels);
-  if (given !== null) return ['fault' in given ? given : read(KEY, given), UNSET];
-  const named = find(KEY_FILE, levels);
+  const given = find(pair.key, levels);
+  if (given !== null) return ['fault' in given ? given : read(pair.key, given), UNSET];
+  const named = find(pair.fileKey, levels);
   if (named === null && !isFileReadable) return [UNREADABLE, UNREADABLE];
-  const ways = 'set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file';
-  const missing = [{ ...UNSET, fault: `is not set; ${ways}` }, UNSET] as const;
-  const found = named ?? credentialsFile(input);
+  const missing = [pair.missing, UNSET] as const;
+  const found = named ?? credentialsFile(pair, input);
   if (found === null) return missing;
   if ('fault' in found) return [UNSET, found];
-  return readKeyFile(found, input.readFile, named === null ? missing : null);
+  return readSecretFile(pair, found, input.readFile, named === null ? missing : null);
 }
 
-/** @param missing the result where the file does not exist; null: the file must exist. */
-function readKeyFile(
+function readSecretFile(
+  { key, fileKey }: SecretPair,
   found: Found,
   readFile: ReadFile,
   missing: readonly [Reading, Reading] | null,
 ): readonly [Reading, Reading] {
-  const file = read(KEY_FILE, found);
+  const file = read(fileKey, found);
   if (typeof file.value !== 'string') return [UNSET, file];
   const path = file.value;
   try {
-    const key = read(KEY, { ...found, raw: readFile(path), source: `file ${path}` });
-    if (key.fault === null) return [key, file];
-    return [UNSET, { ...file, fault: `is ${quoted(path)}, which ${key.fault}` }];
+    const secret = read(key, { ...found, raw: readFile(path), source: `file ${path}` });
+    if (secret.fault === null) return [secret, file];
+    return [UNSET, { ...file, fault: `is ${quoted(path)}, which ${secret.fault}` }];
   } catch (error) {
     if (missing !== null && systemCode(error) === 'ENOENT') return missing;
     const fault = isSurelyAPath(String(found.raw))
@@ -284,9 +331,12 @@ function readKeyFile(
   }
 }
 
-function credentialsFile({ environment, workingDirectory: directory }: LoadInput): Found | null {
+function credentialsFile(
+  { credential }: SecretPair,
+  { environment, workingDirectory: directory }: LoadInput,
+): Found | null {
   const { CREDENTIALS_DIRECTORY: folder = '' } = environment;
   if (folder === '') return null;
   const source = 'environment CREDENTIALS_DIRECTORY';
-  return { raw: join(folder, 'api-key'), isTextOnly: true, source, directory };
+  return { raw: join(folder, credential), isTextOnly: true, source, directory };
 }

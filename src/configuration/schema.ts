@@ -3,14 +3,28 @@
  * checks, the value, help, the example file and the JSON Schema.
  */
 
-import { join } from 'node:path';
 import { z } from 'zod';
 import { assert } from '../lib/assert.ts';
+import {
+  absent,
+  type Default,
+  dataDirectoryDefault,
+  defaults,
+  derived,
+  halfOfMemory,
+  inDataDirectory,
+  inMegabytes,
+  LEAST_MEMORY_LIMIT_BYTES,
+  off,
+  required,
+  setting,
+} from './setting.ts';
 import {
   baseUrl,
   choice,
   command,
   count,
+  databaseUrl,
   datasetGlob,
   duration,
   gateRule,
@@ -22,89 +36,13 @@ import {
   origin,
   parameterName,
   path,
-  type Relative,
   rowLimit,
   schedule,
   secret,
+  secretUrl,
   size,
 } from './value-types.ts';
 
-/** The default of a setting without a value. */
-export interface Default<Value = unknown> {
-  /** For the operator; null: the setting is required. */
-  readonly words: string | null;
-  /** The default as an operator would write it, or how it follows from the surroundings; null where no text stands for it. */
-  readonly text: string | Derive | null;
-  /** The value where no text stands for it. */
-  readonly value?: Value;
-  /** An example value, as YAML. */
-  readonly example: string | null;
-}
-
-/** Null where the default depends on the data directory (an absolute path) and that is unknown. */
-type Derive = (surroundings: Surroundings, dataDirectory: unknown) => DerivedDefault | null;
-
-interface DerivedDefault {
-  /** The default as an operator would write it. */
-  readonly text: string;
-  /** The source where the default comes from elsewhere: `environment STATE_DIRECTORY`. */
-  readonly source?: string;
-}
-
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** The surroundings on which defaults depend. */
-export interface Surroundings {
-  readonly environment: Environment;
-  /** Absolute. */
-  readonly workingDirectory: string;
-  readonly machine: Machine;
-  readonly stderrIsTerminal: boolean;
-}
-
-export interface Machine {
-  readonly memoryBytes: number;
-  /**
-   * The memory limit of the container, as `process.constrainedMemory()` returns it: 0, or more than the machine has, means
-   * no limit.
-   */
-  readonly constrainedMemoryBytes: number;
-  readonly cores: number;
-}
-
-const defaults = z.registry<Default>();
-
-/** Describes a setting. Its value is the result of the schema or, without one, the value that stands for its absence. */
-function setting<Value, Missing = never>(
-  schema: z.ZodType<Value>,
-  whenMissing: string | Default<Missing>,
-  description: string,
-) {
-  const described = schema.meta({ ...schema.meta(), description });
-  const text = whenMissing;
-  defaults.add(described, typeof text === 'string' ? { words: text, text, example: null } : text);
-  // The resolver makes paths absolute, and puts the value of a missing setting in its place.
-  return described as unknown as z.ZodType<(Value extends Relative<infer Whole> ? Whole : Value) | Missing>;
-}
-
-function required(example: string): Default<never> {
-  return { words: null, text: null, example };
-}
-
-function derived(words: string, text: Derive): Default<never> {
-  return { words, text, example: null };
-}
-
-function absent<Value>(words: string, value: Value, example: string): Default<Value> {
-  return { words, text: null, value, example };
-}
-
-function off(example: string): Default<never> {
-  return { words: 'off', text: 'off', example };
-}
-
-/** A wrong unit, 4MB for 4GB, is reported here and not in the middle of a load. */
-const LEAST_MEMORY_LIMIT_BYTES = 64e6;
 const MOST_THREADS = 1_024;
 
 /** The settings of commands that talk to the service. */
@@ -216,6 +154,7 @@ const serviceSchema = z.strictObject({
       '127.0.0.1:9464',
       'Where run serves its status and receives webhooks, or off. Other machines reach it only where this says so.',
     ),
+    tokenFile: setting(path('file'), absent('none', null, './token'), 'The file of the token of /status.'),
   }),
 });
 
@@ -239,6 +178,23 @@ const localSchema = z.strictObject({
     'The folder for everything that is kept: mirror, checkpoint, downloads.',
   ),
   destination: z.strictObject({
+    urlFile: setting(keyFile, absent('none', null, '/etc/feed-sync/database'), 'The file that holds url.'),
+    url: setting(
+      databaseUrl,
+      absent('the DuckDB file at path', null, '"postgres://feed_sync@db.example.com/county"'),
+      'The PostgreSQL database that is the mirror, in place of a DuckDB file, with its password.',
+    ),
+    lease: setting(duration('5s', '1h'), '30s', 'When the database of a dead feed-sync is taken over.'),
+    readers: setting(
+      list(identifier, 0),
+      absent<string[]>('none', [], '["qgis", "reports"]'),
+      'The roles of the PostgreSQL database that may read every table, new ones too.',
+    ),
+    indexes: setting(
+      choice(['all', 'key', 'none']),
+      'all',
+      'The indexes of new tables in PostgreSQL: all are those of key and geometry.',
+    ),
     path: setting(
       path('file'),
       derived('mirror.duckdb in dataDir', inDataDirectory('mirror.duckdb')),
@@ -291,6 +247,19 @@ const localSchema = z.strictObject({
       'How many bytes of content that waits for approval are kept. The oldest is evicted, and fetched again once it is approved.',
     ),
   }),
+  export: z.strictObject({
+    path: setting(
+      path('folder'),
+      absent('off', null, '/srv/feeds/export'),
+      'The folder of the export: each dataset as a GeoParquet file; manifest.json names the files of the newest generation.',
+    ),
+    every: setting(duration('1s', '30d'), '15m', 'How often run exports at most.'),
+    keep: setting(
+      count(1, 1_000),
+      '2',
+      'How many generations of the export are kept; the files of older ones are removed.',
+    ),
+  }),
   hooks: z.strictObject({
     afterCommit: setting(
       command,
@@ -335,6 +304,23 @@ const localSchema = z.strictObject({
       'The file of the secrets that sign the webhooks of the service, a line for each, the newest first.',
     ),
   }),
+  notify: z.strictObject({
+    urlFile: setting(
+      keyFile,
+      absent('none', null, '/etc/feed-sync/notify-url'),
+      'The file that contains the address for notifications, unless url gives it itself.',
+    ),
+    url: setting(
+      secretUrl,
+      absent('read from urlFile, else off', null, '"the address"'),
+      'Where notifications are posted: any http or https address, on any network. It is a secret.',
+    ),
+    format: setting(
+      choice(['json', 'slack']),
+      'json',
+      'The form of notifications: json, or that of incoming webhooks of Slack, which others take, too.',
+    ),
+  }),
   log: z.strictObject({
     level: setting(
       choice(['trace', 'debug', 'info', 'warn', 'error', 'silent']),
@@ -352,28 +338,6 @@ const localSchema = z.strictObject({
 });
 
 export const schema = z.strictObject({ ...serviceSchema.shape, ...localSchema.shape });
-
-/** The service manager's folder for feed-sync; the first of several. */
-function dataDirectoryDefault({ environment }: Surroundings): DerivedDefault {
-  const { STATE_DIRECTORY: directories = '' } = environment;
-  const [directory = ''] = directories.split(':');
-  return directory === '' ? { text: './data' } : { text: directory, source: 'environment STATE_DIRECTORY' };
-}
-
-function inDataDirectory(name: string): Derive {
-  return (_, dataDirectory) =>
-    typeof dataDirectory === 'string' ? { text: join(dataDirectory, name) } : null;
-}
-
-function halfOfMemory({ memoryBytes, constrainedMemoryBytes }: Machine): DerivedDefault {
-  const usableBytes =
-    constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
-  return { text: inMegabytes(Math.max(usableBytes / 2, LEAST_MEMORY_LIMIT_BYTES)) };
-}
-
-function inMegabytes(bytes: number): string {
-  return `${Math.floor(bytes / 1e6)}MB`;
-}
 
 export type ServiceValues = z.output<typeof serviceSchema>;
 export type LocalValues = z.output<typeof localSchema>;
@@ -402,6 +366,9 @@ export const FILE_FLAG = '--config';
 /** Settings whose values are too rich for one line of text. */
 const FILE_ONLY: ReadonlySet<string> = new Set(['gates.rules']);
 
+/** Never a flag, for everybody on the machine can read a command line. */
+const SECRET = /^(service\.apiKey|notify\.url|destination\.url)/;
+
 /** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
 export function variableOf(key: string): string {
   const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
@@ -419,7 +386,7 @@ export interface Setting {
   readonly default: Default;
   /** Null for a setting that only the file can hold. */
   readonly variable: string | null;
-  /** `--http-timeout`. Null also for the API key: every user of the machine could read it on a command line. */
+  /** `--http-timeout`. Null also for secrets and their files. */
   readonly flag: string | null;
   /** Stands for a value in help texts: `duration`. */
   readonly placeholder: string;
@@ -437,7 +404,7 @@ function settingsIn(group: z.ZodObject, prefix: string): readonly Setting[] {
     // The keys are joined from the names of the shape from which their type is made.
     const key = `${prefix}${name}` as SettingKey;
     const variable = FILE_ONLY.has(key) ? null : variableOf(key);
-    const flag = variable === null || key.startsWith('service.apiKey') ? null : flagOf(variable);
+    const flag = variable === null || SECRET.test(key) ? null : flagOf(variable);
     return [{ key, schema, default: whenMissing, variable, flag, placeholder, description }];
   });
 }

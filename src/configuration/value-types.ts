@@ -10,7 +10,7 @@ import { resolve } from 'node:path';
 import { Cron } from 'croner';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { Secret } from '../lib/secret.ts';
+import { databaseAddress, Secret } from '../lib/secret.ts';
 import { quoted } from '../lib/text.ts';
 import { DURATION, parseDurationMs, parseSizeBytes, SIZE } from '../lib/units.ts';
 
@@ -267,6 +267,30 @@ export const secret = plainText('is not text; put it in quotes')
   .transform((key) => new Secret(key))
   .meta({ title: 'key' });
 
+const NOT_AN_ADDRESS = 'is not an http or https address; it is not shown, for it may be a secret';
+
+/** An address of the operator's choice, on any network. Whoever knows it may post there, so it is a secret. */
+export const secretUrl = plainText('is not text; put it in quotes')
+  .max(MAX_SECRET_CHARACTERS, { error: TOO_LONG, abort: true })
+  .regex(/^https?:\/\/[\x21-\x7e]+$/, { error: NOT_AN_ADDRESS, abort: true })
+  .refine((written) => URL.canParse(written), { error: NOT_AN_ADDRESS })
+  .refine((written) => (URL.parse(written)?.username ?? '') + (URL.parse(written)?.password ?? '') === '', {
+    error: 'carries a user or password; leave them out',
+  })
+  .transform((address) => new Secret(address))
+  .meta({ title: 'url' });
+
+const NOT_A_DATABASE =
+  'is not the address of a PostgreSQL database; write postgres://user:password@host/database';
+
+/** The address of a database, with its password. No message shows it. */
+export const databaseUrl = plainText('is not text; put it in quotes')
+  .max(MAX_SECRET_CHARACTERS, { error: TOO_LONG, abort: true })
+  .regex(/^[\x21-\x7e]+$/, { error: NOT_A_DATABASE, abort: true })
+  .refine((url) => /^postgres(?:ql)?:$/.test(databaseAddress(url)?.protocol ?? ''), { error: NOT_A_DATABASE })
+  .transform((url) => new Secret(url))
+  .meta({ title: 'url' });
+
 /** The service's address: https, or http for an address of this machine. Without a trailing slash. */
 export const baseUrl = textRead(
   'url',
@@ -377,25 +401,39 @@ const LARGEST_PORT = 65_535;
 /** `127.0.0.1:9464`, `[::1]:9464`, `localhost:0`. */
 const ADDRESS = /^(?:\[([\da-f:.]+)\]|([a-z\d](?:[a-z\d.-]{0,251}[a-z\d])?)):(\d{1,5})$/i;
 
-interface ListenAddress {
-  /** A name or an address, an IPv6 address without brackets. */
-  readonly host: string;
-  /** 0: any free port. */
-  readonly port: number;
-}
+type ListenAddress =
+  | {
+      /** A name or an address, an IPv6 address without brackets. */
+      readonly host: string;
+      /** 0: any free port. */
+      readonly port: number;
+    }
+  /** A unix socket. */
+  | { readonly path: string };
+
+const UNIX = 'unix:';
 
 /** Null: off. */
 export const listenAddress = textRead(
-  'host:port',
-  text('an address such as 127.0.0.1:9464, or off'),
-  (written, refuse): ListenAddress | null => {
-    if (written === OFF) return null;
+  'host:port|unix:PATH',
+  text('an address such as 127.0.0.1:9464, unix:PATH, or off'),
+  (written, refuse): Relative<ListenAddress | null> => {
+    if (written === OFF) return new Relative(() => null);
+    if (written.startsWith(UNIX)) {
+      const path = written.slice(UNIX.length);
+      const fault = path === '' ? 'which names no socket' : faultOfPath(path, 'file');
+      return fault === null
+        ? new Relative((directory) => ({ path: resolve(directory, path) }))
+        : refuse(`is ${quoted(written)}, ${fault}`);
+    }
     const [, address, name, digits] = ADDRESS.exec(written) ?? [];
     const host = address ?? name;
     const isHost = host !== undefined && (address === undefined || ipaddr.IPv6.isValid(address));
-    if (isHost && Number(digits) <= LARGEST_PORT) return { host, port: Number(digits) };
+    if (isHost && Number(digits) <= LARGEST_PORT) {
+      return new Relative(() => ({ host, port: Number(digits) }));
+    }
     return refuse(
-      `is ${quoted(written)}, which is not a host and a port; write for example 127.0.0.1:9464, or off`,
+      `is ${quoted(written)}, which is not a host and a port; write for example 127.0.0.1:9464, unix:PATH, or off`,
     );
   },
 );

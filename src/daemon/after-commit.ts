@@ -1,21 +1,27 @@
 /**
- * The post-commit work of the daemon: publishes a copy of the mirror and runs the command after commits. Both run
- * beside the loop and delay neither the loop nor the mirror.
+ * The post-commit work of the daemon: publishes a copy of the mirror, exports its tables, runs the command after commits, and
+ * notifies operators. All run beside the loop and delay neither the loop nor the mirror.
  *
- * Invariants: one copy at a time and one command at a time; no commit is missed, because both read the history of the mirror. The
+ * Invariants: one copy, one export and one command at a time; no commit is missed, because all read what the mirror has. The
  * command is notified of no commit that the copy lacks.
  */
 
+import { present } from '../lib/assert.ts';
 import type { Backoff, Random } from '../lib/backoff.ts';
 import { InterruptedError } from '../model/errors.ts';
 import type { Readers } from '../post-commit/hook.ts';
+import { currentConditions } from '../reporting/conditions.ts';
 import { RetryClock, WAITING_AGAIN } from '../sync/clocks.ts';
 import type { Session } from './session.ts';
 
-/** Commits wait while a copy is made, so copying may take this share of the time at most. */
+/** Commits wait while a copy is made or a table is exported, so that may take this share of the time at most. */
 const COPYING_SHARE = 0.1;
 const COPY = 'published copy';
+const EXPORT = 'export';
 const COMMAND = 'command after commits';
+const NOTIFICATIONS = 'notifications';
+/** How often the loop looks whether an operator is to be notified of something. */
+const NOTIFY_EVERY_MS = 5_000;
 
 /** Returns when the next copy may be made, on the clock on which this one began and ended. */
 export function nextCopyMs(beganMs: number, endedMs: number, everyMs: number): number {
@@ -26,7 +32,9 @@ export class AfterCommit {
   readonly #session: Session;
   readonly #readers: Readers;
   readonly #copying: CoalescedTask;
+  readonly #exporting: CoalescedTask;
   readonly #telling: CoalescedTask;
+  readonly #notifying: CoalescedTask;
   readonly #underWay = new Set<Promise<void>>();
   /** The newest commit in the published copy; null: no copy is published. */
   #copiedCommit: number | null = null;
@@ -36,19 +44,26 @@ export class AfterCommit {
     this.#session = session;
     this.#readers = readers;
     this.#copying = new CoalescedTask(WAITING_AGAIN, session.random);
+    this.#exporting = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#telling = new CoalescedTask(WAITING_AGAIN, session.random);
+    this.#notifying = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#noteCommit();
     session.observe(({ kind }) => {
       if (kind === 'commit' || kind === 'retired') this.#noteCommit();
     });
   }
 
-  /** Starts whatever is due; waits for nothing. */
-  begin(): void {
+  /** Starts whatever is due; waits for nothing. `isCaughtUp`: everything that lasts has been met since the start. */
+  begin(isCaughtUp: boolean): void {
     const nowMs = this.#session.nowMs();
     if (this.#session.signal.aborted) return;
     if (this.#copying.isDue(nowMs)) this.#run(this.#copying, COPY, () => this.#publish(nowMs));
+    if (this.#exporting.isDue(nowMs)) this.#run(this.#exporting, EXPORT, () => this.#export(nowMs));
     if (this.#telling.isDue(nowMs)) this.#run(this.#telling, COMMAND, () => this.#report());
+    if (this.#readers.notifications === null) return;
+    this.#notifying.ask();
+    if (this.#notifying.isDue(nowMs))
+      this.#run(this.#notifying, NOTIFICATIONS, () => this.#notify(isCaughtUp));
   }
 
   async ended(): Promise<void> {
@@ -56,7 +71,8 @@ export class AfterCommit {
   }
 
   #noteCommit(): void {
-    const { publish, hook } = this.#readers;
+    const { publish, exports, hook } = this.#readers;
+    if (exports !== null) this.#exporting.ask();
     if (publish !== null) this.#copying.ask();
     else if (hook !== null) this.#telling.ask();
   }
@@ -82,7 +98,7 @@ export class AfterCommit {
   async #publish(beganMs: number): Promise<number> {
     const { postCommit, publish, hook } = this.#readers;
     const { parts } = this.#session;
-    const publication = await postCommit.publish();
+    const publication = await present(postCommit, 'a copy has a source').publish();
     const endedMs = this.#session.nowMs();
     if (publication.kind === 'published') {
       const { bytes, isClone } = publication;
@@ -96,9 +112,32 @@ export class AfterCommit {
     return nextCopyMs(beganMs, endedMs, publish?.everyMs ?? 0);
   }
 
+  async #export(beganMs: number): Promise<number> {
+    const { path, everyMs, exporter } = present(this.#readers.exports, 'what is exported has a folder');
+    const exported = await exporter.export();
+    const endedMs = this.#session.nowMs();
+    if (exported !== null) {
+      const durationMs = Math.round(endedMs - beganMs);
+      this.#session.parts.log.info({ path, ...exported, durationMs }, 'Exported a generation.');
+    }
+    return nextCopyMs(beganMs, endedMs, everyMs);
+  }
+
   async #report(): Promise<number> {
     await this.#readers.hook?.report(this.#copiedCommit);
     return this.#session.nowMs();
+  }
+
+  async #notify(isCaughtUp: boolean): Promise<number> {
+    const { parts, incidents } = this.#session;
+    const loud = incidents.loud();
+    const ongoing = incidents.ongoing(this.#session.nowMs()).filter(({ of }) => of !== NOTIFICATIONS);
+    const conditions = currentConditions(
+      parts,
+      ongoing.map(({ of, error }) => ({ of, error, isLoud: loud.has(of) })),
+    );
+    await this.#readers.notifications?.tell(conditions, isCaughtUp);
+    return this.#session.nowMs() + NOTIFY_EVERY_MS;
   }
 }
 

@@ -9,8 +9,10 @@ import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import type { Clock } from '../lib/clock.ts';
 import { formatCount } from '../lib/units.ts';
-import { type ConfigurationError, InterruptedError } from '../model/errors.ts';
+import { type BusyError, type ConfigurationError, InterruptedError } from '../model/errors.ts';
+import { markDamaged } from '../sync/damage.ts';
 import { datasetState, isBehind } from '../sync/dataset-states.ts';
+import { requestsOf } from '../sync/parts.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import { currentSuspensions } from '../sync/suspensions.ts';
 import type { Activity } from './activity.ts';
@@ -26,6 +28,8 @@ import { Work } from './work.ts';
 
 /** The longest pause between two rounds: a decision of the operator is detected within a second. */
 const TICK_MS = 500;
+/** How often requests in the destination are looked for. */
+const REQUESTS_EVERY_MS = 1_000;
 /** A loop that made no round for so long was suspended, with its machine or by itself. */
 const ASLEEP_MS = 60_000;
 /** How long running work may take to end when the daemon ends. */
@@ -59,6 +63,10 @@ export class Daemon implements Observed {
   #wentRoundMs: number;
   /** Operators may have requested something since the requests were last read. */
   #mayHaveRequests = true;
+  /** Requests in the destination are not announced: they are looked for. */
+  #requestsReadMs = Number.NEGATIVE_INFINITY;
+  /** A request brought a decision that was not acted on yet. */
+  #hasDecided = false;
   /** While the mirror is read again, no work starts. */
   #seeing: Promise<void> | null = null;
   /** The sum of what the mirror and the client of the service count. */
@@ -93,6 +101,10 @@ export class Daemon implements Observed {
       isAtHead: (subscriptionId) => this.#following.isAtHead(subscriptionId),
       verdictOf: (desired) => this.#following.verdictOf(desired),
       onSettled: (result) => this.#noteSettled(result),
+      onDecided: () => {
+        this.#hasDecided = true;
+        this.#wakeUp();
+      },
     });
   }
 
@@ -110,6 +122,11 @@ export class Daemon implements Observed {
   /** Running work is finished or rolled back, and `run` ends. */
   stop(): void {
     this.#finish({ kind: 'stopped' });
+  }
+
+  /** Another instance works on the destination now: this one has to end. */
+  supersede(error: BusyError): void {
+    this.#finish({ kind: 'superseded', error });
   }
 
   pollNow(): void {
@@ -177,12 +194,13 @@ export class Daemon implements Observed {
       if (suspensions.workspace !== null && this.#hasNoMirror()) {
         this.#finish({ kind: 'refused', suspensions: [suspensions.workspace] });
       }
+      this.#mendDamage();
       if (this.#seeing === null) {
         this.#following.begin(suspensions);
         this.#seeRequests();
         this.#work.fill();
       }
-      this.#session.afterCommit?.begin();
+      this.#session.afterCommit?.begin(this.#behind.caughtUpAt !== null);
       const isSettled = this.#work.pool.isIdle && this.#following.audits.lastAt !== null;
       this.#behind.update(isSettled);
       this.#progressKeeper.storeIfDue(isSettled);
@@ -242,28 +260,54 @@ export class Daemon implements Observed {
     const { parts, mirror } = this.#session;
     const { isStored, isLifted } = this.#controlChanges.detect(suspensions);
     this.#mayHaveRequests ||= isStored;
-    if (!isStored || !mirror.isRead) return;
+    if ((!isStored && !this.#hasDecided) || !mirror.isRead) return;
+    const hasDecided = this.#hasDecided;
+    this.#hasDecided = false;
     this.#seeing = this.#seeWhatOthersDid().finally(() => {
       this.#seeing = null;
       this.#wakeUp();
     });
-    if (!isLifted && parts.checkpoint.forgotten().length === 0) return;
+    if (!isLifted && !hasDecided && parts.checkpoint.forgotten().length === 0) return;
     this.#work.pool.enrollAgain();
     this.#following.audits.askForAll();
+  }
+
+  /** Damaged tables are found once no work is under way, and no work begins meanwhile. What remains is met again, and waits longer. */
+  #mendDamage(): void {
+    if (!this.#session.hasMetDamage || this.#seeing !== null || !this.#work.pool.isIdle) return;
+    this.#session.hasMetDamage = false;
+    this.#seeing = markDamaged(this.#session.parts)
+      .then(() => this.#seeWhatOthersDid())
+      .finally(() => {
+        this.#seeing = null;
+        this.#wakeUp();
+      });
   }
 
   /** Requests are performed whatever else is suspended or waits: operators wait for the answers. */
   #seeRequests(): void {
     const { parts, mirror } = this.#session;
-    if (!this.#mayHaveRequests || !mirror.isRead) return;
+    const nowMs = this.#session.nowMs();
+    const isDue =
+      parts.destination.requests !== undefined && nowMs - this.#requestsReadMs >= REQUESTS_EVERY_MS;
+    if (!(this.#mayHaveRequests || isDue) || !mirror.isRead) return;
     this.#mayHaveRequests = false;
-    parts.checkpoint.requests.waitingDatasets(parts.clock.now()).then(
-      (datasetIds) => this.#work.pool.perform(datasetIds),
-      (error: unknown) => {
-        this.#mayHaveRequests = true;
-        this.#session.raise('loop', error);
-      },
-    );
+    this.#requestsReadMs = Number.POSITIVE_INFINITY;
+    requestsOf(parts)
+      .waitingDatasets(parts.clock.now())
+      .then(
+        (datasetIds) => {
+          this.#session.resolve('requests');
+          this.#work.pool.perform(datasetIds);
+        },
+        (error: unknown) => {
+          this.#mayHaveRequests = parts.destination.requests === undefined;
+          this.#session.raise('requests', error);
+        },
+      )
+      .finally(() => {
+        this.#requestsReadMs = this.#session.nowMs();
+      });
   }
 
   /** A process that wrote to the checkpoint may have changed the mirror, too, while this process was suspended. */
@@ -353,7 +397,9 @@ export type End =
   | { readonly kind: 'standstill' }
   /** The workspace is refused and there is no mirror to keep: an operator must act first. */
   | { readonly kind: 'refused'; readonly suspensions: readonly Suspension[] }
-  | { readonly kind: 'misconfigured'; readonly error: ConfigurationError };
+  | { readonly kind: 'misconfigured'; readonly error: ConfigurationError }
+  /** Another instance has taken over the destination. */
+  | { readonly kind: 'superseded'; readonly error: BusyError };
 
 /** Resolves to false where `ending` did not resolve within `limitMs`. `ending` never rejects. */
 async function endsInTime(clock: Clock, ending: Promise<unknown>, limitMs: number): Promise<boolean> {

@@ -5,8 +5,10 @@
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Log } from '../lib/log.ts';
+import { sourceStack } from '../lib/source-stack.ts';
 import { ERRORS } from '../model/error-codes.ts';
-import { errorCodeOf, FeedSyncError, type RefusalScope } from '../model/errors.ts';
+import { errorCodeOf, FeedSyncError, ServiceUnavailableError } from '../model/errors.ts';
+import { nameOfScope } from '../sync/suspensions.ts';
 import type { OngoingIncident } from './state.ts';
 
 /** An incident that may pass by itself becomes a warning after this. */
@@ -57,13 +59,15 @@ export class IncidentLog {
 
   /** `of` names the owner: `run`, `subscription sub_1`, `dataset parcels`. */
   raise(of: string, error: Error, now: Date, nowMs: number): void {
+    // The client logs it once for all requests; there may be thousands of datasets.
+    if (isThrottled(error) && isOfDataset(of)) return;
     const known = this.#ongoing.get(of);
     if (known === undefined || errorCodeOf(known.error) !== errorCodeOf(error)) {
       const since = known?.since ?? now;
       const sinceMs = known?.sinceMs ?? nowMs;
       const reported = loudness(error, nowMs - sinceMs);
       this.#ongoing.set(of, { of, since, sinceMs, error, attempts: (known?.attempts ?? 0) + 1, reported });
-      this.#report(reported, of, error, nowMs - sinceMs);
+      if (!isThrottled(error)) this.#report(reported, of, error, nowMs - sinceMs);
       return;
     }
     known.error = error;
@@ -102,6 +106,13 @@ export class IncidentLog {
     return this.#ongoing.has(of);
   }
 
+  /** The owners of the incidents that were logged as more than information. */
+  loud(): ReadonlySet<string> {
+    return new Set(
+      [...this.#ongoing.values()].flatMap(({ of, reported }) => (reported === 'info' ? [] : [of])),
+    );
+  }
+
   /** The longest first. */
   ongoing(nowMs: number): readonly OngoingIncident[] {
     return [...this.#ongoing.values()]
@@ -125,10 +136,15 @@ export class IncidentLog {
       why: error.message,
       ...(hint === null ? {} : { hint }),
       ...(lastedMs === 0 ? {} : { lastedMs: Math.round(lastedMs) }),
-      ...(error instanceof FeedSyncError ? {} : { stack: error.stack }),
+      ...(error instanceof FeedSyncError ? {} : { stack: sourceStack(error) }),
     };
     this.#log[level](fields, lastedMs === 0 ? 'Failed; will be tried again.' : 'Still failing.');
   }
+}
+
+/** The client of the service logs this once for all requests. */
+function isThrottled(error: Error): boolean {
+  return error instanceof ServiceUnavailableError && error.isThrottled;
 }
 
 export class SuspensionLog {
@@ -145,7 +161,9 @@ export class SuspensionLog {
   }
 
   update(suspensions: readonly Suspension[]): void {
-    const ongoing = new Map(suspensions.map((suspension) => [nameOf(suspension.refusal.scope), suspension]));
+    const ongoing = new Map(
+      suspensions.map((suspension) => [nameOfScope(suspension.refusal.scope), suspension]),
+    );
     for (const [of, { refusal, suspendedAt }] of ongoing) {
       if (this.#reported.get(of)?.refusal.message === refusal.message) continue;
       const { operation, status, code, message, links } = refusal;
@@ -162,18 +180,5 @@ export class SuspensionLog {
     }
     for (const of of this.#reported.keys()) if (!ongoing.has(of)) this.#log.info({ of }, 'Resumed.');
     this.#reported = ongoing;
-  }
-}
-
-function nameOf(scope: RefusalScope): string {
-  switch (scope.kind) {
-    case 'workspace':
-      return 'workspace';
-    case 'retirement':
-      return 'retirements';
-    case 'subscription':
-      return `subscription ${scope.subscriptionId}`;
-    case 'dataset':
-      return `dataset ${scope.datasetId}`;
   }
 }

@@ -5,17 +5,13 @@
  * Remaining work tells idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
  */
 
+import { EXPIRY_WARNINGS_MS } from '../reporting/conditions.ts';
 import { EVENTS_KEPT_MS, positionAgeMs, reportOldPosition } from '../sync/follow/subscriptions.ts';
 import type { Session } from './session.ts';
 import type { PollCondition } from './state.ts';
 
 /** A subscription that is behind and makes no progress for so long needs an operator. */
 export const STALLED_AFTER_MS = 15 * 60_000;
-
-const DAY_MS = 86_400_000;
-
-/** An operator is warned once at each of these times before the position in a log can expire. */
-const EXPIRY_WARNINGS_MS = [30 * DAY_MS, 14 * DAY_MS, 3 * DAY_MS] as const;
 
 export interface Condition {
   readonly isSuspended: boolean;

@@ -7,6 +7,7 @@ import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/backoff.ts';
 import type { Readers } from '../post-commit/hook.ts';
 import { type ClockReading, type DueTime, nextPoll } from '../sync/clocks.ts';
+import { isDamage } from '../sync/damage.ts';
 import type { MirrorView } from '../sync/dataset-states.ts';
 import { Engine } from '../sync/engine.ts';
 import type { Parts } from '../sync/parts.ts';
@@ -49,6 +50,9 @@ export class Session {
   readonly counts = new Counts();
   readonly #observers = new Set<Observer>();
   readonly #ending: AbortController;
+
+  /** Something in the mirror could not be read: the damaged tables are to be found. */
+  hasMetDamage = false;
 
   /** Null where no post-commit work is configured. */
   readonly afterCommit: AfterCommit | null;
@@ -130,6 +134,7 @@ export class Session {
 
   /** The incident lasts until `resolve` is called with the same `of`. */
   raise(of: string, error: unknown): void {
+    this.hasMetDamage ||= isDamage(error);
     const incident = error instanceof Error ? error : new Error(String(error));
     this.incidents.raise(of, incident, this.parts.clock.now(), this.nowMs());
   }

@@ -4,6 +4,7 @@
  * Invariants: during an incident of the run no work begins before the retry clock is due; a refused workspace stops all work at once.
  */
 
+import { NO_DATASET } from '../checkpoint/requests.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { InterruptedError, ServiceUnavailableError } from '../model/errors.ts';
 import { RetryClock, WORKING_AGAIN } from '../sync/clocks.ts';
@@ -30,6 +31,8 @@ interface WorkOptions {
   readonly verdictOf: VerdictOf;
   /** The work on a dataset has ended, whatever the result. */
   readonly onSettled: (result: DatasetResult) => void;
+  /** A request brought a decision of an operator. */
+  readonly onDecided: () => void;
 }
 
 export class Work {
@@ -38,7 +41,7 @@ export class Work {
   readonly #clock: RetryClock;
   readonly #onSettled: WorkOptions['onSettled'];
 
-  constructor({ session, isAtHead, verdictOf, onSettled }: WorkOptions) {
+  constructor({ session, isAtHead, verdictOf, onSettled, onDecided }: WorkOptions) {
     const { engine, parts, workQueue, signal } = session;
     this.#session = session;
     this.#onSettled = onSettled;
@@ -56,7 +59,7 @@ export class Work {
       verdictOf,
       onSettled: (settled) => this.#settle(settled),
       onGone: (datasetId) => session.incidents.forget(ofDataset(datasetId)),
-      onPerformed: (datasetId) => this.#askIfBehind(datasetId),
+      onPerformed: (datasetId) => (datasetId === NO_DATASET ? onDecided() : this.#askIfBehind(datasetId)),
       onError: (error, entry) => {
         if (entry !== null) workQueue.postpone(entry, 'an error of the run as a whole', session.nowMs());
         this.#noteError(error);

@@ -6,12 +6,16 @@
  * file fails) and `ConfigurationError` (the format of the database is newer than this program).
  */
 
+import type { Requests } from '../checkpoint/requests.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { ReloadMark } from '../model/desired-state.ts';
 import type { JudgedCommit } from '../model/gate.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
 
 export interface Destination {
+  /** What operators ask for by way of the destination; absent where the checkpoint has their requests. */
+  readonly requests?: Requests;
+
   /** Reads the observed state of all tables in one transaction. */
   has(): Promise<ObservedState>;
 
@@ -44,6 +48,12 @@ export interface Destination {
    */
   commit(queue: JobQueue): Promise<void>;
 
+  /**
+   * Reads every table to its end, after an error with the code `mirror_damaged`. Resolves to the tables that cannot be read; null
+   * where the destination as a whole could not be read and was set aside.
+   */
+  findDamage(): Promise<readonly DamagedTable[] | null>;
+
   /** Ends the pin of a table: it takes new versions again. */
   unpin(datasetId: string): Promise<void>;
 
@@ -65,10 +75,25 @@ export interface Destination {
    */
   storeChecksum(checksum: TableChecksum): Promise<boolean>;
 
+  /** Stores the checksums that are missing, or of another version of the hash, and closes undo logs that were altered. */
+  renewChecksums(renewal: ChecksumRenewal): Promise<RenewedChecksums>;
+
   /** A number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
   progress(): number;
 
   close(): Promise<void>;
+}
+
+/** A table that cannot be read to its end. */
+export interface DamagedTable {
+  /** With its schema. */
+  readonly tableName: string;
+  /** The dataset whose live table it is; null for an undo log, an archived table, a table of the catalog or of an operator. */
+  readonly datasetId: string | null;
+  /** A rollback keeps the table where it is. */
+  readonly isPinned: boolean;
+  /** What the database says, a clause. */
+  readonly why: string;
 }
 
 /** The checksum of a table, as the destination computes it. */
@@ -79,6 +104,18 @@ export interface TableChecksum {
   readonly sum: bigint;
   /** The version of the hash. */
   readonly version: string;
+}
+
+export interface ChecksumRenewal {
+  readonly datasetIds: readonly string[];
+  /** Tables of the past that cannot be read, with their schema. */
+  readonly unreadable: readonly string[];
+}
+
+/** Names of tables and logs, with their schemas. */
+export interface RenewedChecksums {
+  readonly stored: readonly string[];
+  readonly closed: readonly string[];
 }
 
 /** Gives a destination its jobs while its write session is open. */

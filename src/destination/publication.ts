@@ -1,6 +1,7 @@
-/** The port for everything that follows a commit: the ordered commits and a published copy of the mirror. */
+/** The ports for everything that follows a commit: the ordered commits, a published copy of the mirror, and its tables as files. */
 
 import type { CommitPosition, CommitRecord } from '../model/commits.ts';
+import type { ObservedTable } from '../model/write-jobs.ts';
 
 export interface PostCommitSource {
   /**
@@ -16,6 +17,20 @@ export interface PostCommitSource {
    * @throws StorageError when the disk lacks room, before anything is written; BusyError; InterruptedError.
    */
   publish(): Promise<Publication>;
+}
+
+/** The tables of the mirror, for the export. Each call has a turn of its own among the commits. */
+export interface ExportSource {
+  /** Returns the live tables, in order of dataset id; none where there is no mirror. @throws BusyError, StorageError */
+  liveTables(): Promise<readonly ObservedTable[]>;
+
+  /**
+   * Writes a live table as GeoParquet to `path`, where there must be nothing; whole, but not yet synced. Returns the table as it is
+   * in the file; null where there is none any more.
+   * @throws StorageError: `export_failed` where the file cannot be written, `mirror_damaged` where the table cannot be read;
+   * BusyError, InterruptedError.
+   */
+  writeTable(datasetId: string, path: string): Promise<ObservedTable | null>;
 }
 
 export interface CommitLimits {

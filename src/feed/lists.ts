@@ -5,8 +5,13 @@
 
 import { present } from '../lib/assert.ts';
 import { shown } from '../lib/text.ts';
-import { formatCount } from '../lib/units.ts';
-import { CommandRefusedError, ConfigurationError, RefusalError } from '../model/errors.ts';
+import { formatBytes, formatCount } from '../lib/units.ts';
+import {
+  CommandRefusedError,
+  ConfigurationError,
+  type ContractViolationError,
+  RefusalError,
+} from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
 import { type Discovery, isGuess } from './discovery.ts';
 import type { SubscriptionList, VersionList } from './feed.ts';
@@ -109,6 +114,8 @@ export async function readList<Item>(
 /** The largest page that the interface allows. */
 const LIST_LIMIT = 200;
 const MAX_PAGES = 10_000;
+/** All pages of a list that is kept in memory, as sent. */
+const MAX_LIST_BYTES = 256_000_000;
 /** How often a list is read again from the start because a cursor was refused. */
 const MAX_RESTARTS = 2;
 
@@ -169,27 +176,43 @@ async function readOnce<P extends Page>(
 ): Promise<Pages<P>> {
   const pages: P[] = [];
   let readAt: Date | null = null;
+  let keptBytes = 0;
   const seen = new Set<string>();
   let cursor: string | null = null;
   do {
-    if (pages.length >= MAX_PAGES) {
-      throw violation(operation.title, 'nextCursor', `goes on after ${formatCount(MAX_PAGES)} pages`);
-    }
+    if (pages.length >= MAX_PAGES) throw goesOn(operation, `${formatCount(MAX_PAGES)} pages`);
     const query = { ...operation.query, limit, cursor };
     const isFirst = cursor === null && finalAtFirst !== undefined;
     const page = { ...operation, query, ...(isFirst ? { finalStatuses: finalAtFirst } : {}) };
     const answer: Answer<P> = await readPage(api, page, signal);
     await onPage?.(answer, pages.length);
     pages.push(answer.value);
+    // What is handed over page by page is not kept.
+    keptBytes += onPage === undefined ? answer.bytes.length : 0;
+    if (keptBytes > MAX_LIST_BYTES) throw goesOn(operation, formatBytes(MAX_LIST_BYTES));
     readAt ??= answer.readAt;
     if (isEnough?.(answer.value) === true) break;
-    cursor = answer.value.nextCursor;
-    if (cursor !== null && seen.has(cursor)) {
-      throw violation(operation.title, 'nextCursor', 'comes a second time, so the list makes no progress');
-    }
-    if (cursor !== null) seen.add(cursor);
+    cursor = nextOf(answer.value, seen, operation);
   } while (cursor !== null);
   return { pages, readAt: present(readAt, 'a list has a first page') };
+}
+
+/** `seen`: the cursors so far, to which this one is added. */
+function nextOf(
+  { nextCursor }: Page,
+  seen: Set<string>,
+  { title }: Pick<Reading<unknown>, 'title'>,
+): string | null {
+  if (nextCursor === null) return null;
+  if (seen.has(nextCursor)) {
+    throw violation(title, 'nextCursor', 'comes a second time, so the list makes no progress');
+  }
+  seen.add(nextCursor);
+  return nextCursor;
+}
+
+function goesOn({ title }: Pick<Reading<unknown>, 'title'>, after: string): ContractViolationError {
+  return violation(title, 'nextCursor', `goes on after ${after}`);
 }
 
 async function readPage<P>(api: Api, page: Reading<P>, signal: AbortSignal): Promise<Answer<P>> {

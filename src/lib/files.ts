@@ -3,7 +3,7 @@
  * effect. Only the owner may access the files.
  */
 
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import {
   chown,
   copyFile,
@@ -11,6 +11,7 @@ import {
   constants as flags,
   mkdir,
   open,
+  readdir,
   rename,
   rm,
   stat,
@@ -29,17 +30,24 @@ export interface FileOwner {
   readonly gid: number;
 }
 
-/** Creates the folder and its missing parents. */
-export function makeDirectory(name: string, path: string): Promise<void> {
-  return durable(name, () => makeDirectories(path));
+/** Creates the folder and its missing parents. They survive a loss of power once this resolves. */
+export function makeDirectory(name: string, path: string, mode = DIRECTORY_MODE): Promise<void> {
+  return durable(name, () => makeDirectories(path, mode));
 }
 
 /** Replaces a whole file atomically, also in a loss of power. */
-export function replaceFile(name: string, path: string, content: string | Uint8Array): Promise<void> {
+export function replaceFile(
+  name: string,
+  path: string,
+  content: string | Uint8Array,
+  mode = FILE_MODE,
+): Promise<void> {
   return durable(name, async () => {
     const temporaryPath = `${path}.tmp`;
     try {
-      await writeDurably(temporaryPath, 'w', content);
+      // A killed process may have left it, and a neighbour may have put a link there.
+      await rm(temporaryPath, { force: true });
+      await writeDurably(temporaryPath, content, mode);
       await renameDurably(temporaryPath, path);
     } catch (error) {
       // The temporary file may hold secrets. The first error is reported, not a failure to remove the file.
@@ -56,7 +64,7 @@ export function writeScratch(name: string, path: string, content: Uint8Array): P
 
 /** Writes a new file. @throws the system's EEXIST when the file exists. */
 export function createFile(name: string, path: string, content: string): Promise<void> {
-  return durable(name, () => writeDurably(path, 'wx', content));
+  return durable(name, () => writeDurably(path, content));
 }
 
 /** Renames within one file system. The new name survives a loss of power once this resolves. */
@@ -69,9 +77,20 @@ export function remove(name: string, path: string): Promise<void> {
   return durable(name, () => rm(path, { recursive: true, force: true }));
 }
 
-/** Opens a file for writing at its end (`append`) or empties it first (`truncate`). The caller syncs and closes it. */
-export function openForWriting(name: string, path: string, mode: 'append' | 'truncate'): Promise<FileHandle> {
-  return durable(name, () => open(path, mode === 'append' ? 'a' : 'w', FILE_MODE));
+const WRITE_FLAGS = {
+  /** Fails with EEXIST when anything is at the path. */
+  new: flags.O_CREAT | flags.O_EXCL,
+  append: flags.O_CREAT | flags.O_APPEND,
+  truncate: flags.O_CREAT | flags.O_TRUNC,
+};
+
+/** Opens a file for writing. A link at `path` is refused (ELOOP). The caller syncs and closes the file. */
+export function openForWriting(
+  name: string,
+  path: string,
+  mode: keyof typeof WRITE_FLAGS,
+): Promise<FileHandle> {
+  return durable(name, () => open(path, flags.O_WRONLY | flags.O_NOFOLLOW | WRITE_FLAGS[mode], FILE_MODE));
 }
 
 /** Waits until the disk has stored the file; `data` leaves out metadata such as the time of writing. */
@@ -95,10 +114,10 @@ export function cloneFile(name: string, from: string, to: string): Promise<boole
   });
 }
 
-/** Sets the mode of a written file. Its content survives a loss of power once this resolves. */
+/** Sets the mode of a written file, not of one that a link leads to. Its content survives a loss of power once this resolves. */
 export function settleFile(name: string, path: string, mode = FILE_MODE): Promise<void> {
   return durable(name, async () => {
-    const file = await open(path, 'r+');
+    const file = await open(path, flags.O_RDWR | flags.O_NOFOLLOW);
     try {
       await file.chmod(mode);
       await file.sync();
@@ -134,27 +153,31 @@ export async function freeBytes(path: string): Promise<number> {
 }
 
 /** Node's own recursion never ends when a folder exists but refuses new entries with ENOENT, as /proc does. */
-async function makeDirectories(path: string): Promise<void> {
+async function makeDirectories(path: string, mode: number): Promise<void> {
   try {
-    await makeOneDirectory(path);
+    await makeOneDirectory(path, mode);
   } catch (error) {
     if (systemCode(error) !== 'ENOENT' || dirname(path) === path) throw error;
-    await makeDirectories(dirname(path));
-    await makeOneDirectory(path);
+    await makeDirectories(dirname(path), mode);
+    await makeOneDirectory(path, mode);
   }
 }
 
 /** Another process may just have made the folder. */
-async function makeOneDirectory(path: string): Promise<void> {
+async function makeOneDirectory(path: string, mode: number): Promise<void> {
   try {
-    await mkdir(path, { mode: DIRECTORY_MODE });
+    await mkdir(path, { mode });
+    await syncDirectory(dirname(path));
   } catch (error) {
-    if (systemCode(error) !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
+    if (systemCode(error) !== 'EEXIST') throw error;
+    // `mkdir` says only that something is there.
+    if (!(await stat(path)).isDirectory()) await readdir(path);
   }
 }
 
-async function writeDurably(path: string, flags: 'w' | 'wx', content: string | Uint8Array): Promise<void> {
-  const file = await open(path, flags, FILE_MODE);
+/** @throws the system's EEXIST when anything is at `path`, a link included. */
+async function writeDurably(path: string, content: string | Uint8Array, mode = FILE_MODE): Promise<void> {
+  const file = await open(path, 'wx', mode);
   try {
     await file.writeFile(content);
     await file.sync();
@@ -165,7 +188,12 @@ async function writeDurably(path: string, flags: 'w' | 'wx', content: string | U
 
 async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
-  const directory = await open(dirname(to), 'r');
+  await syncDirectory(dirname(to));
+}
+
+/** Makes new, renamed and removed entries of a folder survive a loss of power. Only for use within a durable effect. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
   try {
     await directory.sync();
   } finally {
@@ -195,6 +223,18 @@ export function durable<T>(name: string, effect: () => T): T {
     observe(name, 'after');
     return value;
   }) as T;
+}
+
+/** Returns the file that stands where `path` needs a folder, which may be far above it; null where there is none. */
+export function fileInTheWay(path: string): string | null {
+  for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
+    try {
+      return statSync(folder).isDirectory() ? null : folder;
+    } catch (error) {
+      if (!['ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '')) return null;
+    }
+  }
+  return null;
 }
 
 /** Codes for which the system's own words do not help an operator who gave a path. */

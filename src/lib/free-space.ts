@@ -58,6 +58,12 @@ export async function whileSpaceIsFree<T>(
   }
 }
 
+/** @throws DiskFilledError where less than the reserve is free already. */
+export async function refuseIfFilled(guard: FreeSpaceGuard): Promise<void> {
+  const place = await tooFull(guard);
+  if (place !== null) throw new DiskFilledError(place);
+}
+
 async function watch(guard: FreeSpaceGuard, taken: AbortController, ended: AbortSignal): Promise<void> {
   while (!ended.aborted && !taken.signal.aborted) {
     await guard.clock.sleep(CHECK_SPACE_EVERY_MS, ended).catch(() => {});

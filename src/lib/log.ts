@@ -3,8 +3,9 @@
  * output.
  */
 
+import { createRequire } from 'node:module';
 import { pino } from 'pino';
-import pretty from 'pino-pretty';
+import type { default as Pretty } from 'pino-pretty';
 import { printable } from './text.ts';
 import { formatBytes, formatCount, formatDuration } from './units.ts';
 
@@ -36,6 +37,8 @@ export function createLog(options: LogOptions): Log {
     formatters: { level: (label: string) => ({ level: label }) },
   };
   if (options.format === 'json') return pino(settings, options.stream);
+  // Loaded for a terminal only.
+  const pretty: typeof Pretty = createRequire(import.meta.url)('pino-pretty');
   const text = pretty({
     destination: options.stream,
     colorize: options.color,
@@ -71,8 +74,8 @@ export const silentLog: Log = {
   error() {},
 };
 
-/** The fields that contain sentences, in reading order, with their prefixes. */
-const SENTENCES: Readonly<Record<string, string>> = { why: '', hint: '→ ', stack: '' };
+/** The fields that contain sentences or whole lines, in reading order, with their prefixes. */
+const SENTENCES: Readonly<Record<string, string>> = { why: '', hint: '→ ', output: '', stack: '' };
 /** Fields whose values need no name: `dataset parcels`. */
 const NAMELESS = new Set(['of']);
 const INDENT = '\n    ';

@@ -50,12 +50,12 @@ export type FeedProgram = (run: FedRun) => Promise<FedEnd>;
 const MAX_OUTPUT_BYTES = 2_000;
 /** How long a program may take to end after SIGTERM. */
 const END_MS = 5_000;
-/** How long the output may continue after the program's end: processes that it started may keep the pipes open for ever. */
+/** How long the processes that the program started may run on, and write, after its end. */
 const LAST_OUTPUT_MS = 1_000;
 
 type Ended = { readonly code: number | null; readonly signal: string | null } | { readonly error: Error };
 
-/** Runs the program in its own process group, which is ended as a whole when it takes too long. */
+/** Runs the program in its own process group. Nothing of the group runs on once the program has ended or takes too long. */
 export const feedProgram: FeedProgram = async (run) => {
   try {
     return await fedToItsEnd(run);
@@ -82,7 +82,9 @@ async function fedToItsEnd(run: FedRun): Promise<FedEnd> {
     if ((await within(END_MS, ended, clock)) === 'late') signalGroup(child, 'SIGKILL');
     await ended;
   }
+  signalGroup(child, 'SIGTERM');
   await within(LAST_OUTPUT_MS, closed, clock);
+  signalGroup(child, 'SIGKILL');
   for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
   if (end === 'aborted') return { kind: 'interrupted' };
   return end === 'late' ? { kind: 'late', output: output() } : reported(end, output());

@@ -106,3 +106,21 @@ const SECRET = /^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}
 export function isWebhookSecret(text: string): boolean {
   return text.length <= MAX_SECRET_CHARACTERS && SECRET.test(text);
 }
+
+const UNKNOWN_ADDRESS = { protocol: 'postgres:', username: '', host: '', pathname: '' };
+
+/** Parses the address of a database, in which the host may be missing: a socket is named by a parameter. Null where it is none. */
+export function databaseAddress(text: string): Pick<URL, keyof typeof UNKNOWN_ADDRESS> | null {
+  const url = URL.parse(text.replace('@/', `@${NO_HOST}/`));
+  if (url === null) return null;
+  const { protocol, username, host, pathname } = url;
+  return { protocol, username, host: host === NO_HOST ? '' : host, pathname };
+}
+
+const NO_HOST = 'socket';
+
+/** Returns the address of a database without its password and parameters: `postgres://feeds@db.example.com/county`. */
+export function placeOfDatabase(url: Secret): string {
+  const { protocol, username, host, pathname } = databaseAddress(url.reveal()) ?? UNKNOWN_ADDRESS;
+  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
+}

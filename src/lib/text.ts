@@ -40,6 +40,17 @@ export function shellWord(text: string): string {
   return `$'${printable(text.replaceAll(/['\\]/g, '\\$&'))}'`;
 }
 
+/** Returns a message without the name of its subject and without numbers: messages that are then equal have one cause. */
+export function causeIn(message: string, subject: string): string {
+  const isInWord = (offset: number): boolean => /[\w-]/.test(message.charAt(offset));
+  const general = message.replaceAll(subject, (found, offset: number) =>
+    isInWord(offset - 1) || isInWord(offset + found.length) ? found : '…',
+  );
+  return (subject === '' ? message : general)
+    .replaceAll(/\d[\d.,:]*(?: (?:ms|s|min|h)\b)?/g, '#')
+    .replaceAll('attempts', 'attempt');
+}
+
 const MAX_SHOWN_CHARACTERS = 120;
 const MAX_RELAYED_CHARACTERS = 2_000;
 

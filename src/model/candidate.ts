@@ -61,6 +61,8 @@ export interface CandidateVersion {
   /** The names of the pages among the files of the candidate. */
   readonly pages: readonly string[];
   readonly bytes: number;
+  /** Of all pages together, in their order. */
+  readonly sha256: string;
 }
 
 export interface LaterContent {

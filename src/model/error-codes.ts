@@ -125,6 +125,14 @@ export const ERRORS = {
     remedy:
       'Do what the message says: free space, correct permissions, raise duckdb.memoryLimit, or check the disk.',
   },
+  mirror_damaged: {
+    meaning: 'A part of the mirror cannot be read: a disk, or another program, has damaged it.',
+    exitCode: 74,
+    scope: 'run',
+    disposition: 'reload',
+    remedy:
+      'Check the disk. The next step finds the damaged tables and loads them again; what it cannot load again it names.',
+  },
   dataset_storage_failed: {
     meaning:
       'Local storage stands in the way of one dataset, for example an object of that name in the mirror.',
@@ -147,6 +155,14 @@ export const ERRORS = {
     scope: 'operation',
     disposition: 'stop',
     remedy: 'Check the folder and the disk of destination.publish.',
+  },
+  export_failed: {
+    meaning:
+      'The export cannot be written. The mirror is sound, and readers of the export have its last generation, whole.',
+    exitCode: 74,
+    scope: 'operation',
+    disposition: 'stop',
+    remedy: 'Check the folder and the disk of export.path. It is tried again by itself.',
   },
   service_unavailable: {
     meaning: 'The service cannot be reached, or gives no usable response within the configured retries.',
@@ -171,6 +187,13 @@ export const ERRORS = {
     disposition: 'retry',
     remedy: 'End that process or let it read the published copy (destination.publish).',
   },
+  destination_unavailable: {
+    meaning: 'The database server of destination.url cannot be reached, or it ended the connection.',
+    exitCode: 75,
+    scope: 'run',
+    disposition: 'retry',
+    remedy: 'Wait, or start the server. If it lasts, run `feed-sync doctor`.',
+  },
   checkpoint_busy: {
     meaning: 'Another process writes the checkpoint or the lock file for longer than feed-sync waits.',
     exitCode: 75,
@@ -186,18 +209,25 @@ export const ERRORS = {
     remedy: 'Look again, and decide anew.',
   },
   instance_running: {
-    meaning: 'Another feed-sync works on the same data directory.',
+    meaning: 'Another feed-sync works on the same data directory, or on the same database.',
     exitCode: 75,
     scope: 'run',
     disposition: 'retry',
     remedy: 'Wait until it ends, stop it, or set another dataDir. `status` and `query` work beside it.',
   },
   hook_failed: {
-    meaning: 'The command of hooks.afterCommit failed. It is told of the same commits again.',
+    meaning: 'The command of hooks.afterCommit failed. It is notified of the same commits again.',
     exitCode: 75,
     scope: 'operation',
     disposition: 'retry',
     remedy: 'Correct the command; its own output is in the message.',
+  },
+  notification_failed: {
+    meaning: 'A notification could not be delivered to the address in notify.url. It stays due.',
+    exitCode: 75,
+    scope: 'operation',
+    disposition: 'retry',
+    remedy: 'Check the address and the way to it with `feed-sync notify test`.',
   },
   interrupted: {
     meaning: 'An operator or the system asked the process to stop before it was done.',
@@ -213,6 +243,21 @@ export const ERRORS = {
     disposition: 'suspend',
     remedy:
       'Act on the message and the links of the service, then run the `feed-sync resume` that `status` prints.',
+  },
+  destination_refused: {
+    meaning: 'The role of destination.url lacks a right in the database.',
+    exitCode: 77,
+    scope: 'part',
+    disposition: 'retry',
+    remedy: 'Give the role its schemas and tables back; the next catch-up goes on by itself.',
+  },
+  reader_dependency: {
+    meaning:
+      'An object that a reader made in the database, such as a view or a foreign key, stands in the way of one dataset.',
+    exitCode: 77,
+    scope: 'part',
+    disposition: 'retry',
+    remedy: 'Drop or change the object that the message names; the next catch-up goes on by itself.',
   },
   command_refused: {
     meaning:

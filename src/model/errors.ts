@@ -50,10 +50,16 @@ export class ServiceUnavailableError extends FeedSyncError {
   readonly code = 'service_unavailable';
   /** How long the service asked to wait, in milliseconds; null where it did not ask. */
   readonly retryAfterMs: number | null;
+  /** True where the service refused the request for the number of requests. */
+  readonly isThrottled: boolean;
 
-  constructor(message: string, details: ErrorDetails & { readonly retryAfterMs?: number | null } = {}) {
+  constructor(
+    message: string,
+    details: ErrorDetails & { readonly retryAfterMs?: number | null; readonly isThrottled?: boolean } = {},
+  ) {
     super(message, details);
     this.retryAfterMs = details.retryAfterMs ?? null;
+    this.isThrottled = details.isThrottled ?? false;
   }
 }
 
@@ -77,6 +83,11 @@ export class InterruptedError extends FeedSyncError {
 /** The command that is run after commits failed. It is notified of the same commits again. */
 export class HookError extends FeedSyncError {
   readonly code = 'hook_failed';
+}
+
+/** A notification could not be delivered. What it was about stays due. */
+export class NotificationError extends FeedSyncError {
+  readonly code = 'notification_failed';
 }
 
 export type RefusalScope =
@@ -253,13 +264,31 @@ export class InapplicableChangesError extends FeedSyncError {
   }
 }
 
-type StorageCode = 'storage_failed' | 'dataset_storage_failed' | 'disk_full' | 'copy_failed';
+type StorageCode =
+  | 'storage_failed'
+  | 'mirror_damaged'
+  | 'dataset_storage_failed'
+  | 'disk_full'
+  | 'copy_failed'
+  | 'export_failed';
 
 /** A local disk or file cannot be used; the message names the path. */
 export class StorageError extends FeedSyncError {
   readonly code: StorageCode;
 
   constructor(message: string, { code = 'storage_failed', ...details }: Coded<StorageCode> = {}) {
+    super(message, details);
+    this.code = code;
+  }
+}
+
+type DestinationCode = 'destination_unavailable' | 'destination_refused' | 'reader_dependency';
+
+/** The server of the destination cannot be used, or something in it stands in the way. The message names the database. */
+export class DestinationError extends FeedSyncError {
+  readonly code: DestinationCode;
+
+  constructor(message: string, { code, ...details }: ErrorDetails & { readonly code: DestinationCode }) {
     super(message, details);
     this.code = code;
   }

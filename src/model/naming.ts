@@ -47,13 +47,13 @@ export function columnNames(
   names: readonly string[],
   kept: ReadonlyMap<string, string> = new Map(),
 ): readonly string[] {
-  const wanted = names.map((name) => (name === '' ? NAMELESS : name));
-  const reserved = new Set(wanted.map(caseFolded));
+  const requested = names.map((name) => (name === '' ? NAMELESS : name));
+  const reserved = new Set(requested.map(caseFolded));
   const given = new Set([...kept.values()].map(caseFolded));
   return names.map((name, index) => {
     const keptName = kept.get(name);
     if (keptName !== undefined) return keptName;
-    const plain = wanted[index] ?? name;
+    const plain = requested[index] ?? name;
     const unique = given.has(caseFolded(plain)) ? numbered(plain, reserved, given) : plain;
     given.add(caseFolded(unique));
     return unique;

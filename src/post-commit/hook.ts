@@ -15,6 +15,8 @@ import { containsSecret, type Secret } from '../lib/secret.ts';
 import { formatDuration } from '../lib/units.ts';
 import type { CommitRecord } from '../model/commits.ts';
 import { ConfigurationError, HookError, InterruptedError } from '../model/errors.ts';
+import type { Exporter } from './export/export.ts';
+import type { Notifications } from './notifications.ts';
 
 /** The most commits of one notification; further commits follow in the next one, directly afterwards. */
 export const MAX_COMMITS_AT_ONCE = 1_000;
@@ -37,10 +39,19 @@ export interface HookParts {
 
 /** The configured work for readers of the mirror. */
 export interface Readers {
-  readonly postCommit: PostCommitSource;
+  /** Null: the destination has neither a copy nor a command. */
+  readonly postCommit: PostCommitSource | null;
   /** How often a copy is published at most, and where; null: none is published. */
   readonly publish: { readonly path: string; readonly everyMs: number } | null;
+  /** How often a generation is exported at most, and where; null: nothing is exported. */
+  readonly exports: {
+    readonly path: string;
+    readonly everyMs: number;
+    readonly exporter: Pick<Exporter, 'export'>;
+  } | null;
   readonly hook: Pick<Hook, 'report'> | null;
+  /** Null: operators are notified of nothing. */
+  readonly notifications: Pick<Notifications, 'tell'> | null;
 }
 
 export class Hook {
@@ -74,18 +85,29 @@ export class Hook {
     const error = await this.#run(page);
     if (error !== null) throw error;
     const durationMs = Math.round(clock.monotonicMs() - startedMs);
-    log.info(
-      { commits: page.commits.length, durationMs },
-      'The command after commits was told what changed.',
+    log.info({ commits: page.commits.length, durationMs }, 'Notified the command after commits.');
+  }
+
+  /** The output may hold secrets of the command: it goes to the log, and into no error, store or answer. */
+  #logOutput(program: string, end: Failed): void {
+    if (end.kind === 'not-started') return;
+    const output = end.output === '' ? null : end.output;
+    this.#parts.log.warn(
+      { program, output },
+      'The command after commits failed. This is the end of its output.',
     );
   }
 
-  async #run({ commits: told, hasMore }: CommitPage): Promise<Error | null> {
+  async #run({ commits, hasMore }: CommitPage): Promise<Error | null> {
     const { command, run, checkpoint, clock, signal, mirrorPath, publishedPath } = this.#parts;
     const { timeoutMs, environment } = this.#parts;
     const [file = '', ...args] = command;
-    const commits = told.map(hookCommit);
-    const input: HookInput = { mirror: mirrorPath, publishedCopy: publishedPath, commits, hasMore };
+    const input: HookInput = {
+      mirror: mirrorPath,
+      publishedCopy: publishedPath,
+      commits: commits.map(hookCommit),
+      hasMore,
+    };
     const end = await run({
       file,
       args,
@@ -97,6 +119,7 @@ export class Hook {
     });
     if (end.kind === 'done') return null;
     if (end.kind === 'interrupted') return interrupted(signal);
+    this.#logOutput(file, end);
     const error = errorOf(file, timeoutMs, end);
     checkpoint.hookFailed(error.message, clock.now());
     return error;
@@ -112,14 +135,13 @@ function errorOf(file: string, timeoutMs: number, end: Failed): HookError | Conf
     });
   }
   const how = end.kind === 'late' ? `took longer than ${formatDuration(timeoutMs)} and was ended` : end.how;
-  const output = end.output === '' ? ', and wrote nothing.' : `:\n${end.output}`;
-  return new HookError(`The command after commits, ${file}, ${how}${output}`, {
-    hint: 'It is told of the same commits again; the mirror does not wait for it. More time: hooks.timeout.',
+  return new HookError(`The command after commits, ${file}, ${how}.`, {
+    hint: 'Its output is in the log. It is notified of the same commits again; the mirror does not wait for it. More time: hooks.timeout.',
   });
 }
 
 function interrupted({ reason }: AbortSignal): InterruptedError {
-  return new InterruptedError('The command after commits was interrupted; it is told again.', {
+  return new InterruptedError('The command after commits was interrupted; it is notified again.', {
     cause: reason,
   });
 }
@@ -167,10 +189,14 @@ function hookCommit(record: CommitRecord): HookCommit {
   };
 }
 
-/** The variables that contain the key, and those through which a process reaches the service manager. */
+/** The variables that contain a secret, and those through which a process reaches the service manager. */
 const OURS = new Set([
   'FEED_SYNC_API_KEY',
   'FEED_SYNC_API_KEY_FILE',
+  'FEED_SYNC_NOTIFY_URL',
+  'FEED_SYNC_NOTIFY_URL_FILE',
+  'FEED_SYNC_DESTINATION_URL',
+  'FEED_SYNC_DESTINATION_URL_FILE',
   'CREDENTIALS_DIRECTORY',
   'NOTIFY_SOCKET',
   'WATCHDOG_PID',

@@ -1,6 +1,8 @@
 /** The state of checkpoint and mirror at one time: the one model that `status`, `verify` and the status server render. Pure. */
 
-import type { Failure, Followed, Suspension } from '../checkpoint/checkpoint.ts';
+import type { Failure, Followed, Poll, PollFailure, Suspension } from '../checkpoint/checkpoint.ts';
+import { present } from '../lib/assert.ts';
+import { causeIn } from '../lib/text.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 import { doubtedLogs } from '../sync/follow/log-restart.ts';
@@ -31,13 +33,31 @@ export interface Report {
   readonly mirror: MirrorSeen;
   readonly checkpoint: CheckpointContent;
   readonly suspensions: Suspensions;
+  readonly service: ServiceReport;
   readonly subscriptions: readonly SubscriptionReport[];
   /** By id, in order of id: the datasets that a subscription contains and those that have a table. */
   readonly datasets: ReadonlyMap<string, DatasetReport>;
 }
 
+/** Whether the service answers, by the polls that were stored. */
+export interface ServiceReport {
+  /** The newest successful poll; null: the service was never reached. */
+  readonly reached: Poll['success'];
+  /** The failures that last, the longest first. Polls that fail for one cause are one outage. */
+  readonly outages: readonly Outage[];
+  /** What was published up to this time is here, or is known to be behind; null: not known. */
+  readonly dataAsOf: Date | null;
+}
+
+export interface Outage extends PollFailure {
+  /** In order of id; empty where the list of subscriptions fails. */
+  readonly subscriptionIds: readonly string[];
+}
+
 export interface SubscriptionReport {
   readonly followed: Followed;
+  /** Null: its log was not read yet. */
+  readonly poll: Poll | null;
   /** Its own, else that of the workspace. */
   readonly suspension: Suspension | null;
 }
@@ -85,8 +105,8 @@ export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: Repor
   const suspensions = suspensionsAmong(checkpoint.suspensions, keyHash, checkpoint.candidates);
   const observed = observedOf(mirror);
   const tables = observed?.datasets ?? null;
-  const wanted = [...checkpoint.desiredStates.values()].filter(({ members }) => members.size > 0);
-  const ids = new Set([...(tables?.keys() ?? []), ...wanted.map(({ datasetId }) => datasetId)]);
+  const desired = [...checkpoint.desiredStates.values()].filter(({ members }) => members.size > 0);
+  const ids = new Set([...(tables?.keys() ?? []), ...desired.map(({ datasetId }) => datasetId)]);
   const readings = readingsOf(observed?.service ?? null, checkpoint, suspensions);
   const dataset = (id: string): DatasetReport => {
     const desired = checkpoint.desiredStates.get(id) ?? null;
@@ -106,16 +126,58 @@ export function reportOf({ mirror, checkpoint: stored, choices, keyHash }: Repor
     if (phase !== 'retired') return { ...known, phase, ...dueWork(desired, known.observed, tables !== null) };
     return { ...known, phase, ...NOTHING_DUE, retirement: retirementOf(desired, suspensions, readings) };
   };
+  const subscriptions = [...checkpoint.followed.values()].map((followed) => ({
+    followed,
+    poll: checkpoint.polls.find(({ subscriptionId }) => subscriptionId === followed.subscriptionId) ?? null,
+    suspension: suspensions.ofSubscription(followed.subscriptionId) ?? suspensions.workspace,
+  }));
   return {
     mirror,
     checkpoint,
     suspensions,
-    subscriptions: [...checkpoint.followed.values()].map((followed) => ({
-      followed,
-      suspension: suspensions.ofSubscription(followed.subscriptionId) ?? suspensions.workspace,
-    })),
+    service: serviceOf(checkpoint.polls, subscriptions),
+    subscriptions,
     datasets: new Map([...ids].sort().map((id) => [id, dataset(id)])),
   };
+}
+
+/** The polls of suspended subscriptions, and of those that were given up, say nothing about the service of today. */
+function serviceOf(polls: readonly Poll[], subscriptions: readonly SubscriptionReport[]): ServiceReport {
+  const list = polls.find(({ subscriptionId }) => subscriptionId === null) ?? null;
+  const read = subscriptions.filter(({ suspension }) => suspension === null);
+  const successes = polls.flatMap(({ success }) => success ?? []);
+  const readAt = read.map(({ poll }) => poll?.success?.at ?? null);
+  const times = readAt.length > 0 ? readAt : [list?.success?.at ?? null];
+  const asked = [...(list === null ? [] : [list]), ...read.flatMap(({ poll }) => poll ?? [])];
+  return {
+    reached: successes.toSorted((left, right) => right.at.getTime() - left.at.getTime())[0] ?? null,
+    outages: outagesOf(asked),
+    dataAsOf: times.includes(null) ? null : earliest(times.filter((at) => at !== null)),
+  };
+}
+
+function outagesOf(polls: readonly Poll[]): readonly Outage[] {
+  const failing = polls.flatMap(({ subscriptionId, failure }) =>
+    failure === null ? [] : [{ subscriptionId, failure }],
+  );
+  const byCause = Map.groupBy(
+    failing,
+    ({ subscriptionId, failure: { error, message } }) => `${error} ${causeIn(message, subscriptionId ?? '')}`,
+  );
+  const outages = [...byCause.values()].map((of) => {
+    const failures = of.map(({ failure }) => failure);
+    const [newest] = failures.toSorted((left, right) => right.at.getTime() - left.at.getTime());
+    return {
+      ...present(newest, 'a group has a member'),
+      since: earliest(failures.map(({ since }) => since)),
+      subscriptionIds: of.flatMap(({ subscriptionId }) => subscriptionId ?? []),
+    };
+  });
+  return outages.sort((left, right) => left.since.getTime() - right.since.getTime());
+}
+
+function earliest(times: readonly Date[]): Date {
+  return new Date(Math.min(...times.map((at) => at.getTime())));
 }
 
 /** The work of a dataset that is left out or pinned, and of a table without a desired state. */

@@ -4,21 +4,31 @@
  */
 
 import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.ts';
 import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ReadFile } from '../configuration/file.ts';
+import type { PastLog } from '../destination/reader.ts';
 import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
 import { type Candidate, shownDigest } from '../model/candidate.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import { isRekeyed, type RowCounts } from '../model/gate.ts';
+import { MANIFEST } from '../post-commit/export/generation.ts';
 import { approveCommand, keysAsTexts } from '../sync/candidates.ts';
 import { isOfContent } from '../sync/plan/content.ts';
-import { type DatasetReport, type Report, reportOf, type SubscriptionReport } from './report.ts';
+import {
+  type DatasetReport,
+  type Report,
+  reportOf,
+  type ServiceReport,
+  type SubscriptionReport,
+} from './report.ts';
 import {
   type CheckpointContent,
   isWorthCompacting,
+  type MirrorContent,
   type MirrorSeen,
   mirrorBytes,
   mirrorLocks,
@@ -29,7 +39,7 @@ export interface Status extends Report {
   readonly dataDirectory: string;
   readonly mirrorFile: {
     readonly path: string;
-    /** Of the file and its log; 0 where there is no file, or it cannot be examined. */
+    /** Of the file and its log, or of the tables of a database; 0 where there is none, or it was not examined. */
     readonly bytes: number;
     /** Foreign processes that have the file open: a commit waits for them. */
     readonly lockHolders: readonly number[];
@@ -37,6 +47,8 @@ export interface Status extends Report {
   readonly runningInstance: RunningInstance | null;
   /** Null: publishing is off. */
   readonly publishedCopy: { readonly path: string; readonly publishedAt: Date | null } | null;
+  /** Null: nothing is exported. `exportedAt`: when the newest generation was; null where there is none. */
+  readonly export: { readonly path: string; readonly exportedAt: Date | null } | null;
   /** Null: no command after commits is configured. */
   readonly hook: HookRecord | null;
 }
@@ -53,22 +65,31 @@ export interface StatusInput {
 }
 
 export function statusOf(
-  { datasets, dataDirectory, destination, hooks }: LocalConfiguration,
+  { datasets, dataDirectory, destination, export: exported, hooks }: LocalConfiguration,
   { mirror, checkpoint, runningInstance, pid: ownPid, readFile }: StatusInput,
 ): Status {
-  const { path, publish } = destination;
+  const { path, place, postgres, publish } = destination;
   const report = reportOf({ mirror, checkpoint, choices: datasets, keyHash: null });
-  const lockHolders = mirrorLocks(path, readFile)
+  const lockHolders = (postgres === null ? mirrorLocks(path, readFile) : [])
     .map(({ pid }) => pid)
     .filter((pid) => pid !== ownPid && pid !== runningInstance?.pid);
   return {
     ...report,
     dataDirectory,
-    mirrorFile: { path, bytes: mirrorBytes(path), lockHolders },
+    mirrorFile: {
+      path: place,
+      bytes: postgres === null ? mirrorBytes(path) : (contentOf(mirror)?.bytes ?? 0),
+      lockHolders,
+    },
     runningInstance,
     publishedCopy: publish && { path: publish.path, publishedAt: changedAt(publish.path) },
+    export: exported && { path: exported.path, exportedAt: changedAt(join(exported.path, MANIFEST)) },
     hook: hooks.afterCommit && report.checkpoint.hook,
   };
+}
+
+function contentOf(mirror: MirrorSeen): MirrorContent | null {
+  return mirror !== null && mirror !== 'unread' && !(mirror instanceof Error) ? mirror : null;
 }
 
 /** Null where there is no such file, or it cannot be examined. */
@@ -83,13 +104,17 @@ function changedAt(path: string): Date | null {
 export type StatusJson = ReturnType<typeof statusJson>;
 
 export function statusJson(status: Status) {
-  const { dataDirectory, runningInstance, publishedCopy, hook, checkpoint } = status;
+  const { dataDirectory, runningInstance, publishedCopy, export: exported, hook, checkpoint } = status;
   return {
     dataDirectory,
     mirror: mirrorJson(status),
     publishedCopy: publishedCopy && {
       path: publishedCopy.path,
       publishedAt: publishedCopy.publishedAt?.toISOString() ?? null,
+    },
+    export: exported && {
+      path: exported.path,
+      exportedAt: exported.exportedAt?.toISOString() ?? null,
     },
     afterCommit: hook && {
       reportedAt: hook.reportedAt?.toISOString() ?? null,
@@ -100,10 +125,12 @@ export function statusJson(status: Status) {
       host: runningInstance.host,
       command: runningInstance.command,
     },
+    service: serviceJson(status.service),
     subscriptions: status.subscriptions.map(subscriptionJson),
     forgottenSubscriptions: checkpoint.forgotten,
     datasets: [...status.datasets.values()].map(datasetJson),
     absences: sortedAbsences(checkpoint.absences).map(absenceJson),
+    history: pastLogsOf(status)?.map(pastLogJson) ?? null,
     suspensions: suspensionsBeyondDatasets(status.suspensions.all).map(suspensionJson),
   };
 }
@@ -116,10 +143,27 @@ export function mirrorState(mirror: MirrorSeen): 'present' | 'absent' | 'busy' |
 
 /** Unused bytes of the mirror's file, and whether to compact it; null where the file was not opened for this report. */
 export function mirrorSpace({ mirror, mirrorFile: { bytes } }: Status) {
-  const freeBytes =
-    mirror !== null && mirror !== 'unread' && !(mirror instanceof Error) ? mirror.freeBytes : null;
+  const freeBytes = contentOf(mirror)?.freeBytes ?? null;
   const isWorthIt = freeBytes === null ? null : isWorthCompacting({ bytes, freeBytes });
   return { freeBytes, isWorthCompacting: isWorthIt };
+}
+
+/** The undo logs, the largest first; null where the file was not opened for this report. */
+export function pastLogsOf({ mirror }: Status): readonly PastLog[] | null {
+  const logs = contentOf(mirror)?.pastLogs ?? null;
+  return logs?.toSorted((left, right) => (right.rowCount ?? 0) - (left.rowCount ?? 0)) ?? null;
+}
+
+function pastLogJson({ datasetId, logName, rowCount, firstCommit, firstTime, ...end }: PastLog) {
+  return {
+    dataset: datasetId,
+    log: logName,
+    entries: rowCount,
+    firstCommit,
+    since: firstTime.toISOString(),
+    closedReason: end.closedReason,
+    frozenCommit: end.frozenCommit,
+  };
 }
 
 function mirrorJson(status: Status) {
@@ -132,6 +176,19 @@ function mirrorJson(status: Status) {
     lockHolders: mirrorFile.lockHolders,
     bytes: mirrorFile.bytes,
     ...mirrorSpace(status),
+  };
+}
+
+function serviceJson({ reached, outages, dataAsOf }: ServiceReport) {
+  return {
+    reachedAt: reached?.at.toISOString() ?? null,
+    reachedBy: reached && { ...reached.process },
+    dataAsOf: dataAsOf?.toISOString() ?? null,
+    outages: outages.map(({ since, at, ...outage }) => ({
+      ...outage,
+      since: since.toISOString(),
+      failedAt: at.toISOString(),
+    })),
   };
 }
 
@@ -149,6 +206,7 @@ function subscriptionJson(subscription: SubscriptionReport) {
     cursor: cursor?.text ?? null,
     cursorAt: cursorAt.toISOString(),
     replayedAt: replayedAt?.toISOString() ?? null,
+    readAt: subscription.poll?.success?.at.toISOString() ?? null,
     state: subscriptionState(subscription),
     isSuspended: subscription.suspension !== null,
   };

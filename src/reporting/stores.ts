@@ -9,6 +9,7 @@ import type {
   Failure,
   Followed,
   HookRecord,
+  Poll,
   Suspension,
 } from '../checkpoint/checkpoint.ts';
 import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
@@ -16,14 +17,22 @@ import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ReadFile } from '../configuration/file.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import { type MirrorReader, openReader, type ReaderOptions } from '../destination/duckdb/reader.ts';
+import type { DestinationReader, PastLog } from '../destination/reader.ts';
 import type { Absence } from '../model/absence.ts';
 import type { Candidate } from '../model/candidate.ts';
 import type { RememberedContract } from '../model/contract.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
+import {
+  BusyError,
+  ConfigurationError,
+  DestinationError,
+  StorageError,
+  UsageError,
+} from '../model/errors.ts';
 
 export interface CheckpointContent {
   readonly followed: ReadonlyMap<string, Followed>;
+  readonly polls: readonly Poll[];
   readonly forgotten: readonly string[];
   readonly desiredStates: ReadonlyMap<string, DesiredState>;
   readonly absences: readonly Absence[];
@@ -36,6 +45,7 @@ export interface CheckpointContent {
 
 export const NO_CHECKPOINT: CheckpointContent = {
   followed: new Map(),
+  polls: [],
   forgotten: [],
   desiredStates: new Map(),
   absences: [],
@@ -49,6 +59,7 @@ export const NO_CHECKPOINT: CheckpointContent = {
 export function contentOf(reader: CheckpointReader): CheckpointContent {
   return {
     followed: reader.followed(),
+    polls: reader.polls(),
     forgotten: reader.forgotten(),
     desiredStates: reader.desiredStates(),
     absences: reader.absences(),
@@ -75,8 +86,12 @@ export function readCheckpoint(
 }
 
 export interface MirrorContent extends ObservedState {
+  /** The bytes of the tables of a database; null for a file, and where they were not counted for this report. */
+  readonly bytes: number | null;
   /** The unused bytes of the file; null where the file was not opened for this report. */
   readonly freeBytes: number | null;
+  /** The undo logs; null as above. */
+  readonly pastLogs: readonly PastLog[] | null;
 }
 
 /** Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */
@@ -84,18 +99,38 @@ export type MirrorSeen = MirrorContent | null | 'unread' | Error;
 
 export type MirrorPlace = Pick<ReaderOptions, 'clock' | 'random' | 'signal'>;
 
-export function readerOptions(
-  { destination: { path }, lock: { waitMs }, duckdb }: LocalConfiguration,
+type MirrorSettings = Pick<LocalConfiguration, 'destination' | 'lock' | 'duckdb'>;
+
+/** Opens the mirror, a file or a database. Null where there is none. `maxWaitMs`: for a writer that has the file open. */
+async function openMirrorReader(
+  configuration: MirrorSettings,
+  place: MirrorPlace,
+  maxWaitMs = Number.POSITIVE_INFINITY,
+): Promise<DestinationReader | null> {
+  const { postgres } = configuration.destination;
+  if (postgres !== null) {
+    // Loaded only where it is used, like the implementation of a command.
+    const { openPostgresReader } = await import('../destination/postgres/reader.ts');
+    return await openPostgresReader({ ...place, url: postgres.url });
+  }
+  const options = readerOptions(configuration, place);
+  return await openReader({ ...options, waitMs: Math.min(options.waitMs, maxWaitMs) });
+}
+
+function readerOptions(
+  { destination: { path }, lock: { waitMs }, duckdb }: MirrorSettings,
   { clock, random, signal }: MirrorPlace,
 ): ReaderOptions {
   return { path, waitMs, ...duckdb, clock, random, ...(signal === undefined ? {} : { signal }) };
 }
 
-/** Null where there is no mirror. @throws as `openReader` */
+/** Null where there is no mirror. @throws as `openReader` and `openPostgresReader` */
 export async function readMirror(
-  options: ReaderOptions,
+  configuration: MirrorSettings,
+  place: MirrorPlace,
+  maxWaitMs?: number,
 ): Promise<Awaited<ReturnType<typeof mirrorContent>> | null> {
-  const reader = await openReader(options);
+  const reader = await openMirrorReader(configuration, place, maxWaitMs);
   return reader === null ? null : closing(reader, mirrorContent);
 }
 
@@ -103,15 +138,43 @@ export async function readMirror(
 export async function usingMirror<T>(
   configuration: LocalConfiguration,
   place: MirrorPlace,
-  use: (reader: MirrorReader) => Promise<T>,
+  use: (reader: DestinationReader) => Promise<T>,
 ): Promise<T> {
-  const options = readerOptions(configuration, place);
-  const reader = await openReader(options);
-  if (reader !== null) return closing(reader, use);
-  throw new StorageError(`There is no mirror at ${options.path}.`, { hint: 'Make it with: feed-sync once' });
+  const reader = await openMirrorReader(configuration, place);
+  return closing(reader ?? noMirror(configuration), use);
 }
 
-async function closing<T>(reader: MirrorReader, use: (reader: MirrorReader) => Promise<T>): Promise<T> {
+/** The same for what only a file offers. @throws UsageError where the mirror is a database. */
+export async function usingMirrorFile<T>(
+  what: string,
+  configuration: LocalConfiguration,
+  place: MirrorPlace,
+  use: (reader: MirrorReader) => Promise<T>,
+  further: Pick<ReaderOptions, 'extensions' | 'folder'> = {},
+): Promise<T> {
+  refuseWithPostgres(what, configuration);
+  const reader = await openReader({ ...readerOptions(configuration, place), ...further });
+  return closing(reader ?? noMirror(configuration), use);
+}
+
+function noMirror({ destination }: LocalConfiguration): never {
+  throw new StorageError(`There is no mirror at ${destination.place}.`, {
+    hint: 'Make it with: feed-sync once',
+  });
+}
+
+/** `what` is a command with the option in question. @throws UsageError */
+export function refuseWithPostgres(what: string, { destination }: LocalConfiguration): void {
+  if (destination.postgres === null) return;
+  throw new UsageError(`${what} is not available with PostgreSQL: the mirror is ${destination.place}.`, {
+    hint: 'The guide lists what works with PostgreSQL.',
+  });
+}
+
+async function closing<Reader extends DestinationReader, T>(
+  reader: Reader,
+  use: (reader: Reader) => Promise<T>,
+): Promise<T> {
   try {
     return await use(reader);
   } finally {
@@ -120,9 +183,36 @@ async function closing<T>(reader: MirrorReader, use: (reader: MirrorReader) => P
 }
 
 /** `format`: of the catalog; null where nothing was written yet. */
-export async function mirrorContent(reader: MirrorReader) {
+export async function mirrorContent(reader: DestinationReader) {
   const observed = await reader.observed();
-  return { ...observed, freeBytes: await reader.freeBytes(), format: await reader.format() };
+  const freeBytes = (await reader.freeBytes?.()) ?? null;
+  const bytes = (await reader.bytes?.()) ?? null;
+  const pastLogs = await reader.pastLogs();
+  return { ...observed, bytes, freeBytes, pastLogs, format: await reader.format() };
+}
+
+/** A scrape of metrics waits no longer for a database. */
+const MAX_COUNT_MS = 2_000;
+
+/** The bytes of the tables of a database; null for a file, and where the database does not say soon. */
+export async function databaseBytes(
+  configuration: MirrorSettings,
+  place: MirrorPlace,
+): Promise<number | null> {
+  const isCounted = new AbortController();
+  const count = async (): Promise<number | null> => {
+    const reader = await openMirrorReader(configuration, place);
+    return reader === null ? null : await closing(reader, async () => (await reader.bytes?.()) ?? null);
+  };
+  const late = place.clock.sleep(MAX_COUNT_MS, isCounted.signal).then(
+    () => null,
+    () => null,
+  );
+  try {
+    return await Promise.race([count().catch(() => null), late]);
+  } finally {
+    isCounted.abort();
+  }
 }
 
 /** An operator waits for a report of the mirror less long than a commit waits for the mirror. */
@@ -130,12 +220,14 @@ const MAX_WAIT_MS = 5_000;
 
 /** Reads the mirror for a report that is useful without the mirror, too. */
 export async function seeMirror(configuration: LocalConfiguration, place: MirrorPlace): Promise<MirrorSeen> {
-  const options = readerOptions(configuration, place);
   try {
-    return await readMirror({ ...options, waitMs: Math.min(options.waitMs, MAX_WAIT_MS) });
+    return await readMirror(configuration, place, MAX_WAIT_MS);
   } catch (error) {
     const isReported =
-      error instanceof BusyError || error instanceof StorageError || error instanceof ConfigurationError;
+      error instanceof BusyError ||
+      error instanceof StorageError ||
+      error instanceof DestinationError ||
+      error instanceof ConfigurationError;
     if (isReported) return error;
     throw error;
   }

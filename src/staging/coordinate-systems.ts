@@ -53,7 +53,7 @@ export function sridBytes(digits: string): string {
   return `CASE WHEN regexp_matches(upper(${digits}), ${text(HAS_SRID)}) THEN 4 ELSE 0 END`;
 }
 
-function sridOf(crs: string | null): number | null {
+export function sridOf(crs: string | null): number | null {
   if (isWgs84(crs)) return SRID_OF_WGS_84;
   const digits = SRID_AT_END.exec(crs ?? '')?.[1];
   return digits === undefined ? null : Number(digits);

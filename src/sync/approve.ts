@@ -4,11 +4,13 @@ import { z } from 'zod';
 import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
 import { formatCount } from '../lib/units.ts';
 import { type Candidate, SHOWN_DIGEST_DIGITS, shownDigest } from '../model/candidate.ts';
-import { UsageError } from '../model/errors.ts';
+import type { ErrorCode } from '../model/error-codes.ts';
+import { errorCodeOf, UsageError } from '../model/errors.ts';
 import { approveCommand, effectOf } from './candidates.ts';
 import { candidateOf } from './plan/candidate.ts';
 import { type AnswerAfter, type Performing, refusalOf } from './requests.ts';
-import type { DatasetResult } from './result.ts';
+import type { DatasetEnding, DatasetResult } from './result.ts';
+import { currentSuspensions } from './suspensions.ts';
 
 /** Names a candidate as people do: by the beginning of its digest. */
 export const approvalParameters = z.object({
@@ -18,15 +20,17 @@ export const approvalParameters = z.object({
 
 export type ApprovalParameters = z.infer<typeof approvalParameters>;
 
-/** @throws UsageError where other content waits, or none. */
+/** Where the workspace is refused nothing is reconciled, so that is the answer. @throws UsageError where other content waits, or none. */
 export async function performApproval(
   { datasetId, parameters }: OperatorRequest,
   { parts, known }: Performing,
-): Promise<AnswerAfter> {
+): Promise<RequestAnswer | AnswerAfter> {
   const approved = approvalParameters.parse(parameters);
   const candidate = known === null ? null : candidateOf(known);
   if (candidate === null || !isNamed(candidate, approved)) throw notWaiting(datasetId, approved, candidate);
   parts.checkpoint.keepCandidate({ ...candidate, approvedAt: parts.clock.now() });
+  const { workspace } = currentSuspensions(parts);
+  if (workspace !== null) return stored(candidate, whyWaiting({ kind: 'suspended', suspension: workspace }));
   return (result) => answerOf(candidate, result, () => waitingNow(datasetId, parts.checkpoint.candidates()));
 }
 
@@ -51,8 +55,40 @@ function answerOf(
     const text = `Committed version ${version} of ${datasetId} (${shownDigest(judged)}): its table ${commit.tableName} has ${rows}.`;
     return { kind: 'done', text };
   }
+  const left = waiting();
+  if (left !== null && left.approvedAt !== null && isNamed(left, { version, content: judged.digest })) {
+    return stored(candidate, whyWaiting(result));
+  }
   if (result.kind === 'failed') return refusalOf(result.error);
-  return refusalOf(notWaiting(datasetId, { version, content: shownDigest(judged) }, waiting()));
+  return refusalOf(notWaiting(datasetId, { version, content: shownDigest(judged) }, left));
+}
+
+/** Why the approved content is not committed yet. */
+interface WhyWaiting {
+  readonly error: ErrorCode;
+  /** A sentence. */
+  readonly why: string;
+}
+
+function whyWaiting(result: DatasetEnding): WhyWaiting {
+  switch (result.kind) {
+    case 'failed':
+      return { error: errorCodeOf(result.error), why: result.error.message };
+    case 'suspended':
+      return { error: 'refused', why: result.suspension.refusal.message };
+    case 'waiting':
+      return { error: 'interrupted', why: `It waits: ${result.why}.` };
+    default:
+      return { error: 'interrupted', why: 'It waits for the next catch-up.' };
+  }
+}
+
+/** The approval is used by the next catch-up that can commit the content. */
+function stored({ datasetId, version, judged }: Candidate, { error, why }: WhyWaiting): RequestAnswer {
+  const approved = `Version ${version} of ${datasetId} (${shownDigest(judged)}) is approved, and not committed yet.`;
+  const hint =
+    'The approval is stored: the next catch-up that can commit it does. feed-sync status shows it.';
+  return { kind: 'refused', error, message: `${approved} ${why}`, hint };
 }
 
 /** Names what waits instead. */

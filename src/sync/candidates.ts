@@ -9,6 +9,7 @@ import {
   type Candidate,
   type CandidateContent,
   keyText,
+  type LaterContent,
   MAX_LATER_CONTENTS,
   shownDigest,
 } from '../model/candidate.ts';
@@ -84,11 +85,26 @@ export function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Candidate
     identity,
     content,
     alike: identities,
-    later: [],
+    later: replacedBy(judged, candidateOf(known), baseOf(observed)).slice(-MAX_LATER_CONTENTS),
   };
   parts.checkpoint.keepCandidate(candidate);
   parts.log.warn(fieldsOf(candidate), 'A commit waits for approval. See feed-sync status.');
   return candidate;
+}
+
+/**
+ * Returns what waited when other content took the place of the candidate. Where two manifests each satisfy a reload that the other
+ * does not, their contents would otherwise be fetched in turns for ever.
+ */
+function replacedBy(
+  { digest }: JudgedCommit,
+  before: Candidate | null,
+  base: string,
+): readonly LaterContent[] {
+  if (before === null || before.base !== base) return [];
+  const { version, judged, alike, later } = before;
+  const replaced = { version, counts: judged.counts, digest: judged.digest, alike };
+  return [...later, replaced].filter((one) => one.digest !== digest);
 }
 
 /** Ends a candidate that stands no longer, as after a repair or a rollback: its content is judged again. Returns whether it ended. */

@@ -10,7 +10,7 @@ import { Engine } from './engine.ts';
 import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
 import { warnOfOldPosition } from './follow/subscriptions.ts';
 import { type Incidents, watchIncidents } from './incidents.ts';
-import type { Parts } from './parts.ts';
+import { type Parts, requestsOf } from './parts.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 import { SubscriptionProgress, SubscriptionReader } from './subscription-reader.ts';
 import { currentSuspensions } from './suspensions.ts';
@@ -23,17 +23,31 @@ import { WorkerPool } from './worker-pool.ts';
  */
 const MAX_ROUNDS = 3;
 
-/** `signal` is aborted with an `InterruptedError` to stop early; earlier commits are kept. */
+/** Says which datasets are reconciled. */
+export type IsAsked = (datasetId: string) => boolean;
+
+const EVERY_DATASET: IsAsked = () => true;
+
+/**
+ * `signal` is aborted with an `InterruptedError` to stop early; earlier commits are kept. Every log is read, also where a few
+ * datasets are asked for.
+ */
 export async function catchUp(
   given: Parts,
   signal: AbortSignal,
   makeExecutor: MakeExecutor = liveExecutor,
+  isAsked: IsAsked = EVERY_DATASET,
 ): Promise<CatchUpResult> {
   const startedMs = given.clock.monotonicMs();
   const engine = new Engine(given);
   const { parts } = engine;
   const incidents = watchIncidents(parts, signal);
-  const { subscriptions, datasets, readAt } = await new CatchUp(engine, incidents, makeExecutor).execute();
+  const { subscriptions, datasets, readAt } = await new CatchUp({
+    engine,
+    incidents,
+    makeExecutor,
+    isAsked,
+  }).execute();
   return {
     subscriptions,
     datasets,
@@ -93,15 +107,24 @@ function attempt<T>(incidents: Incidents, read: () => T): T | null {
   }
 }
 
+interface CatchUpOptions {
+  readonly engine: Engine;
+  readonly incidents: Incidents;
+  readonly makeExecutor: MakeExecutor;
+  readonly isAsked: IsAsked;
+}
+
 class CatchUp {
   readonly #engine: Engine;
+  readonly #isAsked: IsAsked;
   readonly #parts: Parts;
   readonly #incidents: Incidents;
   readonly #makeExecutor: MakeExecutor;
   readonly #reader: SubscriptionReader<SubscriptionProgress>;
 
-  constructor(engine: Engine, incidents: Incidents, makeExecutor: MakeExecutor) {
+  constructor({ engine, incidents, makeExecutor, isAsked }: CatchUpOptions) {
     this.#engine = engine;
+    this.#isAsked = isAsked;
     this.#parts = engine.parts;
     this.#incidents = incidents;
     this.#makeExecutor = makeExecutor;
@@ -196,10 +219,10 @@ class CatchUp {
       onPerformed() {},
       onError: (error) => this.#incidents.record(error, null),
     });
-    const datasets = engine.datasets();
+    const datasets = engine.datasets().filter(({ desired }) => this.#isAsked(desired.datasetId));
     progress.started(datasets.length);
     for (const { desired } of datasets) queue.ask(desired.datasetId, this.#parts.clock.monotonicMs());
-    pool.perform(await this.#parts.checkpoint.requests.waitingDatasets(this.#parts.clock.now()));
+    pool.perform(await requestsOf(this.#parts).waitingDatasets(this.#parts.clock.now()));
     const executor = await pool.drain();
     // A mirror that is not free is no error: the next catch-up stores the progress.
     const unstored = engine.progressToStore();

@@ -62,14 +62,14 @@ export function datasetStates(parts: Parts, observed: ObservedState): readonly D
   const { checkpoint, choices, log } = parts;
   const suspensions = currentSuspensions(parts);
   const failures = checkpoint.failures();
-  const wanted = [...checkpoint.desiredStates().values()].filter(
+  const desired = [...checkpoint.desiredStates().values()].filter(
     ({ datasetId, members }) => members.size > 0 || observed.datasets.has(datasetId),
   );
-  const chosen = wanted.filter(({ datasetId }) =>
+  const chosen = desired.filter(({ datasetId }) =>
     isChosenDataset(datasetId, choices.include, choices.exclude),
   );
-  if (chosen.length === 0 && wanted.length > 0) {
-    log.warn({ datasets: wanted.length }, 'datasets.include and datasets.exclude leave no dataset.');
+  if (chosen.length === 0 && desired.length > 0) {
+    log.warn({ datasets: desired.length }, 'datasets.include and datasets.exclude leave no dataset.');
   }
   return chosen
     .sort((left, right) => (left.datasetId < right.datasetId ? -1 : 1))
@@ -122,6 +122,8 @@ export class MirrorView {
             return progress;
           },
         }),
+      ...(destination.requests === undefined ? {} : { requests: destination.requests }),
+      findDamage: () => destination.findDamage(),
       unpin: async (datasetId) => {
         await destination.unpin(datasetId);
         const table = this.#datasets.get(datasetId);
@@ -133,6 +135,7 @@ export class MirrorView {
         return isStored;
       },
       storeChecksum: (checksum) => destination.storeChecksum(checksum),
+      renewChecksums: (renewal) => destination.renewChecksums(renewal),
       progress: () => destination.progress(),
       close: () => destination.close(),
     };

@@ -6,6 +6,7 @@
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
+import { sourceStack } from '../lib/source-stack.ts';
 import { shellWord } from '../lib/text.ts';
 import {
   errorCodeOf,
@@ -119,7 +120,7 @@ function concernsTheRun(error: unknown): boolean {
 
 /** Only the stack helps with a bug. */
 function logBug({ log }: Parts, error: Error): void {
-  log.error({ stack: error.stack }, 'A bug in feed-sync: this should not happen.');
+  log.error({ stack: sourceStack(error) }, 'A bug in feed-sync: this should not happen.');
 }
 
 /** One cause strikes many datasets at once and is reported once. Any number of stopped parts are one stop. */

@@ -1,11 +1,13 @@
 /** The dependencies of a catch-up: the three ports, the ambient services and the user's choices. */
 
-import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import type { Checkpoint, ProcessName } from '../checkpoint/checkpoint.ts';
+import type { Requests } from '../checkpoint/requests.ts';
 import type { Destination } from '../destination/destination.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { GateLimits } from '../model/gate.ts';
+import type { Occurrence } from '../model/notification.ts';
 import type { Retirement } from '../model/write-jobs.ts';
 import type { Progress } from './progress.ts';
 
@@ -17,6 +19,17 @@ export interface Parts {
   readonly log: Log;
   readonly progress: Progress;
   readonly choices: Choices;
+  /** This process, for people. */
+  readonly process: ProcessName;
+  /** Decisions of operators that requests bring, by name: each returns what was decided, or throws. Optional. */
+  readonly decisions?: ReadonlyMap<string, (parameters: unknown, checkpoint: Checkpoint) => string>;
+  /** Called with whatever operators may want to be notified of; optional. */
+  readonly onOccurrence?: (occurrence: Occurrence) => void;
+}
+
+/** The requests of operators: in the destination where every instance can ask there, else in the checkpoint. */
+export function requestsOf({ destination, checkpoint }: Pick<Parts, 'destination' | 'checkpoint'>): Requests {
+  return destination.requests ?? checkpoint.requests;
 }
 
 export interface Choices {

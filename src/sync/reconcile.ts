@@ -17,18 +17,13 @@ import {
   type StepResult,
   type Work,
 } from './execute/executor.ts';
-import {
-  noteChanges,
-  noteInapplicable,
-  noteLoad,
-  noteRetirement,
-  warnOfRemovals,
-} from './execute/sync-runs.ts';
+import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
 import { changesTooFast, errorOf, failureOf, newestContents, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
 import type { EntrySource } from './manifest-cache.ts';
+import { noteOccurrences } from './occurrences.ts';
 import type { Parts } from './parts.ts';
 import { candidateOf } from './plan/candidate.ts';
 import {
@@ -379,7 +374,7 @@ class Reconciler {
   async #noteCommit(commit: CommitResult, work: Work): Promise<void> {
     const { parts, executor } = this.#run;
     const { observed } = commit;
-    warnOfRemovals(this.#known.observed, commit, parts);
+    noteOccurrences(this.#known.observed, commit, parts);
     const candidate = candidateOf(this.#known);
     this.#known = { ...this.#known, observed };
     if (candidate !== null) await this.#endCandidate(whyEnded(candidate, commit));

@@ -1,6 +1,6 @@
 /**
- * The handlers of what `verify --deep` requests: to repair a table, and to store its checksum anew. Invariant: they act on the commit
- * and the content that the command saw, or not at all.
+ * The handlers of what `verify` requests: to repair a table, and to store checksums. Invariant: they act on the commit and the content
+ * that the command saw, or not at all.
  */
 
 import pLimit from 'p-limit';
@@ -82,6 +82,29 @@ export async function performStoreChecksum(
   const checksum = { datasetId, commitNumber, sum: BigInt(sum), version };
   if (!(await parts.destination.storeChecksum(checksum))) return changed(datasetId);
   return { kind: 'done', text: `Stored the checksum of ${datasetId} anew.` };
+}
+
+const RENEW_CHECKSUMS = z.object({ datasetIds: z.array(z.string()), unreadable: z.array(z.string()) });
+
+export type RenewChecksumsParameters = z.infer<typeof RENEW_CHECKSUMS>;
+
+/** Acts on all of its datasets, whichever the request names. */
+export async function performRenewChecksums(
+  { parameters }: OperatorRequest,
+  { parts }: Performing,
+): Promise<RequestAnswer> {
+  const { stored, closed } = await parts.destination.renewChecksums(RENEW_CHECKSUMS.parse(parameters));
+  const sentences = [
+    ...(stored.length === 0
+      ? []
+      : [`Stored checksums that were missing, or of another version of the hash: ${stored.join(', ')}.`]),
+    ...(closed.length === 0
+      ? []
+      : [
+          `Closed undo logs that were altered outside feed-sync: ${closed.join(', ')}. Earlier states are not known.`,
+        ]),
+  ];
+  return { kind: 'done', text: sentences.join(' ') || 'Nothing was to be stored.' };
 }
 
 function changed(datasetId: string): RequestAnswer {

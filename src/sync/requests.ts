@@ -8,9 +8,9 @@ import type { JobResult } from '../destination/destination.ts';
 import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import type { WriteJob } from '../model/write-jobs.ts';
 import { performApproval } from './approve.ts';
-import type { Parts } from './parts.ts';
+import { type Parts, requestsOf } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
-import { performRepair, performStoreChecksum } from './repair.ts';
+import { performRenewChecksums, performRepair, performStoreChecksum } from './repair.ts';
 import type { DatasetResult } from './result.ts';
 import { performRollback, performUnpin } from './rollback.ts';
 
@@ -40,6 +40,7 @@ const HANDLERS: ReadonlyMap<string, Handler> = new Map<string, Handler>([
   ['resume', performUnpin],
   ['repair', performRepair],
   ['store-checksum', performStoreChecksum],
+  ['renew-checksums', performRenewChecksums],
 ]);
 
 /** A request that is answered after the reconciliation of its dataset. */
@@ -58,17 +59,28 @@ export async function performRequests(
   performingNow: () => Performing,
   handlers: ReadonlyMap<string, Handler> = HANDLERS,
 ): Promise<readonly Unanswered[]> {
-  const { checkpoint, clock } = performingNow().parts;
-  const { requests } = checkpoint;
+  const { parts } = performingNow();
+  const requests = requestsOf(parts);
   const unanswered: Unanswered[] = [];
   for (;;) {
-    const request = await requests.begin(datasetId, clock.now());
+    const request = await requests.begin(datasetId, parts.clock.now());
     if (request === null) return unanswered;
     const { requestId } = request;
-    const outcome = await perform(request, performingNow(), handlers.get(request.command)).catch(refusalOf);
+    const outcome = await perform(
+      request,
+      performingNow(),
+      handlers.get(request.command) ?? decider(request, parts),
+    ).catch(refusalOf);
     if (typeof outcome === 'function') unanswered.push({ requestId, answerAfter: outcome });
     else await requests.answer(requestId, outcome);
   }
+}
+
+/** Undefined where the request is no decision that this program knows. */
+function decider({ command }: OperatorRequest, { decisions, checkpoint }: Parts): Handler | undefined {
+  const decide = decisions?.get(command);
+  if (decide === undefined) return undefined;
+  return async ({ parameters }) => ({ kind: 'done', text: decide(parameters, checkpoint) });
 }
 
 async function perform(

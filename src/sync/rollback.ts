@@ -76,12 +76,15 @@ function satisfiedReloads({ reloads }: ObservedTable, readAt: Date): readonly Re
     }));
 }
 
-/** Ends the pin of a dataset, which another request may have ended before. */
+/**
+ * Ends the pin of a dataset, which another request may have ended before. The pin is in the destination: a lost checkpoint, or a
+ * dataset that is not chosen any more, must not hide it.
+ */
 export async function performUnpin(
   { datasetId }: OperatorRequest,
-  { parts, known }: Performing,
+  { parts }: Performing,
 ): Promise<RequestAnswer> {
-  const table = known?.observed ?? null;
+  const table = (await parts.destination.has()).datasets.get(datasetId) ?? null;
   if (table === null || !isPinned(table)) return { kind: 'done', text: `${datasetId} is not pinned.` };
   await parts.destination.unpin(datasetId);
   parts.log.info({ dataset: datasetId, version: table.version }, 'The pin was lifted.');

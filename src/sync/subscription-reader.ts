@@ -8,10 +8,16 @@
 
 import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
+import { ContractViolationError, ServiceUnavailableError } from '../model/errors.ts';
 import type { Subscription } from '../model/records.ts';
 import type { Engine } from './engine.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import { currentSuspensions } from './suspensions.ts';
+
+/** Whether the service could not be reached, or gave no usable answer. */
+function isOfService(error: unknown): error is Error {
+  return error instanceof ServiceUnavailableError || error instanceof ContractViolationError;
+}
 
 /** How far a subscription was read. */
 export class SubscriptionProgress {
@@ -69,7 +75,7 @@ export class SubscriptionReader<Progress extends SubscriptionProgress> {
   async connect(isMirrorIdle: boolean): Promise<void> {
     const { engine, signal, create } = this.#options;
     const startedMs = this.#nowMs();
-    const { subscriptions, readAt } = await engine.connect(isMirrorIdle, signal);
+    const { subscriptions, readAt } = await this.#noting(null, () => engine.connect(isMirrorIdle, signal));
     this.#listedMs = startedMs;
     this.#listedAt = readAt;
     const listed = new Set(subscriptions.map(({ id }) => id));
@@ -105,7 +111,7 @@ export class SubscriptionReader<Progress extends SubscriptionProgress> {
       const startedMs = this.#nowMs();
       try {
         signal.throwIfAborted();
-        await read(startedMs);
+        await this.#noting(subscription.id, () => read(startedMs));
         onEnded(subscription, startedMs, null);
         return true;
       } catch (error) {
@@ -114,6 +120,19 @@ export class SubscriptionReader<Progress extends SubscriptionProgress> {
       }
     };
     return subscription.inTurn(() => this.#atOnce(readNow));
+  }
+
+  /** Stores whether the service gave what `poll` asked it for. A refusal is stored as a suspension, elsewhere. */
+  async #noting<T>(subscriptionId: string | null, poll: () => Promise<T>): Promise<T> {
+    const { checkpoint, clock, process } = this.#options.engine.parts;
+    try {
+      const result = await poll();
+      checkpoint.notePoll(subscriptionId, clock.now(), process);
+      return result;
+    } catch (error) {
+      if (isOfService(error)) checkpoint.notePoll(subscriptionId, clock.now(), error);
+      throw error;
+    }
   }
 
   isAtHead(subscriptionId: string): boolean {

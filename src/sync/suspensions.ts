@@ -7,7 +7,7 @@ import type { Suspension } from '../checkpoint/checkpoint.ts';
 import { present } from '../lib/assert.ts';
 import type { Candidate } from '../model/candidate.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import type { Refusal } from '../model/errors.ts';
+import type { Refusal, RefusalScope } from '../model/errors.ts';
 import { suspensionOfCandidate } from './candidates.ts';
 import type { Parts } from './parts.ts';
 
@@ -95,4 +95,18 @@ export function storeSuspension(
   const suspension = { refusal, suspendedAt: clock.now(), keyHash };
   checkpoint.suspend(suspension);
   return suspension;
+}
+
+/** For operators and logs: `dataset parcels`. */
+export function nameOfScope(scope: RefusalScope): string {
+  switch (scope.kind) {
+    case 'workspace':
+      return 'workspace';
+    case 'retirement':
+      return 'retirements';
+    case 'subscription':
+      return `subscription ${scope.subscriptionId}`;
+    case 'dataset':
+      return `dataset ${scope.datasetId}`;
+  }
 }

@@ -11,6 +11,7 @@ import type { Engine } from './engine.ts';
 import type { MakeExecutor, StepExecutor } from './execute/executor.ts';
 import type { Incidents } from './incidents.ts';
 import type { EntrySource } from './manifest-cache.ts';
+import { requestsOf } from './parts.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import { type Performing, performRequests, type Unanswered } from './requests.ts';
 import type { DatasetResult, Incident } from './result.ts';
@@ -194,7 +195,7 @@ export class WorkerPool {
 
   /** Answers the requests whose effect came with the reconciliation. */
   async #answer(result: DatasetResult): Promise<void> {
-    const { requests } = this.#options.engine.parts.checkpoint;
+    const requests = requestsOf(this.#options.engine.parts);
     const unanswered = this.#unanswered.get(result.datasetId) ?? [];
     this.#unanswered.delete(result.datasetId);
     for (const { requestId, answerAfter } of unanswered) {

@@ -3,7 +3,8 @@ import type { BenchCase, Size } from './case.ts';
 import type { Recipe } from './dataset-files.ts';
 import { manyDatasets } from './many-datasets.ts';
 
-const RECIPES: Readonly<Record<Size, Recipe>> = {
+/** Three datasets of each of a hundred counties. */
+export const THREE_HUNDRED_DATASETS: Readonly<Record<Size, Recipe>> = {
   full: manyDatasets(100, 500),
   quick: manyDatasets(2, 50),
 };
@@ -17,5 +18,8 @@ export const bootstrapSmall: BenchCase = {
     { measure: 'requestsPerDataset', atMost: 3 },
   ],
   validate: (size, workspace) =>
-    bootstrapContest({ recipe: RECIPES[size], rawScript: 'raw/bootstrap-small.mjs' }, workspace),
+    bootstrapContest(
+      { recipe: THREE_HUNDRED_DATASETS[size], rawScript: 'raw/bootstrap-small.mjs' },
+      workspace,
+    ),
 };

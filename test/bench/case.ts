@@ -13,6 +13,8 @@ export interface BenchCase {
   /** One line for people: what the program does in this case. */
   readonly what: string;
   readonly reach: readonly Goal[];
+  /** `--only` takes the name of a group, too. */
+  readonly group?: 'peers';
   /** At most so many pairs, and none to warm up: where a run takes minutes, or repeats inside itself. */
   readonly fewRuns?: number;
   /** Why it cannot run here, to the end of "not run: "; null where it can. Without this it runs everywhere. */
@@ -23,7 +25,7 @@ export interface BenchCase {
 
 /** What a measure is to reach. A measure of the program is a median over the runs. */
 export interface Goal {
-  /** `ratio`, `seconds`, `cpuSeconds`, `peakMegabytes`, or the name of a count of the case. */
+  /** `ratio`, `cpuRatio`, `seconds`, `cpuSeconds`, `peakMegabytes`, or the name of a count of the case. */
   readonly measure: string;
   readonly atMost: number;
   readonly moonshot?: number;

@@ -4,24 +4,29 @@ import { bootstrapLarge } from './bootstrap-large.ts';
 import { bootstrapMany } from './bootstrap-many.ts';
 import { bootstrapSmall } from './bootstrap-small.ts';
 import type { BenchCase } from './case.ts';
-import { catchUpLarge, catchUpScript } from './catch-up-large.ts';
+import { catchUpLarge } from './catch-up-large.ts';
 import { catchUpMany } from './catch-up-many.ts';
 import { download } from './download.ts';
 import { idlePoll } from './idle-poll.ts';
 import { memoryLimit } from './memory-limit.ts';
+import { PEER_CASES } from './peers.ts';
+import { reloadFew, reloadGrowth } from './reload.ts';
 import { updateMany } from './update-many.ts';
-import { updateSmall } from './update-small.ts';
+import { updateSmall, updateSmallHistory } from './update-small.ts';
 
 export const CASES: readonly BenchCase[] = [
   bootstrapSmall,
   bootstrapMany,
   bootstrapLarge,
   catchUpLarge,
-  catchUpScript,
   catchUpMany,
   updateSmall,
+  updateSmallHistory,
+  reloadFew,
+  reloadGrowth,
   updateMany,
   idlePoll,
   memoryLimit,
   download,
+  ...PEER_CASES,
 ];

@@ -15,6 +15,7 @@ import {
   generateDatasets,
 } from '../../fixtures/source/generate.ts';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
+import { writeAltered } from './altered-rows.ts';
 import { writeRepeated } from './repeated-rows.ts';
 
 export interface Recipe extends GenerateRequest {
@@ -41,6 +42,16 @@ export async function datasetFiles(recipe: Recipe): Promise<readonly DatasetFile
     recipe.writtenRows === undefined
       ? writeDatasets(recipe, folder)
       : repeatDataset(recipe, recipe.writtenRows, folder),
+  );
+}
+
+/** The same datasets with other content: one row in so many differs. Only for one dataset of parcels. */
+export async function alteredFiles(recipe: Recipe, oneIn: number): Promise<readonly DatasetFiles[]> {
+  const first = await datasetFiles(recipe);
+  return keptFiles(`${await digestOf(recipe)}-altered-${oneIn}`, (folder) =>
+    Promise.all(
+      first.map(async (dataset) => ({ ...dataset, files: await writeAltered(dataset.files, oneIn, folder) })),
+    ),
   );
 }
 

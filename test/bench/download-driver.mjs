@@ -1,16 +1,16 @@
 /**
  * Downloads every file of the one dataset into `directory`, with the program's own client, configured as the program
- * would be. JavaScript, because to strip types takes longer than to start Node.
+ * would be. It runs bundled, as the program does.
  */
 
 import { readFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
-import { feedOptions } from '../../dist/cli/service-client.js';
-import { loadConfiguration } from '../../dist/configuration/configuration.js';
-import { createFeed } from '../../dist/feed/create-feed.js';
-import { systemRandom } from '../../dist/lib/backoff.js';
-import { systemClock } from '../../dist/lib/clock.js';
-import { silentLog } from '../../dist/lib/log.js';
+import { feedOptions } from '../../src/cli/service-client.ts';
+import { loadConfiguration } from '../../src/configuration/configuration.ts';
+import { createFeed } from '../../src/feed/create-feed.ts';
+import { systemRandom } from '../../src/lib/backoff.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { silentLog } from '../../src/lib/log.ts';
 
 const [directory] = process.argv.slice(2);
 const { env: environment } = process;

@@ -4,6 +4,8 @@ import { createCipheriv, createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'rolldown';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
 import { type BenchCase, type Contest, type Sample, type Size, WrongResultError } from './case.ts';
 import { type DatasetFiles, keptFiles } from './dataset-files.ts';
@@ -27,6 +29,7 @@ async function downloadContest(bytes: number, workspace: string): Promise<Contes
   const datasetId = generateDatasets(recipe)[0]?.datasetId ?? '';
   const datasets = await keptFiles(`noise-${bytes}`, (folder) => writeNoise(datasetId, bytes, folder));
   const sha256 = datasets[0]?.files[0]?.sha256 ?? '';
+  const driver = await bundledDriver(workspace);
   const feed = await startFeedProcess(recipe, datasets);
   const inOwnFolder = (work: (folder: string, target: string) => Promise<Sample>): Promise<Sample> =>
     inFolder(workspace, async (folder) => {
@@ -42,7 +45,7 @@ async function downloadContest(bytes: number, workspace: string): Promise<Contes
     subject: () =>
       inOwnFolder((folder, target) =>
         measureScript({
-          script: 'download-driver.mjs',
+          script: driver,
           values: [target],
           environment: programSettings(feed, folder),
           folder,
@@ -55,6 +58,21 @@ async function downloadContest(bytes: number, workspace: string): Promise<Contes
       }),
     [Symbol.asyncDispose]: () => feed[Symbol.asyncDispose](),
   };
+}
+
+/** The driver and the program's client in few files, made as dist is. @returns its address. */
+async function bundledDriver(workspace: string): Promise<string> {
+  const folder = join(workspace, 'driver');
+  const sourceOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+  await build({
+    input: {
+      driver: sourceOf('download-driver.mjs'),
+      'digest-worker': sourceOf('../../src/feed/download/digest-worker.ts'),
+    },
+    platform: 'node',
+    output: { dir: folder, format: 'esm' },
+  });
+  return pathToFileURL(join(folder, 'driver.js')).href;
 }
 
 /** Bytes that cannot be compressed, the same each time. */

@@ -17,9 +17,13 @@ export type FeedMessage =
   | { readonly kind: 'plan'; readonly recipe: Recipe; readonly backlog: Backlog }
   /** Publishes so many of them, of every dataset. */
   | { readonly kind: 'publish'; readonly versions: number }
+  /** Publishes a version of each dataset with these files, to which no changes lead. */
+  | { readonly kind: 'publish-files'; readonly datasets: readonly DatasetFiles[] }
   | { readonly kind: 'requests' };
 
 const feed = await startFixtureFeed();
+/** The first content of each dataset. */
+const served = new Map<string, Content>();
 const planned = new Map<string, readonly Content[]>();
 
 process.on('message', (message: FeedMessage) => {
@@ -45,6 +49,9 @@ function answerTo(message: FeedMessage): unknown {
     case 'publish':
       for (const [datasetId, versions] of planned) publishSome(datasetId, versions, message.versions);
       return {};
+    case 'publish-files':
+      for (const { datasetId, files } of message.datasets) publishFiles(datasetId, files);
+      return {};
     case 'requests': {
       const requests = feed.requests
         .entries()
@@ -55,12 +62,20 @@ function answerTo(message: FeedMessage): unknown {
   }
 }
 
+function publishFiles(datasetId: string, files: DatasetFiles['files']): void {
+  const first = served.get(datasetId);
+  if (first === undefined) throw new Error(`${datasetId} is not served`);
+  feed.publisher.publish(datasetId, { ...first, files, changes: null });
+}
+
 function serve(recipe: Recipe, datasets: readonly DatasetFiles[]): void {
   const files = new Map(datasets.map((dataset) => [dataset.datasetId, dataset.files]));
   feed.publisher.subscribe({ subscriptionId: 'sub_bench', datasetIds: [...files.keys()] });
   for (const { datasetId, initial } of generateDatasets(recipe)) {
     feed.publisher.addDataset({ datasetId });
-    feed.publisher.publish(datasetId, { ...initial(), files: files.get(datasetId) ?? [] });
+    const content = { ...initial(), files: files.get(datasetId) ?? [] };
+    served.set(datasetId, content);
+    feed.publisher.publish(datasetId, content);
   }
 }
 

@@ -15,6 +15,8 @@ export interface FeedProcess extends AsyncDisposable {
   plan(recipe: Recipe, backlog: Backlog): Promise<void>;
   /** Publishes the next `versions` of what is planned, of every dataset. */
   publish(versions: number): Promise<void>;
+  /** Publishes a version of each dataset with these files, to which no changes lead. */
+  publishFiles(datasets: readonly DatasetFiles[]): Promise<void>;
   /** What was asked since the last call, in order. */
   requests(): Promise<readonly MetRequest[]>;
 }
@@ -50,6 +52,9 @@ export async function startFeedProcess(
     },
     async publish(versions) {
       await ask({ kind: 'publish', versions });
+    },
+    async publishFiles(datasets) {
+      await ask({ kind: 'publish-files', datasets });
     },
     requests: () => ask({ kind: 'requests' }),
     async [Symbol.asyncDispose]() {

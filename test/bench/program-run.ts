@@ -24,8 +24,12 @@ export async function measureOnce(
     environment: { ...programSettings(feed, data), ...settings },
     folder,
   });
-  const { size } = await stat(mirrorIn(data));
-  return { ...sample, counts: { mirrorMegabytes: size / BYTES_PER_MEGABYTE } };
+  return { ...sample, counts: { mirrorMegabytes: await sizeOfMirror(data) } };
+}
+
+/** In megabytes. */
+export async function sizeOfMirror(data: string): Promise<number> {
+  return (await stat(mirrorIn(data))).size / BYTES_PER_MEGABYTE;
 }
 
 /** What every run of the program is told. */

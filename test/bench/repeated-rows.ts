@@ -72,7 +72,7 @@ function rowsOfPass(paths: string, offset: number, { first, end }: Rows): string
     FROM read_parquet([${paths}]) WHERE ${number} >= ${first} AND ${number} < ${end}`;
 }
 
-async function factsOf(path: string): Promise<{ readonly bytes: number; readonly sha256: string }> {
+export async function factsOf(path: string): Promise<{ readonly bytes: number; readonly sha256: string }> {
   const hash = createHash('sha256');
   for await (const part of createReadStream(path)) hash.update(part);
   return { bytes: (await stat(path)).size, sha256: hash.digest('hex') };

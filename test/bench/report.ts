@@ -29,13 +29,23 @@ interface NotRun {
   readonly why: string;
 }
 
-const HEAD = ['case', 'runs', 'feed-sync s', 'reference s', 'ratio', 'peak MB', 'CPU s', 'reach'];
+const HEAD = [
+  'case',
+  'runs',
+  'feed-sync s',
+  'reference s',
+  'ratio',
+  'peak MB',
+  'CPU s',
+  'CPU ratio',
+  'reach',
+];
 
 /** Medians with the least and the most in brackets; feed-sync's number stands left of the reference's. */
 export function reportTable({ cases, machine, size, notRun }: Report): string {
   const table = new Table({ head: HEAD, style: { head: [], border: [] } });
   for (const { name, summary, goals, pairs } of cases) {
-    const { subject, reference, ratio } = summary;
+    const { subject, reference, ratio, cpuRatio } = summary;
     table.push([
       name,
       pairs.length,
@@ -44,6 +54,7 @@ export function reportTable({ cases, machine, size, notRun }: Report): string {
       ratio === null ? '' : spreadText(ratio),
       sides(subject, reference, ({ peakMegabytes }) => peakMegabytes.median.toFixed(0)),
       sides(subject, reference, ({ cpuSeconds }) => cpuSeconds.median.toFixed(2)),
+      cpuRatio === null ? '' : spreadText(cpuRatio),
       goals.map(goalText).join('\n'),
     ]);
   }

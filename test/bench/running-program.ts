@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Sample, WrongResultError } from './case.ts';
 import type { FeedProcess } from './feed-process.ts';
 import { startScript } from './measured-process.ts';
-import { programSettings } from './program-run.ts';
+import { programSettings, type Settings } from './program-run.ts';
 
 /** A line of the log. */
 export type LogLine = Readonly<Record<string, unknown>>;
@@ -26,7 +26,12 @@ const TICKS_PER_SECOND = 100;
 const READY_EVERY_MS = 20;
 
 /** Polls only when it is told to. Resolves when it has caught up with everything. */
-export async function startProgram(feed: FeedProcess, data: string, folder: string): Promise<RunningProgram> {
+export async function startProgram(
+  feed: FeedProcess,
+  data: string,
+  folder: string,
+  settings: Settings = {},
+): Promise<RunningProgram> {
   const lines = new LogLines();
   const process = startScript({
     script: '../../dist/main.js',
@@ -36,6 +41,7 @@ export async function startProgram(feed: FeedProcess, data: string, folder: stri
       FEED_SYNC_POLL_EVERY: '12h',
       FEED_SYNC_AUDIT_EVERY: '12h',
       FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0',
+      ...settings,
     },
     folder,
     onErrorText: (text) => lines.add(text),

@@ -26,6 +26,8 @@ export interface Summary {
   readonly reference: SideSummary | null;
   /** Of the seconds, pair by pair, so that what disturbs the machine for a while weighs on both sides. */
   readonly ratio: Spread | null;
+  /** Of the CPU seconds, pair by pair: it says more where the machine is busy. */
+  readonly cpuRatio: Spread | null;
 }
 
 export interface JudgedGoal extends Goal {
@@ -35,21 +37,26 @@ export interface JudgedGoal extends Goal {
 
 export function summarize(pairs: readonly Pair[]): Summary {
   const references = pairs.flatMap(({ reference }) => reference ?? []);
-  const ratios = pairs.flatMap(({ subject, reference }) =>
-    reference === null ? [] : [subject.seconds / reference.seconds],
-  );
+  const ratioOf = (measure: 'seconds' | 'cpuSeconds'): Spread | null => {
+    const ratios = pairs.flatMap(({ subject, reference }) =>
+      reference === null ? [] : [subject[measure] / reference[measure]],
+    );
+    return ratios.length === 0 ? null : spread(ratios);
+  };
   return {
     subject: summarizeSide(pairs.map(({ subject }) => subject)),
     reference: references.length === 0 ? null : summarizeSide(references),
-    ratio: ratios.length === 0 ? null : spread(ratios),
+    ratio: ratioOf('seconds'),
+    cpuRatio: ratioOf('cpuSeconds'),
   };
 }
 
 /** @throws RangeError where a goal names a measure that the case does not have. */
-export function judge(goals: readonly Goal[], { subject, ratio }: Summary): readonly JudgedGoal[] {
+export function judge(goals: readonly Goal[], { subject, ratio, cpuRatio }: Summary): readonly JudgedGoal[] {
   const { counts, ...measured } = subject;
   const measures = new Map<string, Spread>(Object.entries({ ...counts, ...measured }));
   if (ratio !== null) measures.set('ratio', ratio);
+  if (cpuRatio !== null) measures.set('cpuRatio', cpuRatio);
   return goals.map((goal) => {
     const value = measures.get(goal.measure)?.median;
     if (value === undefined) {

@@ -83,7 +83,11 @@ function compare(where: string, found: ReadonlyMap<string, number>, datasets: re
   throw new WrongResultError(`Wrong in ${where}: ${differences.slice(0, MAX_SHOWN_DIFFERENCES).join('; ')}.`);
 }
 
-async function withDatabase<T>(path: string, look: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+/** Calls `look` with a connection that only reads. */
+export async function withDatabase<T>(
+  path: string,
+  look: (connection: DuckDBConnection) => Promise<T>,
+): Promise<T> {
   const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
   const connection = await instance.connect();
   try {
@@ -94,6 +98,7 @@ async function withDatabase<T>(path: string, look: (connection: DuckDBConnection
   }
 }
 
-async function rows(connection: DuckDBConnection, sql: string) {
+/** The rows that `sql` returns, as lists. */
+export async function rows(connection: DuckDBConnection, sql: string) {
   return (await connection.runAndReadAll(sql)).getRowsJS();
 }

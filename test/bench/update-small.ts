@@ -9,7 +9,7 @@ import type { FeedProcess } from './feed-process.ts';
 import { TWO_MILLION_POLYGONS } from './large-dataset.ts';
 import { LockWatch, type ObservedState } from './lock-watch.ts';
 import { mirrored } from './mirrored.ts';
-import { inFolder, mirrorIn } from './program-run.ts';
+import { inFolder, mirrorIn, type Settings } from './program-run.ts';
 import { type RunningProgram, startProgram } from './running-program.ts';
 import { median } from './statistics.ts';
 import { checkMirror, checkVersion } from './table-counts.ts';
@@ -35,6 +35,15 @@ export const updateSmall: BenchCase = {
   validate: (size, workspace) => daemonContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace),
 };
 
+/** The tables and the versions are those of `update-small`. */
+export const updateSmallHistory: BenchCase = {
+  ...updateSmall,
+  name: 'update-small-history',
+  what: `${updateSmall.what}, with history`,
+  validate: (size, workspace) =>
+    daemonContest(TWO_MILLION_POLYGONS[size], UPDATES[size], workspace, { FEED_SYNC_HISTORY_DATASETS: '*' }),
+};
+
 interface Update {
   readonly totalMs: number;
   /** In all its windows together. */
@@ -45,7 +54,12 @@ interface Update {
 }
 
 /** The mirror goes on from run to run, as that of a daemon that is started again. */
-async function daemonContest(recipe: Recipe, updates: number, workspace: string): Promise<Contest> {
+async function daemonContest(
+  recipe: Recipe,
+  updates: number,
+  workspace: string,
+  settings: Settings = {},
+): Promise<Contest> {
   const { feed, datasets, data } = await mirrored(recipe, workspace);
   const versions = RUNS * (WARM_UPS + updates);
   await feed.plan(recipe, { versions: versions + MAX_UNSEEN, changedRows: CHANGED_ROWS });
@@ -54,7 +68,7 @@ async function daemonContest(recipe: Recipe, updates: number, workspace: string)
   return {
     subject: () =>
       inFolder(workspace, async (folder) => {
-        await using program = await startProgram(feed, data, folder);
+        await using program = await startProgram(feed, data, folder, settings);
         using locks = new LockWatch(program.pid, mirrorIn(data));
         const seen: Update[] = [];
         while (seen.length < WARM_UPS + updates) {

@@ -1,5 +1,7 @@
 /** `approve`: what the commands of an operator say about commits that wait, and what an approval does (F67). */
 
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import { difference } from '../../fixtures/source/diff.ts';
@@ -125,6 +127,39 @@ describe('approve', () => {
     expect(again).toMatchObject({ exitCode: 64 });
     expect(again.stderr).toContain('Nothing of it waits.');
     expect((await world.run('approve')).stdout).toBe('Nothing waits for approval.\n');
+  });
+
+  it('says that it is stored where the content cannot be committed now, and the next catch-up that can commits it', async () => {
+    const world = await installed();
+    world.publish(numberedRows(3));
+    await world.run('once');
+    const command = await commandOf(world);
+    const refusal = world.feed.faults.add({
+      match: { operation: 'subscriptions', times: 'always' },
+      act: {
+        kind: 'respond',
+        status: 401,
+        json: { error: { code: 'revoked', message: 'The key is revoked.' } },
+      },
+    });
+    expect(await world.run('once')).toMatchObject({ exitCode: 77 });
+    const refused = await world.run(...command);
+    expect(refused).toMatchObject({ exitCode: 77, stdout: '' });
+    expect(refused.stderr).toContain('is approved, and not committed yet. The key is revoked.');
+    world.feed.faults.remove(refusal.id);
+    expect(await world.run('resume', '--workspace')).toMatchObject({ exitCode: 0 });
+    await rm(join(world.dataDirectory, 'staging'), { recursive: true });
+    const outage = world.feed.faults.add({
+      match: { operation: 'changes', times: 'always' },
+      act: { kind: 'respond', status: 400, json: { error: { code: 'bad_request', message: 'No.' } } },
+    });
+    const late = await world.run(...command);
+    expect(late.exitCode).toBe(77);
+    expect(late.stderr).toContain('is approved, and not committed yet. No.');
+    world.feed.faults.remove(outage.id);
+    expect(await world.run('resume', '--dataset', world.id)).toMatchObject({ exitCode: 0 });
+    expect(await world.run('once')).toMatchObject({ exitCode: 0 });
+    expect(await rowsOf(world)).toBe(3);
   });
 
   it.each([

@@ -33,7 +33,7 @@ it('beside a first once, which it does not disturb, and which it names', async (
   const { exitCode, stdout } = await installed.run('doctor');
   expect(exitCode, stdout).toBe(0);
   expect(stdout).toMatch(new RegExp(`ok +instance +process ${running.pid} on .* runs \`once\` since 20`));
-  expect(stdout).toMatch(/ok +content +1 subscription followed, 1 dataset wanted/);
+  expect(stdout).toMatch(/ok +content +1 subscription followed, 1 dataset desired/);
   open();
   expect(await running.ended).toMatchObject({ exitCode: 0 });
 });

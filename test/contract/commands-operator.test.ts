@@ -276,7 +276,7 @@ describe('watches', () => {
     [['coverage', '--jsn=1'], "Unknown option '--jsn'", 'coverage'],
     [['webhook'], 'No command was given.', 'webhook'],
     [['webhook', 'add'], "Missing required argument 'url'.", 'webhook add'],
-    [['webhook', 'remove'], "Unknown command 'remove'", 'webhook'],
+    [['webhook', 'remove'], "Missing required argument 'id'", 'webhook remove'],
     [['webhook', 'test', ''], 'The id of a webhook is empty.', 'webhook test'],
     [['webhook', 'test'], 'No webhook was added from here.', 'webhook add URL'],
   ])('%j: 64, and the service is not asked', async (words, says, help) => {
@@ -291,7 +291,8 @@ describe('watches', () => {
 
 it.each([
   [['once', `--api-key=${CANARY_KEY}`], "Unknown option '--api-key'"],
-  [['once', CANARY_KEY], 'Too many arguments'],
+  [['once', CANARY_KEY], 'No subscription contains [secret]'],
+  [['status', CANARY_KEY], 'Too many arguments'],
   [['webhook', 'add', URL_OF_RECEIVER, `--header-value=${CANARY_KEY}`], "Unknown option '--header-value'"],
 ])('a secret that is given where none is taken is not shown: %j', async (words, says) => {
   const { run } = await installed();
@@ -344,7 +345,7 @@ describe('webhook add', () => {
     const said = await run(...words, '--header-value-file', 'value');
     expect(said).toMatchObject({ exitCode: 0 });
     expect(said.stdout).toContain('set webhook.secretFile to that file.');
-    expect(await run(...words, '--header-value-file', '-')).toMatchObject({ exitCode: 0 });
+    expect(await run(...words, '--header-value-file', '-', '--yes')).toMatchObject({ exitCode: 0 });
     const header = { name: 'X-Receiver', value: HEADER_VALUE };
     expect(feed.webhooks.list().map((webhook) => webhook.header)).toEqual([header, header]);
     expect(await run('webhook', 'add', URL_OF_RECEIVER, '--header-value', 'x')).toMatchObject({
@@ -515,13 +516,13 @@ describe('webhook test', () => {
     expect(await run('webhook', 'test')).toEqual({
       exitCode: 0,
       stdout:
-        `A ping is on its way to ${receiver.url} (webhook ${second}).\n` +
-        `A ping is on its way to ${receiver.url} (webhook ${first}).\n`,
+        `The service accepted the test of ${receiver.url} (webhook ${second}): it says that it sends a ping.\n` +
+        `The service accepted the test of ${receiver.url} (webhook ${first}): it says that it sends a ping.\n`,
       stderr: '',
     });
     const { webhookId } = feed.webhooks.add(receiver.url, null);
     expect((await run('webhook', 'test', webhookId)).stdout).toBe(
-      `A ping is on its way to webhook ${webhookId}.\n`,
+      `The service accepted the test of webhook ${webhookId}: it says that it sends a ping.\n`,
     );
     await feed.webhooks.idle();
     expect(receiver.received).toHaveLength(3);
@@ -539,11 +540,130 @@ describe('webhook test', () => {
     const at = await installed();
     await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's');
     const checkpoint = await openAt(join(at.line.dataDirectory, 'checkpoint.sqlite'));
-    checkpoint.keepWebhook({ webhookId: 'wh_gone', url: URL_OF_RECEIVER, createdAt: new Date('2027-01-01') });
+    checkpoint.keepWebhook({
+      webhookId: 'wh_gone',
+      url: URL_OF_RECEIVER,
+      createdAt: new Date('2027-01-01'),
+      secret: null,
+    });
     const said = await at.run('webhook', 'test');
     expect(said).toMatchObject({ exitCode: 77 });
     expect(said.stdout.split('\n')).toHaveLength(2);
     expect(said.stderr).toContain('The service refused to test webhook wh_gone (404 not_found).');
     expect(said.stderr).toContain('→ Once you have acted on it, give the command again.');
+  });
+});
+
+describe('a name that was mistyped', () => {
+  it('is answered with the nearest known one, and those that are known', async () => {
+    const { run } = await installed();
+    await run('once');
+    const watched = await run('watch', 'parcel');
+    expect(watched).toMatchObject({ exitCode: 64 });
+    expect(watched.stderr).toContain('→ The nearest is parcels. Known: parcels, permits.\n');
+    await run('watch', 'parcels', 'permits');
+    expect(await run('unwatch', 'parcels')).toMatchObject({ exitCode: 0 });
+    const again = await run('unwatch', 'parcels');
+    expect(again).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('Known: permits.') });
+    await run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's');
+    const tested = await run('webhook', 'test', 'wh_typed');
+    expect(tested).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('Known: wh_') });
+  });
+});
+
+describe('a webhook that was added from here', () => {
+  it('is noticed where its address is added again', async () => {
+    const { feed, run } = await installed();
+    const add = (...words: string[]) =>
+      run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's', ...words);
+    expect(await add()).toMatchObject({ exitCode: 0 });
+    const again = await add();
+    expect(again).toMatchObject({
+      exitCode: 64,
+      stderr: expect.stringContaining('was added from here at 2026-03-01'),
+    });
+    expect(feed.webhooks.list()).toHaveLength(1);
+    expect(await add('--yes')).toMatchObject({ exitCode: 0 });
+    expect(feed.webhooks.list()).toHaveLength(2);
+  });
+
+  it('is listed, and forgotten with its own secret and no other', async () => {
+    const at = await installed();
+    const { feed, run, home } = at;
+    expect((await run('webhook', 'list')).stdout).toContain('No webhook was added from here.');
+    for (const path of ['a', 'b']) {
+      await run('webhook', 'add', `${URL_OF_RECEIVER}/${path}`, '--secret-file', 's');
+      feed.clock.advance(1_000);
+    }
+    const [first, second] = feed.webhooks.list();
+    const { stdout } = await run('webhook', 'list');
+    expect(stdout).toMatch(
+      new RegExp(`${second?.webhookId} .*/webhook/b.*\\n${first?.webhookId} .*/webhook/a`),
+    );
+    const unasked = await run('webhook', 'remove', first?.webhookId ?? '');
+    expect(unasked).toMatchObject({
+      exitCode: 64,
+      stderr: expect.stringContaining('The service has no call'),
+    });
+    const removed = await run('webhook', 'remove', first?.webhookId ?? '', '--yes');
+    expect(removed).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringContaining('Its secret is taken out.'),
+    });
+    expect(readFileSync(join(home, 's'), 'utf8')).toBe(`${second?.secrets[0]}\n`);
+    expect(kept(at)?.webhooks.map(({ webhookId }) => webhookId)).toEqual([second?.webhookId]);
+    const typed = await run('webhook', 'remove', 'wh_typed');
+    expect(typed).toMatchObject({
+      exitCode: 64,
+      stderr: expect.stringContaining(`Known: ${second?.webhookId}.`),
+    });
+  });
+});
+
+describe('a ping to the running instance here', () => {
+  /** The instance stores a delivery once the test has waited so long; never where it is null. */
+  async function tested(arrivesAfterMs: number | null): Promise<Said> {
+    const feed = await startFixtureFeed({
+      apiKey: CANARY_KEY,
+      clock: stillClock(NOW),
+      webhooks: { maxAttempts: 1 },
+    });
+    onTestFinished(feed.close);
+    let waitedMs = 0;
+    let arrive = (): void => {};
+    const line = commandLine({
+      feed,
+      now: () => feed.clock.now(),
+      environment: { FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' },
+      onWait(durationMs) {
+        waitedMs += durationMs;
+        if (arrivesAfterMs !== null && waitedMs >= arrivesAfterMs) arrive();
+      },
+    });
+    onTestFinished(() => line.remove());
+    await line.run('webhook', 'add', 'http://127.0.0.1:1/webhook');
+    const lock = await acquireInstanceLock({
+      path: join(line.dataDirectory, 'lock.sqlite'),
+      uid: null,
+      holder: { pid: 7, host: 'here', startedAt: feed.clock.now(), command: 'run' },
+    });
+    onTestFinished(() => lock.release());
+    const checkpoint = await openAt(join(line.dataDirectory, 'checkpoint.sqlite'));
+    onTestFinished(() => checkpoint.close());
+    arrive = () => void checkpoint.rememberDelivery('msg_1', feed.clock.now());
+    return line.run('webhook', 'test');
+  }
+
+  it('is waited for', async () => {
+    const said = await tested(1_000);
+    expect(said).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('arrived here after 1') });
+  });
+
+  it('that does not arrive within 30 s is said so: 75', async () => {
+    const said = await tested(null);
+    expect(said).toMatchObject({
+      exitCode: 75,
+      stderr: expect.stringContaining('nothing arrived here within 30'),
+    });
   });
 });

@@ -1,8 +1,8 @@
 /** `feed-sync query`: reads the mirror, changes nothing, and loses nothing of a value on its way out. */
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once as onceEvent } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it } from 'vitest';
@@ -131,3 +131,28 @@ async function mirrored(): Promise<Program> {
   await once(installed);
   return installed;
 }
+
+it('loads an extension that DuckDB has installed for this user', async ({ skip }) => {
+  const installed = await mirrored();
+  const file = 'spatial.duckdb_extension';
+  // The PyPI package duckdb-extension-spatial of the version of DuckDB holds it.
+  const find = `import duckdb_extension_spatial as it, pathlib; print(*pathlib.Path(it.__file__).parent.rglob('${file}'))`;
+  const { stdout: found, status } = spawnSync('python3', ['-c', find], { encoding: 'utf8' });
+  skip(status !== 0, 'Without the PyPI package duckdb-extension-spatial --load spatial was not tried.');
+  const version = found.split('/').at(-2) ?? '';
+  const platform = `linux_${process.arch === 'x64' ? 'amd64' : process.arch}`;
+  const folder = join(installed.home, '.duckdb', 'extensions', version, platform);
+  mkdirSync(folder, { recursive: true });
+  symlinkSync(found.trim(), join(folder, file));
+  const sql = "SELECT ST_Area('POLYGON ((0 0, 2 0, 2 2, 0 0))'::GEOMETRY) AS area";
+  const ended = await installed.runWith(
+    { HOME: installed.home },
+    'query',
+    '--load',
+    'spatial',
+    sql,
+    '--format',
+    'csv',
+  );
+  expect(ended).toMatchObject({ exitCode: 0, stdout: 'area\n2\n' });
+});

@@ -26,6 +26,37 @@ const NO_SIZE = { bytes: 0, freeBytes: null, isWorthCompacting: null };
 const SMALL_SIZE = { bytes: expect.any(Number), freeBytes: expect.any(Number), isWorthCompacting: false };
 
 describe('status', () => {
+  it('judges itself for monitors: an outage is 75 until it is over, an unknown age is wrong usage', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'] });
+    const installed = await program({ feed });
+    const check = (...words: string[]) => installed.run('status', '--check', ...words);
+    expect(await check()).toMatchObject({
+      exitCode: 75,
+      stdout: expect.stringContaining('No catch-up has reached the service.'),
+    });
+    await once(installed);
+    expect(await check('--max-age', '1h')).toMatchObject({ exitCode: 0, stdout: 'OK\n' });
+    feed.faults.add({
+      match: { operation: 'subscriptions', times: 'always' },
+      act: { kind: 'respond', status: 503 },
+    });
+    await once(installed, 75);
+    const outage = await check('--max-age', '1h');
+    expect(outage).toMatchObject({ exitCode: 75 });
+    expect(outage.stdout).toContain('503');
+    expect((await installed.run('status')).stdout).toMatch(
+      /last reached at .* by feed-sync once \(process \d+/,
+    );
+    feed.faults.clear();
+    await once(installed);
+    expect(await check('--max-age', '1h')).toMatchObject({ exitCode: 0 });
+    expect(await check('--max-age', 'soon')).toMatchObject({ exitCode: 64 });
+    expect(await installed.run('status', '--watch')).toMatchObject({
+      exitCode: 64,
+      stderr: expect.stringContaining('--watch needs a terminal.'),
+    });
+  });
+
   it('before anything ran says how to begin', async () => {
     const installed = await program();
     expect(await statusOf(installed)).toEqual({
@@ -39,8 +70,11 @@ describe('status', () => {
         ...NO_SIZE,
       },
       publishedCopy: null,
+      export: null,
       afterCommit: null,
       runningInstance: null,
+      history: null,
+      service: { reachedAt: null, reachedBy: null, dataAsOf: null, outages: [] },
       subscriptions: [],
       forgottenSubscriptions: [],
       datasets: [],
@@ -119,8 +153,16 @@ describe('status', () => {
         ...SMALL_SIZE,
       },
       publishedCopy: null,
+      export: null,
       afterCommit: null,
       runningInstance: null,
+      history: [],
+      service: {
+        reachedAt: MOMENT,
+        reachedBy: { command: 'once', pid: expect.any(Number), host: expect.any(String) },
+        dataAsOf: MOMENT,
+        outages: [],
+      },
       subscriptions: [
         {
           id: 'sub_1',
@@ -128,6 +170,7 @@ describe('status', () => {
           cursor: 'evt_5',
           cursorAt: MOMENT,
           replayedAt: null,
+          readAt: MOMENT,
           state: 'followed',
           isSuspended: false,
         },

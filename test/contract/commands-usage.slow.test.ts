@@ -38,10 +38,10 @@ describe('help', () => {
     }
   });
 
-  it('--version prints the version', async () => {
+  it.for(['--version', '-V', 'version'])('%s prints the version', async (word) => {
     const installed = await program();
     const { version } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
-    expect(await installed.run('--version')).toMatchObject({
+    expect(await installed.run(word)).toMatchObject({
       exitCode: 0,
       stdout: `${version}\n`,
       stderr: '',
@@ -87,7 +87,14 @@ describe('help', () => {
 
 describe('a command line that makes no sense', () => {
   it.for([
-    { words: [], says: /^feed-sync: No command was given\. \[usage_invalid\]\n→ feed-sync --help/ },
+    { words: [], says: /^Usage: feed-sync \[options\] \[command\][\s\S]*Examples:\n {2}feed-sync once/ },
+    { words: ['-q'], says: /^feed-sync: No command was given\. \[usage_invalid\]\n→ feed-sync --help/ },
+    { words: ['sync'], says: /^feed-sync: Unknown command 'sync'; did you mean once\?/ },
+    {
+      words: ['status', '-v', '--log-level', 'info'],
+      says: /Only one of --verbose, --quiet and --log-level/,
+    },
+    { words: ['completion', 'csh'], says: /Allowed choices are bash, zsh, fish/ },
     {
       words: ['onec'],
       says: /^feed-sync: Unknown command 'onec'; did you mean once\? \[usage_invalid\]\n→ feed-sync --help\n$/,
@@ -96,10 +103,10 @@ describe('a command line that makes no sense', () => {
       words: ['once', '--data-dirr', 'x'],
       says: /Unknown option '--data-dirr'; did you mean --data-dir\? \[usage_invalid\]\n→ feed-sync once --help/,
     },
-    { words: ['once', 'extra'], says: /Too many arguments/ },
+    { words: ['status', 'extra'], says: /Too many arguments/ },
     {
       words: ['query'],
-      says: /Missing required argument 'sql'\. \[usage_invalid\]\n→ feed-sync query --help/,
+      says: /The SQL is empty\. \[usage_invalid\]\n→ feed-sync query --help/,
     },
     { words: ['query', 'SELECT 1', '--format', 'xml'], says: /Allowed choices are table, json, csv/ },
     { words: ['once', '--api-key', 'x'], says: /Unknown option '--api-key'/ },

@@ -7,6 +7,7 @@ import { startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { once, operationsOf } from '../support/expect-mirrored.ts';
 import { filesOf } from '../support/file-digests.ts';
+import { logged } from '../support/logged.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 import { program } from '../support/program.ts';
 import { tableNameOf } from '../support/published.ts';
@@ -43,7 +44,7 @@ describe('verify', () => {
     const unknown = await installed.run('verify', `${permits}s`);
     expect(unknown).toMatchObject({ exitCode: 64, stdout: '' });
     expect(unknown.stderr).toContain(
-      `Neither in the mirror nor wanted: ${permits}s (the nearest is ${permits}).`,
+      `Neither in the mirror nor in a subscription: ${permits}s (the nearest is ${permits}).`,
     );
   });
 
@@ -79,6 +80,8 @@ describe('verify', () => {
     };
     expect(JSON.parse(json.stdout)).toEqual({
       mirror: installed.mirrorPath,
+      past: [],
+      renewal: null,
       suspension: null,
       problem: null,
       datasets: [
@@ -108,6 +111,30 @@ describe('verify', () => {
     expect(down.stdout).toContain(
       'Not compared with the service:\n  Could not list subscriptions: connection refused',
     );
+  });
+
+  it('has the checksums stored that a mirror of an earlier version lacks, beside a daemon, too; and says so once: 0', async () => {
+    const { installed } = await mirroredFeed('permits', 'zoning');
+    const lose = () => writeMirror(installed.mirrorPath, 'UPDATE feed_sync.datasets SET checksum = NULL');
+    const renewal = async () => {
+      const { stdout, exitCode } = await installed.run('verify', '--json');
+      expect(exitCode, stdout).toBe(0);
+      return JSON.parse(stdout).renewal;
+    };
+    const stored = {
+      result: 'renewed',
+      message: expect.stringMatching(/^Stored checksums that were missing/),
+    };
+    await lose();
+    expect(await renewal()).toEqual(stored);
+    expect(await renewal()).toBeNull();
+    await lose();
+    const daemon = installed.start('run');
+    await logged(daemon, 'Following the subscriptions.');
+    expect(await renewal()).toEqual(stored);
+    daemon.kill('SIGTERM');
+    expect(await daemon.ended).toMatchObject({ exitCode: 0 });
+    expect(await renewal()).toBeNull();
   });
 
   it('asks nothing about what is held, and stores no refusal of its own: 77', async () => {

@@ -1,12 +1,12 @@
 /** `feed-sync compact` and what `status` says about it: the command on real files, what it tells and how it ends. */
 
-import { statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/instance-lock.ts';
 import { type CompactionView, progressLine } from '../../src/cli/commands/compact.ts';
-import { renderStatus } from '../../src/cli/commands/status.ts';
 import { judgeMirror } from '../../src/cli/doctor/stores.ts';
+import { renderStatus } from '../../src/cli/render/status.ts';
 import { reportOf } from '../../src/reporting/report.ts';
 import { type StatusJson, statusJson } from '../../src/reporting/status.ts';
 import { isWorthCompacting } from '../../src/reporting/stores.ts';
@@ -32,6 +32,7 @@ function installation() {
 
 /** A mirror of nothing, most of whose file holds nothing. */
 async function emptiedMirror(dataDirectory: string, path: string): Promise<void> {
+  mkdirSync(dataDirectory, { recursive: true });
   const mirror = await mirrorIn(dataDirectory);
   await mirror.enroll({
     origin: 'https://feed.example',
@@ -57,6 +58,7 @@ it('tells how large the mirror was and is; and that there is none', async () => 
     exitCode: 0,
     stdout: `There is no mirror yet at ${path}, and nothing to compact.\n`,
   });
+  expect(existsSync(installed.dataDirectory)).toBe(false);
   await emptiedMirror(installed.dataDirectory, path);
   const { mirror: before } = await view<StatusJson>('status');
   expect(before).toMatchObject({ bytes: statSync(path).size, isWorthCompacting: false });
@@ -106,7 +108,9 @@ it('is what status and doctor lead to, once it is worth it', () => {
     progress: null,
     retired: [],
     datasets: new Map(),
+    bytes: null,
     freeBytes: 700_000_000,
+    pastLogs: [],
   };
   const status = {
     ...reportOf({
@@ -119,6 +123,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 1_200_000_000, lockHolders: [] },
     runningInstance: null,
     publishedCopy: null,
+    export: null,
     hook: null,
   };
   expect(statusJson(status).mirror).toMatchObject({ bytes: 1.2e9, freeBytes: 7e8, isWorthCompacting: true });

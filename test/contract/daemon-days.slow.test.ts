@@ -79,8 +79,8 @@ describe('24 quiet hours', () => {
     });
     expect(new Set(asked.versions?.map(({ datasetId }) => datasetId))).toEqual(new Set(datasetIds));
     expect(logged).toEqual([]);
-    // Each audit is noted, and each list when it is due and when it was read. Such a note is a page of the write-ahead log, which
-    // begins anew at a thousand.
+    // Each poll and each audit is noted, and each list when it is due and when it was read. Such a note is a page of the write-ahead
+    // log, which begins anew with each audit and so holds an hour of polls from the first hour on.
     const [mirrorBytes, checkpointBytes, logBytes] = sizes(installed);
     expect([mirrorBytes, checkpointBytes]).toEqual([mirrorBytesBefore, checkpointBytesBefore]);
     expect(logBytes - logBytesBefore).toBeLessThanOrEqual((audits + 2 * lists) * BYTES_OF_A_NOTE);

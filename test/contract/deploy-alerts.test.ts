@@ -23,14 +23,24 @@ if (!hasPromtool) {
   );
 }
 
+/** The queries of the panels of the dashboard. */
+function dashboardTargets(): readonly unknown[] {
+  const dashboard: unknown = JSON.parse(projectText('config/grafana-dashboard.json'));
+  return listAt(dashboard, 'panels').flatMap((panel) =>
+    at(panel, 'type') === 'row' ? [] : listAt(panel, 'targets'),
+  );
+}
+
 describe('the alerts', () => {
-  it('ask for metrics that are served', async () => {
-    const asked = alerts.flatMap((alert) => String(at(alert, 'expr')).match(/\bfeed_sync_\w+/g) ?? []);
+  it('and the dashboard ask for metrics that are served', async () => {
+    const expressions = [...alerts, ...dashboardTargets()].map((each) => String(at(each, 'expr')));
+    const asked = expressions.flatMap((expression) => expression.match(/\bfeed_sync_\w+/g) ?? []);
     const metrics = createMetrics('1.2.3', new SteeredObserved());
     onTestFinished(metrics.stop);
     const served = await metrics.render(daemonState(), SIZES);
     expect(asked.length).toBeGreaterThan(alerts.length);
-    expect(asked.filter((name) => !served.includes(`# TYPE ${name} `))).toEqual([]);
+    const isServed = (name: string) => served.includes(`# TYPE ${name.replace(/_bucket$/, '')} `);
+    expect(asked.filter((name) => !isServed(name))).toEqual([]);
   });
 
   it('say what happened and what to do, and the documentation does, too', () => {
@@ -52,7 +62,7 @@ describe('the alerts', () => {
 describe.skipIf(!hasPromtool)('Prometheus', () => {
   it.each([
     ['takes the rules', ['check', 'rules', RULES]],
-    ['fires each when it should, and none when all is well', ['test', 'rules', PLAYED]],
+    ['F64 fires each when it should, and none when all is well', ['test', 'rules', PLAYED]],
   ])('%s', (_, words) => {
     const { status, stdout, stderr } = spawnSync('promtool', words, { cwd: projectRoot, encoding: 'utf8' });
     expect(status, `${stdout}${stderr}`).toBe(0);

@@ -21,9 +21,11 @@ const PORT = 9_464;
 const { version } = JSON.parse(projectText('package.json'));
 
 const compose = yamlFile('config/compose.yaml');
+const composePostgres = yamlFile('config/compose-postgres.yaml');
 const configuration = kubernetesObjects('configuration.yaml');
 const daemon = kubernetesObjects('statefulset.yaml');
 const once = kubernetesObjects('cronjob.yaml');
+const network = kubernetesObjects('networkpolicy.yaml');
 
 const PODS: readonly (readonly [string, unknown])[] = [
   ['the StatefulSet', at(daemon.get('StatefulSet'), 'spec.template.spec')],
@@ -60,9 +62,20 @@ describe('the image', () => {
     const images = [
       at(compose, 'services.feed-sync.image'),
       at(compose, 'services.reader.image'),
+      at(composePostgres, 'x-daemon.image'),
       ...PODS.map(([, pod]) => at(pod, 'containers.0.image')),
     ];
     for (const image of images) expect(image).toMatch(new RegExp(`\\bfeed-sync:${version}$`));
+  });
+
+  it('has a volume of its own for each of two daemons beside PostgreSQL, which get the address as a secret', () => {
+    const volume = listAt(compose, 'services.feed-sync.volumes').map(String)[0]?.replace('data:', '');
+    for (const name of ['first', 'second']) {
+      expect(listAt(composePostgres, `services.${name}.volumes`)).toEqual([`${name}:${volume}`]);
+    }
+    expect(listAt(composePostgres, 'x-daemon.secrets')).toEqual(['api-key', 'database-url']);
+    const path = at(composePostgres, 'x-daemon.environment.FEED_SYNC_DESTINATION_URL_FILE');
+    expect(path).toBe('/run/secrets/database-url');
   });
 
   it('keeps everything in its one volume', () => {
@@ -128,6 +141,23 @@ describe.each(PODS)('%s', (_, pod) => {
   });
 });
 
+describe('the NetworkPolicy', () => {
+  const spec = at(network.get('NetworkPolicy'), 'spec');
+
+  it('is about the pods of the StatefulSet and lets one namespace in, to the port of the status server alone', () => {
+    const pod = at(daemon.get('StatefulSet'), 'spec.template');
+    expect(at(spec, 'podSelector.matchLabels')).toEqual(at(pod, 'metadata.labels'));
+    expect(at(spec, 'policyTypes')).toEqual(['Ingress']);
+    const port = at(pod, 'spec.containers.0.ports.0.name');
+    expect(listAt(spec, 'ingress')).toEqual([
+      {
+        from: [expect.objectContaining({ namespaceSelector: expect.anything() })],
+        ports: [{ protocol: 'TCP', port }],
+      },
+    ]);
+  });
+});
+
 describe('the StatefulSet', () => {
   const set = daemon.get('StatefulSet');
   const container = at(set, 'spec.template.spec.containers.0');
@@ -156,7 +186,7 @@ describe('exit codes', () => {
   /** Another start would end in the same way. */
   const final = [EXIT_CODES.wrongUsage, EXIT_CODES.operatorMustAct, EXIT_CODES.wrongConfiguration];
 
-  it('decide in a CronJob whether it is tried again', () => {
+  it('F64 decide in a CronJob whether it is tried again', () => {
     const job = at(once.get('CronJob'), 'spec.jobTemplate.spec');
     const rules = listAt(job, 'podFailurePolicy.rules').slice(1);
     const codesOf = Object.fromEntries(
@@ -171,6 +201,7 @@ describe('exit codes', () => {
     }
     expect(at(job, 'template.spec.restartPolicy')).toBe('Never');
     expect(at(once.get('CronJob'), 'spec.concurrencyPolicy')).toBe('Forbid');
+    expect(at(job, 'activeDeadlineSeconds')).toBe(24 * 3_600);
   });
 
   it('decide under systemd whether it is started again', () => {

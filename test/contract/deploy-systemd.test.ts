@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { projectText, unitLines } from '../support/deployment-files.ts';
+import { projectRoot } from '../support/source-tree.ts';
 
 const SERVICES = ['feed-sync.service', 'feed-sync-once.service'];
 const UNITS = [...SERVICES, 'feed-sync-once.timer'];
@@ -58,6 +59,61 @@ describe.skipIf(!hasAnalyze)('systemd', () => {
     const [, exposed] = /Overall exposure level for \S+: (\d+\.\d)/.exec(said) ?? [];
     expect(status, said).toBe(0);
     expect(Number(exposed), said).toBeLessThanOrEqual(MOST_EXPOSED);
+  });
+});
+
+describe('the command for root', () => {
+  /** The words that systemd-run is given, where systemctl prints these lines. */
+  function wordsOf(unit: string, words: readonly string[]) {
+    const folder = mkdtempSync(join(tmpdir(), 'feed-sync-wrapper-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, 'unit'), unit);
+    const programs = {
+      systemctl: `cat ${join(folder, 'unit')}`,
+      'systemd-run': 'for word; do printf "%s\\0" "$word"; done; exit 77',
+    };
+    for (const [name, script] of Object.entries(programs)) {
+      writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    }
+    const script = join(projectRoot, 'config/systemd/feed-sync');
+    const { status, stdout, stderr } = spawnSync('sh', [script, ...words], {
+      encoding: 'utf8',
+      env: { PATH: `${folder}:${process.env['PATH']}` },
+    });
+    return { status, words: stdout.split('\0').slice(0, -1), stderr };
+  }
+
+  it('runs as the service does, in its sandbox and with its drop-ins, and ends with the exit code of the command', () => {
+    const unit = projectText('config/systemd/feed-sync-once.service');
+    const dropIn = '# override.conf\n[Unit]\nAfter=x\n[Service]\nMemoryMax=8G\n';
+    const { status, words } = wordsOf(unit + dropIn, ['query', 'SELECT * FROM "a b"']);
+    expect(status).toBe(77);
+    const properties = words.filter((word) => word.startsWith('--property=')).map((word) => word.slice(11));
+    const expected = unitLines('feed-sync-once.service')
+      .filter((line) => /^Service\.(?!Type|ExecStart|Timeout)/.test(line))
+      .map((line) => line.replace('Service.', ''));
+    expect(properties).toEqual([...expected, 'MemoryMax=8G']);
+    expect(properties).toEqual(expect.arrayContaining(['User=feed-sync', 'StateDirectoryMode=0700']));
+    expect(words.slice(-2)).toEqual(['query', 'SELECT * FROM "a b"']);
+    expect(words).toContain('--disable-sigusr1');
+  });
+
+  it('starts nothing where the service is not installed', () => {
+    const { status, words, stderr } = wordsOf('', ['status']);
+    expect(status).toBe(78);
+    expect(words).toEqual([]);
+    expect(stderr).toContain('feed-sync-once.service is not installed');
+  });
+});
+
+describe('restarts', () => {
+  it('F64 are at most twenty an hour', () => {
+    const lines = unitLines('feed-sync.service');
+    expect(lines).toEqual(
+      expect.arrayContaining(['Unit.StartLimitIntervalSec=1h', 'Unit.StartLimitBurst=20']),
+    );
+    expect(lines).toContain('Service.RestartSec=30s');
+    expect(unitLines('feed-sync-once.service')).toContain('Service.TimeoutStartSec=24h');
   });
 });
 

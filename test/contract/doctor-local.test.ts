@@ -1,6 +1,7 @@
 /** `feed-sync doctor` on this machine: configuration, disk, locks and both stores, each also in trouble (F05, F07, F09, F10, F11). */
 
 import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -225,6 +226,22 @@ describe('locks', () => {
     });
   });
 
+  it('warns where something else listens on the address of the status server, which run needs', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void other.close());
+    const taken = `127.0.0.1:${(other.address() as AddressInfo).port}`;
+    const look = await checkInput({ feed: NOWHERE, environment: { FEED_SYNC_STATUS_LISTEN: taken } }).look();
+    expect(look.of('locks').at(-1)).toMatchObject({
+      about: 'status address',
+      state: 'warning',
+      found: expect.stringMatching(/\(EADDRINUSE\).* run ends with exit code 78; once does not need it\.$/),
+      hints: ['Give another address in status.listen, or off.'],
+    });
+    const free = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0' } });
+    expect((await free.look()).of('locks').map(({ about }) => about)).not.toContain('status address');
+  });
+
   it('a lock file that is none is a trouble', async () => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
@@ -366,6 +383,6 @@ describe('the mirror', () => {
       state: 'ok',
       found: expect.stringContaining('none yet at'),
     });
-    expect(gone.of('checkpoint')[1]?.found).toBe('1 subscription followed, 1 dataset wanted');
+    expect(gone.of('checkpoint')[1]?.found).toBe('1 subscription followed, 1 dataset desired');
   });
 });

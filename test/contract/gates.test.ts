@@ -1,6 +1,7 @@
 /** Gates: large changes wait for an operator, with the real client and a real mirror (F67, F68). */
 
-import { rm } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { difference } from '../../fixtures/source/diff.ts';
 import type { Candidate } from '../../src/model/candidate.ts';
@@ -56,6 +57,20 @@ const count = async ({ folder }: World) =>
 
 function approve(world: World): void {
   world.checkpoint.keepCandidate({ ...waiting(world), approvedAt: world.parts.clock.now() });
+}
+
+/** Another byte in the middle of every file that is kept, and as many bytes as before. Returns the number of files. */
+async function alterKept({ parts }: World): Promise<number> {
+  const { stagingDirectory } = parts.choices;
+  const names = await readdir(stagingDirectory, { recursive: true });
+  const kept = names.filter((name) => /candidate\/./.test(name)).map((name) => join(stagingDirectory, name));
+  for (const path of kept) {
+    const bytes = await readFile(path);
+    const at = bytes.indexOf('r0000') >= 0 ? bytes.indexOf('r0000') + 5 : bytes.length >> 1;
+    bytes[at] = (bytes[at] ?? 0) ^ 1;
+    await writeFile(path, bytes);
+  }
+  return kept.length;
 }
 
 const amounts = ({ folder }: World) =>
@@ -132,6 +147,21 @@ describe.each([
       judged: { counts: { before: 4, removed: 4 } },
     });
   });
+
+  it.each([
+    ['approved', approve],
+    ['within limits that were raised', (world: World) => limit(world, NO_LIMITS)],
+  ])(
+    'F67 is fetched again where its files were altered, and is then committed as it was judged: %s',
+    async (__, allow) => {
+      const world = await withCandidate();
+      expect(await alterKept(world)).toBeGreaterThan(0);
+      allow(world);
+      expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
+      expect(contentRequests(world)).toBeGreaterThan(0);
+      expect(await amounts(world)).toEqual(numberedRows(4));
+    },
+  );
 
   it('F67 is fetched again where its files are gone, and has to be the same', async () => {
     const world = await withCandidate();

@@ -8,6 +8,7 @@ import { type Documented, documentedOutputs, foundIn } from '../support/document
 /** The folder of golden files of each output, and the section that documents it. Those of `query` have the columns of the query. */
 const SECTIONS = {
   status: 'status --json',
+  once: 'once --json',
   subscriptions: 'subscriptions --json',
   coverage: 'coverage --json',
   watches: 'watches --json',

@@ -1,7 +1,7 @@
 /** What the commands tell, of a world in which everything that there is to tell can be seen: for programs, and for people. */
 
-import { rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
@@ -12,7 +12,7 @@ import type { Mending } from '../../src/cli/verify/mend.ts';
 import { renderVerification } from '../../src/cli/verify/verify.ts';
 import type { Candidate } from '../../src/model/candidate.ts';
 import type { StatusJson } from '../../src/reporting/status.ts';
-import { openAt } from '../support/checkpoint-files.ts';
+import { commit, openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
 import { writeMirror } from '../support/mirror-file.ts';
@@ -84,6 +84,19 @@ it('of a world that has everything', async () => {
   expectGolden('status/lost-mirror', await json(world, 78, 'status', '--json'));
 });
 
+it('of catch-ups, for programs', async () => {
+  const world = await toldWorld();
+  expectGolden('once/failing', await json(world, 77, 'once', '--json'));
+  await comesToWork(world);
+  comesToTrouble(world);
+  const unreadable = { operation: 'events', subscriptionId: 'sub_4', times: 'always' } as const;
+  world.feed.faults.add({ match: unreadable, act: { kind: 'respond', status: 503 } });
+  expectGolden('once/everything', await json(world, 77, 'once', '--json'));
+  world.installed.environment['FEED_SYNC_BASE_URL'] = NOWHERE;
+  expectGolden('once/unreachable', await json(world, 77, 'once', '--json'));
+  world.installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
+});
+
 it('of contents that were compared with the service', () => {
   const seen = { commitNumber: 7, snapshotVersion: 3, snapshotDigest: 'digest' };
   const key = (id: string) => new Map([['id', id]]);
@@ -112,7 +125,30 @@ it('of contents that were compared with the service', () => {
     content,
     mending,
   }));
-  const view = verificationOf({ mirror: '/mirror', datasets, workspaceSuspension: null, problem: null });
+  const kept = { datasetId: 'mended', schema: 'history', logName: 'mended', recorded: null, checksum: null };
+  const view = verificationOf({
+    mirror: '/mirror',
+    datasets,
+    past: [
+      { ...kept, kind: 'log', name: 'mended', state: 'altered', damage: null },
+      { ...kept, kind: 'frozen', name: 'mended__3', state: 'missing', damage: null },
+      {
+        ...kept,
+        kind: 'archived',
+        schema: 'archived',
+        name: 'old__1',
+        state: 'damaged',
+        damage: 'Corrupt block',
+      },
+      { ...kept, kind: 'log', name: 'sound', state: 'equal', damage: null },
+    ],
+    renewal: {
+      kind: 'renewed',
+      text: 'Closed undo logs that were altered outside feed-sync: history.mended.',
+    },
+    workspaceSuspension: null,
+    problem: null,
+  });
   expectGolden('verify/deep', view);
   for (const width of WIDTHS) {
     expectGoldenText(`verify/deep.${width}`, `${renderVerification(view, [], width)}\n`);
@@ -125,8 +161,12 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   const copyPath = await publishesFor(world, (checkpoint) => {
     checkpoint.hookReported({ commitNumber: 12, mark: 'the last of them' }, world.feed.clock.now());
   });
-  writeFileSync(copyPath, 'a copy');
-  utimesSync(copyPath, world.feed.clock.now(), world.feed.clock.now());
+  const manifestPath = join(world.installed.dataDirectory, 'export', 'manifest.json');
+  mkdirSync(dirname(manifestPath));
+  for (const path of [copyPath, manifestPath]) {
+    writeFileSync(path, 'a copy');
+    utimesSync(path, world.feed.clock.now(), world.feed.clock.now());
+  }
   expectGolden('status/leaving', firstTwo(await json<StatusJson>(world, 0, 'status', '--json')));
   await expectTexts('status/leaving', world, 'status');
   publishesForNobody(world);
@@ -139,6 +179,11 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
   expectGoldenText('summary/agreed', reported(world, await catchUp(world)));
   expectGolden('status/idle', firstTwo(await json<StatusJson>(world, 0, 'status', '--json')));
+  installed.environment['FEED_SYNC_BASE_URL'] = NOWHERE;
+  await catchUp(world);
+  expectGolden('status/outage', firstTwo(await json<StatusJson>(world, 0, 'status', '--json')));
+  await expectTexts('status/outage', world, 'status');
+  installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
   rmSync(join(installed.dataDirectory, 'checkpoint.sqlite'));
   expectGolden('status/lost-checkpoint', await json<StatusJson>(world, 0, 'status', '--json'));
   losesItsStores(world, 'mirror.duckdb', 'checkpoint.sqlite');
@@ -154,10 +199,15 @@ it('of tables whose retirement waits for subscriptions', async () => {
   expectGolden('dry-run/waiting', await foretold(world, 77));
   const mirrorPath = join(world.installed.dataDirectory, 'mirror.duckdb');
   const pinned = "UPDATE feed_sync.datasets SET pinned_since = TIMESTAMPTZ '2026-03-01 12:00:00Z'";
-  await writeMirror(mirrorPath, pinned);
+  const log = `INSERT INTO feed_sync.history_logs BY NAME
+    SELECT 'us-tx-bexar-parcels' AS dataset_id, unnest(['parcels', 'parcels__2_log']) AS log_name, 'main.a' AS table_name,
+      1 AS first_commit, TIMESTAMPTZ '2026-03-01 08:00:00Z' AS first_time, unnest(['history was switched off', NULL]) AS closed_reason,
+      unnest([NULL, 2]) AS frozen_commit, unnest([1234, NULL]) AS row_count`;
+  await writeMirror(mirrorPath, pinned, log);
   expectGolden('status/pinned', await json<StatusJson>(world, 0, 'status', '--json'));
   await expectTexts('status/pinned', world, 'status');
-  await writeMirror(mirrorPath, 'UPDATE feed_sync.datasets SET pinned_since = NULL');
+  const undone = ['UPDATE feed_sync.datasets SET pinned_since = NULL', 'DELETE FROM feed_sync.history_logs'];
+  await writeMirror(mirrorPath, ...undone);
   expectGoldenText('summary/suspended', reported(world, await catchUp(world)));
   expectGolden('log/waiting', logOf(world));
 });
@@ -186,6 +236,8 @@ it('of commits that wait for approval', async () => {
       { version: 4, counts: { ...counted, added: 1, after: 501 }, digest: 'b2c3d4e5'.repeat(8), alike: [] },
     ],
   };
+  // One that an older program followed, and that was not polled since.
+  commit(checkpoint, 'sub_9');
   checkpoint.keepCandidate(waiting);
   checkpoint.keepCandidate({
     ...waiting,
@@ -251,6 +303,7 @@ async function publishesFor(
 ): Promise<string> {
   const copyPath = join(installed.dataDirectory, 'copy.duckdb');
   installed.environment['FEED_SYNC_DESTINATION_PUBLISH'] = copyPath;
+  installed.environment['FEED_SYNC_EXPORT_PATH'] = join(installed.dataDirectory, 'export');
   installed.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'] = './refresh.sh';
   const checkpoint = await openAt(join(installed.dataDirectory, 'checkpoint.sqlite'));
   remember(checkpoint);
@@ -260,6 +313,7 @@ async function publishesFor(
 
 function publishesForNobody({ installed }: ToldWorld): void {
   delete installed.environment['FEED_SYNC_DESTINATION_PUBLISH'];
+  delete installed.environment['FEED_SYNC_EXPORT_PATH'];
   delete installed.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'];
 }
 

@@ -1,6 +1,9 @@
 /** `feed-sync once` where the service is reached through a proxy and vouched for by a private authority. */
 
-import { describe, expect, it } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { program } from '../support/program.ts';
@@ -15,6 +18,16 @@ async function behindProxy() {
     environment: { FEED_SYNC_RETRY_MAX_ATTEMPTS: '1' },
   });
   return { feed, front, installed };
+}
+
+/** A proxy that connects to nothing. Closed when the test has finished. */
+async function refusingProxy(status: string): Promise<string> {
+  const proxy = createServer();
+  proxy.on('connect', (_, client: Socket) => void client.end(`HTTP/1.1 ${status} No\r\n\r\n`));
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  onTestFinished(() => void proxy.close());
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
 }
 
 describe('a company network', () => {
@@ -44,6 +57,21 @@ describe('a company network', () => {
     const { exitCode, stdout } = await installed.runWith({ HTTPS_PROXY: front.proxyUrl }, 'once');
     expect(exitCode).toBe(75);
     expect(stdout).toContain('NODE_EXTRA_CA_CERTS');
+  });
+
+  it.each([
+    ['403', 'NO_PROXY'],
+    ['407', 'USER:PASSWORD'],
+  ])('a proxy that answers %s is named as what refuses, with what to do', async (status, hint) => {
+    const { installed } = await behindProxy();
+    const proxyUrl = await refusingProxy(status);
+    for (const command of ['once', 'doctor']) {
+      const { exitCode, stdout, stderr } = await installed.runWith({ HTTPS_PROXY: proxyUrl }, command);
+      expect(exitCode, `${stdout}${stderr}`).toBe(75);
+      expect(stdout).toContain(`the proxy refused the connection with ${status}`);
+      expect(stdout).toContain(hint);
+      expect(stdout).not.toContain('connection refused');
+    }
   });
 
   it('NO_PROXY goes past the proxy', async () => {

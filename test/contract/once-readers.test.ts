@@ -30,7 +30,7 @@ it('publishes what was committed, then tells the command, and neither where noth
   const first = await run('once');
   expect(first.exitCode, first.stderr).toBe(0);
   expect(first.stdout).toMatch(
-    /\nPublished a copy at .*\/out\/copy\.duckdb: [\d.]+ MB(?:, as a clone)?\.\nThe command after commits was told of 1 commit\.\n$/,
+    /\nPublished a copy at .*\/out\/copy\.duckdb: [\d.]+ MB(?:, as a clone)?\.\nThe command after commits was notified of 1 commit\.\n$/,
   );
   const at = statSync(copy).mtimeMs;
   const second = await run('once');
@@ -55,13 +55,14 @@ it('publishes what was committed, then tells the command, and neither where noth
 });
 
 it('a command that fails is told with 75, one that is not there with 78, and nothing is lost by it', async () => {
-  const { run, noted, useHook } = await installed();
+  const { run, noted, useHook } = await installed({ FEED_SYNC_LOG_LEVEL: 'warn' });
   useHook(hookProgram("console.error('the warehouse is shut'); process.exit(2);"));
   const failed = await run('once');
   expect(failed.exitCode).toBe(75);
   expect(failed.stdout).toMatch(/^1 dataset in 1 subscription: 1 loaded/);
-  expect(failed.stdout).toContain('ended with 2:');
-  expect(failed.stdout).toContain('the warehouse is shut');
+  expect(failed.stdout).toContain('ended with 2.');
+  expect(failed.stdout).not.toContain('the warehouse is shut');
+  expect(failed.stderr).toContain('the warehouse is shut');
   useHook(['feed-sync-no-such-program']);
   const missing = await run('once');
   expect(missing.exitCode).toBe(78);

@@ -89,13 +89,13 @@ describe('run', () => {
   it('publishes after commits, while a reader stays in the first copy, and tells the command of each', async () => {
     const { installed, copy, noted, copyDifferences, publish } = await installation();
     const run = installed.start('run');
-    await logged(run, 'The command after commits was told');
+    await logged(run, 'Notified the command after commits');
     const reader = startChild('duckdb-holder-child.ts', copy);
     onTestFinished(() => reader.kill());
     expect(await reader.nextLine()).toBe('held');
     for (let version = 2; version <= 4; version += 1) {
       publish();
-      await logged(run, 'The command after commits was told', version);
+      await logged(run, 'Notified the command after commits', version);
     }
     expect(await copyDifferences()).toEqual([]);
     expect(notedLines(noted)).toEqual([[1], [2], [3], [4]]);
@@ -108,19 +108,23 @@ describe('run', () => {
       hookProgram("console.error('the warehouse is shut'); process.exit(1);"),
     );
     const run = installed.start('run');
+    const output = await logged(run, 'The command after commits failed.');
+    expect(output).toContain('the warehouse is shut');
     await logged(run, 'Failed; will be tried again.');
     publish();
     await logged(run, 'Applied changes.');
     await eventually(async () => expect(await copyDifferences()).toEqual([]));
-    const { afterCommit, publishedCopy } = JSON.parse((await installed.run('status', '--json')).stdout);
+    const status = (await installed.run('status', '--json')).stdout;
+    const { afterCommit, publishedCopy } = JSON.parse(status);
     expect(afterCommit).toMatchObject({
       reportedAt: null,
-      failure: { message: expect.stringContaining('the warehouse is shut') },
+      failure: { message: expect.stringContaining('ended with 1.') },
     });
+    expect(status).not.toContain('the warehouse is shut');
     expect(publishedCopy.publishedAt).not.toBeNull();
     configure(notingProgram(noted));
     run.kill('SIGHUP');
-    await logged(run, 'The command after commits was told');
+    await logged(run, 'Notified the command after commits');
     expect(notedLines(noted)).toEqual([[1, 2]]);
     run.kill('SIGTERM');
     expect(await run.ended).toMatchObject({ exitCode: 0 });

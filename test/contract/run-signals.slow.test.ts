@@ -45,6 +45,21 @@ describe('a second signal', () => {
   });
 });
 
+describe('SIGUSR1', () => {
+  it('F65 opens no debugger, and the daemon goes on', async () => {
+    const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
+    const daemon = new LastingDaemon(await program({ feed, environment: QUICKLY }));
+    await daemon.logged('Loaded a snapshot.', datasetIds.length);
+    daemon.signal('SIGUSR1');
+    publishNext(datasetOf('permits'));
+    await daemon.logged('Applied changes.');
+    daemon.signal('SIGTERM');
+    const { exitCode, stderr } = await daemon.ended();
+    expect(exitCode).toBe(0);
+    expect(stderr).not.toContain('Debugger listening');
+  });
+});
+
 describe('SIGHUP', () => {
   it('has the key read again, which lifts the refusal of the one before', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();

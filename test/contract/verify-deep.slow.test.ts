@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { once } from '../support/expect-mirrored.ts';
+import { logged } from '../support/logged.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 import { program } from '../support/program.ts';
 import { tableNameOf } from '../support/published.ts';
@@ -98,6 +99,7 @@ describe('verify --deep beside a running instance', () => {
       why: 'the table has version 1, and the oldest snapshot of the service is version 2',
     });
     const daemon = installed.start('run');
+    await logged(daemon, 'Following the subscriptions.');
     const ended = await installed.run('verify', '--deep', '--repair', '--yes', '--json', '--wait', '2m');
     // The table may have been counted before the instance has updated it.
     expect([0, 65]).toContain(ended.exitCode);

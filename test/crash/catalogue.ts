@@ -55,6 +55,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a person gives up a subscription',
     killedIn: 'give up',
   },
+  'checkpoint.forget-webhook': {
+    what: 'a webhook that an operator forgets',
+    killedIn: 'webhook remove',
+  },
   'checkpoint.hook-failed': {
     what: 'that the hook failed',
     killedIn: 'hook fails',
@@ -66,6 +70,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.keep-candidate': {
     what: 'content that waits for approval',
     killedIn: 'wait*, evict',
+  },
+  'checkpoint.keep-notifications': {
+    what: 'what an operator was notified of',
+    killedIn: 'notify',
   },
   'checkpoint.keep-webhook': {
     what: 'the id of a webhook that was added',
@@ -106,6 +114,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.note-listed': {
     what: 'the first list of versions after a reload was asked for',
     killedIn: 'reload, resync*, 410*',
+  },
+  'checkpoint.note-poll': {
+    what: 'when the service was last reached, or what failed',
+    killedIn: 'load*, apply*, alter*, resync*, 410*, retire (archive)*, publish*',
   },
   'checkpoint.note-retired': {
     what: 'what is owed of a table that is no more',
@@ -172,6 +184,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the secret of a webhook, put before the others',
     killedIn: 'webhook add',
   },
+  'cli.clear-query-folder': {
+    what: 'what an earlier query has left beside its file goes',
+    killedIn: 'query to a file*',
+  },
   'cli.end-try-of-secret-file': {
     what: 'the file of that try goes, where there was none',
     killedIn: 'webhook add',
@@ -180,13 +196,29 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'a configuration file',
     killedIn: 'init',
   },
+  'cli.make-query-folder': {
+    what: 'the folder in which the rows of a query are written',
+    killedIn: 'query to a file',
+  },
   'cli.make-verify-folder': {
     what: 'the folder of `verify --deep`',
     killedIn: 'repair',
   },
+  'cli.open-query-result': {
+    what: 'the empty file of the rows',
+    killedIn: 'query to a file',
+  },
+  'cli.place-query-result': {
+    what: 'the file of the rows gets its name',
+    killedIn: 'query to a file',
+  },
   'cli.remember-verified': {
     what: 'a table that was found equal, until the comparison of all has ended',
     killedIn: 'repair',
+  },
+  'cli.remove-secret': {
+    what: 'the secret of a webhook is taken out of its file',
+    killedIn: 'webhook remove',
   },
   'cli.remove-verify-folder': {
     what: 'the folder of `verify --deep` goes',
@@ -195,6 +227,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'cli.try-secret-file': {
     what: 'the file of secrets as it is, to see that it can be written',
     killedIn: 'webhook add',
+  },
+  'daemon.remove-stale-socket': {
+    what: 'the file of the socket of a status server that was killed',
+    killedIn: 'stale socket',
   },
   'destination.attach': {
     what: 'the mirror opened for writing, and made where it is missing',
@@ -244,6 +280,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'destination.compact-write': {
     what: 'the log of the new file put into it',
     killedIn: 'compact',
+  },
+  'destination.export-table': {
+    what: 'the table of a dataset in a file of the export',
+    killedIn: 'export*',
   },
   'destination.make-directory': {
     what: 'the folder of the mirror',
@@ -301,6 +341,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'COMMIT in the mirror: how far it has followed the service',
     killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
   },
+  'destination.sync-entries': {
+    what: 'the names of the mirror and its log put on the disk after COMMIT',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
   'feed.drop-finished-origin': {
     what: 'the note of the part goes',
     killedIn: 'load*, resync*, 410*, cut downloads*, no digests*',
@@ -344,6 +388,50 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'feed.sync-download': {
     what: 'fsync of a download',
     killedIn: 'load*, resync*, 410*, cut downloads*',
+  },
+  'post-commit.clear-export': {
+    what: 'a file of the export that is not whole goes',
+    killedIn: 'export',
+  },
+  'post-commit.clear-exported': {
+    what: 'what an earlier process has left of a file of the export goes',
+    killedIn: 'export*',
+  },
+  'post-commit.keep-manifest': {
+    what: 'the generation that readers have gets a name of its own',
+    killedIn: 'export',
+  },
+  'post-commit.make-dataset-folder': {
+    what: 'the folder of a file of the export',
+    killedIn: 'export*',
+  },
+  'post-commit.make-export-folder': {
+    what: 'the folder of the export',
+    killedIn: 'export',
+  },
+  'post-commit.place-exported': {
+    what: 'a file of the export gets its name',
+    killedIn: 'export*',
+  },
+  'post-commit.remove-exported': {
+    what: 'a file that no kept generation names goes',
+    killedIn: 'export*',
+  },
+  'post-commit.remove-exported-folder': {
+    what: 'a folder of the export without files goes',
+    killedIn: 'export*',
+  },
+  'post-commit.remove-manifest': {
+    what: 'a generation that is not kept any more goes',
+    killedIn: 'export',
+  },
+  'post-commit.settle-exported': {
+    what: 'a file of the export onto the disk',
+    killedIn: 'export*',
+  },
+  'post-commit.switch-manifest': {
+    what: 'a new generation of the export takes the place of the last one',
+    killedIn: 'export',
   },
   'staging.coalesce-changes': {
     what: 'the net change of several versions',

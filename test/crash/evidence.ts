@@ -101,6 +101,7 @@ const QUERIES: readonly (readonly [what: string, sql: string])[] = [
   ['webhooks', 'SELECT webhook_id, url FROM webhooks'],
   ['deliveries', 'SELECT delivery_id FROM deliveries'],
   ['hook', 'SELECT commit_number, message FROM hook'],
+  ['notifications', "SELECT key FROM notifications, json_each(ledger, '$.told')"],
 ];
 
 /** As part of a text. */

@@ -146,6 +146,7 @@ export class Client {
       log: SILENT,
       progress: silentProgress,
       choices: CHOICES,
+      process: { command: 'once', pid: 1, host: 'model' },
     };
   }
 }

@@ -20,6 +20,7 @@ import {
   withoutSubscription,
 } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
+import { EMPTY_LEDGER } from '../../src/model/notification.ts';
 
 /** What is stored. Values never change, so that a copy of the maps is a copy of it all. */
 export interface Stored {
@@ -79,8 +80,12 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     candidates: () => [],
     failures: () => new Map(failures),
     failure: (datasetId) => failures.get(datasetId) ?? null,
+    polls: () => [],
     webhooks: () => [],
+    newestDelivery: () => 0,
     hook: () => ({ reported: null, reportedAt: null, failure: null }),
+    notificationLedger: () => EMPTY_LEDGER,
+    keepNotificationLedger() {},
     recentSyncRuns: () => [],
     othersStored: () => 0,
     close() {},
@@ -97,6 +102,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
       const before = followed.get(id);
       if (before !== undefined) followed.set(id, { ...before, auditedAt });
     },
+    notePoll() {},
     noteAbsences(absent, present) {
       for (const absence of absent) absences.set(absenceKey(absence.subject), absence);
       for (const subject of present) absences.delete(absenceKey(subject));
@@ -124,6 +130,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     fail: (failure) => void failures.set(failure.datasetId, failure),
     clearFailure: (datasetId) => void failures.delete(datasetId),
     keepWebhook() {},
+    forgetWebhook() {},
     rememberDelivery: () => true,
     hookReported() {},
     hookFailed() {},

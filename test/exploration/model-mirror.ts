@@ -57,7 +57,9 @@ export class ModelMirror {
         this.state = { ...this.state, progress };
         return true;
       },
+      findDamage: async () => [],
       storeChecksum: async () => true,
+      renewChecksums: async () => ({ stored: [], closed: [] }),
       progress: () => 0,
       close: async () => {},
     };

@@ -67,7 +67,6 @@ function tellSizes({ root }: Container): void {
   const parts: readonly (readonly [string, number])[] = [
     ['Debian', sizeBytes(root) - sizeBytes(programs) - sizeBytes(join(root, 'app'))],
     ['Node', sizeBytes(join(programs, 'bin/node'))],
-    ['npm', sizeBytes(join(programs, 'lib/node_modules'))],
     ['DuckDB', sizeBytes(join(modules, '@duckdb'))],
     ['better-sqlite3', sizeBytes(join(modules, 'better-sqlite3'))],
     [

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { insertRows } from '../../src/destination/duckdb/catalog/rows.ts';
+import { insertRows } from '../../src/destination/catalog/writes.ts';
+import { statementsOf } from '../../src/destination/duckdb/catalog/rows.ts';
 import { createSchema } from '../../src/destination/duckdb/catalog/schema.ts';
 import { shellWord } from '../../src/lib/text.ts';
 import { DataError } from '../../src/model/errors.ts';
@@ -131,6 +132,7 @@ describe('in SQL', () => {
             'datasets',
             rows.map(([id, maybe, list, number, date]) => [
               id,
+              'main',
               maybe,
               number,
               null,
@@ -152,7 +154,7 @@ describe('in SQL', () => {
         const holdsNul = ([id, maybe, list]: (typeof rows)[number]) =>
           [id, maybe ?? '', ...list].some((each) => each.includes('\0'));
         if (rows.some(holdsNul)) {
-          expect(datasets).toThrow(DataError);
+          expect(() => statementsOf([datasets()])).toThrow(DataError);
           return;
         }
         const columns = insertRows(
@@ -171,7 +173,7 @@ describe('in SQL', () => {
           ]),
         );
         await run('BEGIN');
-        for (const statement of [...datasets(), ...columns]) await run(statement);
+        for (const statement of statementsOf([datasets(), columns])) await run(statement);
         const written = await run(
           `SELECT hex(encode(dataset_id)), hex(encode(table_name)), hex(encode(to_json(key_columns)::VARCHAR)), version::VARCHAR,
             epoch_ms(published_at)::VARCHAR, applied_at, schema_version FROM mirror.feed_sync.datasets ORDER BY rowid`,

@@ -216,8 +216,8 @@ describe('where the status server listens', () => {
     'is a host and a port',
     200,
     fc.property(host, fc.ipV6(), fc.integer({ min: 0, max: 65_535 }), (name, address, port) => {
-      expect(read(`${name}:${port}`).data).toEqual({ host: name, port });
-      expect(read(`[${address}]:${port}`).data).toEqual({ host: address, port });
+      expect(read(`${name}:${port}`).data?.from('/')).toEqual({ host: name, port });
+      expect(read(`[${address}]:${port}`).data?.from('/')).toEqual({ host: address, port });
       expect(read(`${name}:${port + 65_536}`).success).toBe(false);
       expect(read(`${address}:${port}`).success).toBe(false);
     }),
@@ -228,7 +228,7 @@ describe('where the status server listens', () => {
     300,
     fc.property(anyJson, (value) => {
       const { success, error } = read(value);
-      if (success) expect(String(value).trim()).toMatch(/^(?:off|.+:\d{1,5})$/);
+      if (success) expect(String(value).trim()).toMatch(/^(?:off|unix:.+|.+:\d{1,5})$/);
       for (const { message } of error?.issues ?? []) expect(message).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}]/u);
     }),
   );

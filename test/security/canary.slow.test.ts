@@ -27,6 +27,9 @@ import { READ_OPERATIONS } from './read-operations.ts';
 
 const PROXY_PASSWORD = 'proxy/password+that=stays';
 const HEADER_VALUE = 'header-value+that/stays=secret';
+/** A secret that the command after commits prints. The configuration, which holds the command, holds it backwards. */
+const HOOK_SECRET = 'command+s/output=secret';
+const HOOK_SECRET_BACKWARDS = [...HOOK_SECRET].reverse().join('');
 const FEED_OPERATIONS: readonly Operation[] = [...READ_OPERATIONS, 'file'];
 const LOUD = {
   FEED_SYNC_LOG_LEVEL: 'trace',
@@ -128,7 +131,7 @@ it('F45 nor does the program, as a process of its own', async () => {
   await refuseInStores(installed.mirrorPath, CANARY_KEY);
 });
 
-it('F45 run, its children, its status server, its webhooks and its copy tell no secret', async () => {
+it('F45 F61 run, its children, its status server, its webhooks and its copy tell no secret', async () => {
   const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
   const systemd = recordingSystemdNotify();
   const installed = await program({
@@ -162,8 +165,11 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
     const fs = require('node:fs');
     const about = ['environ', 'cmdline'].map((name) => fs.readFileSync('/proc/self/' + name));
     const parent = fs.readFileSync('/proc/' + process.ppid + '/cmdline');
-    require('node:stream/consumers').buffer(process.stdin).then((told) =>
-      fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, told])));`;
+    require('node:stream/consumers').buffer(process.stdin).then((told) => {
+      const isFirst = !fs.existsSync(${JSON.stringify(noted)});
+      fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, told]));
+      if (isFirst) { console.error(${JSON.stringify(HOOK_SECRET_BACKWARDS)}.split('').reverse().join('')); process.exit(1); }
+    });`;
   writeFileSync(
     join(home, 'work', 'feed-sync.yaml'),
     JSON.stringify({
@@ -176,7 +182,7 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
   const daemon = installed.startWith({ FEED_SYNC_API_KEY: '' }, 'run');
   const { url } = JSON.parse(await logged(daemon, 'The status server listens.')) as { readonly url: string };
   expect(secretsInText(CANARY_KEY, readFileSync(`/proc/${daemon.pid}/environ`, 'latin1'))).toEqual([]);
-  await logged(daemon, 'The command after commits was told what changed.');
+  await logged(daemon, 'Notified the command after commits.');
 
   const header = ['--header-name', 'X-Receiver', '--header-value-file', valueFile];
   const added = await installed.run('webhook', 'add', `${url}/webhook`, ...header);
@@ -211,7 +217,9 @@ it('F45 run, its children, its status server, its webhooks and its copy tell no 
   for (const hidden of [CANARY_KEY, secret, secret.slice('whsec_'.length), HEADER_VALUE]) {
     refuseSecret(hidden, { texts: [...texts, children], folders: [home] });
   }
+  expect(ended.stderr).toContain(HOOK_SECRET);
+  refuseSecret(HOOK_SECRET, { texts: [...answers, systemd.reported().join('\n')], folders: [home] });
   // A command may need the way through the proxy as much as we do.
   refuseSecret(PROXY_PASSWORD, { texts, folders: [] });
-  await refuseInStores(installed.mirrorPath, CANARY_KEY, secret, PROXY_PASSWORD, HEADER_VALUE);
+  await refuseInStores(installed.mirrorPath, CANARY_KEY, secret, PROXY_PASSWORD, HEADER_VALUE, HOOK_SECRET);
 });

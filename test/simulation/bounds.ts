@@ -38,16 +38,17 @@ export interface DatasetEffort {
   readonly fellBack: number;
 }
 
-/** `efforts`: by dataset id. @throws BrokenRule */
+/** `efforts`: by dataset id. `times`: catch-ups, of which one after damage is another. @throws BrokenRule */
 export function refuseTooManyCalls(
   requests: readonly SyncRun[],
   efforts: ReadonlyMap<string, DatasetEffort>,
   world: World,
+  times: number,
 ): void {
   for (const [about, those] of Map.groupBy(requests, subjectOf)) {
     const [first] = those;
     if (first === undefined) continue;
-    const most = mostOf(first, requests, efforts, world);
+    const most = times * mostOf(first, requests, efforts, world);
     if (those.length > most)
       throw new BrokenRule('calls', `${about}: ${those.length} requests, and the bound is ${most}.`);
   }

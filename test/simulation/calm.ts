@@ -9,7 +9,8 @@ import { probesOf, refuseCallsInIdleness } from './bounds.ts';
 import { catchUp, describe } from './catch-up.ts';
 import { followOn } from './daemon.ts';
 import { giveUpWhatIsGone, settleHolds } from './operator.ts';
-import { BrokenRule, differencesFromTheNewest } from './rules.ts';
+import { endPins, verifyDeep } from './requests-of-operators.ts';
+import { BrokenRule, differencesFromTheNewest, refuseWrongPast } from './rules.ts';
 import { giveBackKey } from './steps/refusals.ts';
 import type { World } from './world.ts';
 
@@ -30,9 +31,12 @@ const DAY_MS = 24 * 3_600_000;
 /** @throws BrokenRule where the mirror is not equal after the last round. */
 export async function expectCalm(world: World): Promise<void> {
   calmTheFeed(world);
+  await endPins(world);
   await settleHolds(world);
   const waited = await waitedFirst(world);
   await catchUpUntilEqual(world, waited + 1);
+  await mendSuspects(world);
+  await refuseWrongPast(world);
   const differences = await differencesFromTheNewest(world);
   if (differences.length > 0) throw new BrokenRule('calm', differences.join('\n'));
   world.unreadMoves.clear();
@@ -40,6 +44,14 @@ export async function expectCalm(world: World): Promise<void> {
   world.hasLostTrack = false;
   world.hasRestartedSilently = false;
   for (const datasetId of world.members) world.mayLeave.delete(datasetId);
+}
+
+/** What was altered by hand is repaired, and what cannot be read is loaded again; then nobody has to be suspected. */
+async function mendSuspects(world: World): Promise<void> {
+  if (world.suspects.size === 0) return;
+  world.reported.push(`  verified: ${await verifyDeep(world, true)}`);
+  await catchUpUntilEqual(world, 1);
+  world.suspects.clear();
 }
 
 /**

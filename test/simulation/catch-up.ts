@@ -4,11 +4,11 @@
  */
 
 import { FeedSyncError, InapplicableChangesError } from '../../src/model/errors.ts';
-import { catchUp as catchUpParts } from '../../src/sync/catch-up.ts';
+import { catchUpMendingDamage } from '../../src/sync/damage.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { type DatasetEffort, refuseTooManyCalls } from './bounds.ts';
-import { BrokenRule, refuseBroken, refuseCallsAboutHeld } from './rules.ts';
+import { BrokenRule, refuseBroken, refuseCallsAboutHeld, refuseMovedPins } from './rules.ts';
 import type { World } from './world.ts';
 
 const LINES_OF_A_CATCH_UP = 200;
@@ -23,12 +23,16 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   noteUnreadable(world, parts);
   const startedAt = parts.clock.now();
   feed.requests.clear();
-  const result = await catchUpParts(observed(parts, world), new AbortController().signal);
+  const pinned = await pinnedIn(world);
+  const watched = observed(parts, world);
+  const result = await catchUpMendingDamage(watched.parts, new AbortController().signal);
   world.reported.push(`  caught up: ${describe(result)}`);
   refuseBugs(result);
   refuseBroken(world);
   refuseCallsAboutHeld(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
-  refuseTooManyCalls(feed.requests.entries(), effortsOf(result, startedAt, parts), world);
+  refuseMovedPins(pinned, await pinnedIn(world));
+  const efforts = effortsOf(result, startedAt, parts);
+  refuseTooManyCalls(feed.requests.entries(), efforts, world, 1 + watched.searches());
   counters.add('requests', feed.requests.entries().length);
   for (const { kind } of result.datasets) counters.add(`result: ${kind}`);
   if (feed.requests.entries('events').some(({ status }) => status === 410))
@@ -76,10 +80,22 @@ function effortsOf(
   );
 }
 
+/** No map on a mirror that is not there. */
+async function pinnedIn({ installation }: World): Promise<ReadonlyMap<string, number>> {
+  return (await installation.readMirror(async ({ pinned }) => pinned)) ?? new Map();
+}
+
+interface Observed {
+  readonly parts: Parts;
+  /** How often damage was searched for: each time the catch-up may begin again. */
+  readonly searches: () => number;
+}
+
 /** The same parts, of which every unit of work is counted. */
-function observed(parts: Parts, { counters }: World): Parts {
+function observed(parts: Parts, { counters }: World): Observed {
+  let searches = 0;
   const { destination } = parts;
-  return {
+  const counted: Parts = {
     ...parts,
     destination: {
       has: () => destination.has(),
@@ -95,7 +111,13 @@ function observed(parts: Parts, { counters }: World): Parts {
       },
       unpin: (datasetId) => destination.unpin(datasetId),
       readAhead: (job) => destination.readAhead(job),
+      findDamage: () => {
+        searches += 1;
+        counters.add('damage: a table is found');
+        return destination.findDamage();
+      },
       storeChecksum: (checksum) => destination.storeChecksum(checksum),
+      renewChecksums: (renewal) => destination.renewChecksums(renewal),
       commit: (queue) =>
         destination.commit({
           take: () => queue.take(),
@@ -116,6 +138,7 @@ function observed(parts: Parts, { counters }: World): Parts {
       close: () => destination.close(),
     },
   };
+  return { parts: counted, searches: () => searches };
 }
 
 /** All that goes wrong has a class that says what to do about it. */

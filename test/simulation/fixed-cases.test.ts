@@ -4,12 +4,14 @@ import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import { eventRecord } from '../../fixtures/feed/wire-records.ts';
 import type { Content } from '../../fixtures/source/content.ts';
+import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
 import { present } from '../../src/lib/assert.ts';
 import { expectCalm, expectIdle } from './calm.ts';
 import { catchUp } from './catch-up.ts';
 import { followOn } from './daemon.ts';
+import { approveAll } from './operator.ts';
 import { playScript } from './script.ts';
 import type { World } from './world.ts';
 
@@ -374,6 +376,48 @@ describe('what histories have found', () => {
       world.publish(first, 'the same');
       await expectCalm(world);
       await expectIdle(world);
+    });
+  });
+
+  /**
+   * Changes added a column to a table with an altered row. The checksum was computed anew, with that row: nothing found it any
+   * more, and the undo log claimed it as what the commit left.
+   */
+  it('F70 changes that add a column to altered rows give way to the snapshot', async () => {
+    const settings = { schemaChanges: 'alter', keepsHistory: true, isGated: false } as const;
+    await playScript(settings, async ({ world, first }) => {
+      await catchUp(world);
+      world.publish(first);
+      await catchUp(world);
+      const { destination } = await world.installation.parts();
+      const table = present((await destination.has()).datasets.get(first), 'it was loaded');
+      expect(await world.installation.alter(table, 'a value')).not.toBeNull();
+      world.suspects.add(first);
+      const column = {
+        name: 'added_by_changes',
+        type: 'string',
+        nullable: true,
+        description: 'Added.',
+      } as const;
+      world.line(first).evolve((content) => withAddedColumn(content, column, () => null));
+      world.publish(first, 'the same');
+      await catchUp(world);
+      await expectCalm(world);
+    });
+  });
+
+  /** The marked table was to be loaded again, but each catch-up began with the approved changes, which cannot be applied to it. */
+  it('F68 changes that wait for approval end where their table is damaged, and the snapshot is loaded', async () => {
+    await playScript({ isGated: true, keepsHistory: false }, async ({ world, first }) => {
+      await catchUp(world);
+      world.publish(first);
+      await catchUp(world);
+      const { checkpoint } = await world.installation.parts();
+      expect(checkpoint.candidates().map(({ content }) => content.kind)).toEqual(['changes']);
+      world.installation.damage(first);
+      world.suspects.add(first);
+      await approveAll(world);
+      await expectCalm(world);
     });
   });
 });

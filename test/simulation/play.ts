@@ -5,7 +5,13 @@ import { expectCalm, expectIdle, expectIdleHour } from './calm.ts';
 import { catchUp } from './catch-up.ts';
 import type { Counters } from './counters.ts';
 import { followOn } from './daemon.ts';
-import { BrokenRule, differencesFromSomeVersions, refuseBroken, watchCommits } from './rules.ts';
+import {
+  BrokenRule,
+  differencesFromSomeVersions,
+  refuseBroken,
+  refuseWrongPast,
+  watchCommits,
+} from './rules.ts';
 import { choicesIn, describeSettings, type Extent, settingsOf } from './settings.ts';
 import type { MakeStage } from './stage.ts';
 import type { Step } from './step.ts';
@@ -91,6 +97,8 @@ async function lookOn(world: World, number: number, course: Random, shareOfCalm:
 }
 
 async function expectPublished(world: World): Promise<void> {
+  await refuseWrongPast(world);
+  if (world.suspects.size > 0) return;
   const differences = await differencesFromSomeVersions(world);
   if (differences.length > 0) throw new BrokenRule('published', differences.join('\n'));
 }

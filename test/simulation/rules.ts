@@ -16,6 +16,9 @@ export const RULES = {
   observed: 'no call is made for what is held',
   published: 'each dataset is at one published version',
   idle: 'a catch-up after calm does nothing',
+  pinned: 'a table that a rollback keeps stays where it is',
+  past: 'every state that a log claims to know is the one that there was',
+  verify: 'what is called equal is equal',
   bug: 'all that goes wrong has a class that says what to do about it',
 } as const;
 
@@ -72,16 +75,20 @@ export function watchCommits(world: World): void {
 }
 
 function* brokenBy(change: TableChange, world: World): Generator<BrokenRule> {
-  const { datasetId, before, after, kind } = change;
+  const { datasetId, before, after, kind, wasPinned } = change;
+  if (wasPinned && after !== null && kind !== 'rollback' && after.digest !== before?.digest)
+    yield new BrokenRule('pinned', `${datasetId} is pinned, and gets other rows by ${kind}.`);
   if (before !== null && after === null && !world.mayLeave.has(datasetId))
     yield new BrokenRule('absent', `${datasetId} is gone, though a subscription has it.`);
   if (after === null) return;
-  const mayGoBack = kind === 'snapshot' && isLedBack(datasetId, world);
+  const mayGoBack = kind === 'rollback' || (kind === 'snapshot' && isLedBack(datasetId, world));
   if (before !== null && after.version < before.version && !mayGoBack)
     yield new BrokenRule(
       'back',
       `${datasetId} went from v${before.version} to v${after.version}, by ${kind}.`,
     );
+  // Changes keep what they do not touch, and a rollback what changes left on top of altered rows.
+  if (world.suspects.has(datasetId) && (kind === 'changes' || kind === 'rollback')) return;
   const contents = (world.published.get(datasetId) ?? []).filter(({ version }) => version === after.version);
   if (!contents.some((version) => world.stage.digestOf(version) === after.digest))
     yield new BrokenRule('published', `${datasetId} has v${after.version} with rows that it never had.`);
@@ -136,6 +143,21 @@ function expectedNow({ feed, formerSubscriptionIds }: World): Expectation {
   return { ...everythingPublished(feed), formerSubscriptionIds: [...formerSubscriptionIds] };
 }
 
+/** What the undo logs say wrongly of what there was. */
+export async function refuseWrongPast(world: World): Promise<void> {
+  const wrong = await world.installation.readMirror((mirror) => mirror.wrongStates(world.suspects));
+  if (wrong !== null && wrong.length > 0) throw new BrokenRule('past', wrong.join('\n'));
+}
+
+/** @throws BrokenRule where a table that was pinned before is pinned still, and was written since. */
+export function refuseMovedPins(
+  before: ReadonlyMap<string, number>,
+  after: ReadonlyMap<string, number>,
+): void {
+  const moved = [...before].filter(([datasetId, commit]) => (after.get(datasetId) ?? commit) !== commit);
+  if (moved.length > 0) throw new BrokenRule('pinned', `${moved.join('; ')} moved.`);
+}
+
 /** What differs between the mirror and the newest of everything, and what in its history must not be. */
 export async function differencesFromTheNewest(world: World): Promise<readonly string[]> {
   const expected = expectedNow(world);
@@ -153,6 +175,7 @@ function stepsBack({ lines }: MirrorView, world: World): readonly string[] {
   return [...lines].flatMap(([datasetId, own]) =>
     own.flatMap(({ from, to, kind }) => {
       if (from === null || Number(to) >= Number(from)) return [];
+      if (kind === 'rollback') return [];
       world.counters.add('seen: a lower version');
       if (kind === 'reload' && isLedBack(datasetId, world)) return [];
       return [`${datasetId} went back from v${from} to v${to} by ${kind}`];

@@ -25,6 +25,8 @@ export interface Settings {
   readonly emptySnapshot: 'no-files' | 'one-file';
   /** Whether a commit that removes a row waits until a person approves it. */
   readonly isGated: boolean;
+  /** Whether the past of tables is kept, at first. */
+  readonly keepsHistory: boolean;
 }
 
 /** How long histories are, and how large their tables. */
@@ -51,6 +53,7 @@ const EXTREME_KINDS: readonly (readonly DatasetKind[])[] = [
 ];
 const SHARE_OF_EXTREME_KINDS = 0.1;
 const SHARE_OF_GATED = 0.4;
+const SHARE_WITH_HISTORY = 0.7;
 /** Of histories with so many datasets that their removal at once asks for a person. */
 const SHARE_OF_MANY_DATASETS = 0.04;
 const MANY_COUNTIES: readonly number[] = [0, 1, 2, 3, 4];
@@ -77,6 +80,7 @@ export function settingsOf(random: Random, { rowsPerDataset }: Extent): Settings
     sha256: random.chance(0.8),
     unknownPosition: random.pick(['taken', 'expired']),
     isGated: random.chance(SHARE_OF_GATED),
+    keepsHistory: random.chance(SHARE_WITH_HISTORY),
   };
 }
 
@@ -95,6 +99,8 @@ const CHOICES: Readonly<Record<string, (settings: Settings) => boolean>> = {
   'settings: an unknown position is taken': ({ unknownPosition }) => unknownPosition === 'taken',
   'settings: an unknown position has expired': ({ unknownPosition }) => unknownPosition === 'expired',
   'settings: removals wait for a person': ({ isGated }) => isGated,
+  'settings: history is kept': ({ keepsHistory }) => keepsHistory,
+  'settings: history is not kept': ({ keepsHistory }) => !keepsHistory,
   'settings: one subscription': ({ subscriptions }) => subscriptions === 1,
   'settings: two subscriptions': ({ subscriptions }) => subscriptions === 2,
   'settings: many datasets': ({ counties }) => counties === MANY_COUNTIES,
@@ -109,7 +115,7 @@ export function choicesIn(settings: Settings): readonly string[] {
 export function describeSettings(settings: Settings): string {
   const { schemaChanges, removedDatasets, manifest, manifestLastEventId, eventsPerPage } = settings;
   const { subscriptions, counties, kinds, rowsPerDataset } = settings;
-  const { recordLastEventId, sha256, unknownPosition, isGated } = settings;
+  const { recordLastEventId, sha256, unknownPosition, isGated, keepsHistory } = settings;
   return [
     `schemaChanges ${schemaChanges}`,
     `removedDatasets ${removedDatasets}`,
@@ -118,6 +124,7 @@ export function describeSettings(settings: Settings): string {
     ...(sha256 ? [] : ['no digests']),
     `unknown positions ${unknownPosition}`,
     ...(isGated ? ['removals wait for a person'] : []),
+    ...(keepsHistory ? ['history'] : []),
     `${eventsPerPage} events a page`,
     `${subscriptions} subscriptions`,
     `${kinds.join(' and ')} of counties ${counties.join(' ')}, ${rowsPerDataset} rows`,

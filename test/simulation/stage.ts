@@ -6,7 +6,9 @@
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Operation } from '../../fixtures/feed/operations.ts';
+import type { ContentComparison } from '../../src/destination/duckdb/compare-table.ts';
 import type { Clock } from '../../src/lib/clock.ts';
+import type { ObservedTable, VersionContent } from '../../src/model/write-jobs.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import type { Lines } from '../support/mirror-commits.ts';
 import type { Expectation } from '../support/published.ts';
@@ -47,6 +49,10 @@ export interface MirrorView {
   /** By dataset id. */
   readonly seen: Readonly<Record<string, Seen>>;
   readonly lines: Lines;
+  /** The newest commit of each table that a rollback keeps where it is, by dataset id. */
+  readonly pinned: ReadonlyMap<string, number>;
+  /** What undo logs say wrongly of earlier states, but for tables that were altered by hand since. */
+  wrongStates(altered: ReadonlySet<string>): Promise<readonly string[]>;
   differencesFrom(expected: Expectation): Promise<readonly string[]>;
 }
 
@@ -61,9 +67,20 @@ export interface Installation {
   restoreCopy(store: Store): Promise<void>;
   /** Catches up in a process that dies at the point, unless it was done before; says which. */
   catchUpAndDie(at: DeathPoint): Promise<{ readonly died: boolean; readonly reported: string }>;
+  /** From now on the history of tables is kept, or is not. */
+  keepHistory(isKept: boolean): Promise<void>;
+  /** Somebody alters a row of the table by hand; says what, or null where there is nothing to alter. */
+  alter(table: ObservedTable, how: Alteration): Promise<string | null>;
+  /** A block of the table cannot be read from now on. Only on the model stage. */
+  damage(datasetId: string): void;
+  /** As `verify --deep` compares. */
+  compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison>;
   /** Null where there is no mirror. */
   readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
 }
+
+export const ALTERATIONS = ['a value', 'a row less', 'a row more'] as const;
+export type Alteration = (typeof ALTERATIONS)[number];
 
 /** Trouble of the machine, which a real stage cannot make at will. */
 export interface Machine {
@@ -86,6 +103,8 @@ export interface TableChange {
   readonly datasetId: string;
   readonly before: Seen | null;
   readonly after: Seen | null;
+  /** A rollback kept it where it was. */
+  readonly wasPinned: boolean;
   readonly kind: 'snapshot' | 'changes' | 'retirement' | 'rollback' | 'repair';
 }
 

@@ -58,6 +58,8 @@ export class World {
   readonly mayLeave = new Set<string>();
   /** Datasets of which a file was damaged: only other content helps. */
   readonly damaged = new Set<string>();
+  /** Datasets whose table was altered by hand or damaged since all tables were last compared with the service. */
+  readonly suspects = new Set<string>();
   /** What broke a rule while nobody could be told. */
   readonly broken: Error[] = [];
 
@@ -69,6 +71,7 @@ export class World {
   /** Datasets that left or came back, of which the copy of the checkpoint may not know. */
   readonly movedSinceCopy = new Set<string>();
 
+  #suspectsOfCopy: readonly string[] = [];
   readonly #lines = new Map<string, TableLine>();
   /** By subscription id, of those that are listed no more: what it held. It is kept until a person gives them up. */
   readonly #unlisted = new Map<string, readonly string[]>();
@@ -262,9 +265,16 @@ export class World {
   }
 
   noteCopied(store: Store): void {
+    if (store === 'mirror') this.#suspectsOfCopy = [...this.suspects];
     if (store !== 'checkpoint') return;
     this.movedSinceCopy.clear();
     for (const datasetId of this.unreadMoves) this.movedSinceCopy.add(datasetId);
+  }
+
+  /** What was altered by hand before the mirror was copied is back with the copy. */
+  noteRestored(store: Store): void {
+    this.noteLost(store);
+    if (store === 'mirror') for (const datasetId of this.#suspectsOfCopy) this.suspects.add(datasetId);
   }
 
   /** A position is lost, and a manifest that lags is what is believed then. */

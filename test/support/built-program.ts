@@ -27,14 +27,11 @@ export function builtProgram(): string {
   return join(projectRoot, 'dist/main.js');
 }
 
-/** Also where a source is new or gone: what is built then has another list of files. */
+/** Also where a source is gone: its folder is newer then. */
 function isStale(): boolean {
-  const sources = globSync('src/**/*.ts', { cwd: projectRoot });
-  const built = globSync('dist/**/*.js', { cwd: projectRoot });
-  const expected = sources.map((path) => path.replace(/^src/, 'dist').replace(/\.ts$/, '.js'));
-  if (expected.toSorted().join() !== built.toSorted().join()) return true;
-  const newestSource = Math.max(...[...sources, 'src/tsconfig.json', 'tsconfig.json'].map(modifiedMs));
-  return newestSource > Math.min(...built.map(modifiedMs));
+  const sources = globSync('{src,src/**,bundle.ts,package-lock.json,tsconfig.json}', { cwd: projectRoot });
+  const built = globSync('dist/*.js', { cwd: projectRoot });
+  return built.length === 0 || Math.max(...sources.map(modifiedMs)) > Math.min(...built.map(modifiedMs));
 }
 
 function modifiedMs(path: string): number {

@@ -9,8 +9,11 @@ import { eventually } from './patience.ts';
 import type { Running } from './program.ts';
 import { ask } from './status-server.ts';
 
-/** Polls are read one after the other: when the second of these is answered, all that the first one told is known. */
-const POLLS = 2;
+/**
+ * The first answer may have been on its way, spoilt by a fault that is over now. Polls are read one after the other: when the
+ * third is answered, all that the second one told is known.
+ */
+const POLLS = 3;
 
 /** Needs a daemon that polls often, logs its lines as JSON, and follows one subscription. */
 export async function caughtUp(run: Running, feed: FixtureFeed): Promise<void> {

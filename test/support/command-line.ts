@@ -34,12 +34,18 @@ export interface CommandLineOptions {
   readonly ask?: Context['ask'];
 }
 
+interface Screen {
+  readonly width: number;
+  /** Of the screen that shows standard output; without it there is none. */
+  readonly resultWidth?: number | null;
+}
+
 /** An installation whose commands are run in this process. */
 export interface CommandLine {
   readonly dataDirectory: string;
   /** Runs a command on a screen of 120 columns. */
   run(...words: readonly string[]): Promise<Said>;
-  runOn(screen: { readonly width: number }, ...words: readonly string[]): Promise<Said>;
+  runOn(screen: Screen, ...words: readonly string[]): Promise<Said>;
   /** What is set from now on; `undefined` takes a variable away. */
   readonly environment: Record<string, string | undefined>;
   /** Removes everything. @throws where the key was printed or written. */
@@ -67,9 +73,17 @@ export function commandLine({
     FEED_SYNC_DATA_DIR: dataDirectory,
     ...environment,
   };
-  const runOn = async ({ width }: { readonly width: number }, ...words: readonly string[]): Promise<Said> => {
+  const runOn = async ({ width, resultWidth = null }: Screen, ...words: readonly string[]): Promise<Said> => {
     const [stdout, stderr] = [collector(), collector()];
-    const terminal = { stdout, stderr, width, isWatched: false, hasColor: false, height: null };
+    const terminal = {
+      stdout,
+      stderr,
+      width,
+      isWatched: false,
+      hasColor: false,
+      height: null,
+      resultWidth,
+    };
     const exitCode = await start(words, '1.2.3', {
       ...contextOf(terminal, home, variables, waitingClock(now, onWait)),
       readStandardInput: async () => standardInput,

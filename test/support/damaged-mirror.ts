@@ -1,12 +1,56 @@
 /** Damages a mirror as a disk does: a byte of one block is another. */
 
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';
+import { literal, openExactly } from './exact-mirror.ts';
 
 /** Changes a byte of the block that holds the text. @throws Error where no block holds it as it is. */
 export function damageBlock(path: string, text: string): void {
   const at = readFileSync(path).indexOf(text);
   if (at < 0) throw new Error(`${text} is not in the file`);
+  flipBit(path, at);
+}
+
+/** Where the first block of a DuckDB file begins, and the length of a block. */
+const FIRST_BLOCK_AT = 3 * 4_096;
+const BLOCK_BYTES = 262_144;
+/** Within the values of a block, whose first eight bytes are its checksum. */
+const IN_BLOCK = 1_000;
+
+/** Flips a bit in a block that no other table has values in. `table`: with its schema. @throws Error where there is none. */
+export async function damageTable(path: string, table: string): Promise<void> {
+  const blocks = await blocksOf(path);
+  const others = new Set([...blocks].flatMap(([name, own]) => (name === table ? [] : own)));
+  const block = blocks.get(table)?.find((one) => !others.has(one));
+  if (block === undefined) throw new Error(`no block is only of ${table}: ${JSON.stringify([...blocks])}`);
+  flipBit(path, FIRST_BLOCK_AT + block * BLOCK_BYTES + IN_BLOCK);
+}
+
+/** The blocks with values, by table. */
+async function blocksOf(path: string): Promise<ReadonlyMap<string, readonly number[]>> {
+  const mirror = await openExactly(path);
+  try {
+    const tables = await mirror.rows(`SELECT schema_name || '.' || table_name FROM duckdb_tables()`);
+    const blocks = new Map<string, readonly number[]>();
+    for (const [table = null] of tables) {
+      if (table === null) continue;
+      const rows = await mirror.rows(
+        `SELECT DISTINCT block_id::VARCHAR FROM pragma_storage_info(${literal(table)}) WHERE block_id >= 0`,
+      );
+      blocks.set(
+        table,
+        rows.map(([block]) => Number(block)),
+      );
+    }
+    return blocks;
+  } finally {
+    mirror.close();
+  }
+}
+
+function flipBit(path: string, at: number): void {
   const file = openSync(path, 'r+');
-  writeSync(file, Buffer.from('#'), 0, 1, at);
+  const byte = Buffer.alloc(1);
+  readSync(file, byte, 0, 1, at);
+  writeSync(file, Buffer.from([(byte[0] ?? 0) ^ 4]), 0, 1, at);
   closeSync(file);
 }

@@ -89,7 +89,15 @@ function configurationOf({ dataDirectory }: Program, feed: FixtureFeed) {
 function optionsOf(installed: Program, feed: FixtureFeed, log: Log, signal: AbortSignal) {
   const { stdout, stderr } = process;
   const context = {
-    terminal: { stdout, stderr, isWatched: false, hasColor: false, height: null, width: 80 },
+    terminal: {
+      stdout,
+      stderr,
+      isWatched: false,
+      hasColor: false,
+      height: null,
+      resultWidth: null,
+      width: 80,
+    },
     environment: {},
     workingDirectory: installed.home,
     machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },

@@ -92,6 +92,7 @@ export async function followed(...others: string[]): Promise<Followed> {
         destination: destinationOf(emptyMirror(), [], () => {}),
         progress: silentProgress,
         choices: CHOICES,
+        process: { command: 'once', pid: 1, host: 'here' },
         checkpoint,
         clock,
         log: { ...silentLog, warn },

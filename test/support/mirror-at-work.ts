@@ -19,17 +19,16 @@ import { mirrorDifferences } from './mirror-comparison.ts';
 import { mirrorDump } from './mirror-dump.ts';
 import { writeMirror } from './mirror-file.ts';
 
-const ENROLMENT = {
+export const ENROLMENT = {
   origin: 'https://feed.example',
   subscriptionIds: ['sub_1'],
   forgottenSubscriptionIds: [],
   datasetIds: [],
 };
 
-export interface MirrorAtWork {
-  readonly folder: string;
-  readonly path: string;
-  readonly mirror: Destination & PostCommitSource;
+/** What is done to a destination with datasets that are published without a feed. */
+export interface DestinationAtWork {
+  readonly destination: Destination;
   /** A dataset whose first version is loaded. */
   loaded(first: Content, datasetId?: string): Promise<PublishedCourse>;
   /** A dataset that is not loaded. */
@@ -43,6 +42,54 @@ export interface MirrorAtWork {
   retire(course: PublishedCourse, how: Retirement): Promise<JobResult>;
   /** Prepares and commits the units together. What is wrong with one that cannot be prepared is thrown. */
   execute(...jobs: readonly WriteJob[]): Promise<readonly JobResult[]>;
+}
+
+/** Enrolls the destination. Files are put below `folder`. */
+export async function destinationAtWork(
+  folder: string,
+  destination: Destination,
+): Promise<DestinationAtWork> {
+  await destination.enroll(ENROLMENT);
+  const observed = async (datasetId = 'parcels'): Promise<ObservedTable> => {
+    const table = (await destination.has()).datasets.get(datasetId);
+    if (table === undefined) throw new Error(`the mirror has no ${datasetId}`);
+    return table;
+  };
+  const execute = async (...jobs: readonly WriteJob[]): Promise<readonly JobResult[]> => {
+    const prepared = [];
+    for (const job of jobs) prepared.push(await destination.validate(job));
+    return await commitAll(destination, prepared);
+  };
+  const one = async (job: WriteJob): Promise<JobResult> => {
+    const [outcome] = await execute(job);
+    if (outcome === undefined) throw new Error('a unit has an outcome');
+    return outcome;
+  };
+  const published = (first: Content, datasetId = 'parcels') => publishedCourse(folder, first, datasetId);
+  const load = async (course: PublishedCourse): Promise<JobResult> => {
+    const before = (await destination.has()).datasets.get(course.datasetId) ?? null;
+    return await one(await course.snapshot(course.newest(), before));
+  };
+  return {
+    destination,
+    observed,
+    execute,
+    published,
+    load,
+    async loaded(first, datasetId) {
+      const course = published(first, datasetId);
+      await load(course);
+      return course;
+    },
+    apply: async (course, rest) => one(await course.changes(await observed(course.datasetId), rest)),
+    retire: async (course, how) => one(retirement(await observed(course.datasetId), how)),
+  };
+}
+
+export interface MirrorAtWork extends DestinationAtWork {
+  readonly folder: string;
+  readonly path: string;
+  readonly mirror: Destination & PostCommitSource;
   /** What the oracle sees where the newest versions of these datasets are to be all that is mirrored. */
   differences(...courses: readonly PublishedCourse[]): Promise<readonly string[]>;
   dump(): ReturnType<typeof mirrorDump>;
@@ -58,43 +105,12 @@ export async function mirrorAtWork(options: Partial<MirrorOptions> = {}): Promis
     await mirror.close();
     await folder[Symbol.asyncDispose]();
   });
-  await mirror.enroll(ENROLMENT);
   const path = `${folder.path}/mirror.duckdb`;
-  const observed = async (datasetId = 'parcels'): Promise<ObservedTable> => {
-    const table = (await mirror.has()).datasets.get(datasetId);
-    if (table === undefined) throw new Error(`the mirror has no ${datasetId}`);
-    return table;
-  };
-  const execute = async (...jobs: readonly WriteJob[]): Promise<readonly JobResult[]> => {
-    const prepared = [];
-    for (const job of jobs) prepared.push(await mirror.validate(job));
-    return await commitAll(mirror, prepared);
-  };
-  const one = async (job: WriteJob): Promise<JobResult> => {
-    const [outcome] = await execute(job);
-    if (outcome === undefined) throw new Error('a unit has an outcome');
-    return outcome;
-  };
-  const published = (first: Content, datasetId = 'parcels') => publishedCourse(folder.path, first, datasetId);
-  const load = async (course: PublishedCourse): Promise<JobResult> => {
-    const before = (await mirror.has()).datasets.get(course.datasetId) ?? null;
-    return await one(await course.snapshot(course.newest(), before));
-  };
   return {
+    ...(await destinationAtWork(folder.path, mirror)),
     folder: folder.path,
     path,
     mirror,
-    observed,
-    execute,
-    published,
-    load,
-    async loaded(first, datasetId) {
-      const course = published(first, datasetId);
-      await load(course);
-      return course;
-    },
-    apply: async (course, rest) => one(await course.changes(await observed(course.datasetId), rest)),
-    retire: async (course, how) => one(retirement(await observed(course.datasetId), how)),
     differences: (...courses) =>
       mirrorDifferences(path, {
         origin: ENROLMENT.origin,

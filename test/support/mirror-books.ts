@@ -8,6 +8,7 @@ import {
   countCopied,
   historyDifferences,
   type Lines,
+  loadedVersion,
   readArchived,
   readLines,
 } from './mirror-commits.ts';
@@ -25,6 +26,7 @@ export async function bookDifferences(
     ...(await datasets(mirror, expected, lines)),
     ...(await columns(mirror, expected, lines)),
     ...(await checksums(mirror)),
+    ...(await entries(mirror)),
     ...(await historyDifferences(expected, lines, archived, (name) => countCopied(mirror, name))),
     ...(await names(mirror)),
     ...(await reloads(mirror, expected)),
@@ -70,8 +72,7 @@ async function datasets(
     version.schemaVersion,
     String(version.content.rowCount),
     JSON.stringify(version.content.schema.keyColumns),
-    lines.get(datasetId)?.findLast(({ kind }) => ['load', 'reload', 'return'].includes(kind ?? ''))?.to ??
-      'never loaded',
+    loadedVersion(lines.get(datasetId) ?? []) ?? 'never loaded',
     String(microsecondsOfTimestamp(version.publishedAt)),
     'true',
   ]);
@@ -84,7 +85,9 @@ async function columns(mirror: ExactMirror, expected: Expectation, lines: Lines)
     const actual = await mirror.rows(`SELECT "position"::VARCHAR, name, column_name, type, nullable::VARCHAR,
         description, source_name, role, crs
       FROM feed_sync.columns WHERE dataset_id = ${literal(dataset.datasetId)} ORDER BY "position"`);
-    const wasChanged = lines.get(dataset.datasetId)?.at(-1)?.kind === 'changes';
+    const wasChanged = ['changes', 'rollback', 'repair'].includes(
+      lines.get(dataset.datasetId)?.at(-1)?.kind ?? '',
+    );
     const hasFiles = dataset.version.content.rowCount > 0 || expected.emptySnapshot === 'one-file';
     const crs = (index: number) =>
       wasChanged ? crsAfterChanges(dataset, index, actual[index]?.at(-1)) : hasFiles ? CRS_OF_FILES : null;
@@ -146,6 +149,22 @@ async function checksums(mirror: ExactMirror): Promise<readonly string[]> {
   return sameText('checksums', computed, recorded);
 }
 
+/** Each undo log has as many entries as were recorded, with the checksum that was recorded. */
+async function entries(mirror: ExactMirror): Promise<readonly string[]> {
+  const recorded = await mirror.rows(
+    'SELECT log_name, row_count::VARCHAR, checksum::VARCHAR FROM feed_sync.history_logs ORDER BY log_name',
+  );
+  const computed: (readonly (string | null)[])[] = [];
+  for (const [name] of recorded) {
+    const log = `history.${identifier(name ?? '')}`;
+    const rows = await mirror.rows(
+      `SELECT count(*)::VARCHAR, coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR FROM ${log}`,
+    );
+    computed.push(...rows.map(([count = null, sum = null]) => [name ?? null, count, sum]));
+  }
+  return sameText('entries of undo logs', computed, recorded);
+}
+
 /** Given once for each dataset, to no two the same, and those of the live tables among them. */
 async function names(mirror: ExactMirror): Promise<readonly string[]> {
   const repeated = await mirror.rows(`SELECT table_name FROM feed_sync.names GROUP BY ALL HAVING count(*) > 1
@@ -190,7 +209,7 @@ async function meta(
     'SELECT "key", value FROM feed_sync.meta ORDER BY encode("key"), encode(value)',
   );
   const wanted = [
-    ['format_version', '4'],
+    ['format_version', '5'],
     ['service_origin', origin],
     ...subscriptionIds.toSorted().map((id) => ['subscription_id', id]),
   ];

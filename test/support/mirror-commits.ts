@@ -3,6 +3,8 @@
  * retired is where the list says, and nowhere else.
  */
 
+import type { CommitKind } from '../../src/model/commits.ts';
+import type { PastCommit } from '../../src/model/past-states.ts';
 import { type ExactMirror, identifier } from './exact-mirror.ts';
 import type { Expectation } from './published.ts';
 import { sameText } from './same-text.ts';
@@ -11,6 +13,9 @@ type Text = string | null;
 
 /** A line of the history, as text. */
 export interface Line {
+  readonly commit: Text;
+  /** Of a rollback: the commit whose state it restored. */
+  readonly restored: Text;
   readonly from: Text;
   readonly to: Text;
   readonly kind: Text;
@@ -34,14 +39,38 @@ export type Lines = ReadonlyMap<string, readonly Line[]>;
 
 export async function readLines(mirror: ExactMirror): Promise<Lines> {
   const rows = await mirror.rows(`SELECT dataset_id, from_version::VARCHAR, to_version::VARCHAR, kind,
-      added::VARCHAR, changed::VARCHAR, removed::VARCHAR, epoch_us(applied_at)::VARCHAR
+      added::VARCHAR, changed::VARCHAR, removed::VARCHAR, epoch_us(applied_at)::VARCHAR, commit_number::VARCHAR,
+      restored_commit::VARCHAR
     FROM feed_sync.commits ORDER BY commit_number`);
-  const lines = rows.map(([datasetId, from = null, to = null, kind = null, ...rest]) => ({
-    datasetId: datasetId ?? '',
-    line: { from, to, kind, counts: rest.slice(0, 3), appliedAt: rest[3] ?? null },
-  }));
+  const lines = rows.map(([datasetId, from = null, to = null, kind = null, ...rest]) => {
+    const [appliedAt = null, commit = null, restored = null] = rest.slice(3);
+    return {
+      datasetId: datasetId ?? '',
+      line: { commit, restored, from, to, kind, counts: rest.slice(0, 3), appliedAt },
+    };
+  });
   const byDataset = Map.groupBy(lines, ({ datasetId }) => datasetId);
   return new Map([...byDataset].map(([id, own]) => [id, own.map(({ line }) => line)]));
+}
+
+/** The version of the snapshot that a table with these lines was loaded from: a rollback brings back that of its commit. */
+export function loadedVersion(lines: readonly Line[]): Text {
+  const last = lines.findLast(({ kind }) => ['load', 'reload', 'return', 'rollback'].includes(kind ?? ''));
+  if (last?.kind !== 'rollback') return last?.to ?? null;
+  return loadedVersion(lines.filter(({ commit }) => Number(commit) <= Number(last.restored)));
+}
+
+/** The lines as commands read them. */
+export function pastCommitsOf(lines: readonly Line[]): readonly PastCommit[] {
+  const number = (text: Text): number | null => (text === null ? null : Number(text));
+  return lines.map(({ commit, restored, from, to, kind, appliedAt }) => ({
+    commitNumber: Number(commit),
+    kind: kind as CommitKind,
+    fromVersion: number(from),
+    toVersion: Number(to),
+    appliedAt: new Date(Number(appliedAt) / 1_000),
+    restoredCommit: number(restored),
+  }));
 }
 
 export async function readArchived(mirror: ExactMirror): Promise<readonly ArchivedTable[]> {
@@ -97,14 +126,16 @@ function lineDifferences(what: string, { from, to, kind, counts, appliedAt }: Li
   const [added, changed, removed] = counts;
   const isUncounted = counts.every((count) => count === null);
   const isByKeys = Number(added ?? -1) >= 0 && changed === null && Number(removed ?? -1) >= 0;
+  const isReplaced = from !== null && (isUncounted || isByKeys || isCounted);
   const isSound: Readonly<Record<string, boolean>> = {
     load: from === null && isUncounted,
     return: from === null && isUncounted,
     // The rows are compared by keys, where there are keys and a table that can be read. The version may be a lower one.
-    reload: from !== null && (isUncounted || isByKeys || isCounted),
+    reload: isReplaced,
     changes: from !== null && end > start && isCounted,
     // A table without keys has no changed rows.
-    repair: from !== null && end === start && (isByKeys || isCounted),
+    repair: isReplaced && end === start,
+    rollback: isReplaced,
     // All its rows leave at once, or none where the table is kept.
     retire: from !== null && end === start && isCounted && added === '0' && changed === '0',
   };

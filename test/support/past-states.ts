@@ -19,33 +19,50 @@ export class PastStates {
     this.#states.clear();
   }
 
-  /** Notes the states of now. Returns in words how the earlier ones differ from what the logs say of them. */
-  async compare(mirror: ExactMirror): Promise<readonly string[]> {
+  /**
+   * Notes the states of now. Returns in words how the earlier ones differ from what the logs say of them. Of tables that were
+   * altered by hand since they were looked through, neither is known.
+   */
+  async compare(mirror: ExactMirror, altered: ReadonlySet<string>): Promise<readonly string[]> {
     const [hasLogs] = await mirror.rows(
       "SELECT 1::VARCHAR FROM duckdb_tables() WHERE schema_name = 'feed_sync' AND table_name = 'history_logs'",
     );
     if (hasLogs === undefined) return [];
     const differences: string[] = [];
-    for (const [datasetId = '', logName = '', first = '', ...seen] of await mirror.rows(LIVE_LOGS)) {
-      const [commit = '', columns = '', checksum = ''] = seen.map((text) => text ?? '');
+    for (const row of await mirror.rows(LIVE_LOGS)) {
+      const [datasetId = '', logName = '', first = '', commit = '', columns = '', checksum = ''] = row.map(
+        (text) => text ?? '',
+      );
+      if (altered.has(datasetId)) continue;
       const now = { commit, columns, checksum };
-      const states = [...(this.#states.get(datasetId ?? '') ?? []), now].slice(-MAX_COMPARED);
-      this.#states.set(datasetId ?? '', states);
-      for (const state of states) {
-        if (state.columns !== now.columns || Number(state.commit) < Number(first)) continue;
-        const [row] = await mirror.rows(`SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR
-          FROM history.${identifier(`${logName}_as_of_commit`)}(${state.commit})`);
-        if (row?.[0] === state.checksum) continue;
-        differences.push(`${datasetId} as of commit ${state.commit} is not what it was after it`);
-      }
+      const states = [...(this.#states.get(datasetId) ?? []), now].slice(-MAX_COMPARED);
+      this.#states.set(datasetId, states);
+      const known = states.filter(
+        (state) => state.columns === columns && Number(state.commit) >= Number(first),
+      );
+      for (const wrong of await wrongAmong(known, logName, mirror)) differences.push(`${datasetId} ${wrong}`);
     }
     return differences;
   }
 }
 
+async function wrongAmong(
+  states: readonly State[],
+  logName: string,
+  mirror: ExactMirror,
+): Promise<readonly string[]> {
+  const wrong: string[] = [];
+  for (const { commit, checksum } of states) {
+    const [row] = await mirror.rows(`SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR
+      FROM history.${identifier(`${logName}_as_of_commit`)}(${commit})`);
+    if (row?.[0] !== checksum) wrong.push(`as of commit ${commit} is not what it was after it`);
+  }
+  return wrong;
+}
+
 const LIVE_LOGS = `SELECT dataset_id, log_name, greatest(first_commit, closed_commit)::VARCHAR, commit_number::VARCHAR,
     (SELECT string_agg(column_name || ' ' || type, ',' ORDER BY "position") FROM feed_sync.columns c
       WHERE c.dataset_id = d.dataset_id),
-    checksum::VARCHAR
+    d.checksum::VARCHAR
   FROM feed_sync.history_logs JOIN feed_sync.datasets d USING (dataset_id) WHERE frozen_commit IS NULL
   ORDER BY dataset_id`;

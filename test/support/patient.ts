@@ -63,12 +63,22 @@ export function checkInput({
     FEED_SYNC_DATA_DIR: dataDirectory,
     FEED_SYNC_DISK_RESERVE: '0MB',
     FEED_SYNC_LOG_LEVEL: 'silent',
+    // Nothing else can have it: a daemon that happens to run on this machine is no finding.
+    FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0',
     ...environment,
   };
   const run = async (...words: readonly string[]) => {
     const [stdout, stderr] = [collector(), collector()];
     const exitCode = await start(words, '1.2.3', {
-      terminal: { stdout, stderr, isWatched: false, hasColor: false, width: 120, height: null },
+      terminal: {
+        stdout,
+        stderr,
+        isWatched: false,
+        hasColor: false,
+        width: 120,
+        height: null,
+        resultWidth: null,
+      },
       environment: variables,
       workingDirectory: home,
       machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },

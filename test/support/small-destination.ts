@@ -80,9 +80,17 @@ export function destinationOf(
       mirror.progress = progress;
       return true;
     },
+    async findDamage() {
+      called('find damage');
+      return [];
+    },
     async storeChecksum() {
       called('store checksum');
       return true;
+    },
+    async renewChecksums() {
+      called('renew checksums');
+      return { stored: [], closed: [] };
     },
     progress: () => 0,
     async close() {},

@@ -85,6 +85,7 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
     log: logInto(world.logged),
     progress: silentProgress,
     choices,
+    process: { command: 'once', pid: 1, host: 'here' },
   };
   return Object.assign(world, {
     parts,

@@ -3,6 +3,7 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { onTestFinished } from 'vitest';
+import type { PageStores } from '../../src/daemon/server/page/overview.ts';
 import {
   type StatusServer,
   type StatusServerParts,
@@ -12,6 +13,7 @@ import type { WebhookParts } from '../../src/daemon/server/webhook.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { silentLog } from '../../src/lib/log.ts';
+import { reportOf } from '../../src/reporting/report.ts';
 import { SteeredObserved } from './daemon-state.ts';
 import { NOW } from './sync-values.ts';
 
@@ -32,6 +34,7 @@ export async function serve(changed: Partial<StatusServerParts> = {}): Promise<S
     version: '1.2.3',
     observed,
     status: async () => ({ datasets: [] }),
+    pageStores: () => emptyPageStores(),
     places: {
       mirrorPath: '/nowhere/mirror.duckdb',
       checkpointPath: '/nowhere/checkpoint.sqlite',
@@ -39,12 +42,23 @@ export async function serve(changed: Partial<StatusServerParts> = {}): Promise<S
       diskReserveBytes: 1_000,
     },
     webhook: null,
+    token: null,
     clock: { ...systemClock, now: () => NOW },
     log: loggingTo(logged),
     ...changed,
   });
   onTestFinished(() => server.close());
   return { server, url: server.url, observed, logged };
+}
+
+function emptyPageStores(): PageStores {
+  const report = reportOf({
+    mirror: null,
+    checkpoint: null,
+    choices: { include: ['*'], exclude: [] },
+    keyHash: null,
+  });
+  return { report, syncRuns: [] };
 }
 
 function loggingTo(lines: string[]): Log {

@@ -11,7 +11,7 @@ const { STEERED_NOW_MS, STEERED_RECORD, STEERED_KILL_AT } = process.env;
 const dist = new URL('../../dist/', import.meta.url);
 
 if (STEERED_NOW_MS !== undefined) {
-  const { systemClock } = await import(new URL('lib/clock.js', dist).href);
+  const { systemClock } = await import(new URL('clock.js', dist).href);
   const offsetMs = Number(STEERED_NOW_MS) - Date.now();
   systemClock.now = () => new Date(Date.now() + offsetMs);
 }
@@ -19,7 +19,7 @@ if (STEERED_NOW_MS !== undefined) {
 if (STEERED_RECORD !== undefined || STEERED_KILL_AT !== undefined) {
   const record = STEERED_RECORD === undefined ? null : openSync(STEERED_RECORD, 'a');
   const kill = STEERED_KILL_AT === undefined ? () => {} : killAt(STEERED_KILL_AT);
-  const { observeDurableEffects } = await import(new URL('lib/files.js', dist).href);
+  const { observeDurableEffects } = await import(new URL('files.js', dist).href);
   observeDurableEffects((name: string, timestamp: string) => {
     if (record !== null) writeSync(record, `${timestamp} ${name}\n`);
     kill(`${timestamp} ${name}`);

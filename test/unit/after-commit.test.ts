@@ -4,7 +4,15 @@ import { expect, it } from 'vitest';
 import { nextCopyMs } from '../../src/daemon/after-commit.ts';
 import { Session } from '../../src/daemon/session.ts';
 import type { Publication } from '../../src/destination/publication.ts';
-import { HookError, InterruptedError, StorageError } from '../../src/model/errors.ts';
+import {
+  HookError,
+  InterruptedError,
+  NotificationError,
+  ServiceUnavailableError,
+  StorageError,
+} from '../../src/model/errors.ts';
+import type { Condition } from '../../src/model/notification.ts';
+import type { Readers } from '../../src/post-commit/hook.ts';
 import { smallWorld } from '../support/small-world.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 
@@ -13,7 +21,11 @@ const MINUTE_MS = 60 * SECOND_MS;
 const EVERY = { path: '/srv/copy.duckdb', everyMs: MINUTE_MS };
 
 /** A mirror whose history has so many lines, a copy of it and a command, all in memory. */
-async function outletOf(options: { readonly isPublished: boolean; readonly hasHook: boolean }) {
+async function outletOf(options: {
+  readonly isPublished: boolean;
+  readonly hasHook: boolean;
+  readonly notifications?: Readers['notifications'];
+}) {
   const world = await smallWorld();
   const clock = new SteppedClock();
   const ending = new AbortController();
@@ -26,6 +38,7 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
     ending,
     readers: {
       publish: options.isPublished ? EVERY : null,
+      exports: null,
       postCommit: {
         commits: () => Promise.reject(new Error('only the command reads it')),
         async publish(): Promise<Publication> {
@@ -46,10 +59,11 @@ async function outletOf(options: { readonly isPublished: boolean; readonly hasHo
             },
           }
         : null,
+      notifications: options.notifications ?? null,
     },
   });
   const goRound = async (): Promise<void> => {
-    session.afterCommit?.begin();
+    session.afterCommit?.begin(true);
     for (let turn = 0; turn < 10; turn += 1) await Promise.resolve();
   };
   return {
@@ -183,4 +197,35 @@ it('asked to end, it begins nothing more, and what is interrupted is no trouble'
   await commit();
   expect(seen.reported).toEqual([null]);
   expect(session.incidents.ongoing(session.nowMs())).toEqual([]);
+});
+
+it('a notification that is not delivered holds up nothing, and is tried again with growing waits', async () => {
+  const looks: (readonly string[])[] = [];
+  const fates: (() => Promise<number>)[] = [
+    () => new Promise<number>(() => {}),
+    () => Promise.reject(new NotificationError('no')),
+  ];
+  let fate = fates[1];
+  const tell = (conditions: readonly Condition[]) => {
+    looks.push(conditions.map(({ kind, cause, subject }) => `${kind} ${cause} ${subject}`));
+    return fate?.() ?? Promise.resolve(0);
+  };
+  const { seen, session, commit, pass, goRound } = await outletOf({
+    isPublished: true,
+    hasHook: false,
+    notifications: { tell },
+  });
+  session.raise('service', new ServiceUnavailableError('It cannot be reached.'));
+  await goRound();
+  await pass(MINUTE_MS);
+  const failing = 'failing service_unavailable service';
+  expect(looks.slice(0, 2), 'its own failure is told to nobody').toEqual([[failing], [failing]]);
+  expect(looks.length).toBeLessThan(6);
+  fate = fates[0];
+  await pass(15 * MINUTE_MS);
+  const before = looks.length;
+  await commit();
+  await pass(2 * MINUTE_MS);
+  expect(seen.copied, 'copies go on').toBe(seen.lines);
+  expect(looks.length, 'one at a time').toBe(before);
 });

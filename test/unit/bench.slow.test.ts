@@ -68,8 +68,9 @@ describe('arithmetic', () => {
       { subject: sample(30), reference: sample(10) },
       { subject: sample(4), reference: sample(4) },
     ];
-    const { ratio, subject, reference } = summarize(pairs);
+    const { ratio, cpuRatio, subject, reference } = summarize(pairs);
     expect(ratio).toEqual({ median: 2, least: 1, most: 3 });
+    expect(cpuRatio).toEqual({ median: 2, least: 1, most: 3 });
     expect(subject.seconds.median).toBe(4);
     expect(reference?.seconds.median).toBe(4);
   });

@@ -399,3 +399,37 @@ describe('whatever goes wrong, wherever', () => {
     expect(faulty).toBeGreaterThan(40);
   });
 });
+
+describe('the polls that are stored', () => {
+  it('have the last success and its process, and the failure with its beginning until it is over', async () => {
+    const world = await oneSubscription('parcels');
+    const { process } = world.parts;
+    await world.catchUp();
+    const [list, log] = world.checkpoint.polls();
+    expect(list).toMatchObject({ subscriptionId: null, success: { process }, failure: null });
+    expect(log).toMatchObject({ subscriptionId: 'sub_1', success: { process }, failure: null });
+
+    throwAt(world, /^events sub_1/, UNREACHABLE);
+    await world.catchUp();
+    const { message } = UNREACHABLE;
+    const failed = { success: log?.success, failure: { error: 'service_unavailable', message } };
+    expect(world.checkpoint.polls()).toMatchObject([{ failure: null }, failed]);
+    const since = world.checkpoint.polls()[1]?.failure?.since;
+    await world.catchUp();
+    expect(world.checkpoint.polls()[1]?.failure?.since).toEqual(since);
+
+    calm(world);
+    await world.catchUp();
+    expect(world.checkpoint.polls()).toMatchObject([{ failure: null }, { failure: null }]);
+  });
+
+  it('say nothing of a refusal, which is a suspension, nor of a subscription that was given up', async () => {
+    const world = await oneSubscription('parcels');
+    await world.catchUp();
+    throwAt(world, /^events sub_1/, refusal({ kind: 'subscription', subscriptionId: 'sub_1' }));
+    await world.catchUp();
+    expect(world.checkpoint.polls()).toMatchObject([{ failure: null }, { failure: null }]);
+    world.checkpoint.forget('sub_1');
+    expect(world.checkpoint.polls().map(({ subscriptionId }) => subscriptionId)).toEqual([null]);
+  });
+});

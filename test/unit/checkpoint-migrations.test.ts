@@ -15,7 +15,8 @@ import type { Clock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import type { AbsenceSubject } from '../../src/model/absence.ts';
 import { emptyDesiredState } from '../../src/model/desired-state.ts';
-import { ConfigurationError } from '../../src/model/errors.ts';
+import { ConfigurationError, ServiceUnavailableError } from '../../src/model/errors.ts';
+import type { NotificationLedger } from '../../src/model/notification.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
 import {
   commit,
@@ -33,7 +34,7 @@ import {
 } from '../support/checkpoint-files.ts';
 import { candidate } from '../support/sync-values.ts';
 
-const FORMATS = [4, 5, 6, 7, 8] as const;
+const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 
@@ -42,6 +43,18 @@ const SCOPES = [
   { kind: 'subscription', subscriptionId: 's' },
   { kind: 'dataset', datasetId: 'd' },
 ] as const;
+
+const LEDGER: NotificationLedger = {
+  sent: { "suspended it's": { at: NOON.toISOString(), keys: ['dataset d'] } },
+  pending: { damaged: { items: [{ subject: 'table d', text: 'a part of it cannot be read' }], count: 2 } },
+};
+
+const WEBHOOK = {
+  webhookId: 'wh_2',
+  url: 'https://receiver.example/other',
+  createdAt: NOON,
+  secret: { path: "/etc/o'ther", digest: 'd1' },
+};
 
 /** Format 4 does not store when a subscription joined or left, so it counts as long ago. */
 const LONG_AGO = new Date(0);
@@ -56,6 +69,14 @@ function fill(checkpoint: Checkpoint, format: number): void {
   fillPostCommit(checkpoint);
   if (format > 4) fillLaterColumns(checkpoint);
   if (format > 7) checkpoint.keepCandidate(candidate());
+  if (format > 8) fillPolls(checkpoint);
+  if (format > 9) checkpoint.keepNotificationLedger(LEDGER);
+  if (format > 10) checkpoint.keepWebhook(WEBHOOK);
+}
+
+function fillPolls(checkpoint: Checkpoint): void {
+  checkpoint.notePoll(null, NOON, new ServiceUnavailableError("it can't", { hint: 'wait' }));
+  checkpoint.notePoll('s', NOON, { command: 'run', pid: 7, host: "o'host" });
 }
 
 function fillEvents(checkpoint: Checkpoint): void {
@@ -99,7 +120,12 @@ function fillRequests(checkpoint: Checkpoint): void {
 }
 
 function fillPostCommit(checkpoint: Checkpoint): void {
-  checkpoint.keepWebhook({ webhookId: "wh_'1", url: 'https://receiver.example/webhook', createdAt: NOON });
+  checkpoint.keepWebhook({
+    webhookId: "wh_'1",
+    url: 'https://receiver.example/webhook',
+    createdAt: NOON,
+    secret: null,
+  });
   checkpoint.rememberDelivery("msg_'1", NOON);
   checkpoint.hookReported({ commitNumber: 7, mark: "parcels' changes 3" }, NOON);
   checkpoint.hookFailed("it ended with 1: can't", NOON);
@@ -137,6 +163,7 @@ function contentOf(checkpoint: CheckpointReader) {
   return {
     contract: checkpoint.rememberedContract(),
     followed: checkpoint.followed(),
+    polls: checkpoint.polls(),
     desiredStates: checkpoint.desiredStates(),
     absences: checkpoint.absences(),
     forgotten: checkpoint.forgotten(),
@@ -145,6 +172,7 @@ function contentOf(checkpoint: CheckpointReader) {
     failures: checkpoint.failures(),
     webhooks: checkpoint.webhooks(),
     hook: checkpoint.hook(),
+    notifications: checkpoint.notificationLedger(),
     syncRuns: checkpoint.recentSyncRuns(10),
   };
 }

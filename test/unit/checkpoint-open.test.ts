@@ -167,12 +167,19 @@ describe('a file that is not ours to change', () => {
 });
 
 describe('F11 a place that cannot be written', () => {
-  it.each([
-    ['a folder that is a file', (path: string) => writeFileSync(dirname(path), 'x')],
-    ['a folder in place of the file', (path: string) => mkdirSync(path, { recursive: true })],
-  ])('is named with the user id: %s', async (_, validate) => {
+  it('F66 is named with the file that stands where its folder would be', async () => {
     const path = join(temporaryPath('data'), 'checkpoint.sqlite');
-    validate(path);
+    writeFileSync(dirname(path), 'x');
+    await expect(openAt(path)).rejects.toMatchObject({
+      code: 'storage_failed',
+      message: `The checkpoint ${path} cannot be opened: ${dirname(path)} is a file, where a folder is needed.`,
+      hint: 'Move the file away, or set another path.',
+    });
+  });
+
+  it('is named with the user id: a folder in place of the file', async () => {
+    const path = join(temporaryPath('data'), 'checkpoint.sqlite');
+    mkdirSync(path, { recursive: true });
     const opening = openAt(path);
     await expect(opening).rejects.toThrow(StorageError);
     await expect(opening).rejects.toThrow(path);

@@ -2,6 +2,7 @@
 
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { settingOf } from '../../src/configuration/schema.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { API_KEY, errorOf, load, problemsOf, REQUIRED } from '../support/configuration.ts';
 
@@ -190,5 +191,46 @@ describe('nothing shows the key', () => {
     };
     const error = errorOf(() => load({ environment }));
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain(API_KEY);
+  });
+});
+
+describe('the address for notifications', () => {
+  const ADDRESS = 'https://hooks.example.com/services/T0/B0/secret';
+  const URL_FILE = '/etc/fs/notify-url';
+
+  it.each([
+    { where: 'in the variable', machine: { environment: { ...REQUIRED, FEED_SYNC_NOTIFY_URL: ADDRESS } } },
+    {
+      where: 'in the file that a setting names',
+      machine: {
+        environment: { ...REQUIRED, FEED_SYNC_NOTIFY_URL_FILE: URL_FILE },
+        files: { [URL_FILE]: `${ADDRESS}\n` },
+      },
+    },
+    {
+      where: 'with the credentials of the service manager',
+      machine: {
+        environment: { ...REQUIRED, CREDENTIALS_DIRECTORY: '/etc/fs' },
+        files: { [URL_FILE]: ADDRESS },
+      },
+    },
+  ])('may stand $where, and is shown nowhere', ({ machine }) => {
+    const loaded = load(machine);
+    expect(loaded.configuration.notify.url?.reveal()).toBe(ADDRESS);
+    expect(inspect(loaded, { depth: 9 }) + JSON.stringify(loaded)).not.toContain('hooks.example.com');
+  });
+
+  it.each([
+    'hooks.example.com/services/T0',
+    'ftp://hooks.example.com/T0',
+    'https://ann:T0@hooks.example.com/',
+  ])('is refused without being shown: %s', (address) => {
+    const error = errorOf(() => load({ environment: { ...REQUIRED, FEED_SYNC_NOTIFY_URL: address } }));
+    expect(error.message).toContain('notify.url ');
+    expect(error.message).not.toMatch(/hooks|T0/);
+  });
+
+  it('has no flag, for everybody on the machine could read it', () => {
+    expect(settingOf('notify.url').flag).toBeNull();
   });
 });

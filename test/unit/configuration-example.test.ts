@@ -58,6 +58,8 @@ describe('the example', () => {
       '/home/ann/feed-sync.yaml': text
         .replace(/^ *apiKeyFile:.*$/m, '')
         .replace(/^ *every: 1m$/m, '')
+        .replace(/^ *urlFile:.*$/gm, '')
+        .replace(/^ *url:.*$/gm, '')
         .replace('"the key"\n  apiKey: "the key"', '\n  apiKey: k'),
     };
     const { configuration } = load({ files, environment: {} });

@@ -132,7 +132,12 @@ describe('a file that is no YAML', () => {
     ],
     ['dataDir: "C:\\data"', 'has a \\ in double quotes that means nothing there; use single quotes', 1],
     ['dataDir: a\n---\ndataDir: b', 'holds a second document after ---; keep one', 2],
-    ['dataDir: "a', 'lacks a colon, a quote or a bracket, or the space after a colon', 1],
+    ['dataDir: "a', 'opens a quote with " and does not close it; put " at its end', 1],
+    [
+      "http:\n  timeout: '5s\ndataDir: b\n",
+      "opens a quote with ' and does not close it; put ' at its end",
+      2,
+    ],
     [
       'http:\n  timeout: 5s\n    connections: 4',
       'is not indented as YAML wants it; put the keys of a group one below the other',

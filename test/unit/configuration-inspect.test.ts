@@ -29,6 +29,8 @@ describe('a configuration that is right', () => {
     expect(known('http.timeout')).toBe(5_000);
     expect([...reported.values()].filter(({ value }) => value === null).map(({ key }) => key)).toEqual([
       'service.apiKeyFile',
+      'destination.urlFile',
+      'notify.urlFile',
     ]);
     expect(reported.get('http.timeout')).toMatchObject({ value: '5s', source: `file ${FILE}:2` });
     expect(reported.get('lock.wait')).toMatchObject({ value: '1s', source: 'flag --lock-wait' });

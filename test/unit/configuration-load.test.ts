@@ -31,7 +31,12 @@ describe('the defaults', () => {
       schemaChanges: 'reload',
       removedDatasets: 'archive',
       dataDirectory: '/home/ann/data',
-      destination: { path: '/home/ann/data/mirror.duckdb', publish: null },
+      destination: {
+        path: '/home/ann/data/mirror.duckdb',
+        place: '/home/ann/data/mirror.duckdb',
+        postgres: null,
+        publish: null,
+      },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       downloads: { allowedOrigins: [] },
       changes: { maxStagedBytes: 8e9 },
@@ -39,13 +44,15 @@ describe('the defaults', () => {
       retry: { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 30_000 },
       lock: { waitMs: 60_000 },
       disk: { reserveBytes: 1e9 },
-      status: { listen: { host: '127.0.0.1', port: 9464 } },
+      status: { listen: { host: '127.0.0.1', port: 9464 }, tokenFile: null },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
 
       gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
+      export: null,
       hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },
+      notify: { url: null, format: 'json' },
       log: { level: 'info', format: 'json' },
     } satisfies Configuration);
     expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
@@ -206,15 +213,22 @@ describe('the local part', () => {
     expect(configuration).toEqual({
       datasets: { include: ['*'], exclude: [] },
       dataDirectory: '/home/ann/data',
-      destination: { path: '/home/ann/data/mirror.duckdb', publish: null },
+      destination: {
+        path: '/home/ann/data/mirror.duckdb',
+        place: '/home/ann/data/mirror.duckdb',
+        postgres: null,
+        publish: null,
+      },
       checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       disk: { reserveBytes: 1e9 },
       lock: { waitMs: 60_000 },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
       history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
+      export: null,
       hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },
+      notify: { url: null, format: 'json' },
       log: { level: 'info', format: 'json' },
     });
     expect([...sources.keys()].filter((key) => key.startsWith('service.'))).toEqual([]);

@@ -167,6 +167,7 @@ describe('where the status server listens', () => {
     ['off', null],
     ['127.0.0.1:0', { host: '127.0.0.1', port: 0 }],
     ['[::1]:9464', { host: '::1', port: 9464 }],
+    ['unix:/run/feed-sync/status.sock', { path: '/run/feed-sync/status.sock' }],
     ['0.0.0.0:65535', { host: '0.0.0.0', port: 65_535 }],
     ['status.internal:80', { host: 'status.internal', port: 80 }],
   ])('reads %s', (text, listen) => {
@@ -186,7 +187,7 @@ describe('where the status server listens', () => {
     'no',
   ])('refuses %s', (text) => {
     expect(troubleOfFlag('--status-listen', text)).toBe(
-      `status.listen is '${text}', which is not a host and a port; write for example 127.0.0.1:9464, or off`,
+      `status.listen is '${text}', which is not a host and a port; write for example 127.0.0.1:9464, unix:PATH, or off`,
     );
   });
 });

@@ -88,6 +88,19 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     ]);
   });
 
+  it('F64 and not for each dataset where the service refuses requests for their number', async () => {
+    const ids = Array.from({ length: 40 }, (_, index) => `parcels-${index}`);
+    const { world, daemon, pass } = await followed(...ids);
+    for (const id of ids) publish(world, id);
+    throwAt(world, /^versions/, new ServiceUnavailableError('Too many.', { isThrottled: true }));
+    await pass(100 * MINUTE_MS, STEP_MS);
+    expect(troublesOf(world)).toEqual([]);
+    expect([...daemon.state().datasets.values()].filter(({ failure }) => failure !== null)).toHaveLength(40);
+    calm(world);
+    await pass(70 * MINUTE_MS, STEP_MS);
+    expect(troublesOf(world)).toEqual([]);
+  });
+
   it('and a bug at once as an error, with the stack that helps', async () => {
     const { world, pass } = await followed('parcels');
     publish(world, 'parcels');

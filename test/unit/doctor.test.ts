@@ -266,9 +266,12 @@ describe('the content of the checkpoint', () => {
     expect(judgeContent(content(followed('sub_1', -1)), NOW)[1]?.found).toContain('of 0 days ago');
   });
 
-  it('holds and failures are troubles, each by its own code; of many failures the rest is counted', () => {
+  it('suspensions and failures are problems, each by its own code; of many causes the rest is counted', () => {
     const failures = new Map(
-      Array.from({ length: 22 }, (_, index) => [`d${index}`, failure({ datasetId: `d${index}` })] as const),
+      Array.from({ length: 22 }, (_, index) => {
+        const datasetId = `d${index}`;
+        return [datasetId, failure({ datasetId, message: String.fromCharCode(97 + index) })] as const;
+      }),
     );
     failures.set('d0', failure({ datasetId: 'd0', error: 'storage_failed' }));
     failures.set('d1', failure({ datasetId: 'd1', error: 'service_unavailable' }));
@@ -281,7 +284,23 @@ describe('the content of the checkpoint', () => {
       'failed: problem 65',
     ]);
     expect(found).toHaveLength(23);
-    expect(found.at(-1)?.found).toBe('and 2 more datasets');
+    expect(found.at(-1)?.found).toBe('and 2 more causes');
+  });
+
+  it('a cause that strikes many datasets is one problem, and one of a dataset that has left is none', () => {
+    const failures = new Map(
+      Array.from({ length: 3_000 }, (_, index) => {
+        const datasetId = `d${index}`;
+        return [datasetId, failure({ datasetId, message: `${datasetId} is cut at byte ${index}` })] as const;
+      }),
+    );
+    const left = desired({ datasetId: 'left', members: new Map() });
+    failures.set('left', failure({ datasetId: 'left', message: 'it was wrong' }));
+    const stored = { ...content(), suspensions: [], failures, desiredStates: new Map([['left', left]]) };
+    const problems = judgeContent(stored, NOW).filter(({ state }) => state === 'problem');
+    expect(problems.map(({ found }) => found.split('\n').at(-1))).toEqual([
+      expect.stringContaining('The same for 2,999 more datasets: d1, d2,'),
+    ]);
   });
 });
 

@@ -64,12 +64,13 @@ function brokenLinks(path: string, page: string): readonly string[] {
 const definitions = [
   'src/cli/program.ts',
   'src/cli/commands.ts',
+  'src/cli/operator-commands.ts',
   'src/cli/past-state.ts',
   'src/configuration/schema.ts',
 ].map(read);
 const COMMANDS = new Set(
   definitions.flatMap((code) =>
-    Array.from(code.matchAll(/\bdefine\(\s*'([a-z]+)/g), ([, name = '']) => name),
+    Array.from(code.matchAll(/\bdefine\(\s*'([a-z-]+)/g), ([, name = '']) => name),
   ),
 );
 const OPTIONS = new Set([
@@ -116,11 +117,14 @@ function unknownSettings(page: string): readonly string[] {
   );
 }
 
+/** Those of every destination, and those of PostgreSQL alone. */
 const TABLES = new Set(
-  Array.from(
-    read('src/destination/duckdb/catalog/schema.ts').matchAll(/^ {2}([a-z_]+): \{/gm),
-    ([, name]) => name,
-  ),
+  [
+    ...read('src/destination/catalog/tables.ts').matchAll(/^ {2}([a-z_]+): \{/gm),
+    ...read('src/destination/postgres/catalog/schema.ts').matchAll(
+      /`CREATE TABLE .*catalogTable\('([a-z_]+)'\)/g,
+    ),
+  ].map(([, name]) => name),
 );
 
 function unknownTables(page: string): readonly string[] {
@@ -191,7 +195,7 @@ describe('the pages', () => {
   });
 
   it('the README names every command', () => {
-    const named = codeIn(read('README.md')).flatMap((code) => code.match(/[a-z]+/g) ?? []);
+    const named = codeIn(read('README.md')).flatMap((code) => code.match(/[a-z-]+/g) ?? []);
     expect([...COMMANDS].filter((command) => !named.includes(command))).toEqual([]);
   });
 });

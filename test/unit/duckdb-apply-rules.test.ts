@@ -1,13 +1,13 @@
 /** The pure rules of applying changes and of retiring: rows that are stated, columns that are added, names of copies. */
 
 import { describe, expect, it } from 'vitest';
-import { statedRowCount, tableAfter } from '../../src/destination/duckdb/apply-changes.ts';
-import { isSameTable } from '../../src/destination/duckdb/catalog/tables.ts';
-import { archivedNameFor } from '../../src/destination/duckdb/retire.ts';
+import { archivedNameFor } from '../../src/destination/catalog/archived-name.ts';
+import { isSameTable } from '../../src/destination/catalog/guard.ts';
+import { tableAfter } from '../../src/destination/duckdb/apply-changes.ts';
 import { InapplicableChangesError } from '../../src/model/errors.ts';
 import type { ColumnType, Counts } from '../../src/model/records.ts';
 import type { ChangesJob, ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';
-import { proveCounts } from '../../src/staging/changes/proof.ts';
+import { proveCounts, statedRowCount } from '../../src/staging/changes/proof.ts';
 import type { PlannedColumn } from '../../src/staging/snapshot/table-plan.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { reloadMarks } from '../support/reload-marks.ts';

@@ -163,4 +163,17 @@ describe('a time', () => {
   ])('is refused: %j', (text) => {
     expect(parseIsoTime(text)).toBeNull();
   });
+
+  it('refuses a log that was emptied or dropped by hand, and reads the other tables (F70)', async () => {
+    const { world, read } = await twoDays();
+    await world.byHand('DELETE FROM history.parcels');
+    await expect(read('FROM parcels', NOON_OF(1))).rejects.toMatchObject({ code: 'dataset_storage_failed' });
+    await world.byHand('DROP TABLE history.parcels');
+    await expect(read('FROM parcels', NOON_OF(1))).rejects.toThrow(
+      'was dropped or altered outside feed-sync',
+    );
+    expect(await read('SELECT count(*) FROM feed_sync.datasets', NOON_OF(1))).toEqual([['2']]);
+    await world.byHand('DELETE FROM feed_sync.columns');
+    await expect(read('FROM parcels', NOON_OF(1))).rejects.toThrow('does not list the columns');
+  });
 });

@@ -2,8 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
+import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/catalog/writes.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
-import { insertRows, MAX_ROWS_CHARACTERS } from '../../src/destination/duckdb/catalog/rows.ts';
+import { statementsOf } from '../../src/destination/duckdb/catalog/rows.ts';
 import { batches, MAX_BATCH_JOBS } from '../../src/destination/duckdb/commit.ts';
 import { InapplicableChangesError } from '../../src/model/errors.ts';
 import type { SnapshotJob, WriteJob } from '../../src/model/write-jobs.ts';
@@ -143,8 +144,10 @@ describe('the rows of a statement', () => {
     const rows = [10, MAX_ROWS_CHARACTERS, MAX_ROWS_CHARACTERS / 2, 10, MAX_ROWS_CHARACTERS / 2].map(
       (length) => ['x'.repeat(length), 'name'],
     );
-    const lengths = insertRows('names', rows).map((statement) => (statement.match(/"name"/g) ?? []).length);
+    const lengths = statementsOf([insertRows('names', rows)]).map(
+      (statement) => (statement.match(/"name"/g) ?? []).length,
+    );
     expect(lengths).toEqual([1, 1, 2, 1]);
   });
-  it('are none for no rows', () => expect(insertRows('names', [])).toEqual([]));
+  it('are none for no rows', () => expect(statementsOf([insertRows('names', [])])).toEqual([]));
 });

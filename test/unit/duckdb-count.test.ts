@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { CountedDataset } from '../../src/destination/duckdb/count-tables.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
+import type { CountedDataset } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { damageBlock } from '../support/damaged-mirror.ts';

@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
-import { type DiffRow, openReader } from '../../src/destination/duckdb/reader.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
+import type { DiffRow } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import type { PastState } from '../../src/model/past-states.ts';
@@ -145,6 +146,29 @@ describe('diff', () => {
       expected(STATES[0] ?? [], STATES[3] ?? []),
     );
   });
+
+  it('refuses states with a retirement between', async () => {
+    const { world, course } = await fiveStates();
+    await world.retire(course, 'archive');
+    course.publishRows([[1, 'back']]);
+    await world.load(course);
+    await expect(diffOf(world.path, commit(5))).rejects.toThrow(
+      'parcels was retired between these states, with commit 6: their rows cannot be compared.',
+    );
+  });
+
+  it.each(['DELETE FROM history.parcels', 'DROP TABLE history.parcels'])(
+    'refuses a log that was altered by hand: %s (F70)',
+    async (statement) => {
+      const { world } = await fiveStates();
+      await world.byHand(statement);
+      await expect(diffOf(world.path, commit(1))).rejects.toMatchObject({
+        code: 'dataset_storage_failed',
+        message:
+          'The undo log history.parcels of parcels was dropped or altered outside feed-sync: its earlier states are not known.',
+      });
+    },
+  );
 
   it('names the commits beside a version that was coalesced', async () => {
     const { world, course } = await fiveStates();

@@ -30,7 +30,7 @@ import { mirrorDump } from '../support/mirror-dump.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 
-const EARLIER_FORMATS = [1, 3] as const;
+const EARLIER_FORMATS = [1, 3, 4] as const;
 
 const ENROLMENT = {
   origin: 'https://feed.example',
@@ -130,7 +130,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     const before = await inMirror(folder, format < 3 ? 'FROM feed_sync.history' : ONE_BY_ONE);
     await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
     expect(await mirror.has()).toEqual(SUSPENDED);
-    expect(await formatOf(folder)).toBe('4');
+    expect(await formatOf(folder)).toBe('5');
     const kinds = ['load', 'load', 'retire', 'changes'];
     // Nobody knows when earlier retirements were judged.
     const kept = before.map(([id, from, to, _, ...rest], index) => [
@@ -162,7 +162,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     });
     const [loaded] = await load(mirror, job);
     expect(loaded).toMatchObject({ kind: 'committed' });
-    expect(await formatOf(folder)).toBe('4');
+    expect(await formatOf(folder)).toBe('5');
     expect((await mirror.has()).datasets.get('parcels')).toEqual(PARCELS);
     expect(await inMirror(folder, 'FROM feed_sync.archived')).toEqual([]);
   });
@@ -180,7 +180,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     };
     const progress = { subscriptions: [subscription], members: [], owed: [] };
     expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
-    expect(await formatOf(folder)).toBe('4');
+    expect(await formatOf(folder)).toBe('5');
     expect(await mirror.has()).toEqual({ ...SUSPENDED, progress });
   });
 
@@ -209,16 +209,18 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
       formats.push([timestamp, await formatOf(folder)]);
       await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
       expect(await reopened.has()).toEqual(SUSPENDED);
-      expect(await formatOf(folder)).toBe('4');
+      expect(await formatOf(folder)).toBe('5');
       await reopened.close();
     }
     expect(formats).toEqual([
       ['before attach', String(format)],
       ['after attach', String(format)],
       ['before commit', String(format)],
-      ['after commit', '4'],
-      ['before checkpoint', '4'],
-      ['after checkpoint', '4'],
+      ['after commit', '5'],
+      ['before sync-entries', '5'],
+      ['after sync-entries', '5'],
+      ['before checkpoint', '5'],
+      ['after checkpoint', '5'],
     ]);
   });
 });

@@ -21,6 +21,8 @@ const rowsOf = (count: number, from = 1): readonly Row[] =>
 const NONE_REMOVED: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
 const NONE_CHANGED: GateLimits = { ...NO_LIMITS, changedRows: { rows: 0, share: null } };
 
+const APPROVED = 'SELECT approved FROM feed_sync.commits ORDER BY commit_number';
+
 const gate = (limits: GateLimits, approvedDigest: string | null = null): Gate => ({ limits, approvedDigest });
 
 async function people(schema: SourceSchema = PEOPLE) {
@@ -58,6 +60,7 @@ describe.each([
     const other = await commit(world, course, gate(NONE_REMOVED, 'f'.repeat(64)));
     expect(judged(other).digest).toBe(digest);
     expect(await commit(world, course, gate(NONE_REMOVED, digest))).toMatchObject({ kind: 'committed' });
+    expect(await inMirror(world.folder, APPROVED)).toEqual([[null], [true]]);
     expect(await world.differences(course)).toEqual([]);
   });
 
@@ -231,6 +234,7 @@ describe('what replaces no rows', () => {
     judged(await reload(world, course, gate(NONE_REMOVED)));
     const approved = judged(await reload(world, course, gate(NONE_REMOVED))).digest;
     expect(await reload(world, course, gate(NONE_REMOVED, approved))).toMatchObject({ kind: 'committed' });
+    expect(await inMirror(world.folder, APPROVED)).toEqual([[null], [true]]);
     expect(await inMirror(world.folder, 'SELECT count(*) FROM history.parcels_as_of_commit(1)')).toEqual([
       ['3'],
     ]);

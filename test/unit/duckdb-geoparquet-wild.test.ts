@@ -1,99 +1,34 @@
 /** F42: the files of other writers are in the mirror as another library decodes them, in every column of every row. */
 
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
-import type { Column, ColumnType } from '../../src/model/records.ts';
+import { spelled } from '../support/decoded-parquet.ts';
+import { inMirror, load, mirrorIn, snapshot, temporaryFolder } from '../support/duckdb-mirror.ts';
 import {
-  decodedRows,
-  type Geometry,
-  type SimpleType,
-  spelled,
-  wktOf,
-  wktOfGeoArrow,
-} from '../support/decoded-parquet.ts';
-import {
-  column,
-  duckdb,
-  inMirror,
-  load,
-  mirrorIn,
-  snapshot,
-  temporaryFolder,
-} from '../support/duckdb-mirror.ts';
-import { realDataDirectory } from '../support/real-data.ts';
+  decodedFile,
+  describeFiles,
+  GEOPARQUET_FILES,
+  GEOPARQUET_FOLDER,
+  plain,
+} from '../support/geoparquet-files.ts';
 
-const realFolder = realDataDirectory();
-const source = join(realFolder ?? '', 'geoparquet');
-const names = realFolder === null ? [] : readdirSync(source).filter((name) => name.endsWith('.parquet'));
-
-const TYPES: Readonly<Record<string, ColumnType>> = {
-  INTEGER: 'integer',
-  BIGINT: 'integer',
-  DOUBLE: 'number',
-  VARCHAR: 'string',
-};
-/** What GeoJSON calls the geometries of a file in a native encoding. */
-const GEOARROW_TYPES: Readonly<Record<string, SimpleType>> = {
-  point: 'Point',
-  linestring: 'LineString',
-  polygon: 'Polygon',
-  multipoint: 'MultiPoint',
-  multilinestring: 'MultiLineString',
-  multipolygon: 'MultiPolygon',
-};
+const source = GEOPARQUET_FOLDER ?? '';
+const names = GEOPARQUET_FILES;
+const columnsOf = await describeFiles();
 
 function tableOf(name: string): string {
   return `file_${names.indexOf(name)}`;
 }
 
-/** The columns of every file, as DuckDB describes them: name of the file, of the column, of its type. */
-const described =
-  realFolder === null
-    ? []
-    : await duckdb(
-        names
-          .map(
-            (name) =>
-              `SELECT '${name}', column_name, column_type FROM (DESCRIBE FROM '${join(source, name)}')`,
-          )
-          .join(' UNION ALL '),
-      );
-
-/** The schema that a service would publish for the file: what is nested is JSON, bounds are none of its columns. */
-function columnsOf(file: string): readonly Column[] {
-  return described
-    .filter(([of, name]) => of === file && name !== 'bbox' && name !== 'geometry_bbox')
-    .map(([, name, type]) =>
-      column(String(name), name === 'geometry' ? 'geometry' : (TYPES[String(type)] ?? 'json')),
-    );
-}
-
 type Row = Readonly<Record<string, unknown>>;
-
-/** The same without what is null at any depth, of which the other decoder leaves some out; integers as JSON has them. */
-function plain(value: unknown): unknown {
-  if (typeof value === 'bigint') return Number(value);
-  if (Array.isArray(value)) return value.map((item) => plain(item) ?? null);
-  if (typeof value !== 'object' || value === null) return value ?? undefined;
-  const members = Object.entries(value).map(([name, member]) => [name, plain(member)] as const);
-  return Object.fromEntries(members.filter(([, member]) => member !== undefined));
-}
 
 /** The columns of the schema as another library decodes them, the geometry as text. */
 async function decoded(file: string): Promise<readonly unknown[]> {
-  const type = GEOARROW_TYPES[/data-([a-z]+)-encoding_native/.exec(file)?.[1] ?? ''];
-  const wkt = (geometry: unknown): string | null =>
-    type === undefined ? wktOf(geometry as Geometry | null) : wktOfGeoArrow(type, geometry);
-  const rows = await decodedRows(join(source, file));
-  return rows.map((row) => {
-    const cells = columnsOf(file).map(({ name }) => [name, name === 'geometry' ? wkt(row[name]) : row[name]]);
-    return plain(Object.fromEntries(cells));
-  });
+  return (await decodedFile(file, columnsOf(file))).map(plain);
 }
 
-describe.skipIf(realFolder === null)('F42 files by other writers', () => {
+describe.skipIf(GEOPARQUET_FOLDER === null)('F42 files by other writers', () => {
   let folder: Awaited<ReturnType<typeof temporaryFolder>>;
   let mirror: Destination;
   const kinds: string[] = [];

@@ -5,10 +5,11 @@ import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { compactAt } from '../support/compacting.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { duckdb, inMirror, manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
-import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { duckdb, inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { ENROLMENT, errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -283,6 +284,79 @@ describe('a log is closed (F70)', () => {
     expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
   });
 
+  it.each([
+    ['dropped', 'DROP TABLE history.parcels'],
+    ['dropped with its schema', 'DROP SCHEMA history CASCADE'],
+    ['without a column', 'ALTER TABLE history.parcels DROP COLUMN "name"'],
+    ['of another type', 'ALTER TABLE history.parcels ALTER COLUMN "name" TYPE INTEGER USING 1'],
+    ['emptied', 'DELETE FROM history.parcels'],
+    ['with an entry twice', 'INSERT INTO history.parcels FROM history.parcels LIMIT 1'],
+  ])('by the next commit where it was altered by hand: %s', async (_, statement) => {
+    const { world, course } = await threePeople();
+    course.publishRows([[1, 'uno']]);
+    committed(await world.apply(course));
+    await world.byHand(statement);
+    course.publishRows([[1, 'one']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow('dropped or altered by hand');
+    course.publishRows([]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, asOf(3))).toEqual([['1', 'one']]);
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+  });
+
+  it('in effect as soon as entries are missing: until the next commit as-of is an error', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows([[1, 'uno']]);
+    committed(await world.apply(course));
+    await world.byHand('DELETE FROM history.parcels WHERE id = 2');
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(
+      'The undo log history.parcels of parcels was dropped or altered outside feed-sync',
+    );
+  });
+
+  it('by a load where the catalog has lost its columns; a new log begins', async () => {
+    const { world, course } = await threePeople();
+    await duckdb(`ATTACH '${join(world.folder, 'mirror.duckdb')}' AS m`, 'DELETE FROM m.feed_sync.columns');
+    course.publishRows([[1, 'uno']]);
+    await expect(world.apply(course)).rejects.toThrow('feed_sync.columns does not list the key columns');
+    committed(await world.load(course));
+    course.publishRows([[1, 'one']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
+  });
+
+  it('by a reload of a table that somebody gave a further column, which does not survive it', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand('ALTER TABLE parcels ADD COLUMN mine VARCHAR');
+    course.publishRows([[1, 'uno']]);
+    committed(await world.load(course));
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(/begins with commit 2 .* its columns/);
+    expect(await inMirror(world.folder, 'FROM parcels')).toEqual([['1', 'uno']]);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('in effect where somebody deleted it from the list of logs: no answer passes for an empty table', async () => {
+    const { world } = await threePeople();
+    await world.byHand('DELETE FROM feed_sync.history_logs');
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(
+      'does not list the undo log history.parcels',
+    );
+  });
+
+  it('with all others where somebody dropped their list: the next run makes an empty one', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand('DROP TABLE feed_sync.history_logs');
+    await world.mirror.enroll(ENROLMENT);
+    course.publishRows([[1, 'uno']]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, 'SELECT log_name, row_count FROM feed_sync.history_logs')).toEqual([
+      ['parcels_2', '3'],
+    ]);
+    expect(await inMirror(world.folder, asOf(1, 'parcels_2'))).toEqual(asText(FIRST));
+  });
+
   it('by a reload of a table that was dropped by hand', async () => {
     const { world, course } = await threePeople();
     await world.byHand('DROP TABLE parcels');
@@ -333,6 +407,17 @@ describe('a log is frozen with its table (F71)', () => {
     committed(await world.load(course));
     await past();
     expect(await inMirror(world.folder, asOf(4))).toEqual([['7', 'seven']]);
+  });
+
+  it('but ends where a column of the table was dropped by hand; the load goes on', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand('ALTER TABLE parcels DROP COLUMN name');
+    course.publish(firstContent(other, [[1, 'Ann']]));
+    committed(await world.load(course));
+    await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(
+      /begins with commit 2 .*: columns were missing.*name/,
+    );
+    expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'Ann']]);
   });
 
   it('beside logs whose names it would take, and with the longest names', async () => {
@@ -408,4 +493,122 @@ describe('what is older than it is to be kept', () => {
     const left = `SELECT table_name FROM duckdb_tables() WHERE schema_name = 'history'`;
     expect(await inMirror(world.folder, left)).toEqual([['parcels']]);
   });
+});
+
+/** Since which commit the log of the table knows its states, and why not before. */
+const KNOWN =
+  'SELECT greatest(first_commit, closed_commit)::VARCHAR, closed_reason FROM feed_sync.history_logs WHERE frozen_commit IS NULL';
+const BY_HAND = "UPDATE parcels SET name = 'by hand' WHERE id = 2";
+const REASON = 'rows of the table were altered outside feed-sync before';
+
+describe('F70 rows that were altered by hand', () => {
+  it('are never taken for what a commit left: a reload that replaces them closes the log', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand(BY_HAND);
+    course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [3, 'three'],
+    ]);
+    committed(await world.load(course));
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('are noticed by a reload that adds a column', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand(BY_HAND);
+    course.publish(withAddedColumn(firstContent(people, FIRST), column('floor', 'integer'), () => 1));
+    committed(await world.load(course));
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
+  });
+
+  it('are noticed by changes that add a column, which are not applied, and by no others', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand(BY_HAND);
+    course.publishRows([...FIRST, [4, 'four']]);
+    committed(await world.apply(course));
+    course.publish(withAddedColumn(course.newest().content, column('floor', 'integer'), () => 1));
+    expect(errorOf(await world.apply(course, { addsColumns: true })).message).toContain(
+      'the rows of the table parcels are not those it was left with',
+    );
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['1', null]]);
+    committed(await world.load(course));
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['3', REASON]]);
+    expect(await world.differences(course)).toEqual([]);
+  });
+
+  it('are noticed by a rollback, which restores what its commit left', async () => {
+    const { world, course } = await threePeople();
+    course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [3, 'three'],
+    ]);
+    committed(await world.apply(course));
+    await world.byHand(BY_HAND);
+    const plannedFrom = await world.observed();
+    const fetched = { bytes: 0, elapsedMs: () => 0 };
+    const job = {
+      kind: 'rollback',
+      datasetId: 'parcels',
+      toCommit: 1,
+      version: 1,
+      fetched,
+      plannedFrom,
+    } as const;
+    const [result] = await world.execute(job);
+    expect(result?.kind).toBe('committed');
+    expect(await inMirror(world.folder, 'FROM parcels ORDER BY ALL')).toEqual([
+      ['1', 'one'],
+      ['2', 'two'],
+      ['3', 'three'],
+    ]);
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['3', REASON]]);
+  });
+
+  it('are noticed where the checksum of a table that is right by now is stored anew', async () => {
+    const { world, course } = await threePeople();
+    await world.byHand(BY_HAND);
+    course.publishRows([
+      [1, 'one'],
+      [2, 'TWO'],
+      [3, 'three'],
+    ]);
+    committed(await world.apply(course));
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['1', null]]);
+    const [[sum = '', version = ''] = []] = await inMirror(
+      world.folder,
+      `SELECT sum(hash(hash(id, name)))::HUGEINT::VARCHAR, any_value(checksum_version) FROM parcels, feed_sync.datasets`,
+    );
+    const stored = {
+      datasetId: 'parcels',
+      commitNumber: 2,
+      sum: BigInt(String(sum)),
+      version: String(version),
+    };
+    expect(await world.mirror.storeChecksum(stored)).toBe(true);
+    expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
+    expect(await world.mirror.storeChecksum(stored)).toBe(true);
+    expect(await inMirror(world.folder, 'SELECT checksum::VARCHAR FROM feed_sync.commits')).toContainEqual([
+      sum,
+    ]);
+  });
+});
+
+it('history that would take the reserve of the disk fails the commit, which leaves table and log as they are', async () => {
+  const { world, course } = await threePeople();
+  course.publishRows([[1, 'uno']]);
+  const changes = await course.changes(await world.observed());
+  const before = await world.dump();
+  const history = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+  for (const [reserveBytes, result] of [
+    [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
+    [0, { kind: 'committed' }],
+  ] as const) {
+    const mirror = await mirrorIn(world.folder, { history, reserveBytes });
+    expect(await commitAll(mirror, [await mirror.validate(changes)])).toMatchObject([result]);
+    await mirror.close();
+    if (reserveBytes > 0) expect(await world.dump()).toEqual(before);
+  }
 });

@@ -4,8 +4,9 @@ import { existsSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { replaceProgress } from '../../src/destination/catalog/progress.ts';
 import type { JobQueue, JobResult, StoredProgress, ValidatedJob } from '../../src/destination/destination.ts';
-import { replaceProgress } from '../../src/destination/duckdb/catalog/progress.ts';
+import { statementsOf } from '../../src/destination/duckdb/catalog/rows.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
@@ -320,7 +321,10 @@ describe('in the window of a commit, progress', () => {
     await world.mirror.commit(queue);
     expect(said).toEqual(['parcels committed', 'roads committed', 'asked']);
     // The first COMMIT is that of the catalog, which is looked after whatever became of the mirror.
-    expect(begun).toEqual(['attach', 'commit', 'commit', 'store-progress', 'checkpoint']);
+    expect(begun).toEqual([
+      ...['attach', 'commit', 'sync-entries', 'commit', 'sync-entries'],
+      ...['store-progress', 'checkpoint'],
+    ]);
     expect(await progressOf(world)).toEqual(PROGRESS);
   });
 
@@ -413,6 +417,8 @@ describe('F01 a process that is killed', () => {
       ['after attach', PROGRESS],
       ['before store-progress', PROGRESS],
       ['after store-progress', next],
+      ['before sync-entries', next],
+      ['after sync-entries', next],
       ['before checkpoint', next],
       ['after checkpoint', next],
     ]);
@@ -432,6 +438,8 @@ describe('F01 a process that is killed', () => {
       ['after attach', before],
       ['before commit', before],
       ['after commit', committed],
+      ['before sync-entries', committed],
+      ['after sync-entries', committed],
       ['before store-progress', committed],
       ['after store-progress', stored],
       ['before checkpoint', stored],
@@ -463,14 +471,14 @@ describe('what is written of progress', () => {
     const members = large.members.map((member) =>
       member.datasetId === 'dataset-7' ? { ...member, droppedEvent: 99n } : member,
     );
-    const statements = replaceProgress(large, { ...large, members });
+    const statements = statementsOf(replaceProgress(large, { ...large, members }));
     expect(statements.map((sql) => sql.slice(0, 6))).toEqual(['DELETE', 'INSERT']);
     expect(statements.join().match(/dataset-\d+/g)).toEqual(['dataset-7', 'dataset-7']);
   });
 
   it('is of one dataset and subscription all that is owed, where any of it differs', () => {
     const owed = PROGRESS.owed.slice(1);
-    const statements = replaceProgress(PROGRESS, { ...PROGRESS, owed }).join();
+    const statements = statementsOf(replaceProgress(PROGRESS, { ...PROGRESS, owed })).join();
     expect(statements.match(/parcels/g)?.length).toBe(2);
     expect(statements).not.toContain('roads');
   });

@@ -4,8 +4,11 @@ import {
   chmodSync,
   existsSync,
   linkSync,
+  lstatSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -204,6 +207,45 @@ describe('when something goes wrong', () => {
   });
 });
 
+describe('F62 links and files that a neighbour plants in the folder of the copy', () => {
+  it.each(['.publishing', '.wal', ''])(
+    'at copy.duckdb%s: nothing is followed, and nothing foreign is changed',
+    async (suffix) => {
+      const { world, course, copy } = await publishing();
+      await world.mirror.publish();
+      chmodSync(copy, 0o644);
+      const foreign = join(dirname(world.path), 'foreign');
+      await writeFile(foreign, 'of somebody else');
+      chmodSync(foreign, 0o755);
+      await rm(copy + suffix, { force: true });
+      symlinkSync(foreign, copy + suffix);
+      course.publishRows([[2, 'two']]);
+      await world.apply(course);
+      expect(await world.mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 2 });
+      expect(readFileSync(foreign, 'utf8')).toBe('of somebody else');
+      expect(statSync(foreign).mode & MODE).toBe(0o755);
+      expect(lstatSync(copy).isFile()).toBe(true);
+      expect(statSync(copy).mode & MODE).toBe(suffix === '' ? 0o600 : 0o644);
+      expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
+      expect(await rowsOf(copy)).toEqual([['two']]);
+    },
+  );
+
+  it('while the copy is written: it is not published through them', async () => {
+    const { world, copy } = await publishing();
+    const foreign = join(dirname(world.path), 'foreign');
+    await writeFile(foreign, 'of somebody else');
+    observing((name, timestamp) => {
+      if (name !== 'destination.publish-settle' || timestamp !== 'before') return;
+      rmSync(`${copy}.publishing`);
+      symlinkSync(foreign, `${copy}.publishing`);
+    });
+    await expect(world.mirror.publish()).rejects.toThrow('(ELOOP)');
+    expect(readFileSync(foreign, 'utf8')).toBe('of somebody else');
+    expect(existsSync(copy)).toBe(false);
+  });
+});
+
 describe('a place that is not for a copy is refused at the start', () => {
   async function refusalOf(place: (folder: string) => Promise<string> | string): Promise<Error> {
     const folder = await temporaryFolder();
@@ -239,6 +281,15 @@ describe('a place that is not for a copy is refused at the start', () => {
     ['a folder', 'it is a folder', (folder) => folder],
     ['the staging folder', 'which feed-sync needs for itself', (folder) => join(folder, 'staging', 'copy')],
     ['the checkpoint', 'which feed-sync needs for itself', (folder) => join(folder, 'checkpoint.sqlite')],
+    [
+      'a folder that every user may write to',
+      'it lies in a folder that every user may write to',
+      (folder) => {
+        mkdirSync(join(folder, 'all'));
+        chmodSync(join(folder, 'all'), 0o1777);
+        return join(folder, 'all', 'copy.duckdb');
+      },
+    ],
     ['a question mark', 'it has a question mark in it', (folder) => join(folder, 'copy?')],
     [
       'another file',
@@ -264,7 +315,11 @@ describe('a place that is not for a copy is refused at the start', () => {
   });
 
   it.each<[string, string, (folder: string) => string]>([
-    ['through a file', 'file already exists (EEXIST)', (folder) => join(folder, 'mirror.duckdb', 'copy')],
+    [
+      'through a file',
+      'its path leads through a file (ENOTDIR)',
+      (folder) => join(folder, 'mirror.duckdb', 'copy'),
+    ],
     ['where nothing can be made', '(', () => '/proc/feed-sync/copy'],
   ])('%s (F11)', async (_name, message, place) => {
     const error = await refusalOf(place);

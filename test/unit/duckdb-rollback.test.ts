@@ -181,6 +181,18 @@ describe('a rollback', () => {
     expect(await at.dump()).toEqual(before);
   });
 
+  it('F69 restores the columns of a table that somebody gave a further one, and its rows stay in the past', async () => {
+    const { world: at, course } = await world();
+    const rows = await inMirror(at.folder, ROWS);
+    course.publishRows(SECOND);
+    await at.apply(course);
+    await at.byHand('ALTER TABLE parcels ADD COLUMN mine VARCHAR');
+    await rolledBack(at, 1, 1);
+    expect(await inMirror(at.folder, ROWS)).toEqual(rows);
+    const before = 'FROM history.parcels__3_log_as_of_commit(2) ORDER BY ALL';
+    expect(await inMirror(at.folder, before)).toEqual(SECOND.map((row) => row.map(String)));
+  });
+
   it('mends a hand-made change of a row that it restores', async () => {
     const { world: at, course } = await world();
     const rows = await inMirror(at.folder, ROWS);

@@ -12,6 +12,7 @@ import { InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { evaluatedInThread, madeThreads } from '../support/made-threads.ts';
 import { openFilesIn } from '../support/open-files.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 
 /** The thread reads a chunk in one piece, and all chunks in several. */
 const CHUNK_BYTES = 700_000;
@@ -101,7 +102,7 @@ describe('the thread of a digest', () => {
       expect(threads).toHaveLength(expected);
     }
     expect(digests.readBytes).toBe(1_000 + 1 + 10);
-    await expect.poll(() => openFilesIn(directory)).toEqual([]);
+    await expect.poll(() => openFilesIn(directory), { timeout: PATIENCE_MS }).toEqual([]);
   });
 
   it('reports a file that was cut', async () => {
@@ -114,9 +115,9 @@ describe('the thread of a digest', () => {
   it('closes a file that is dropped', async () => {
     const path = part('a beginning');
     const digest = createDigests(0).begin(path, 11, null);
-    await expect.poll(() => openFilesIn(path)).toEqual([path]);
+    await expect.poll(() => openFilesIn(path), { timeout: PATIENCE_MS }).toEqual([path]);
     digest.drop();
-    await expect.poll(() => openFilesIn(path)).toEqual([]);
+    await expect.poll(() => openFilesIn(path), { timeout: PATIENCE_MS }).toEqual([]);
     digest.drop();
   });
 
@@ -159,7 +160,7 @@ describe('the thread of a digest', () => {
     onTestFinished(() => void vi.unstubAllEnvs());
     const path = part('');
     begun(createDigests(0), path, 0, null);
-    await expect.poll(() => openFilesIn(path)).toEqual([path]);
+    await expect.poll(() => openFilesIn(path), { timeout: PATIENCE_MS }).toEqual([path]);
     expect(await evaluatedInThread('JSON.stringify([process.env, process.execArgv])')).toBe('[{},[]]');
   });
 

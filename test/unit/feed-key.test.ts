@@ -28,6 +28,7 @@ async function authorizationAt(origin: string): Promise<unknown> {
       baseUrl: ORIGIN,
       apiKey: new Secret('key-of-the-workspace'),
       http: { timeoutMs: PATIENCE_MS, connections: 1, maxJsonBytes: 1, maxRetryAfterMs: 1 },
+      retry: { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 },
       clock: systemClock,
       log: silentLog,
     },

@@ -12,7 +12,11 @@ interface Page {
 }
 
 /** Reads a list whose next cursor is a function of the cursor. */
-async function read(next: (cursor: string | null) => Page | Error, isEnough = (_page: Page) => false) {
+async function read(
+  next: (cursor: string | null) => Page | Error,
+  isEnough = (_page: Page) => false,
+  bytes = Buffer.from(''),
+) {
   const cursors: (string | null)[] = [];
   const api: Api = {
     async call({ query = {}, decode }) {
@@ -20,7 +24,7 @@ async function read(next: (cursor: string | null) => Page | Error, isEnough = (_
       cursors.push(cursor);
       const page = next(cursor);
       if (page instanceof Error) throw page;
-      return { value: decode(page), bytes: Buffer.from(''), readAt: new Date(0) };
+      return { value: decode(page), bytes, readAt: new Date(0) };
     },
     async command() {},
   };
@@ -56,6 +60,16 @@ describe('a list', () => {
     );
     expect(await pages).toHaveLength(2);
     expect(cursors).toEqual([null, 'x']);
+  });
+
+  it('has a limit of bytes over all its pages, however the cursors go on', async () => {
+    const { cursors, pages } = await read(
+      (cursor) => ({ nextCursor: `${cursor ?? ''}x` }),
+      () => false,
+      Buffer.alloc(64_000_000),
+    );
+    expect((await errorOf(pages)).message).toContain('goes on after 256.0 MB');
+    expect(cursors).toHaveLength(5);
   });
 
   it.each([

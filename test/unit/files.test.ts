@@ -52,7 +52,7 @@ describe('folders', () => {
   it('that cannot be made are refused: below a file, and in /proc, which says that it is not there', async () => {
     const folder = await newFolder();
     await writeFile(join(folder, 'file'), '');
-    await expect(makeDirectory('test.make', join(folder, 'file'))).rejects.toMatchObject({ code: 'EEXIST' });
+    await expect(makeDirectory('test.make', join(folder, 'file'))).rejects.toMatchObject({ code: 'ENOTDIR' });
     await expect(makeDirectory('test.make', join(folder, 'file', 'a'))).rejects.toMatchObject({
       code: 'ENOTDIR',
     });

@@ -13,6 +13,7 @@ import { Hook, type HookParts, hookEnvironment, MAX_COMMITS_AT_ONCE } from '../.
 import { NOON, openAt, temporaryPath } from '../support/checkpoint-files.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';
+import { recordingLog } from '../support/feed-client.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';
 import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
@@ -128,18 +129,23 @@ describe('what it is told', () => {
 });
 
 describe('it fails', () => {
-  it('is told again of the same, and what it wrote last is told', async () => {
+  it('F61 is notified again of the same, and the end of its output is in the log alone', async () => {
     const noted = temporaryPath('noted');
     const [file = '', ...args] = hookProgram(`
       const path = ${JSON.stringify(noted)};
       const isFirst = !fs.existsSync(path);
       fs.appendFileSync(path, JSON.stringify(told) + '\\n');
       if (isFirst) { console.log('x'.repeat(10000)); console.error('no such model'); process.exit(3); }`);
-    const { hook, checkpoint } = await hookOf([file, ...args]);
+    const lines: string[] = [];
+    const { hook, checkpoint } = await hookOf([file, ...args], { log: recordingLog(lines) });
     const error = await errorOf(hook.report(null));
     expect(error).toBeInstanceOf(HookError);
-    expect(error.message).toMatch(/^The command after commits, .*, ended with 3:\nx+\nno such model$/);
-    expect(error.message.length).toBeLessThan(2_200);
+    expect(error.message).toMatch(/^The command after commits, .*, ended with 3\.$/);
+    expect(lines).toHaveLength(1);
+    const { program, output } = JSON.parse(lines[0] ?? '{}');
+    expect(program).toBe(file);
+    expect(output).toMatch(/^x+\nno such model$/);
+    expect(output.length).toBeLessThanOrEqual(2_000);
     expect(checkpoint.hook()).toMatchObject({
       reported: null,
       failure: { attempts: 1, message: error.message },
@@ -163,7 +169,19 @@ describe('it fails', () => {
     const { hook } = await hookOf(hookProgram(script), { timeoutMs: 10_000, clock });
     const error = await errorOf(hook.report(null));
     expect(error).toBeInstanceOf(HookError);
-    expect(error.message).toContain('took longer than 10.0 s and was ended, and wrote nothing.');
+    expect(error.message).toContain('took longer than 10.0 s and was ended.');
+    const startedPid = Number.parseInt(readFileSync(noted, 'utf8'), 10);
+    await until('the end of what it has started', () => !isRunning(startedPid));
+  });
+
+  it('F61 what it leaves running when it ends by itself is ended, and it has succeeded', async () => {
+    const noted = temporaryPath('noted');
+    const script = `
+      const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'inherit' });
+      fs.writeFileSync(${JSON.stringify(noted)}, child.pid + ';');
+      process.exit(0);`;
+    const { hook } = await hookOf(hookProgram(script));
+    expect(await hook.report(null)).toBe(3);
     const startedPid = Number.parseInt(readFileSync(noted, 'utf8'), 10);
     await until('the end of what it has started', () => !isRunning(startedPid));
   });

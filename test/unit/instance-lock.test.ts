@@ -121,6 +121,6 @@ describe('the lock file', () => {
     expect(() => read(path)).toThrow(StorageError);
     const inFile = acquire(join(path, 'data', 'lock.sqlite'));
     await expect(inFile).rejects.toThrow(StorageError);
-    await expect(inFile).rejects.toThrow('user id 1000');
+    await expect(inFile).rejects.toThrow('is a file, where a folder is needed');
   });
 });

@@ -98,6 +98,26 @@ describe('the view of a catch-up', () => {
     ]);
   });
 
+  it('tells how long everything will take, once enough datasets are caught up', () => {
+    const clock = new SteppedClock();
+    const work = new WorkSeen(clock);
+    const settle = (id: string) =>
+      work.settled({ datasetId: id, kind: 'current', commits: [], recheckAt: null });
+    work.started(40);
+    for (const id of ['a', 'b']) settle(id);
+    expect(framed({ work, nowMs: 20_000 })[1]).not.toContain('left');
+    for (const id of ['c', 'd']) settle(id);
+    expect(framed({ work, nowMs: 4_000 })[1]).not.toContain('left');
+    expect(framed({ work, nowMs: 20_000 })[1]).toContain('4 of 40 datasets, 0 commits · ~3 m left');
+    for (let rest = 0; rest < 36; rest += 1) settle(`rest-${rest}`);
+    expect(framed({ work, nowMs: 90_000 })[1]).toContain('~0 s left');
+  });
+
+  it('shows an error of several lines on one line, without escapes', () => {
+    const summary = { ...IDLE, incidents: [trouble('mirror', 'it cannot\n  be read')] };
+    expect(framed({ summary }).join('\n')).toContain('it cannot be read');
+  });
+
   it('shows whole lines on 80 columns, and cuts them at the end of a narrower screen', () => {
     const { work } = atWork();
     expect(framed({ work }).slice(2)).toEqual(framed({ work }, LARGE).slice(2));
@@ -257,7 +277,15 @@ function watched({ width, height } = SMALL) {
     writes.push(text);
     shown.write(text);
   });
-  const terminal = { stdout: new PassThrough(), stderr, isWatched: true, hasColor: false, width, height };
+  const terminal = {
+    stdout: new PassThrough(),
+    stderr,
+    isWatched: true,
+    hasColor: false,
+    width,
+    height,
+    resultWidth: null,
+  };
   const screen = new Screen(terminal, clock);
   const work = new WorkSeen(clock);
   const view = new LiveView(screen, terminal, clock, () => ({ work, summary: null }));

@@ -73,7 +73,15 @@ describe('the log', () => {
 
   it.each([true, false])('has colours on a terminal that shows them: %s', (hasColor) => {
     const stderr = new PassThrough({ encoding: 'utf8' });
-    const terminal = { stdout: new PassThrough(), stderr, isWatched: true, hasColor, width: 80, height: 24 };
+    const terminal = {
+      stdout: new PassThrough(),
+      stderr,
+      isWatched: true,
+      hasColor,
+      width: 80,
+      height: 24,
+      resultWidth: null,
+    };
     logFor(loadLocal({ stderrIsTerminal: true }).configuration, terminal).info({}, 'Here.');
     expect(stderr.read().includes('\u001b')).toBe(hasColor);
   });

@@ -80,7 +80,8 @@ describe('a request', () => {
 describe('requests are performed', () => {
   async function performing(handlers: Record<string, Handler>) {
     const checkpoint = await openNew();
-    const performingNow = () => ({ parts: { checkpoint, clock: NOON_CLOCK } }) as unknown as Performing;
+    const performingNow = () =>
+      ({ parts: { checkpoint, destination: {}, clock: NOON_CLOCK } }) as unknown as Performing;
     const perform = () => performRequests('parcels', performingNow, new Map(Object.entries(handlers)));
     return { requests: checkpoint.requests, perform };
   }

@@ -1,8 +1,9 @@
 /** `status`: what it makes of both stores, and the exact text of it. */
 
 import { describe, expect, it } from 'vitest';
-import type { Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
-import { renderStatus } from '../../src/cli/commands/status.ts';
+import type { Followed, Poll, Suspension } from '../../src/checkpoint/checkpoint.ts';
+import { judgeStatus } from '../../src/cli/commands/status.ts';
+import { renderStatus } from '../../src/cli/render/status.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
@@ -33,7 +34,9 @@ function mirrorOf(...tables: readonly ObservedTable[]): MirrorSeen {
     service: null,
     progress: null,
     retired: [],
+    bytes: null,
     freeBytes: 0,
+    pastLogs: [],
   };
 }
 
@@ -66,6 +69,7 @@ function report(
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 12_600_000, lockHolders },
     runningInstance: null,
     publishedCopy: null,
+    export: null,
     hook: null,
   };
 }
@@ -222,7 +226,9 @@ describe('the state of a dataset', () => {
       service: { origin: 'https://feed.example', subscriptionIds },
       progress: null,
       retired: [],
+      bytes: null,
       freeBytes: 0,
+      pastLogs: [],
     });
     const waitsFor = (mirror: MirrorSeen, checkpoint: CheckpointContent) =>
       view(mirror, checkpoint).datasets.map(({ retirement }) => retirement?.waitsFor);
@@ -326,6 +332,11 @@ it('the text of all that can be in the way', () => {
     retryAt,
   });
   const checkpoint = content({
+    polls: ['sub_1', 'sub_2', 'sub_3'].map((subscriptionId) => ({
+      subscriptionId,
+      success: { at: EARLIER, process: { command: 'run', pid: 7, host: 'here' } },
+      failure: null,
+    })),
     followed: new Map([
       followed('sub_1'),
       followed('sub_2', { name: null, replayedAt: NOW }),
@@ -349,6 +360,7 @@ it('the text of all that can be in the way', () => {
     [
       'Data directory /data. No instance is running.',
       'The mirror is /data/mirror.duckdb (12.6 MB).',
+      'The service was last reached at 2026-02-28 12:00 UTC (1 day ago) by feed-sync run (process 7 on here). The data is as of 2026-02-28 12:00 UTC (1 day ago).',
       '',
       'subscription  name     last event  read                              state',
       '─'.repeat(128),
@@ -461,5 +473,75 @@ describe('a mirror that cannot be used', () => {
       '→ Look at /m.',
     ]);
     expect(view(trouble, null).mirror).toMatchObject({ state: 'unusable', hint: 'Look at /m.' });
+  });
+});
+
+describe('an outage of the service', () => {
+  const MINUTE_MS = 60_000;
+  const ago = (minutes: number) => new Date(NOW.getTime() - minutes * MINUTE_MS);
+  const process = { command: 'run', pid: 7, host: 'here' };
+  const refused = (at: Date, since: Date, milliseconds: number) => ({
+    error: 'service_unavailable' as const,
+    message: `Could not list events: connection refused after 6 attempts in ${milliseconds} ms.`,
+    hint: 'Check the address.',
+    since,
+    at,
+  });
+  const followed = new Map(
+    ['s', 't', 'u'].map((subscriptionId) => [subscriptionId, followedAt(id(7), { subscriptionId })] as const),
+  );
+  const polls: readonly Poll[] = [
+    { subscriptionId: null, success: { at: ago(60), process }, failure: null },
+    { subscriptionId: 's', success: { at: ago(30), process }, failure: refused(ago(1), ago(20), 9) },
+    { subscriptionId: 't', success: { at: ago(40), process }, failure: refused(ago(2), ago(25), 10) },
+    { subscriptionId: 'u', success: { at: ago(5), process }, failure: null },
+    // A subscription that was given up says nothing.
+    { subscriptionId: 'gone', success: { at: ago(3), process }, failure: refused(ago(1), ago(99), 1) },
+  ];
+  const during = report(mirrorOf(), content({ followed, polls }));
+
+  it('is told once for its cause, with its beginning, and what is up to date is so as of then', () => {
+    expect(statusJson(during).service).toMatchObject({
+      reachedAt: ago(3).toISOString(),
+      reachedBy: process,
+      dataAsOf: ago(40).toISOString(),
+      outages: [
+        { since: ago(25).toISOString(), failedAt: ago(1).toISOString(), subscriptionIds: ['s', 't'] },
+      ],
+    });
+    const text = renderStatus(during, { now: NOW, width: 400 });
+    expect(text.match(/connection refused/g)).toHaveLength(1);
+    expect(text).toMatch(/^s .*up to date, when it was last read$/m);
+    expect(text).toMatch(/^u .*up to date$/m);
+  });
+
+  it.each([
+    ['0 where all is well, whatever the age', [polls[0], polls[3]], {}, null, []],
+    ['75 where the service is not reached', polls, {}, null, [75]],
+    ['75 where the data is older', [polls[3]], {}, 4, [75]],
+    ['0 where the data is as old as it may be', [polls[3]], {}, 5, []],
+    ['75 where the age is not known', [polls[0]], {}, 999, [75]],
+    ['77 where something waits for an operator', [polls[3]], { suspensions: [suspension()] }, null, [77]],
+    [
+      'the code of a failure',
+      [polls[3]],
+      { failures: new Map([['d', failure({ datasetId: 'd' })]]) },
+      null,
+      [65],
+    ],
+  ])('a check ends with %s', (_, seen, changed, minutes, codes) => {
+    const only = new Map([...followed].filter(([subscriptionId]) => subscriptionId === 'u'));
+    const stored = content({
+      desiredStates: [desired({ datasetId: 'd' })],
+      followed: seen === polls ? followed : only,
+      polls: seen.filter((poll) => poll !== undefined),
+      ...changed,
+    });
+    const findings = judgeStatus(
+      report(mirrorOf(), stored),
+      minutes === null ? null : minutes * MINUTE_MS,
+      NOW,
+    );
+    expect(findings.map(({ exitCode }) => exitCode)).toEqual(codes);
   });
 });

@@ -243,17 +243,27 @@ describe('the summary', () => {
     );
   });
 
-  it('names twenty, and counts the rest', () => {
+  it('tells twenty causes, and counts the rest', () => {
+    const datasets = Array.from({ length: 26 }, (_, index) => ({
+      ...waiting,
+      datasetId: `dataset-${index}`,
+      why: `cause ${String.fromCharCode(97 + index)}`,
+    }));
+    const lines = summarize(result({ datasets })).split('\n');
+    expect(lines.slice(-2)).toEqual(['  dataset-19: cause t', '  and 6 more: feed-sync status']);
+    expect(lines).toHaveLength(24);
+  });
+
+  it('tells one cause once, though ids and numbers differ, and names twenty of its datasets', () => {
     const datasets = Array.from({ length: 1_022 }, (_, index) => ({
       ...waiting,
       datasetId: `dataset-${index}`,
+      why: `dataset-${index} cannot be read after ${index + 1} ${index === 0 ? 'attempt' : 'attempts'} in ${index} ms`,
     }));
     const lines = summarize(result({ datasets })).split('\n');
-    expect(lines.slice(-2)).toEqual([
-      '  dataset-19: the manifest lags',
-      '  and 1,002 more: feed-sync status',
-    ]);
-    expect(lines).toHaveLength(24);
+    expect(lines.at(-2)).toBe('  dataset-0: dataset-0 cannot be read after 1 attempt in 0 ms');
+    expect(lines.at(-1)).toMatch(/^ {4}The same for 1,021 more datasets: dataset-1, .*-20 and 1,001 more\.$/);
+    expect(lines).toHaveLength(5);
   });
 
   it('cannot be written to by the service', () => {
@@ -371,7 +381,7 @@ describe('a table', () => {
     expect(renderTable([{ title: 'a' }, { title: 'b' }], [])).toBe('a  b\n────');
   });
 
-  it('on a narrow screen leaves out what is optional, the last first, and wraps words', () => {
+  it('on a narrow screen moves what is optional below its row, the last first, and wraps words', () => {
     const columns = [
       { title: 'dataset' },
       { title: 'name', isOptional: true },
@@ -389,12 +399,15 @@ describe('a table', () => {
       '─'.repeat(46),
       'parcels  Parcels  behind: the service asked to',
       '                  load it again',
+      '  table: us_tx_parcels',
     ]);
     expect(renderTable(columns, rows, 20).split('\n')).toEqual([
       'dataset  state',
       '─'.repeat(37),
       'parcels  behind: the service asked to',
       '         load it again',
+      '  name: Parcels',
+      '  table: us_tx_parcels',
     ]);
   });
 

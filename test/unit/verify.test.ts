@@ -8,13 +8,10 @@ import {
   type Findings,
   verificationOf,
 } from '../../src/cli/verify/findings.ts';
-import {
-  chooseDatasets,
-  comparisonOf,
-  countMirror,
-  renderVerification,
-} from '../../src/cli/verify/verify.ts';
-import type { CountedTable } from '../../src/destination/duckdb/count-tables.ts';
+import { countMirror } from '../../src/cli/verify/turns.ts';
+import { chooseDatasets, comparisonOf, renderVerification } from '../../src/cli/verify/verify.ts';
+import type { CountedTable } from '../../src/destination/reader.ts';
+import { present } from '../../src/lib/assert.ts';
 import { UsageError } from '../../src/model/errors.ts';
 import type { Version } from '../../src/model/records.ts';
 import { reportOf } from '../../src/reporting/report.ts';
@@ -53,7 +50,8 @@ function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } =
 }
 
 function findings(one: Finding, changed: Partial<Findings> = {}): Findings {
-  return { mirror: '/m.duckdb', datasets: [one], workspaceSuspension: null, problem: null, ...changed };
+  const nothing = { past: [], renewal: null, workspaceSuspension: null, problem: null };
+  return { mirror: '/m.duckdb', datasets: [one], ...nothing, ...changed };
 }
 
 function verified(one: Finding) {
@@ -61,6 +59,20 @@ function verified(one: Finding) {
   const [dataset] = verificationOf(all).datasets;
   return { ...dataset, exitCode: exitCodeOfFindings(all) };
 }
+
+describe('a pinned table', () => {
+  it.each(['damaged', 'other rows', 'another column'])('that is %s is told to be resumed', (what) => {
+    const observed = table(3, { pinnedSince: new Date(0) });
+    const column = { columnName: 'mine', expected: null, found: 'VARCHAR' };
+    const found = {
+      damaged: { observed, table: null, damage: 'Corrupt block' },
+      'other rows': { observed, table: { ...SOUND, hasRecordedChecksum: false }, damage: null },
+      'another column': { observed, table: { ...SOUND, strayColumns: [column] }, damage: null },
+    }[what];
+    const { differences } = verified(finding({ counted: present(found, 'a case') }));
+    expect(differences?.map(({ remedy }) => remedy)).toEqual(['feed-sync resume --dataset parcels']);
+  });
+});
 
 describe('a dataset', () => {
   it('is equal to its books and to the version that the service lists', () => {
@@ -200,7 +212,9 @@ describe('which datasets, and how they stand', () => {
     service: null,
     progress: null,
     retired: [],
+    bytes: null,
     freeBytes: 0,
+    pastLogs: [],
     datasets: new Map(['roads', 'rivers'].map((datasetId) => [datasetId, table(1, { datasetId })])),
   };
   const known = (excluded: string, checkpoint = stored) =>

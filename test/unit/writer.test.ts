@@ -69,7 +69,9 @@ function windows() {
     readAhead: unused,
     storeProgress: unused,
     unpin: unused,
+    findDamage: unused,
     storeChecksum: unused,
+    renewChecksums: unused,
     progress: () => 0,
     close: unused,
   };

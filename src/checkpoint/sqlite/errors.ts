@@ -6,7 +6,7 @@
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { systemCode, systemReason } from '../../lib/files.ts';
+import { fileInTheWay, systemCode, systemReason } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 
@@ -91,7 +91,12 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Er
           cause,
         },
       );
-    case 'denied':
+    case 'denied': {
+      const inTheWay = fileInTheWay(path);
+      if (inTheWay !== null) {
+        const message = `The ${what} ${path} cannot be opened: ${inTheWay} is a file, where a folder is needed.`;
+        return new StorageError(message, { hint: 'Move the file away, or set another path.', cause });
+      }
       return new StorageError(
         `The ${what} ${path} cannot be opened or written by ${user}: ${reasonOf(cause)}.`,
         {
@@ -99,6 +104,7 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Er
           cause,
         },
       );
+    }
     case 'broken':
       return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${cause.message}.`, {
         hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and what this user may write.`,

@@ -10,7 +10,7 @@ import { ConfigurationError } from '../../model/errors.ts';
 /** Marks a file as a checkpoint of feed-sync (`fsyn`), so that the database of another program is never touched. */
 const APPLICATION_ID = 0x6673796e;
 
-export const CURRENT_FORMAT = 8;
+export const CURRENT_FORMAT = 11;
 
 /** The format of version 0.1. Format 5 was never released, but files of it are in use. */
 const FIRST_FORMAT = 4;
@@ -40,6 +40,19 @@ const CREATE = `
     states_last_event INTEGER NOT NULL DEFAULT 0 CHECK (states_last_event IN (0, 1)),
     audited_at TEXT,
     CHECK ((cursor_text IS NULL) = (cursor_number IS NULL))
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE IF NOT EXISTS polls (
+    subject TEXT PRIMARY KEY,
+    succeeded_at TEXT,
+    command TEXT,
+    pid INTEGER,
+    host TEXT,
+    failing_since TEXT,
+    failed_at TEXT,
+    error TEXT,
+    message TEXT,
+    hint TEXT
   ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE IF NOT EXISTS desired_states (
@@ -120,6 +133,12 @@ const CREATE = `
     created_at TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 
+  CREATE TABLE IF NOT EXISTS webhook_secrets (
+    webhook_id TEXT PRIMARY KEY,
+    path TEXT NOT NULL,
+    digest TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
   CREATE TABLE IF NOT EXISTS deliveries (
     delivery_number INTEGER PRIMARY KEY,
     delivery_id TEXT NOT NULL UNIQUE,
@@ -134,6 +153,11 @@ const CREATE = `
     attempts INTEGER NOT NULL,
     failed_at TEXT,
     message TEXT
+  ) STRICT;
+
+  CREATE TABLE IF NOT EXISTS notifications (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    ledger TEXT NOT NULL
   ) STRICT;
 
   CREATE TABLE IF NOT EXISTS requests (

@@ -1,6 +1,6 @@
 /** The operations of the port on an open connection. Each operation that stores is one transaction and one durable effect. */
 
-import type Database from 'better-sqlite3';
+import Database from 'better-sqlite3';
 import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import {
@@ -18,10 +18,11 @@ import type { Requests } from '../requests.ts';
 import { candidatesTable } from './candidates.ts';
 import { desiredStateTable } from './desired-states.ts';
 import { type Place, withStorageErrors } from './errors.ts';
+import { pollsTable } from './polls.ts';
 import { requestsTable } from './requests.ts';
 import { absencesTable, contractTable, forgottenTable, subscriptionsTable } from './subscriptions.ts';
 import { failuresTable, suspensionTable } from './suspensions.ts';
-import { deliveriesTable, hookTable, syncRunTable, webhooksTable } from './sync-runs.ts';
+import { deliveriesTable, hookTable, notificationsTable, syncRunTable, webhooksTable } from './sync-runs.ts';
 import { whole } from './table.ts';
 
 type Tables = ReturnType<typeof tablesOf>;
@@ -31,6 +32,7 @@ function tablesOf(database: Database.Database) {
   return {
     contract: contractTable(database),
     subscriptions: subscriptionsTable(database),
+    polls: pollsTable(database),
     desiredStates: desiredStateTable(database),
     absences: absencesTable(database),
     forgotten: forgottenTable(database),
@@ -40,6 +42,7 @@ function tablesOf(database: Database.Database) {
     deliveries: deliveriesTable(database),
     candidates: candidatesTable(database),
     hook: hookTable(database),
+    notifications: notificationsTable(database),
     syncRuns: syncRunTable(database),
     requests: requestsTable(database),
   };
@@ -57,6 +60,7 @@ export function readingOperations(
   return {
     rememberedContract: () => read(tables.contract.get),
     followed: () => read(tables.subscriptions.all),
+    polls: () => read(tables.polls.all),
     desiredStates: () => read(tables.desiredStates.all),
     desired: (datasetId) => read(() => tables.desiredStates.one(datasetId)),
     absences: () => read(tables.absences.all),
@@ -66,7 +70,9 @@ export function readingOperations(
     failures: () => read(tables.failures.all),
     failure: (datasetId) => read(() => tables.failures.one(datasetId)),
     webhooks: () => read(tables.webhooks.all),
+    newestDelivery: () => read(tables.deliveries.newest),
     hook: () => read(tables.hook.get),
+    notificationLedger: () => read(tables.notifications.get),
     recentSyncRuns: (limit) => read(() => tables.syncRuns.newest(limit)),
     othersStored: () =>
       withStorageErrors(place, () => Number(database.pragma('data_version', { simple: true }))),
@@ -89,6 +95,10 @@ export function allOperations(
   return {
     ...readingOperations(database, place, close, tables),
     ...desiredStateOperations(transaction, tables),
+    noteAudited(subscriptionId, at) {
+      transaction('checkpoint.note-audited', () => tables.subscriptions.noteAudited(subscriptionId, at));
+      beginLogAnew(database);
+    },
     ...operatorOperations(transaction, tables, clock),
     requests: requestOperations(transaction, place, tables),
     rememberContract: (contract) =>
@@ -113,8 +123,22 @@ export function allOperations(
     hookReported: (position, at) =>
       transaction('checkpoint.hook-reported', () => tables.hook.reported(position, at)),
     hookFailed: (message, at) => transaction('checkpoint.hook-failed', () => tables.hook.failed(message, at)),
+    keepNotificationLedger: (ledger) =>
+      transaction('checkpoint.keep-notifications', () => tables.notifications.put(ledger)),
     recordSyncRun: (run) => transaction('checkpoint.sync-run', () => tables.syncRuns.append(run)),
   };
+}
+
+/**
+ * Copies the write-ahead log into the file, so that the next transaction writes the log from its beginning. By itself SQLite does
+ * so at a thousand pages, and a quiet day writes one for each poll. What is stored stays so where SQLite cannot.
+ */
+function beginLogAnew(database: Database.Database): void {
+  try {
+    database.pragma('wal_checkpoint(PASSIVE)');
+  } catch (error) {
+    if (!(error instanceof Database.SqliteError)) throw error;
+  }
 }
 
 /** The operations on desired states and positions. */
@@ -126,8 +150,8 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
       transaction('checkpoint.adopt', () => steps.forEach((step) => void applyStep(tables, step))),
     noteStatedLastEvent: (subscriptionId) =>
       transaction('checkpoint.note-stated', () => subscriptions.noteStatedLastEvent(subscriptionId)),
-    noteAudited: (subscriptionId, at) =>
-      transaction('checkpoint.note-audited', () => subscriptions.noteAudited(subscriptionId, at)),
+    notePoll: (subscriptionId, at, end) =>
+      transaction('checkpoint.note-poll', () => tables.polls.ended(subscriptionId, at, end)),
     noteAbsences(absent, present) {
       if (absent.length + present.length === 0) return;
       transaction('checkpoint.note-absences', () => {
@@ -176,6 +200,8 @@ function operatorOperations(transaction: Transaction, tables: Tables, clock: Clo
       transaction('checkpoint.forget', () => subscriptionIds.flatMap((id) => forget(tables, id))),
     lift: (scope) => transaction('checkpoint.lift', () => tables.suspensions.remove(scope)),
     keepWebhook: (webhook) => transaction('checkpoint.keep-webhook', () => tables.webhooks.put(webhook)),
+    forgetWebhook: (webhookId) =>
+      transaction('checkpoint.forget-webhook', () => tables.webhooks.remove(webhookId)),
   } satisfies Partial<Checkpoint>;
 }
 
@@ -249,6 +275,7 @@ function approveRetirements(tables: Tables): readonly string[] {
 
 function forget(tables: Tables, subscriptionId: string): readonly string[] {
   tables.subscriptions.remove(subscriptionId);
+  tables.polls.remove(subscriptionId);
   tables.suspensions.remove({ kind: 'subscription', subscriptionId });
   tables.absences.removeOfSubscription(subscriptionId);
   tables.forgotten.add(whole(subscriptionId, 'subscriptionId'));

@@ -112,7 +112,7 @@ function isErrorCode(stored: string): stored is ErrorCode {
   return Object.hasOwn(ERRORS, stored);
 }
 
-const errorCode: Column<ErrorCode> = {
+export const errorCode: Column<ErrorCode> = {
   write: (code) => code,
   read(stored) {
     const text = String(stored);

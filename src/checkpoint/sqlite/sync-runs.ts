@@ -1,9 +1,12 @@
-/** Records of the newest sync runs and webhooks, each up to a limit, and how far the hook has got. */
+/** Records of the newest sync runs and webhooks, each up to a limit, how far the hook has got, and what operators were notified of. */
 
 import type Database from 'better-sqlite3';
 import type { CommitPosition } from '../../model/commits.ts';
+import { EMPTY_LEDGER, type NotificationLedger } from '../../model/notification.ts';
 import type { HookRecord, KeptWebhook, SyncRun } from '../checkpoint.ts';
 import {
+  type Column,
+  exactText,
   id,
   integer,
   MAX_DELIVERIES,
@@ -85,22 +88,75 @@ function hookFrom(row: HookRow | undefined): HookRecord {
   };
 }
 
+interface NotificationRow {
+  readonly singleton: number;
+  readonly ledger: string;
+}
+
+export function notificationsTable(database: Database.Database) {
+  const notifications = table<NotificationRow>(database, 'notifications', {
+    singleton: integer,
+    ledger: exactText as Column<string>,
+  });
+  const select = notifications.select();
+  const put = notifications.putAll();
+  return {
+    get: (): NotificationLedger => ledgerFrom(select()[0]),
+    put: (ledger: NotificationLedger) => put({ singleton: 1, ledger: JSON.stringify(ledger) }),
+  };
+}
+
+/** A ledger that another version of the program wrote may be unreadable. What lasts is then told once more. */
+function ledgerFrom(row: NotificationRow | undefined): NotificationLedger {
+  try {
+    return row === undefined ? EMPTY_LEDGER : { ...EMPTY_LEDGER, ...JSON.parse(row.ledger) };
+  } catch {
+    return EMPTY_LEDGER;
+  }
+}
+
 export function webhooksTable(database: Database.Database) {
-  const webhooks = table<KeptWebhook>(database, 'webhooks', { webhookId: id, url: id, createdAt: time });
+  const webhooks = table<Omit<KeptWebhook, 'secret'>>(database, 'webhooks', {
+    webhookId: id,
+    url: id,
+    createdAt: time,
+  });
+  const secrets = table<WebhookSecret>(database, 'webhook_secrets', {
+    webhookId: id,
+    path: exactText,
+    digest: exactText,
+  });
   const all = webhooks.select('ORDER BY created_at DESC, webhook_id');
+  const allSecrets = secrets.select();
   const put = webhooks.putAll();
+  const putSecret = secrets.putAll();
+  const remove = database.prepare<[string]>('DELETE FROM webhooks WHERE webhook_id = ?');
   const deleteOldest = database.prepare<[]>(
     `DELETE FROM webhooks WHERE webhook_id NOT IN
       (SELECT webhook_id FROM webhooks ORDER BY created_at DESC, webhook_id LIMIT ${MAX_WEBHOOKS})`,
   );
+  const deleteSecrets = database.prepare<[]>(
+    'DELETE FROM webhook_secrets WHERE webhook_id NOT IN (SELECT webhook_id FROM webhooks)',
+  );
   return {
-    all: () => all(),
-    put(webhook: KeptWebhook) {
+    all(): readonly KeptWebhook[] {
+      const byId = new Map(allSecrets().map(({ webhookId, ...secret }) => [webhookId, secret]));
+      return all().map((webhook) => ({ ...webhook, secret: byId.get(webhook.webhookId) ?? null }));
+    },
+    put({ secret, ...webhook }: KeptWebhook) {
       put(webhook);
+      if (secret !== null) putSecret({ webhookId: webhook.webhookId, ...secret });
       deleteOldest.run();
+      deleteSecrets.run();
+    },
+    remove(webhookId: string) {
+      remove.run(webhookId);
+      deleteSecrets.run();
     },
   };
 }
+
+type WebhookSecret = Pick<KeptWebhook, 'webhookId'> & NonNullable<KeptWebhook['secret']>;
 
 const INSERT = 'INSERT INTO deliveries (delivery_id, arrived_at) VALUES (?, ?) ON CONFLICT DO NOTHING';
 
@@ -111,7 +167,11 @@ export function deliveriesTable(database: Database.Database) {
   const insert = database.prepare<[string, string]>(INSERT);
   const deleteOld = database.prepare<[string]>('DELETE FROM deliveries WHERE arrived_at < ?');
   const deleteOldest = database.prepare<[]>(DELETE_OLDEST_DELIVERIES);
+  const newest = database
+    .prepare<[], number>('SELECT ifnull(max(delivery_number), 0) FROM deliveries')
+    .pluck();
   return {
+    newest: (): number => newest.get() ?? 0,
     /** Returns false where the delivery had arrived before. */
     add(deliveryId: string, at: Date): boolean {
       deleteOld.run(new Date(at.getTime() - MAX_DELIVERY_AGE_MS).toISOString());

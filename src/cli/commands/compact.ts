@@ -6,8 +6,10 @@
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { type Compaction, compactMirror } from '../../destination/duckdb/compact.ts';
 import type { CopyProgress } from '../../destination/duckdb/copy-content.ts';
+import { mirrorFileState } from '../../destination/duckdb/mirror-file.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount } from '../../lib/units.ts';
+import { refuseWithPostgres } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { lockDataDirectory } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -25,6 +27,12 @@ export async function compact(
 ): Promise<ExitCode> {
   const { clock, random, signal, identity, terminal } = context;
   const { dataDirectory, destination, disk, duckdb, lock: locking } = configuration;
+  refuseWithPostgres('compact', configuration);
+  // Without a mirror no data directory is made, either.
+  if ((await mirrorFileState(destination.path)) === 'absent') {
+    await write(terminal.stdout, textOf(destination.path, { kind: 'absent' }, json));
+    return EXIT_CODES.caughtUp;
+  }
   const lock = await lockDataDirectory(configuration, context, 'compact');
   let progress: CopyProgress | null = null;
   const screen = screenFor(configuration, terminal, clock);
@@ -47,12 +55,16 @@ export async function compact(
         progress = now;
       },
     }).finally(() => view?.end());
-    const reported = compactionOf(destination.path, compaction);
-    await write(terminal.stdout, json ? jsonText(reported) : `${formatCompaction(reported)}\n`);
+    await write(terminal.stdout, textOf(destination.path, compaction, json));
     return EXIT_CODES.caughtUp;
   } finally {
     lock.release();
   }
+}
+
+function textOf(mirror: string, compaction: Compaction, json: boolean): string {
+  const reported = compactionOf(mirror, compaction);
+  return json ? jsonText(reported) : `${formatCompaction(reported)}\n`;
 }
 
 const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };

@@ -1,7 +1,7 @@
 /** `feed-sync diff`: the rows of a table with history that differ between two of its states. */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import type { DiffResult, DiffRow, QueryResult, Rendered } from '../../destination/duckdb/reader.ts';
+import type { DiffResult, DiffRow, QueryResult, Rendered } from '../../destination/reader.ts';
 import { plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
@@ -10,8 +10,8 @@ import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { type PastStateFlags, pastStateOf } from '../past-state.ts';
 import { minuteOf } from '../render/messages.ts';
+import { inBatches, jsonValue, writeRows } from '../render/rows.ts';
 import type { QueryFormat } from '../render/table.ts';
-import { inBatches, jsonValue, writeRows } from './query.ts';
 
 /**
  * @throws UsageError where no state is named to begin with, or where the history does not know one. @throws StorageError when there
@@ -28,7 +28,7 @@ export async function diff(
   const to = pastStateOf('to', flags);
   if (from === null) {
     throw new UsageError('diff needs to know from which state on.', {
-      hint: 'Give --from-version, --from-commit or --from-time; feed-sync query "FROM feed_sync.commits" lists the states.',
+      hint: 'Give --from-version, --from-commit or --from-time; feed-sync query "SELECT * FROM feed_sync.commits" lists the states.',
     });
   }
   return usingMirror(configuration, context, async (reader) => {
@@ -48,7 +48,7 @@ async function writeTable(
   const counts = { added: 0, changed: 0, removed: 0 };
   const rows = counted(result.rows, counts);
   await write(stdout, `${datasetId}, from ${nameOf(result.from)} to ${nameOf(result.to)}\n\n`);
-  await writeRows(cellByCell({ ...result, rows }), 'table', stdout, 'difference');
+  await writeRows(cellByCell({ ...result, rows }), 'table', stdout, { unit: 'difference' });
   const { added, changed, removed } = counts;
   await write(stdout, `${plural(added, 'row')} added, ${changed} changed, ${removed} removed\n`);
 }

@@ -6,8 +6,9 @@ import type { Configuration } from '../../configuration/configuration.ts';
 import { freeBytes } from '../../lib/files.ts';
 import { catchUp } from '../../sync/catch-up.ts';
 import { dryRunExecutor } from '../../sync/dry-run.ts';
+import { askedBy, reportUnknown } from '../asked-datasets.ts';
 import { type Context, write } from '../context.ts';
-import type { ExitCode } from '../exit-codes.ts';
+import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { openReadOnlyParts } from '../read-only-parts.ts';
 import { dryRunOf, renderDryRun } from '../render/dry-run.ts';
 import { logFor } from '../render/screen.ts';
@@ -16,23 +17,28 @@ import { jsonText } from '../render/table.ts';
 
 export interface DryRunOptions {
   readonly json: boolean;
+  /** Ids and globs of the datasets that are asked for; none: all of them. */
+  readonly names: readonly string[];
 }
 
 /** @throws FeedSyncError when the dry run cannot begin. */
 export async function dryRun(
   configuration: Configuration,
   context: Context,
-  { json }: DryRunOptions,
+  { json, names }: DryRunOptions,
 ): Promise<ExitCode> {
   const { stdout, width } = context.terminal;
   const opened = openReadOnlyParts(configuration, context, logFor(configuration, context.terminal));
   try {
-    const result = await catchUp(opened.parts, context.signal, dryRunExecutor);
+    const result = await catchUp(opened.parts, context.signal, dryRunExecutor, askedBy(names));
     const free = await freeBytes(nearestFolder(configuration.dataDirectory));
     const disk = { freeBytes: free, reserveBytes: configuration.disk.reserveBytes };
     const view = dryRunOf(result, disk);
     await write(stdout, json ? jsonText(view) : `${renderDryRun(view, result, width)}\n`);
-    return exitCodeOfResult(result);
+    return mostUrgent([
+      exitCodeOfResult(result),
+      ...(await reportUnknown(names, opened.parts, context, configuration)),
+    ]);
   } finally {
     await opened.close();
   }

@@ -3,6 +3,7 @@
  * that may come back by itself cannot be given up: a mistyped id must not cost a mirror.
  */
 
+import { z } from 'zod';
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { printable } from '../../lib/text.ts';
@@ -12,7 +13,7 @@ import { UsageError } from '../../model/errors.ts';
 import { SUBSCRIPTION_MISSING } from '../../sync/follow/subscriptions.ts';
 import type { Intent } from '../confirm.ts';
 import type { Context } from '../context.ts';
-import { decide } from '../data-directory.ts';
+import { type Decision, makeDecision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { formatUnknown, listed, statusAndCode } from '../render/messages.ts';
 
@@ -29,11 +30,18 @@ export async function forget(
       hint: 'Give --subscription ID; feed-sync status lists those that are suspended as missing.',
     });
   }
-  const intent = (checkpoint: Checkpoint): Intent => intentOf(checkpoint, ids);
-  const decision = (checkpoint: Checkpoint) => ({ lines: [giveUp(checkpoint, ids)], isAnyDone: true });
-  await decide('to forget', configuration, context, decision, { isYes, intent });
+  await makeDecision(forgetDecision, ids, isYes, configuration, context);
   return EXIT_CODES.caughtUp;
 }
+
+/** Its parameters are the subscriptions. */
+export const forgetDecision: Decision<readonly string[]> = {
+  command: 'forget',
+  purpose: 'to forget',
+  parameters: z.array(z.string()).readonly(),
+  intent: (ids, checkpoint) => intentOf(checkpoint, ids),
+  decide: (ids, checkpoint) => ({ lines: [giveUp(checkpoint, ids)], isAnyDone: true }),
+};
 
 /**
  * Forgets the subscriptions and reports what happens to their datasets. @throws UsageError for one that is not suspended as

@@ -4,18 +4,23 @@ import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import { errorCodeOf, InterruptedError } from '../../model/errors.ts';
-import { catchUp } from '../../sync/catch-up.ts';
+import { errorCodeOf, InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
+import { currentConditions, type ReportedIncident } from '../../reporting/conditions.ts';
+import type { IsAsked } from '../../sync/catch-up.ts';
+import { catchUpMendingDamage, markDamaged, together } from '../../sync/damage.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '../../sync/progress.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
+import { askedBy, reportUnknown } from '../asked-datasets.ts';
 import { type Context, write } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
-import { openParts } from '../open-parts.ts';
+import { type OpenedParts, openParts } from '../open-parts.ts';
 import { LiveView } from '../render/live-view.ts';
 import { WorkSeen } from '../render/meter.ts';
 import { logFor, screenFor } from '../render/screen.ts';
 import { exitCodeOfResult, summarize } from '../render/summary.ts';
+import { summaryJson } from '../render/summary-json.ts';
+import { jsonText } from '../render/table.ts';
 import { serveReaders } from '../serve-readers.ts';
 
 /** Service time comes in whole seconds, so the wait adds more than its error. */
@@ -24,13 +29,16 @@ const BEYOND_MS = 1_000;
 export interface OnceOptions {
   /** How long to stay where a rule waits for time to pass. */
   readonly waitMs: number;
+  /** Ids and globs of the datasets that are asked for; none: all of them. */
+  readonly names: readonly string[];
+  readonly json: boolean;
 }
 
 /** @throws FeedSyncError when the command cannot begin. */
 export async function once(
   configuration: Configuration,
   context: Context,
-  { waitMs }: OnceOptions,
+  { waitMs, names, json }: OnceOptions,
 ): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
   const screen = screenFor(configuration, terminal, clock);
@@ -41,27 +49,72 @@ export async function once(
   try {
     const look = () => ({ work, summary: null });
     const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
-    const staying = { waitMs, clock, signal, log };
-    const result = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
-    const served = await serveReaders(opened.readers, signal);
-    await write(terminal.stdout, `${[summarize(result), ...served.reported].join('\n')}\n`);
-    return mostUrgent([exitCodeOfResult(result), ...served.codes]);
+    const staying = { waitMs, isAsked: askedBy(names), clock, signal, log };
+    const caughtUp = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
+    const { result, served } = await servingReaders(caughtUp, opened, signal);
+    await notify(result, opened, signal);
+    const unknown = await reportUnknown(names, opened.parts, context, configuration);
+    const exitCode = mostUrgent([exitCodeOfResult(result), ...served.codes, ...unknown]);
+    if (json) {
+      await write(terminal.stdout, jsonText(summaryJson(result, exitCode)));
+      if (served.reported.length > 0) await write(terminal.stderr, `${served.reported.join('\n')}\n`);
+    } else {
+      await write(terminal.stdout, `${[summarize(result), ...served.reported].join('\n')}\n`);
+    }
+    return exitCode;
   } finally {
     await opened.close();
   }
 }
 
-interface Staying extends OnceOptions {
+/** Damage that only the reading of a new copy has met is mended at once. */
+async function servingReaders(caughtUp: CatchUpResult, { parts, readers }: OpenedParts, signal: AbortSignal) {
+  const served = await serveReaders(readers, signal);
+  if (!served.hasMetDamage || !(await markDamaged(parts))) return { result: caughtUp, served };
+  const result = together(caughtUp, await catchUpMendingDamage(parts, signal));
+  return { result, served: await serveReaders(readers, signal) };
+}
+
+/** Notifications change no exit code: what cannot be delivered stays due, and the log says so. */
+async function notify(
+  { datasets, incidents }: CatchUpResult,
+  { parts, readers: { notifications } }: OpenedParts,
+  signal: AbortSignal,
+): Promise<void> {
+  if (notifications === null || signal.aborted) return;
+  const loud = (of: string, error: Error): ReportedIncident => ({
+    of,
+    error: errorCodeOf(error),
+    isLoud: true,
+  });
+  const met = [
+    ...incidents.map(({ subscriptionId: id, error }) =>
+      loud(id === null ? 'run' : `subscription ${id}`, error),
+    ),
+    ...datasets.flatMap((one) => (one.kind === 'failed' ? loud(`dataset ${one.datasetId}`, one.error) : [])),
+  ];
+  try {
+    await notifications.tell(currentConditions(parts, met), incidents.length === 0);
+  } catch (error) {
+    parts.log.warn({ error: errorCodeOf(error), why: String(error) }, 'An operator could not be notified.');
+  }
+}
+
+interface Staying extends Pick<OnceOptions, 'waitMs'> {
+  readonly isAsked: IsAsked | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly log: Log;
 }
 
 /** Repeats the catch-up as often as that helps within the time to stay. Returns the last result. */
-async function catchUpStaying(parts: Parts, { waitMs, clock, signal, log }: Staying): Promise<CatchUpResult> {
+async function catchUpStaying(
+  parts: Parts,
+  { waitMs, isAsked, clock, signal, log }: Staying,
+): Promise<CatchUpResult> {
   const untilMs = clock.monotonicMs() + waitMs;
   for (;;) {
-    const result = await catchUp(parts, signal);
+    const result = await catchUpMendingDamage(parts, signal, isAsked);
     const { again } = result;
     if (again === null || signal.aborted) return result;
     const pauseMs = again.inMs + BEYOND_MS;
@@ -125,9 +178,16 @@ function logResult(log: Log, result: DatasetResult): void {
       logSuspension(log, dataset, result.suspension);
       return;
     case 'failed':
-      log.error({ dataset, error: errorCodeOf(result.error), why: result.error.message }, 'Failed.');
+      logFailure(log, dataset, result.error);
       return;
   }
+}
+
+/** The client of the service logs once for all datasets that it is refused for the number of requests. */
+function logFailure(log: Log, dataset: string, error: Error): void {
+  const fields = { dataset, error: errorCodeOf(error), why: error.message };
+  if (error instanceof ServiceUnavailableError && error.isThrottled) log.debug(fields, 'Failed.');
+  else log.error(fields, 'Failed.');
 }
 
 function logSuspension(log: Log, dataset: string, { refusal: { code } }: Suspension): void {

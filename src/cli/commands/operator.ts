@@ -6,13 +6,14 @@
 import type { Configuration } from '../../configuration/configuration.ts';
 import { isAboutKey } from '../../feed/http/refusal.ts';
 import type { County, Watch } from '../../feed/operator.ts';
-import { printable } from '../../lib/text.ts';
+import { nearest, printable } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import { CommandRefusedError, FeedSyncError, UsageError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
+import { readCheckpoint } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
-import { formatError, minuteOf } from '../render/messages.ts';
+import { formatError, listed, minuteOf } from '../render/messages.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { usingFeed, usingOperator } from '../service-client.ts';
 
@@ -138,8 +139,11 @@ export function watchDatasets(
   const ids = namedOnce(datasetIds, 'watch');
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
-      ask: (id) => operator.watch(id, context.signal),
-      report: (id) => `Watching ${printable(id)}: each new version is sent to your webhooks.`,
+      async ask(id) {
+        await operator.watch(id, context.signal);
+        return `Watching ${printable(id)}: each new version is sent to your webhooks.`;
+      },
+      known: async () => knownDatasets(configuration, context),
     }),
   );
 }
@@ -153,10 +157,18 @@ export function unwatchDatasets(
   const ids = namedOnce(datasetIds, 'unwatch');
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
-      ask: (id) => operator.unwatch(id, context.signal),
-      report: (id) => `No longer watching ${printable(id)}.`,
+      async ask(id) {
+        await operator.unwatch(id, context.signal);
+        return `No longer watching ${printable(id)}.`;
+      },
+      known: async () => (await operator.watches(context.signal)).map(({ datasetId }) => datasetId),
     }),
   );
+}
+
+/** The datasets that a catch-up has seen; the service has no list of all. */
+function knownDatasets(configuration: Configuration, { identity }: Context): readonly string[] {
+  return [...(readCheckpoint(configuration, identity.uid)?.desiredStates.keys() ?? [])].sort();
 }
 
 function namedOnce(ids: readonly string[], command: string): readonly string[] {
@@ -167,28 +179,42 @@ function namedOnce(ids: readonly string[], command: string): readonly string[] {
 }
 
 interface Request {
-  ask(id: string): Promise<void>;
-  /** Returns a line for an id that succeeded. */
-  report(id: string): string;
+  /** Resolves to a line for an id that succeeded. */
+  ask(id: string): Promise<string>;
+  /** The ids that are known, for an id that was mistyped. */
+  known(): Promise<readonly string[]>;
+}
+
+/** No other id fares better where the key is refused, or where the service does not answer. */
+function isOfOneOnly(error: FeedSyncError): boolean {
+  return error instanceof CommandRefusedError && !isAboutKey(error);
+}
+
+/** Empty where nothing is known. */
+async function knownLine(id: string, known: Request['known']): Promise<string> {
+  const ids = await known().catch(() => []);
+  if (ids.length === 0) return '';
+  const candidate = nearest(id, ids);
+  const meant = candidate === null || candidate === id ? '' : `The nearest is ${printable(candidate)}. `;
+  return `→ ${meant}Known: ${listed(ids)}.\n`;
 }
 
 /** Asks for one id after another, reports each, and returns the code of the most urgent error. */
 export async function oneByOne(
   ids: readonly string[],
   { terminal }: Context,
-  { ask, report }: Request,
+  { ask, known }: Request,
 ): Promise<ExitCode> {
   const codes: ExitCode[] = [];
   for (const [index, id] of ids.entries()) {
     try {
-      await ask(id);
-      await write(terminal.stdout, `${report(id)}\n`);
+      await write(terminal.stdout, `${await ask(id)}\n`);
     } catch (error) {
       if (!(error instanceof FeedSyncError)) throw error;
       codes.push(exitCodeOf(error));
-      await write(terminal.stderr, `feed-sync: ${formatError(error)}\n`);
-      const isOfThisOneOnly = error instanceof CommandRefusedError && !isAboutKey(error);
-      if (isOfThisOneOnly) continue;
+      const names = error.code === 'input_refused' ? await knownLine(id, known) : '';
+      await write(terminal.stderr, `feed-sync: ${formatError(error)}\n${names}`);
+      if (isOfOneOnly(error)) continue;
       const left = ids.length - index - 1;
       if (left > 0) await write(terminal.stderr, `Not asked for the ${formatCount(left)} that follow.\n`);
       break;

@@ -3,13 +3,14 @@
  * catch-up continues. Failures are forgotten, so that their datasets are retried at once. Only the flag of their own approves retirements.
  */
 
+import { z } from 'zod';
 import type { Checkpoint, CheckpointReader } from '../../checkpoint/checkpoint.ts';
 import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
 import { printable } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import { announcedVersion } from '../../model/desired-state.ts';
 import { RefusalError, type RefusalScope, UsageError } from '../../model/errors.ts';
-import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
+import { isPinned } from '../../model/write-jobs.ts';
 import { observedOf, readCheckpoint, seeMirror, usingMirror } from '../../reporting/stores.ts';
 import { approveCommand } from '../../sync/candidates.ts';
 import { takeMovedLogs } from '../../sync/follow/from-manifest.ts';
@@ -18,7 +19,7 @@ import { silentProgress } from '../../sync/progress.ts';
 import { currentSuspensions } from '../../sync/suspensions.ts';
 import { confirm, type Intent } from '../confirm.ts';
 import { type Context, write } from '../context.ts';
-import { decide } from '../data-directory.ts';
+import { type Decision, makeDecision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { openParts } from '../open-parts.ts';
 import { performRequest } from '../operator-request.ts';
@@ -54,61 +55,80 @@ export async function resume(
       : null;
   const pinned = [...new Set(dataset)].filter((id) => isPinned(tables?.get(id) ?? null));
   for (const id of pinned) await confirmUnpin(id, isYes, configuration, context);
-  const notSuspended = (
-    await resumeSuspended(options, { isYes, tables, pinned }, configuration, context)
-  ).filter((scope) => scope.kind !== 'dataset' || !pinned.includes(scope.datasetId));
+  const { all = false, subscription = [], workspace = false } = options;
+  const parameters = {
+    ...{ all, retire, workspace, dataset, subscription, pinned },
+    tables: tables === null ? null : [...tables.keys()],
+  };
+  const refusal = await makeDecision(liftDecision, parameters, isYes, configuration, context);
   for (const datasetId of pinned) {
     const request = { datasetId, command: 'resume', parameters: {} };
     await write(context.terminal.stdout, `${await performRequest(request, configured(), context)}\n`);
   }
-  if (notSuspended.length === 0) return EXIT_CODES.caughtUp;
-  refuseToApprove(notSuspended, configuration, context);
-  throw new UsageError(`Neither suspended nor failed: ${notSuspended.map(formatScope).join(', ')}.`, {
-    hint: 'feed-sync status lists what is suspended and what failed.',
-  });
+  if (refusal !== null) throw refusal;
+  return EXIT_CODES.caughtUp;
 }
 
-/** @throws UsageError where one of these waits for an approval, which only `approve` gives. */
-function refuseToApprove(
-  scopes: readonly RefusalScope[],
-  configuration: LocalConfiguration,
-  context: Context,
-): void {
-  const candidates = readCheckpoint(configuration, context.identity.uid)?.candidates ?? [];
-  const waiting = candidates.find(({ datasetId }) =>
-    scopes.some((scope) => scope.kind === 'dataset' && scope.datasetId === datasetId),
-  );
-  if (waiting === undefined) return;
-  throw new UsageError(`${printable(waiting.datasetId)} waits for an approval, which resume does not give.`, {
-    hint: `To commit exactly what waits: ${approveCommand(waiting)}`,
-  });
-}
+const parameters = z.object({
+  all: z.boolean(),
+  retire: z.boolean(),
+  workspace: z.boolean(),
+  dataset: z.array(z.string()).readonly(),
+  subscription: z.array(z.string()).readonly(),
+  /** The named datasets whose tables a rollback keeps where they are; their pins are lifted by requests of their own. */
+  pinned: z.array(z.string()).readonly(),
+  /** The datasets with a table; null where the mirror could not be read, or was not. */
+  tables: z.array(z.string()).readonly().nullable(),
+});
 
-interface Resuming {
-  readonly isYes: boolean;
-  /** Null where the mirror could not be read, or was not. */
-  readonly tables: ReadonlyMap<string, ObservedTable> | null;
-  readonly pinned: readonly string[];
-}
+type Parameters = z.infer<typeof parameters>;
 
-/** Lifts suspensions and forgets failures. Returns what was neither suspended nor failed. */
-async function resumeSuspended(
-  options: ResumeOptions,
-  { isYes, tables, pinned }: Resuming,
-  configuration: LocalConfiguration,
-  context: Context,
-): Promise<readonly RefusalScope[]> {
-  const hasTable = (datasetId: string): boolean => tables?.has(datasetId) !== false;
-  const decision = (checkpoint: Checkpoint) => {
-    const resumed = execute(checkpoint, options);
-    const approved = resumed.approved?.filter(hasTable) ?? null;
+/** Lifts suspensions and forgets failures. */
+export const liftDecision: Decision<Parameters> = {
+  command: 'lift',
+  purpose: 'to resume',
+  parameters,
+  intent: ({ retire, tables }, checkpoint) => (retire ? intentToRetire(checkpoint, hasTable(tables)) : null),
+  decide(asked, checkpoint) {
+    const { tables, pinned } = asked;
+    const resumed = execute(checkpoint, asked);
+    const approved = resumed.approved?.filter(hasTable(tables)) ?? null;
     const isAnyDone = resumed.lifted.length + resumed.retried.length + (approved?.length ?? 0) > 0;
     const lines = formatResumed({ ...resumed, approved });
-    return { ...resumed, lines: pinned.length > 0 && !isAnyDone ? [] : lines, isAnyDone };
-  };
-  const intent = (checkpoint: Checkpoint): Intent | null => intentToRetire(checkpoint, hasTable);
-  const confirmed = options.retire ? { isYes, intent } : null;
-  return (await decide('to resume', configuration, context, decision, confirmed)).notSuspended;
+    const notSuspended = resumed.notSuspended.filter(
+      (scope) => scope.kind !== 'dataset' || !pinned.includes(scope.datasetId),
+    );
+    return {
+      lines: pinned.length > 0 && !isAnyDone ? [] : lines,
+      isAnyDone,
+      refusal: notSuspended.length === 0 ? null : refusalOf(notSuspended, checkpoint),
+    };
+  },
+};
+
+function hasTable(tables: readonly string[] | null): (datasetId: string) => boolean {
+  const known = tables === null ? null : new Set(tables);
+  return (datasetId) => known?.has(datasetId) !== false;
+}
+
+/** Where one of these waits for an approval, only `approve` gives it. */
+function refusalOf(scopes: readonly RefusalScope[], checkpoint: CheckpointReader): UsageError {
+  const waiting = checkpoint
+    .candidates()
+    .find(({ datasetId }) =>
+      scopes.some((scope) => scope.kind === 'dataset' && scope.datasetId === datasetId),
+    );
+  if (waiting === undefined) {
+    return new UsageError(`Neither suspended nor failed: ${scopes.map(formatScope).join(', ')}.`, {
+      hint: 'feed-sync status lists what is suspended and what failed.',
+    });
+  }
+  return new UsageError(
+    `${printable(waiting.datasetId)} waits for an approval, which resume does not give.`,
+    {
+      hint: `To commit exactly what waits: ${approveCommand(waiting)}`,
+    },
+  );
 }
 
 /** Says which version comes next, and asks where that one was undone. */
@@ -163,8 +183,8 @@ interface Resumed {
   readonly retirementsWait: boolean;
 }
 
-function execute(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
-  const { all = false, retire = false, dataset = [] } = options;
+function execute(checkpoint: Checkpoint, options: Parameters): Resumed {
+  const { all, retire, dataset } = options;
   const failures = checkpoint.failures();
   const suspended = checkpoint.suspensions().map(({ refusal }) => refusal.scope);
   const scopes = all ? suspended.filter(({ kind }) => kind !== 'retirement') : namedScopes(options);
@@ -182,7 +202,7 @@ function execute(checkpoint: Checkpoint, options: ResumeOptions): Resumed {
   };
 }
 
-function namedScopes({ dataset, subscription, workspace }: ResumeOptions): readonly RefusalScope[] {
+function namedScopes({ dataset, subscription, workspace }: Parameters): readonly RefusalScope[] {
   return [
     ...(workspace ? [{ kind: 'workspace' as const }] : []),
     ...[...new Set(subscription)].map((id) => ({ kind: 'subscription' as const, subscriptionId: id })),

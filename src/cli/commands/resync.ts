@@ -1,6 +1,7 @@
 /** `feed-sync resync`: requests that the snapshots of datasets be loaded again, whatever the tables contain. */
 
-import type { Checkpoint, Suspension } from '../../checkpoint/checkpoint.ts';
+import { z } from 'zod';
+import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
@@ -8,10 +9,9 @@ import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
 import { isPinned } from '../../model/write-jobs.ts';
 import { observedOf, seeMirror } from '../../reporting/stores.ts';
-import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
-import type { Intent } from '../confirm.ts';
+import { isChosenDataset, namedDatasets } from '../../sync/follow/subscriptions.ts';
 import type { Context } from '../context.ts';
-import { decide } from '../data-directory.ts';
+import { type Decision, makeDecision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { formatScope, formatUnknown, listed } from '../render/messages.ts';
 
@@ -20,12 +20,12 @@ import { formatScope, formatUnknown, listed } from '../render/messages.ts';
  * mirrored; nothing is requested then.
  */
 export async function resync(
-  datasetIds: readonly string[],
+  names: readonly string[],
   { all, isYes }: { readonly all: boolean; readonly isYes: boolean },
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<ExitCode> {
-  if (datasetIds.length === 0 && !all) {
+  if (names.length === 0 && !all) {
     throw new UsageError('resync needs to know what: no dataset was named.', {
       hint: 'Name datasets, or give --all; feed-sync status lists them.',
     });
@@ -33,16 +33,46 @@ export async function resync(
   const { include, exclude } = configuration.datasets;
   const tables = observedOf(await seeMirror(configuration, context))?.datasets;
   const pinned = [...(tables?.values() ?? [])].filter(isPinned).map(({ datasetId }) => datasetId);
-  refusePinned(datasetIds.filter((id) => pinned.includes(id)));
-  const isChosen = (datasetId: string): boolean =>
-    isChosenDataset(datasetId, include, exclude) && !pinned.includes(datasetId);
-  const decision = (checkpoint: Checkpoint) => {
+  refusePinned(names.filter((id) => pinned.includes(id)));
+  const parameters = { names, all, include, exclude, pinned };
+  await makeDecision(resyncDecision, parameters, isYes, configuration, context);
+  return EXIT_CODES.caughtUp;
+}
+
+const parameters = z.object({
+  names: z.array(z.string()).readonly(),
+  all: z.boolean(),
+  /** The choice of datasets. */
+  include: z.array(z.string()).readonly(),
+  exclude: z.array(z.string()).readonly(),
+  /** The datasets whose tables a rollback keeps where they are. */
+  pinned: z.array(z.string()).readonly(),
+});
+
+type Parameters = z.infer<typeof parameters>;
+
+export const resyncDecision: Decision<Parameters> = {
+  command: 'resync',
+  purpose: 'to load again',
+  parameters,
+  intent(asked, checkpoint) {
+    const members = [...checkpoint.desiredStates().values()].filter(({ members: { size } }) => size > 0);
+    const count = members.filter(({ datasetId }) => isChosen(datasetId, asked)).length;
+    if (!asked.all || count === 0) return null;
+    const lines = [`This loads the snapshots of all ${plural(count, 'dataset')} again.`];
+    return { lines, question: 'Load them all again?' };
+  },
+  decide(asked, checkpoint) {
+    const { names, all, pinned } = asked;
     const desiredStates = checkpoint.desiredStates();
     const members = [...desiredStates.values()].filter(({ members: { size } }) => size > 0);
     const ids = members.map(({ datasetId }) => datasetId).sort();
-    refuseUnknown(datasetIds, ids);
-    refuseLeftOut(datasetIds.filter((id) => !isChosen(id)));
-    const requested = checkpoint.requestResync(all ? ids.filter(isChosen) : datasetIds);
+    const { datasetIds, unknown } = namedDatasets(names, ids);
+    refuseUnknown(unknown, ids);
+    refuseLeftOut(names.filter((id) => ids.includes(id) && !isChosen(id, asked)));
+    // A glob names what can be loaded; an id that cannot was refused above.
+    const chosen = (all ? ids : datasetIds).filter((id) => isChosen(id, asked));
+    const requested = checkpoint.requestResync(chosen);
     const left =
       all && pinned.length > 0 ? [`A rollback keeps these where they are: ${listed(pinned)}.`] : [];
     if (requested.length === 0) {
@@ -59,16 +89,11 @@ export async function resync(
       ),
     ];
     return { lines, isAnyDone: true };
-  };
-  const intent = (checkpoint: Checkpoint): Intent | null => {
-    const members = [...checkpoint.desiredStates().values()].filter(({ members: { size } }) => size > 0);
-    const count = members.filter(({ datasetId }) => isChosen(datasetId)).length;
-    if (count === 0) return null;
-    const lines = [`This loads the snapshots of all ${plural(count, 'dataset')} again.`];
-    return { lines, question: 'Load them all again?' };
-  };
-  await decide('to load again', configuration, context, decision, all ? { isYes, intent } : null);
-  return EXIT_CODES.caughtUp;
+  },
+};
+
+function isChosen(datasetId: string, { include, exclude, pinned }: Parameters): boolean {
+  return isChosenDataset(datasetId, include, exclude) && !pinned.includes(datasetId);
 }
 
 function nothingToLoad(members: readonly string[]): string {
@@ -78,8 +103,7 @@ function nothingToLoad(members: readonly string[]): string {
 }
 
 /** @throws UsageError */
-function refuseUnknown(datasetIds: readonly string[], members: readonly string[]): void {
-  const unknown = datasetIds.filter((id) => !members.includes(id));
+function refuseUnknown(unknown: readonly string[], members: readonly string[]): void {
   if (unknown.length === 0) return;
   throw new UsageError(`No subscription contains ${formatUnknown(unknown, members)}.`, {
     hint: 'Nothing was asked for. feed-sync status lists the datasets.',

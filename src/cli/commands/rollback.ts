@@ -1,7 +1,7 @@
 /** `feed-sync rollback`: has a table with history restored to an earlier state, and pinned there. */
 
 import type { Configuration } from '../../configuration/configuration.ts';
-import type { RollbackForeseen } from '../../destination/duckdb/diff.ts';
+import type { RollbackForeseen } from '../../destination/reader.ts';
 import { printable, shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -28,7 +28,7 @@ export async function rollback(
   const state = pastStateOf('to', flags);
   if (state === null) {
     throw new UsageError('rollback needs to know to which state.', {
-      hint: 'Give --to-version, --to-commit or --to-time; feed-sync query "FROM feed_sync.commits" lists the states.',
+      hint: 'Give --to-version, --to-commit or --to-time; feed-sync query "SELECT * FROM feed_sync.commits" lists the states.',
     });
   }
   const foreseen = await usingMirror(configuration, context, (reader) =>

@@ -8,12 +8,14 @@
 import type { Configuration } from '../../configuration/configuration.ts';
 import { Daemon, type End } from '../../daemon/daemon.ts';
 import { createNotifier, type Notifier } from '../../daemon/notify.ts';
+import { MAX_SHOWN_COMMITS } from '../../daemon/server/limits.ts';
 import { type StatusServer, startStatusServer } from '../../daemon/server/server.ts';
+import { Standby } from '../../daemon/server/standby.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Log, turnedDown } from '../../lib/log.ts';
 import { runProgram } from '../../lib/run-program.ts';
 import { statusJson, statusOf } from '../../reporting/status.ts';
-import { contentOf } from '../../reporting/stores.ts';
+import { contentOf, databaseBytes } from '../../reporting/stores.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -59,6 +61,8 @@ class Runner {
   /** The current configuration has worked before in this process. */
   #isProven = false;
   #daemon: Daemon | null = null;
+  /** While the parts are opened. */
+  #standby: Standby | null = null;
 
   constructor(configure: Configure, version: string, context: Context) {
     this.#configure = configure;
@@ -84,6 +88,7 @@ class Runner {
     const stop = (): void => {
       this.#notifier.stopping();
       this.#daemon?.stop();
+      this.#standby?.stop();
     };
     signal.addEventListener('abort', stop);
     const view =
@@ -125,6 +130,8 @@ class Runner {
         this.#configuration = this.#previous;
         this.#isProven = true;
         return null;
+      case 'superseded':
+        throw end.error;
       case 'refused':
         await write(
           this.#context.terminal.stderr,
@@ -141,7 +148,8 @@ class Runner {
 
   /** One life of the daemon, from opening to closing. */
   async #follow(): Promise<End> {
-    const opened = await this.#open();
+    const opened = await this.#openOrStop();
+    if (opened === null) return { kind: 'stopped' };
     const { daemon, parts } = opened;
     this.#daemon = daemon;
     const { dataDirectory } = this.#configuration;
@@ -154,6 +162,17 @@ class Runner {
     if (end.kind !== 'stuck') await opened.close();
     this.#log.info({ end: end.kind }, 'Stopped.');
     return end;
+  }
+
+  /** Null: the process was stopped while it stood by. */
+  async #openOrStop(): Promise<Opened | null> {
+    try {
+      return await this.#open();
+    } catch (error) {
+      if (this.#standby?.signal.aborted !== true) throw error;
+      this.#log.info({ end: 'stopped' }, 'Stopped.');
+      return null;
+    }
   }
 
   /** Opens the daemon with the next configuration; where that cannot be opened, with the current one. */
@@ -183,6 +202,14 @@ class Runner {
     const log = this.#log;
     const { clock, random } = this.#context;
     this.#work = new WorkSeen(clock);
+    const standby = new Standby({
+      listen: configuration.status.listen,
+      notifier: this.#notifier,
+      clock,
+      log,
+    });
+    this.#standby = standby;
+    opened.defer(() => standby.end());
     const { parts, readers, close } = await openParts({
       configuration,
       context: this.#context,
@@ -192,12 +219,15 @@ class Runner {
       progress: this.#work,
       command: 'run',
       readerGraceMs: READER_GRACE_MS,
-      signal: ending.signal,
+      signal: AbortSignal.any([ending.signal, standby.signal]),
       // The daemon reports errors of the service: once when they begin, and once when they are resolved.
       feedLog: turnedDown(log),
       onExchange: (exchange) => this.#daemon?.noteRequest(exchange),
+      onStandby: (holder) => standby.note(holder),
+      onSuperseded: (error) => this.#daemon?.supersede(error),
     });
     opened.defer(close);
+    await standby.end();
     const daemon = new Daemon({
       parts,
       random,
@@ -258,16 +288,23 @@ export interface ServedParts {
 /** Null where the server is off. @throws ConfigurationError when the address cannot be listened on. */
 async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
   const { configuration, context, version, daemon, parts, log } = served;
-  const { listen } = configuration.status;
+  const { listen, tokenFile } = configuration.status;
   const { secretFile } = configuration.webhook;
   if (listen === null) return null;
   const server = await startStatusServer({
     listen,
     version,
     observed: daemon,
-    status: async () => statusNow(served),
+    status: async () => statusJson(statusNow(served)),
+    pageStores: () => ({
+      report: statusNow(served),
+      syncRuns: parts.checkpoint.recentSyncRuns(MAX_SHOWN_COMMITS),
+    }),
     places: {
       mirrorPath: configuration.destination.path,
+      ...(configuration.destination.postgres === null
+        ? {}
+        : { databaseBytes: () => databaseBytes(configuration, context) }),
       checkpointPath: configuration.checkpoint.path,
       dataDirectory: configuration.dataDirectory,
       diskReserveBytes: configuration.disk.reserveBytes,
@@ -281,10 +318,17 @@ async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
             remember: (deliveryId, at) => parts.checkpoint.rememberDelivery(deliveryId, at),
             wake: () => daemon.pollNow(),
           },
+    token: tokenFile === null ? null : { file: tokenFile, readFile: context.readFile },
     clock: context.clock,
     log,
   });
   log.info({ url: server.url, receivesWebhooks: secretFile !== null }, 'The status server listens.');
+  if (server.isOpen) {
+    log.warn(
+      { url: server.url },
+      'The status server answers other machines without a token: name its file in status.tokenFile.',
+    );
+  }
   return server;
 }
 
@@ -296,12 +340,11 @@ async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
   const observed = daemon.observed();
-  const status = statusOf(configuration, {
-    mirror: observed === null ? 'unread' : { ...observed, freeBytes: null },
+  return statusOf(configuration, {
+    mirror: observed === null ? 'unread' : { ...observed, bytes: null, freeBytes: null, pastLogs: null },
     checkpoint: contentOf(parts.checkpoint),
     runningInstance: { pid, host, command: 'run' },
     pid,
     readFile: context.readFile,
   });
-  return statusJson(status);
 }

@@ -1,363 +1,170 @@
 /**
- * `feed-sync status`: reports the desired and the observed state, and the obstacles between them. Works beside a running
- * instance.
+ * `feed-sync status`: reports the desired and the observed state, and the obstacles between them. `--watch` shows the report
+ * until it is stopped, `--check` judges it for monitors. Works beside a running instance.
  */
 
-import type { Failure, HookRecord } from '../../checkpoint/checkpoint.ts';
+import { statSync } from 'node:fs';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import { unreachable } from '../../lib/assert.ts';
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatCount, plural } from '../../lib/units.ts';
-import { type Absence, confirmedAt } from '../../model/absence.ts';
-import { announcedVersion } from '../../model/desired-state.ts';
-import { BusyError, FeedSyncError } from '../../model/errors.ts';
-import type { DatasetReport, RetirementReport, SubscriptionReport } from '../../reporting/report.ts';
-import {
-  mirrorSpace,
-  mirrorState,
-  ownSuspension,
-  type Status,
-  sortedAbsences,
-  statusJson,
-  statusOf,
-  subscriptionState,
-  suspensionsBeyondDatasets,
-} from '../../reporting/status.ts';
-import { readCheckpoint, seeMirror } from '../../reporting/stores.ts';
-import type { Need } from '../../sync/plan/need.ts';
-import { reportAwaited } from '../../sync/retirements.ts';
+import { formatDuration, plural } from '../../lib/units.ts';
+import { ERRORS } from '../../model/error-codes.ts';
+import { BusyError, UsageError } from '../../model/errors.ts';
+import { type Status, statusJson, statusOf } from '../../reporting/status.ts';
+import { type MirrorSeen, readCheckpoint, seeMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { runningInstance } from '../data-directory.ts';
-import { EXIT_CODES, type ExitCode, exitCodeOf } from '../exit-codes.ts';
-import {
-  type Counted,
-  formatCounts,
-  formatRetry,
-  formatSuspension,
-  formatTime,
-  formatTimeFrom,
-  listed,
-  minuteOf,
-} from '../render/messages.ts';
-import { jsonText, renderTable, rightAligned } from '../render/table.ts';
+import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+import { formatTimeFrom } from '../render/messages.ts';
+import { cut, Screen } from '../render/screen.ts';
+import { renderStatus } from '../render/status.ts';
+import { jsonText } from '../render/table.ts';
+
+export interface StatusOptions {
+  readonly json: boolean;
+  /** Null: the report is not judged. */
+  readonly check: { readonly maxAgeMs: number | null } | null;
+  readonly watches: boolean;
+}
 
 /** @throws FeedSyncError when the checkpoint cannot be read. */
 export async function reportStatus(
   configuration: LocalConfiguration,
   context: Context,
-  json: boolean,
+  { json, check, watches }: StatusOptions,
 ): Promise<ExitCode> {
-  const { identity, readFile, clock, terminal } = context;
-  const mirror = await seeMirror(configuration, context);
-  const status = statusOf(configuration, {
+  if (watches) return watchStatus(configuration, context);
+  const { clock, terminal } = context;
+  const { stdout, width } = terminal;
+  const status = statusNow(configuration, context, await seeMirror(configuration, context));
+  const now = clock.now();
+  const findings = check === null ? findingsOfMirror(status) : judgeStatus(status, check.maxAgeMs, now);
+  const code = mostUrgent(findings.map(({ exitCode }) => exitCode));
+  if (json) await write(stdout, jsonText(statusJson(status)));
+  else await write(stdout, `${check === null ? renderStatus(status, { now, width }) : verdict(findings)}\n`);
+  return code;
+}
+
+function statusNow(configuration: LocalConfiguration, context: Context, mirror: MirrorSeen): Status {
+  const { identity, readFile } = context;
+  return statusOf(configuration, {
     mirror,
     runningInstance: runningInstance(configuration, context),
     checkpoint: readCheckpoint(configuration, identity.uid),
     pid: identity.pid,
     readFile,
   });
-  const { stdout, width } = terminal;
-  const text = json ? jsonText(statusJson(status)) : `${renderStatus(status, { now: clock.now(), width })}\n`;
-  await write(stdout, text);
-  return mirror instanceof Error && !(mirror instanceof BusyError) ? exitCodeOf(mirror) : EXIT_CODES.caughtUp;
 }
 
-interface ShownTo {
-  readonly now: Date;
-  /** Columns of the screen. */
-  readonly width: number;
+interface StatusFinding {
+  readonly exitCode: ExitCode;
+  /** A sentence. */
+  readonly found: string;
 }
 
-/** Renders the report for people. Pure. */
-export function renderStatus(status: Status, shownTo: ShownTo): string {
-  const { forgotten, absences } = status.checkpoint;
-  const datasets = [...status.datasets.values()];
-  const paragraphs = [
-    headlines(status),
-    readersText(status, shownTo.now),
-    subscriptionTable(status.subscriptions, datasets, shownTo),
-    forgotten.length === 0 ? null : `Will be forgotten at the next catch-up: ${listed(forgotten)}.`,
-    datasetTable(datasets, shownTo),
-    leftOutLine(datasets),
-    absencesText(absences),
-    ...problemTexts(status, datasets, shownTo),
-    datasets.length === 0
-      ? null
-      : [
-          `${formatCounts(plural(datasets.length, 'dataset'), datasets, CONDITIONS)}.`,
-          ...nextCommand(status, datasets),
-        ].join('\n'),
-  ];
-  return paragraphs.filter((paragraph) => paragraph !== null).join('\n\n');
+function findingsOfMirror({ mirror }: Status): readonly StatusFinding[] {
+  if (!(mirror instanceof Error) || mirror instanceof BusyError) return [];
+  return [{ exitCode: exitCodeOf(mirror), found: mirror.message }];
 }
 
-function headlines(status: Status): string {
-  const { dataDirectory, runningInstance: instance, mirrorFile } = status;
-  const running =
-    instance === null
-      ? 'No instance is running.'
-      : `Instance ${instance.pid} on ${printable(instance.host)} is running: ${printable(instance.command)}.`;
-  const lines = [`Data directory ${dataDirectory}. ${running}`, ...mirrorLines(status)];
-  if (mirrorFile.lockHolders.length > 0) {
-    const holders = listed(mirrorFile.lockHolders.map((pid) => `process ${pid}`));
-    lines.push(`The mirror is held by ${holders}. A commit waits for that up to lock.wait.`);
-  }
-  return lines.join('\n');
-}
-
-function mirrorLines(status: Status): readonly string[] {
-  const { mirror, mirrorFile } = status;
-  const { path, bytes } = mirrorFile;
-  const problem = mirror instanceof Error ? mirror.message : 'The mirror was not looked at yet.';
-  switch (mirrorState(mirror)) {
-    case 'present': {
-      const { freeBytes, isWorthCompacting } = mirrorSpace(status);
-      const line = `The mirror is ${path} (${formatBytes(bytes)}).`;
-      if (isWorthCompacting !== true) return [line];
-      const won = `${formatBytes(freeBytes ?? 0)} of it are unused`;
-      return [line, `→ ${won}. To give them back, while no instance is running: feed-sync compact`];
-    }
-    case 'absent':
-      return [`There is no mirror yet at ${path}.`, '→ Make it with: feed-sync once'];
-    case 'busy':
-      return [`${printable(problem)} What it has is not shown.`, '→ Try again in a moment.'];
-    case 'unusable': {
-      const hint = mirror instanceof FeedSyncError ? mirror.hint : null;
-      // DuckDB words some errors in several lines.
-      const reported = `${problem} What it has is not shown.`.split('\n').map(printable);
-      return [...reported, ...(hint === null ? [] : [`→ ${printable(hint)}`])];
-    }
-  }
-}
-
-/** A suspended subscription is not reported again with its datasets. */
-function problemTexts(
-  { suspensions }: Status,
-  datasets: readonly DatasetReport[],
-  { now }: ShownTo,
-): readonly string[] {
-  const above = suspensionsBeyondDatasets(suspensions.all);
-  const suspended = [...above, ...datasets.flatMap((dataset) => ownSuspension(dataset) ?? [])];
-  const failed = datasets.flatMap(({ failure }) => (failure === null ? [] : [failureText(failure, now)]));
-  return [...suspended.map(formatSuspension), ...failed];
-}
-
-function failureText(failure: Failure, now: Date): string {
-  const { datasetId: id, error, message, hint, failedAt, retryAt } = failure;
+/** Returns what a monitor is to report, the exit codes included. Null: the age of the data is not judged. Pure. */
+export function judgeStatus(status: Status, maxAgeMs: number | null, now: Date): readonly StatusFinding[] {
+  const { service, suspensions, datasets, hook } = status;
+  const { dataAsOf, outages } = service;
+  const all = [...datasets.values()];
+  const failed = all.flatMap(({ failure, isChosen }) => (isChosen ? (failure ?? []) : []));
+  const unapproved = all.filter(({ retirement }) => retirement?.waitsForApproval === true);
+  const waiting = suspensions.all.length + (suspensions.retirement === null ? unapproved.length : 0);
+  const isOld = maxAgeMs !== null && (dataAsOf === null || now.getTime() - dataAsOf.getTime() > maxAgeMs);
+  const later = EXIT_CODES.tryAgainLater;
   return [
-    `Dataset ${printable(id)} failed${timesOf(failure)} at ${formatTimeFrom(now, failedAt)}: [${error}]`,
-    ...message.split('\n').map((line) => `  ${printable(line)}`),
-    ...(hint === null ? [] : [`→ ${printable(hint)}`]),
-    formatRetry(failure, formatTimeFrom(now, retryAt)),
-  ].join('\n');
-}
-
-/** Null where nothing is absent. */
-function absencesText(absences: readonly Absence[]): string | null {
-  if (absences.length === 0) return null;
-  const lines = sortedAbsences(absences).map((absence) => {
-    const [since, until] = [formatTime(absence.since), formatTime(confirmedAt(absence))];
-    return `${absentWords(absence)} since ${since}, confirmed after ${until}.`;
-  });
-  return lines.join('\n');
-}
-
-function absentWords({ subject }: Absence): string {
-  switch (subject.kind) {
-    case 'member':
-      return `Dataset ${printable(subject.datasetId)} is absent from subscription ${printable(subject.subscriptionId)}`;
-    case 'subscription':
-      return `Subscription ${printable(subject.subscriptionId)} is absent from the list of subscriptions`;
-    case 'log':
-      return `The newest event that was read is absent from the log of subscription ${printable(subject.subscriptionId)}`;
-    case 'version':
-      return `Version ${subject.version} of dataset ${printable(subject.datasetId)} is absent from the list of versions`;
-    case 'table':
-      return `Dataset ${printable(subject.datasetId)}, which has a table, is absent from every subscription`;
-    default:
-      return unreachable(subject);
-  }
-}
-
-/** Null where publishing is off and no command is configured. */
-function readersText({ publishedCopy: copy, hook }: Status, now: Date): string | null {
-  const lines: string[] = [];
-  if (copy !== null) {
-    lines.push(
-      copy.publishedAt === null
-        ? `No copy is published yet at ${copy.path}.`
-        : `The copy ${copy.path} was published at ${formatTimeFrom(now, copy.publishedAt)}.`,
-    );
-  }
-  if (hook !== null) lines.push(...commandLines(hook, now));
-  return lines.length === 0 ? null : lines.join('\n');
-}
-
-function commandLines({ reportedAt, failure }: HookRecord, now: Date): readonly string[] {
-  if (failure === null) {
-    return reportedAt === null
-      ? ['The command after commits was told of nothing yet.']
-      : [`The command after commits was last told at ${formatTimeFrom(now, reportedAt)}.`];
-  }
-  return [
-    `The command after commits failed${timesOf(failure)} at ${formatTimeFrom(now, failure.failedAt)}:`,
-    ...failure.message.split('\n').map((line) => `  ${printable(line)}`),
-    '→ A running instance tells it again by itself; without one: feed-sync once',
+    ...findingsOfMirror(status),
+    ...(waiting === 0 ? [] : [{ exitCode: EXIT_CODES.operatorMustAct, found: waitingSentence(waiting) }]),
+    ...(isOld ? [{ exitCode: later, found: ageSentence(dataAsOf, maxAgeMs, now) }] : []),
+    ...outages.map(({ since, message }) => ({
+      exitCode: later,
+      found: `The service gives no usable answer since ${formatTimeFrom(now, since)}: ${message}`,
+    })),
+    ...(service.reached === null ? [{ exitCode: later, found: 'No catch-up has reached the service.' }] : []),
+    ...[...Map.groupBy(failed, ({ error }) => error)].map(([error, of]) => ({
+      exitCode: ERRORS[error].exitCode,
+      found: `${plural(of.length, 'dataset')} failed: ${error}.`,
+    })),
+    ...(hook?.failure == null ? [] : [{ exitCode: later, found: 'The command after commits failed.' }]),
   ];
 }
 
-/** Nothing for the first attempt. */
-function timesOf({ attempts }: { readonly attempts: number }): string {
-  return attempts === 1 ? '' : ` ${formatCount(attempts)} times, last`;
+function waitingSentence(waiting: number): string {
+  return `${plural(waiting, 'thing')} ${waiting === 1 ? 'waits' : 'wait'} for an operator.`;
 }
 
-/** Returns a command where work waits for nothing but a catch-up. A running instance does this work by itself. */
-function nextCommand(
-  { runningInstance: instance }: Status,
-  datasets: readonly DatasetReport[],
-): readonly string[] {
-  return instance === null && datasets.some(isDueAtNextCatchUp) ? ['→ feed-sync once'] : [];
+function ageSentence(dataAsOf: Date | null, maxAgeMs: number, now: Date): string {
+  if (dataAsOf === null) return 'The age of the data is not known.';
+  return `The data is as of ${formatTimeFrom(now, dataAsOf)}, older than ${formatDuration(maxAgeMs)}.`;
 }
 
-function isDueAtNextCatchUp({ phase, need, retirement, isChosen }: DatasetReport): boolean {
-  if (!isChosen || phase === 'suspended') return false;
-  if (retirement !== null) {
-    const { waitsFor, waitsForApproval } = retirement;
-    return !waitsForApproval && waitsFor.every(({ reason }) => reason !== 'suspended');
+/** Monitors show the first line. */
+function verdict(findings: readonly StatusFinding[]): string {
+  if (findings.length === 0) return 'OK';
+  const lines = findings.map(({ exitCode, found }) => `${exitCode}: ${found.split('\n').join(' ')}`);
+  return [...lines.map(printable), '→ feed-sync status'].join('\n');
+}
+
+const LOOK_EVERY_MS = 2_000;
+
+/** Shows the report until the process is asked to stop; the last one stays on the screen. @throws UsageError without a screen. */
+async function watchStatus(configuration: LocalConfiguration, context: Context): Promise<ExitCode> {
+  const { terminal, clock, signal } = context;
+  const height = terminal.height;
+  if (height === null) {
+    throw new UsageError('--watch needs a terminal.', { hint: 'For programs: feed-sync status --json' });
   }
-  return need !== null && need !== 'nothing';
+  const screen = new Screen(terminal, clock);
+  const mirrors = new MirrorWatch(configuration, context);
+  let text = '';
+  while (!signal.aborted) {
+    const status = statusNow(configuration, context, await mirrors.look());
+    const { width } = terminal;
+    text = renderStatus(status, { now: clock.now(), width });
+    screen.draw(fitted(text.split('\n'), width, terminal.height ?? height));
+    await clock.sleep(LOOK_EVERY_MS, signal).catch(() => {});
+  }
+  screen.clear();
+  await write(terminal.stdout, `${text}\n`);
+  return EXIT_CODES.caughtUp;
 }
 
-/** Null where there is none to show. */
-function subscriptionTable(
-  subscriptions: readonly SubscriptionReport[],
-  datasets: readonly DatasetReport[],
-  { now, width }: ShownTo,
-): string | null {
-  if (subscriptions.length === 0) return null;
-  const columns = [
-    { title: 'subscription' },
-    { title: 'name', isOptional: true },
-    { title: 'last event' },
-    { title: 'read' },
-    { title: 'state', wraps: true },
-  ];
-  const rows = subscriptions.map((subscription) => {
-    const { subscriptionId, name, cursor, cursorAt } = subscription.followed;
-    const state = subscriptionWords(subscription, datasets);
-    return [subscriptionId, name ?? '', cursor?.text ?? 'none yet', formatTimeFrom(now, cursorAt), state];
-  });
-  return renderTable(columns, rows, width);
-}
-
-function subscriptionWords(subscription: SubscriptionReport, datasets: readonly DatasetReport[]): string {
-  const state = subscriptionState(subscription);
-  if (state !== 'followed') return state;
-  const { subscriptionId, cursor, replayedAt } = subscription.followed;
-  const members = datasets.filter(
-    ({ desired, isChosen }) => isChosen && desired?.members.has(subscriptionId) === true,
+/** The last lines have the counts and what to do, so the middle is left out. */
+function fitted(lines: readonly string[], width: number, height: number): readonly string[] {
+  const room = Math.max(2, height - 1);
+  if (lines.length <= room) return lines.map((line) => cut(line, width));
+  const end = Math.min(lines.length, Math.floor(room / 3));
+  const hidden = `… ${plural(lines.length - room + 1, 'line')} more: feed-sync status`;
+  return [...lines.slice(0, room - end - 1), hidden, ...lines.slice(lines.length - end)].map((line) =>
+    cut(line, width),
   );
-  const quiet = cursor === null ? 'no events yet' : 'no event for longer than the service keeps them';
-  return [...conditionWords(members), ...(replayedAt === null ? [] : [quiet])].join('; ');
 }
 
-/** Whether the tables of a subscription's datasets have everything that was published. */
-function conditionWords(members: readonly DatasetReport[]): readonly string[] {
-  if (members.some(({ need }) => need === null)) return ['followed'];
-  const due = members.filter(({ need }) => need !== 'nothing').length;
-  if (due === 0) return ['up to date'];
-  return [due === 1 ? '1 dataset is behind' : `${formatCount(due)} datasets are behind`];
-}
+/** Opens the mirror only after its file has changed: a commit waits for whoever reads it. */
+class MirrorWatch {
+  readonly #configuration: LocalConfiguration;
+  readonly #context: Context;
+  #seen: { readonly mark: string; readonly mirror: MirrorSeen } | null = null;
 
-/** Null where there is none to show. A dataset that is left out is shown only with a table. */
-function datasetTable(datasets: readonly DatasetReport[], { width }: ShownTo): string | null {
-  const shown = datasets.filter(({ isChosen, observed }) => isChosen || observed !== null);
-  if (shown.length === 0) return null;
-  const columns = [
-    { title: 'dataset' },
-    rightAligned('version'),
-    rightAligned('rows'),
-    { title: 'published (UTC)', isOptional: true },
-    { title: 'table', isOptional: true },
-    { title: 'state', wraps: true },
-  ];
-  const rows = shown.map((dataset) => [dataset.id, ...tableWords(dataset.observed), datasetWords(dataset)]);
-  return renderTable(columns, rows, width);
-}
+  constructor(configuration: LocalConfiguration, context: Context) {
+    this.#configuration = configuration;
+    this.#context = context;
+  }
 
-function tableWords(observed: DatasetReport['observed']): readonly string[] {
-  if (observed === null) return ['', '', '', ''];
-  const { version, rowCount, publishedAt, tableName } = observed;
-  return [
-    String(version),
-    formatCount(rowCount),
-    publishedAt === null ? '' : minuteOf(publishedAt),
-    tableName,
-  ];
-}
-
-/** Counts the left-out datasets without a table. */
-function leftOutLine(datasets: readonly DatasetReport[]): string | null {
-  const { length } = datasets.filter(({ isChosen, observed }) => !isChosen && observed === null);
-  if (length === 0) return null;
-  const are = length === 1 ? 'dataset is' : 'datasets are';
-  return `${formatCount(length)} more ${are} left out by datasets.include and datasets.exclude.`;
-}
-
-/** Returns the state and the next work of a dataset; for a table that serves, only the next work. */
-function datasetWords(dataset: DatasetReport): string {
-  const { phase, isChosen, retirement, need, desired } = dataset;
-  if (!isChosen) return 'left out by the settings; its table stays as it is';
-  if (retirement !== null) return `${retirementWords(retirement)}: ${retirement.reason}`;
-  if ((desired?.members.size ?? 0) === 0) return 'no subscription is known to contain it';
-  if (phase === 'pinned') return pinWords(dataset);
-  const isSuspendedAbove = phase === 'suspended' && ownSuspension(dataset) === null;
-  const shown =
-    phase === 'live' || phase === 'absent'
-      ? []
-      : [isSuspendedAbove ? 'suspended with its subscription' : phase];
-  return [...shown, ...(need === null ? [] : [needWords(need, dataset)])].join('; ') || 'not known';
-}
-
-function pinWords({ observed }: DatasetReport): string {
-  const since = observed?.pinnedSince ?? null;
-  return since === null ? 'pinned' : `pinned since ${minuteOf(since)}, until you resume it`;
-}
-
-function retirementWords({ waitsFor, waitsForApproval }: RetirementReport): string {
-  if (waitsFor.length > 0) return `retirement waits ${reportAwaited(waitsFor)}`;
-  return waitsForApproval ? 'to be retired, once you agree' : 'to be retired';
-}
-
-function needWords(need: Need, { desired }: DatasetReport): string {
-  switch (need) {
-    case 'table':
-      return 'to be loaded';
-    case 'reload':
-      return 'behind: the service asked to load it again';
-    case 'resync':
-      return 'to be loaded again, as you asked';
-    case 'version':
-      return `behind: version ${desired && announcedVersion(desired)} is out`;
-    case 'schema':
-      return 'behind: its schema has changed';
-    case 'refresh':
-      return 'behind: to be looked at';
-    case 'nothing':
-      return 'up to date';
-    default:
-      return unreachable(need);
+  async look(): Promise<MirrorSeen> {
+    const mark = markOf(this.#configuration.destination.path);
+    if (this.#seen?.mark === mark && !(this.#seen.mirror instanceof Error)) return this.#seen.mirror;
+    const mirror = await seeMirror(this.#configuration, this.#context);
+    this.#seen = { mark, mirror };
+    return mirror;
   }
 }
 
-const CONDITIONS: readonly Counted<DatasetReport>[] = [
-  { words: 'left out', counts: ({ isChosen }) => !isChosen },
-  { words: 'pinned', counts: ({ phase }) => phase === 'pinned' },
-  { words: 'suspended', counts: ({ phase }) => phase === 'suspended' },
-  { words: 'failed', counts: ({ phase }) => phase === 'failed' },
-  { words: 'to be retired', counts: ({ retirement }) => retirement !== null },
-  { words: 'up to date', counts: ({ need }) => need === 'nothing' },
-  { words: 'to be loaded', counts: ({ need }) => need === 'table' },
-  { words: 'behind', counts: ({ need }) => need !== null },
-  { words: 'not known', counts: () => true },
-];
+function markOf(path: string): string {
+  const seen = [path, `${path}.wal`].map((file) => statSync(file, { throwIfNoEntry: false }));
+  return seen.map((stat) => (stat === undefined ? 'none' : `${stat.mtimeMs} ${stat.size}`)).join(', ');
+}

@@ -1,38 +1,41 @@
 /**
- * `feed-sync webhook add`: registers a receiver of events with the service. `webhook test` has a ping sent to one.
+ * `feed-sync webhook add`: registers a receiver of events with the service. `webhook test` has a ping sent to one, `webhook list`
+ * shows those that were added from here, `webhook remove` forgets one: the service has a call for neither of the last two.
  *
  * The service shows the signing secret only once. So the command first tries everything that may fail on this machine, then
  * asks the service, then stores the secret, then the id. If something is lost nevertheless, the message says what to do.
- *
- * Invariants of the file of secrets, which has one per line, the newest first: existing secrets stay, because a receiver
- * accepts a signature by any of them; the file is readable by its owner only and never written in part.
  */
 
-import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
+import type { Checkpoint, CheckpointReader, KeptWebhook } from '../../checkpoint/checkpoint.ts';
 import { openCheckpoint, openCheckpointBeside, openCheckpointReader } from '../../checkpoint/sqlite/open.ts';
-import type { Configuration } from '../../configuration/configuration.ts';
+import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
 import { isLoopback } from '../../configuration/value-types.ts';
 import type { AddedWebhook, NewWebhook } from '../../feed/operator.ts';
-import { remove, replaceFile, systemCode } from '../../lib/files.ts';
-import {
-  isWebhookSecret,
-  MAX_WEBHOOK_SECRET_FILE_CHARACTERS,
-  MAX_WEBHOOK_SECRETS,
-  Secret,
-} from '../../lib/secret.ts';
+import { systemCode } from '../../lib/files.ts';
+import { Secret } from '../../lib/secret.ts';
 import { printable } from '../../lib/text.ts';
-import { CommandRefusedError, StorageError, UsageError } from '../../model/errors.ts';
+import { formatDuration } from '../../lib/units.ts';
+import {
+  CommandRefusedError,
+  ServiceUnavailableError,
+  StorageError,
+  UsageError,
+} from '../../model/errors.ts';
+import { confirm } from '../confirm.ts';
 import { type Context, write } from '../context.ts';
-import { lockDataDirectory } from '../data-directory.ts';
+import { lockDataDirectory, runningInstance } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { formatTime, formatUnknown, listed, minuteOf } from '../render/messages.ts';
 import { logFor } from '../render/screen.ts';
+import { renderTable } from '../render/table.ts';
 import { usingOperator } from '../service-client.ts';
 import { oneByOne } from './operator.ts';
+import { digestOf, openSecretFile, removeSecret, type SecretFile } from './webhook-secrets.ts';
 
 export interface WebhookAddFlags extends HeaderFlags {
   readonly secretFile?: string;
+  readonly yes?: boolean;
 }
 
 /**
@@ -46,6 +49,7 @@ export async function webhookAdd(
   context: Context,
 ): Promise<ExitCode> {
   const url = receiverUrl(address);
+  await confirmAnother(url, flags.yes === true, configuration, context);
   const header = await requiredHeader(flags, context);
   const secretFile = await openSecretFile(secretPath(flags, configuration, context), context);
   const checkpoint = await openForKeeping(configuration, context);
@@ -59,6 +63,21 @@ export async function webhookAdd(
   } finally {
     checkpoint.close();
   }
+}
+
+/** The service would push every event twice. */
+async function confirmAnother(
+  url: string,
+  isYes: boolean,
+  configuration: Configuration,
+  context: Context,
+): Promise<void> {
+  const before = keptWebhooks(configuration, context).find((webhook) => webhook.url === url);
+  if (before === undefined) return;
+  const name = printable(before.webhookId);
+  const added = `A webhook for ${shownUrl(url)} was added from here at ${formatTime(before.createdAt)}: ${name}.`;
+  const lines = [added, 'With another one the service sends every event there twice.'];
+  await confirm(isYes, { lines, question: 'Add another one?' }, context);
 }
 
 function secretPath(
@@ -107,7 +126,8 @@ async function keep(
     );
   }
   try {
-    checkpoint.keepWebhook({ webhookId: id, url, createdAt: clock.now() });
+    const kept = { path: secretFile.path, digest: digestOf(secret.reveal()) };
+    checkpoint.keepWebhook({ webhookId: id, url, createdAt: clock.now(), secret: kept });
   } catch (error) {
     throw new StorageError(
       `The service has added the webhook ${name} and its secret is in ${printable(secretFile.path)}, ` +
@@ -133,110 +153,21 @@ function formatAdded({ id, url }: AddedWebhook, path: string, { webhook }: Confi
   return `${lines.join('\n')}\n`;
 }
 
-interface SecretFile {
-  readonly path: string;
-  /** Adds the secret before the existing ones. @throws StorageError */
-  add(secret: Secret): Promise<void>;
-}
-
-/**
- * @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains something other
- * than secrets.
- */
-async function openSecretFile(named: string, { readFile }: Context): Promise<SecretFile> {
-  const path = await targetOf(named);
-  if (secretsIn(path, readFile).length >= MAX_WEBHOOK_SECRETS) {
-    throw new UsageError(
-      `${printable(path)} holds ${MAX_WEBHOOK_SECRETS} secrets, the most that are tried.`,
-      { hint: 'Nothing was asked of the service. Take out those that it signs with no more.' },
-    );
-  }
-  await tryWriting(path, readFile);
-  return {
-    path,
-    async add(secret) {
-      const content = [secret.reveal(), ...secretsIn(path, readFile), ''].join('\n');
-      try {
-        await replaceFile('cli.add-secret', path, content);
-      } catch (error) {
-        throw unwritable(path, error);
-      }
-    },
-  };
-}
-
-/**
- * Tries the same operation as adding a secret, because a folder may be writable while a mounted file in it cannot be
- * replaced.
- */
-async function tryWriting(path: string, readFile: Context['readFile']): Promise<void> {
-  const content = contentOf(path, readFile);
-  try {
-    await replaceFile('cli.try-secret-file', path, content ?? '');
-    if (content === null) await remove('cli.end-try-of-secret-file', path);
-  } catch (error) {
-    throw unwritable(path, error);
-  }
-}
-
-/** Follows a link, so that its target is replaced and the link stays. */
-async function targetOf(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return path;
-    throw unwritable(path, error);
-  }
-}
-
-function secretsIn(path: string, readFile: Context['readFile']): readonly string[] {
-  const content = contentOf(path, readFile) ?? '';
-  const lines = content
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
-  const isShort = content.length <= MAX_WEBHOOK_SECRET_FILE_CHARACTERS;
-  if (isShort && lines.every(isWebhookSecret)) return lines;
-  throw new UsageError(`${printable(path)} holds something else than webhook secrets.`, {
-    hint: 'Nothing was asked of the service. Name a file of its own; it is made where it is missing.',
-  });
-}
-
-/** Null where there is no file. */
-function contentOf(path: string, readFile: Context['readFile']): string | null {
-  try {
-    return readFile(path);
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return null;
-    throw unwritable(path, error);
-  }
-}
-
-function unwritable(path: string, error: unknown): StorageError {
-  return new StorageError(
-    `The file of webhook secrets ${printable(path)} cannot be read and written (${systemCode(error) ?? 'without a code'}).`,
-    { hint: 'Name a file in a folder that exists and that you may write to.', cause: error },
-  );
-}
-
 /** @throws UsageError without an id where none is stored. */
 export function webhookTest(
   webhookId: string | undefined,
   configuration: Configuration,
   context: Context,
 ): Promise<ExitCode> {
-  const kept = keptWebhooks(configuration, context);
+  const kept = new Map(keptWebhooks(configuration, context).map((webhook) => [webhook.webhookId, webhook]));
   const ids = webhookId === undefined ? [...kept.keys()] : [webhookId];
-  if (ids.length === 0) {
-    throw new UsageError('No webhook was added from here.', {
-      hint: 'Give its id, or add one: feed-sync webhook add URL',
-    });
-  }
+  if (ids.length === 0) throw noneAdded();
   if (webhookId === '')
     throw new UsageError('The id of a webhook is empty.', { hint: 'feed-sync webhook test --help' });
   return usingOperator(configuration, context, (operator) =>
     oneByOne(ids, context, {
       async ask(id) {
+        const arrival = arrivalAt(kept.get(id), configuration, context);
         try {
           await operator.testWebhook(id, context.signal);
         } catch (error) {
@@ -244,21 +175,141 @@ export function webhookTest(
           const isOfKept = webhookId === undefined && error instanceof CommandRefusedError;
           throw isOfKept ? new CommandRefusedError(error.refusal) : error;
         }
-      },
-      report(id) {
-        const url = kept.get(id);
+        const url = kept.get(id)?.url;
         const name = `webhook ${printable(id)}`;
-        return `A ping is on its way to ${url === undefined ? name : `${shownUrl(url)} (${name})`}.`;
+        const whole = url === undefined ? name : `${shownUrl(url)} (${name})`;
+        if (arrival === null)
+          return `The service accepted the test of ${whole}: it says that it sends a ping.`;
+        return `The ping to ${whole} arrived here after ${formatDuration(await arrival())}.`;
       },
+      known: async () => [...kept.keys()],
     }),
   );
 }
 
-/** Returns the addresses by id, the newest first. */
-function keptWebhooks({ checkpoint }: Configuration, { identity }: Context): ReadonlyMap<string, string> {
-  const reader = openCheckpointReader({ path: checkpoint.path, uid: identity.uid });
+/** How long a ping may take. */
+const PING_WITHIN_MS = 30_000;
+const LOOK_EVERY_MS = 200;
+/** Of the status server. */
+const OWN_PATH = '/webhook';
+
+/**
+ * Returns a function that resolves to how long a delivery took to arrive, where the receiver is the running instance here; null
+ * where only the receiver knows. The function throws a `ServiceUnavailableError` once `PING_WITHIN_MS` have passed.
+ */
+function arrivalAt(
+  webhook: KeptWebhook | undefined,
+  configuration: Configuration,
+  context: Context,
+): (() => Promise<number>) | null {
+  const isOwn =
+    webhook !== undefined &&
+    URL.parse(webhook.url)?.pathname === OWN_PATH &&
+    configuration.webhook.secretFile !== null &&
+    runningInstance(configuration, context)?.command === 'run';
+  if (!isOwn) return null;
+  const newest = (): number => usingReader(configuration, context, (reader) => reader.newestDelivery()) ?? 0;
+  const { clock, signal } = context;
+  const before = newest();
+  return async () => {
+    const startedMs = clock.monotonicMs();
+    for (;;) {
+      const passedMs = clock.monotonicMs() - startedMs;
+      if (newest() > before) return passedMs;
+      if (passedMs >= PING_WITHIN_MS) throw notArrived(webhook.webhookId);
+      await clock.sleep(LOOK_EVERY_MS, signal);
+    }
+  };
+}
+
+function notArrived(webhookId: string): ServiceUnavailableError {
+  const limit = formatDuration(PING_WITHIN_MS);
+  return new ServiceUnavailableError(
+    `The service accepted the test of webhook ${printable(webhookId)}, but nothing arrived here within ${limit}.`,
+    {
+      hint: 'Look at the proxy before the status server, and at the log of feed-sync run: it names what it refuses.',
+    },
+  );
+}
+
+export async function webhookList(configuration: LocalConfiguration, context: Context): Promise<ExitCode> {
+  const kept = keptWebhooks(configuration, context);
+  const rows = kept.map(({ webhookId, url, createdAt, secret }) => [
+    webhookId,
+    minuteOf(createdAt),
+    shownUrl(url),
+    secret?.path ?? '',
+  ]);
+  const columns = ['webhook', 'added (UTC)', 'address', 'secret in'].map((title) => ({ title }));
+  const note = 'These were added from here; the service has no list of its webhooks.';
+  const text =
+    rows.length === 0
+      ? 'No webhook was added from here. Add one with: feed-sync webhook add URL'
+      : `${renderTable(columns, rows)}\n\n${note}`;
+  await write(context.terminal.stdout, `${text}\n`);
+  return EXIT_CODES.caughtUp;
+}
+
+/** Forgets the webhook and takes its secret out of the file. @throws UsageError for one that was not added from here. */
+export async function webhookRemove(
+  webhookId: string,
+  isYes: boolean,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<ExitCode> {
+  const using = <T>(use: (checkpoint: Checkpoint) => T): T | null => {
+    const { path } = configuration.checkpoint;
+    const checkpoint = openCheckpointBeside({ path, uid: context.identity.uid, clock: context.clock });
+    try {
+      return checkpoint === null ? null : use(checkpoint);
+    } finally {
+      checkpoint?.close();
+    }
+  };
+  // Opened for writing, so that the log of a process that was killed is put into the file.
+  const kept = using((checkpoint) => checkpoint.webhooks()) ?? [];
+  if (kept.length === 0) throw noneAdded();
+  const webhook = kept.find((one) => one.webhookId === webhookId);
+  if (webhook === undefined) {
+    const ids = kept.map((one) => one.webhookId);
+    throw new UsageError(`No such webhook was added from here: ${formatUnknown([webhookId], ids)}.`, {
+      hint: `Known: ${listed(ids)}.`,
+    });
+  }
+  const name = printable(webhookId);
+  const lines = [
+    `This forgets webhook ${name} (${shownUrl(webhook.url)}) and its secret: what it signs is refused from then on.`,
+    'The service has no call to remove it: remove it in the web application of the service, best before.',
+  ];
+  await confirm(isYes, { lines, question: `Forget ${name}?` }, context);
+  const isTaken = webhook.secret !== null && (await removeSecret(webhook.secret, context));
+  using((checkpoint) => checkpoint.forgetWebhook(webhookId));
+  const secret = isTaken ? 'Its secret is taken out.' : 'Its secret was not found in a file.';
+  const done = `Forgotten here: webhook ${name}. ${secret} The service goes on sending until you remove it there.`;
+  await write(context.terminal.stdout, `${done}\n`);
+  return EXIT_CODES.caughtUp;
+}
+
+function noneAdded(): UsageError {
+  return new UsageError('No webhook was added from here.', {
+    hint: 'Give its id, or add one: feed-sync webhook add URL',
+  });
+}
+
+/** Returns the webhooks that were added from here, the newest first. */
+function keptWebhooks(configuration: LocalConfiguration, context: Context): readonly KeptWebhook[] {
+  return usingReader(configuration, context, (reader) => reader.webhooks()) ?? [];
+}
+
+/** Null where there is no checkpoint. */
+function usingReader<T>(
+  { checkpoint: { path } }: LocalConfiguration,
+  { identity: { uid } }: Context,
+  use: (reader: CheckpointReader) => T,
+): T | null {
+  const reader = openCheckpointReader({ path, uid });
   try {
-    return new Map(reader?.webhooks().map(({ webhookId, url }) => [webhookId, url]));
+    return reader === null ? null : use(reader);
   } finally {
     reader?.close();
   }

@@ -57,11 +57,11 @@ export function asking(about: string, run: (probe: Probe) => Promise<readonly Fi
   };
 }
 
-/** As `asking`, for the requests after the list of subscriptions. */
+/** As `asking`, for the requests after the list of subscriptions, which fails by a refusal of the key or by an outage. */
 export function askingFurther(about: string, run: (probe: Probe) => Promise<readonly Finding[]>) {
   return asking(about, async (probe) => {
     const isAccepted = probe.facts.subscriptions !== null;
-    return isAccepted ? run(probe) : [skipped(about, 'The service does not accept the key, see key.')];
+    return isAccepted ? run(probe) : [skipped(about, 'The subscriptions could not be listed, see key.')];
   });
 }
 
@@ -249,12 +249,12 @@ export function datasetToAsk(
 ): string | null {
   const { ofSubscription, ofDataset } = suspensionsOf(checkpoint, null);
   const asked = (subscriptions ?? []).filter(({ id }) => ofSubscription(id) === null);
-  const wanted = [...(checkpoint?.desiredStates.values() ?? [])].filter(({ members }) =>
+  const desired = [...(checkpoint?.desiredStates.values() ?? [])].filter(({ members }) =>
     asked.some(({ id }) => members.has(id)),
   );
   const known = [
     ...asked.flatMap(({ datasetIds }) => datasetIds),
-    ...wanted.map(({ datasetId }) => datasetId),
+    ...desired.map(({ datasetId }) => datasetId),
     ...listedDatasetIds,
   ];
   const isFit = (id: string): boolean =>

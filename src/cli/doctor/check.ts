@@ -6,6 +6,7 @@ import type { SettingKey } from '../../configuration/schema.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import type { AccessCheck } from '../../feed/access-check.ts';
 import type { AnswerSeen } from '../../feed/http/connection-check.ts';
+import { sourceStack } from '../../lib/source-stack.ts';
 import { FeedSyncError, RefusalError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { CheckpointContent } from '../../reporting/stores.ts';
@@ -136,7 +137,7 @@ export function findingOf(about: string, error: unknown): Finding {
   if (error instanceof FeedSyncError) {
     return problem(about, error.message, exitCodeOf(error), ...(error.hint === null ? [] : [error.hint]));
   }
-  const said = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const said = error instanceof Error ? sourceStack(error) : String(error);
   return problem(about, `A bug in feed-sync: ${said}`, EXIT_CODES.bug, 'Report this.');
 }
 

@@ -3,7 +3,8 @@
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { sqliteVersion } from '../../checkpoint/sqlite/open.ts';
 import type { Inspection } from '../../configuration/configuration.ts';
-import type { Machine, SettingKey } from '../../configuration/schema.ts';
+import type { SettingKey } from '../../configuration/schema.ts';
+import type { Machine } from '../../configuration/setting.ts';
 import { FORMAT_VERSION } from '../../destination/duckdb/catalog/schema.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { duckDbVersion } from '../../staging/engine/engine.ts';

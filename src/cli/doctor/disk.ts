@@ -36,12 +36,17 @@ export async function checkDisk({ inspection, context }: Facts): Promise<readonl
   return [...findings, ...(await openFiles(inspection))];
 }
 
+/** Null where the mirror is a database, or unknown. */
+function mirrorFileOf(inspection: Inspection): string | null {
+  return inspection.known('destination.url') === null ? inspection.known('destination.path') : null;
+}
+
 /** Each folder once, under the name of its most important content. */
 function foldersOf(inspection: Inspection): readonly Place[] {
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
   const all = [
     { about: 'data directory', folder: inspection.known('dataDir'), isOwn: true },
-    { about: 'mirror directory', folder: folderOf(inspection.known('destination.path')), isOwn: false },
+    { about: 'mirror directory', folder: folderOf(mirrorFileOf(inspection)), isOwn: false },
     { about: 'checkpoint directory', folder: folderOf(inspection.known('checkpoint.path')), isOwn: false },
   ];
   const known = all.flatMap(({ folder, ...rest }) => (folder === null ? [] : [{ ...rest, folder }]));
@@ -116,7 +121,7 @@ async function stagingFinding(folder: string): Promise<Finding> {
 
 /** The content of a feed may be private. */
 async function openFiles(inspection: Inspection): Promise<readonly Finding[]> {
-  const paths = [inspection.known('destination.path'), inspection.known('checkpoint.path')];
+  const paths = [mirrorFileOf(inspection), inspection.known('checkpoint.path')];
   const seen = await Promise.all(paths.map((path) => (path === null ? null : seeFile(path))));
   return seen.flatMap((file) => {
     if (file === null || !readableByOthers(file)) return [];

@@ -31,6 +31,7 @@ import {
 } from './check.ts';
 import { checkConfiguration, checkVersions } from './configuration.ts';
 import { checkConnection, judgeClock } from './connection.ts';
+import { setUpScriptFor } from './database.ts';
 import { checkDisk } from './disk.ts';
 import { checkCheckpoint, checkLocks, checkMirror } from './stores.ts';
 
@@ -71,6 +72,14 @@ function secretsOf(apiKey: string | null, { environment }: Context): readonly st
     return url === null || url.password === '' ? [] : [url.password, decodeURIComponent(url.password)];
   });
   return apiKey === null ? proxies : [apiKey, ...proxies];
+}
+
+/** Prints the script that makes role, database and schemas of `destination.url`. @throws ConfigurationError */
+export async function printSetUp(input: LoadInput, context: Context): Promise<ExitCode> {
+  const inspection = inspectConfiguration(input);
+  const readers = inspection.known('destination.readers') ?? [];
+  await write(context.terminal.stdout, setUpScriptFor(inspection.known('destination.url'), readers));
+  return EXIT_CODES.caughtUp;
 }
 
 interface FindingsOfCheck {

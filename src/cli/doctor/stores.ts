@@ -9,12 +9,12 @@ import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { type InspectedCheckpoint, inspectCheckpoint } from '../../checkpoint/sqlite/open.ts';
+import { tryListening } from '../../daemon/server/listen.ts';
 import type { ObservedState } from '../../destination/destination.ts';
-import { shellWord } from '../../lib/text.ts';
+import { causeIn, shellWord } from '../../lib/text.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
 import { BusyError } from '../../model/errors.ts';
-import { isPinned } from '../../model/write-jobs.ts';
 import {
   type CheckpointContent,
   contentOf,
@@ -29,7 +29,7 @@ import { detailsOf } from '../../sync/candidates.ts';
 import { OLD_POSITION_MS } from '../../sync/follow/subscriptions.ts';
 import { waysOutOf } from '../../sync/incidents.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import { formatScope, formatTime, formatTimeFrom, listed, statusAndCode } from '../render/messages.ts';
+import { formatScope, formatTime, formatTimeFrom, statusAndCode, theSameFor } from '../render/messages.ts';
 import {
   type Facts,
   type Finding,
@@ -40,6 +40,8 @@ import {
   suspensionsOf,
   warning,
 } from './check.ts';
+import { judgeTables } from './content.ts';
+import { checkDatabase } from './database.ts';
 import { seeFile } from './disk.ts';
 
 const DAY_MS = 86_400_000;
@@ -100,13 +102,13 @@ function judgeFile(path: string, inspected: InspectedCheckpoint): Finding {
 
 /** Returns the findings about the content. Pure. */
 export function judgeContent(content: CheckpointContent, now: Date): readonly Finding[] {
-  const wanted = [...content.desiredStates.values()].filter(({ members }) => members.size > 0).length;
-  const what = `${plural(content.followed.size, 'subscription')} followed, ${plural(wanted, 'dataset')} wanted`;
+  const desired = [...content.desiredStates.values()].filter(({ members }) => members.size > 0).length;
+  const what = `${plural(content.followed.size, 'subscription')} followed, ${plural(desired, 'dataset')} desired`;
   return [
     ok('content', what),
     ...oldestPosition(content, now),
-    ...content.suspensions.map(suspensionFinding),
-    ...failureFindings([...content.failures.values()]),
+    ...suspensionFindings(content.suspensions),
+    ...failureFindings([...content.failures.values()].filter((failure) => isOfMember(failure, content))),
   ];
 }
 
@@ -125,6 +127,27 @@ function oldestPosition({ followed }: CheckpointContent, now: Date): readonly Fi
   return [warning('positions', found, hint)];
 }
 
+/** The failure of a dataset that no subscription contains any more is over. */
+function isOfMember({ datasetId }: Failure, { desiredStates }: CheckpointContent): boolean {
+  const desired = desiredStates.get(datasetId);
+  return desired === undefined || desired.members.size > 0;
+}
+
+/** The suspensions of datasets that have one cause are one finding. */
+function suspensionFindings(suspensions: readonly Suspension[]): readonly Finding[] {
+  const byCause = Map.groupBy(suspensions, (suspension) => {
+    const { scope, operation, status, code, message } = suspension.refusal;
+    if (scope.kind !== 'dataset' || suspension.candidate !== undefined) return suspension;
+    return causeIn([operation, status, code, message].join(' '), scope.datasetId);
+  });
+  return [...byCause.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const finding = suspensionFinding(first);
+    const ids = others.flatMap(({ refusal: { scope } }) => (scope.kind === 'dataset' ? scope.datasetId : []));
+    return { ...finding, found: `${finding.found}${theSameFor(ids)}` };
+  });
+}
+
 function suspensionFinding(suspension: Suspension): Finding {
   const { refusal, suspendedAt, candidate } = suspension;
   const { status, code, message, operation, scope, links } = refusal;
@@ -140,19 +163,25 @@ function suspensionFinding(suspension: Suspension): Finding {
   };
 }
 
-/** The most failures that are reported one by one; the rest is counted. */
+/** The most causes of failures that are reported one by one; the rest is counted. */
 const MAX_FAILURES = 20;
 
 function failureFindings(failures: readonly Failure[]): readonly Finding[] {
-  const reported = failures.slice(0, MAX_FAILURES).map((failure) => {
+  const byCause = Map.groupBy(
+    failures,
+    ({ error, message, datasetId }) => `${error} ${causeIn(message, datasetId)}`,
+  );
+  const reported = [...byCause.values()].slice(0, MAX_FAILURES).flatMap(([failure, ...others]) => {
+    if (failure === undefined) return [];
     const { datasetId, error, message, hint, retryAt } = failure;
-    const found = `${datasetId}: ${message}\nTried again after ${formatTime(retryAt)}.`;
+    const same = theSameFor(others.map((other) => other.datasetId));
+    const found = `${datasetId}: ${message}\nTried again after ${formatTime(retryAt)}.${same}`;
     const retry = `To have it tried at the next catch-up: feed-sync resume --dataset ${shellWord(datasetId)}`;
     return problem('failed', found, ERRORS[error].exitCode, ...(hint === null ? [] : [hint]), retry);
   });
-  const rest = failures.length - reported.length;
+  const rest = byCause.size - reported.length;
   if (rest <= 0) return reported;
-  const found = `and ${plural(rest, 'more dataset')}`;
+  const found = `and ${plural(rest, 'more cause')}`;
   return [...reported, problem('failed', found, EXIT_CODES.dataFault, 'To see them all: feed-sync status')];
 }
 
@@ -177,20 +206,24 @@ const MAX_WAIT_MS = 3_000;
 
 export async function checkMirror(facts: Facts, signal: AbortSignal): Promise<readonly Finding[]> {
   const { inspection, context } = facts;
+  const url = inspection.known('destination.url');
+  if (url !== null) return await checkDatabase(url, facts, signal);
   const path = inspection.known('destination.path');
   if (path === null) return [notKnown('file', 'destination.path')];
   const quarantined = await quarantineFindings('mirror', path);
   try {
     // A wrong setting does not prevent reading the mirror.
-    const mirror = await readMirror({
-      path,
-      waitMs: Math.min(inspection.known('lock.wait') ?? 0, MAX_WAIT_MS),
-      memoryLimitBytes: inspection.known('duckdb.memoryLimit') ?? 0,
-      threads: inspection.known('duckdb.threads') ?? 1,
-      clock: context.clock,
-      random: context.random,
-      signal,
-    });
+    const mirror = await readMirror(
+      {
+        destination: { path, place: path, postgres: null, publish: null },
+        lock: { waitMs: Math.min(inspection.known('lock.wait') ?? 0, MAX_WAIT_MS) },
+        duckdb: {
+          memoryLimitBytes: inspection.known('duckdb.memoryLimit') ?? 0,
+          threads: inspection.known('duckdb.threads') ?? 1,
+        },
+      },
+      { clock: context.clock, random: context.random, signal },
+    );
     if (mirror === null) {
       return [ok('file', `none yet at ${path}: feed-sync once makes it`), ...quarantined];
     }
@@ -229,7 +262,6 @@ export function judgeMirror(
   baseUrl: string | null,
 ): readonly Finding[] {
   const { path, bytes, freeBytes, format } = file;
-  const rows = [...datasets.values()].reduce((sum, { rowCount }) => sum + rowCount, 0);
   const size = `${formatBytes(bytes)}, ${format === null ? 'empty' : `format ${format}`}`;
   const findings = [ok('file', `${path} (${size}), readable`)];
   if (isWorthCompacting(file)) {
@@ -237,21 +269,7 @@ export function judgeMirror(
     const hint = 'To give them back, while no instance is running: feed-sync compact';
     findings.push(warning('space', found, hint));
   }
-  findings.push(ok('content', `${plural(datasets.size, 'table')}, ${plural(rows, 'row')}`));
-  const pinned = [...datasets.values()].filter(isPinned).map(({ datasetId }) => datasetId);
-  if (pinned.length > 0) {
-    const hint = `To take new versions again: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`;
-    findings.push(warning('pins', `A rollback keeps these where they are: ${listed(pinned)}.`, hint));
-  }
-  const origin = baseUrl === null ? null : new URL(baseUrl).origin;
-  if (service !== null && origin !== null && service.origin !== origin) {
-    const found = `The mirror belongs to the service at ${service.origin}, not to ${origin}.`;
-    const moved = 'If the service has moved there: feed-sync resume --service-moved';
-    const other =
-      'Give this configuration a data directory of its own (dataDir), or correct service.baseUrl.';
-    findings.push(problem('service', found, EXIT_CODES.wrongConfiguration, moved, other));
-  }
-  return findings;
+  return [...findings, ...judgeTables({ service, datasets }, baseUrl)];
 }
 
 /** A commit of the running instance is no problem; another process that has locked the file is. */
@@ -261,13 +279,33 @@ function cannotBeRead(error: unknown, { runningInstance }: Facts): Finding {
   return warning('file', found, 'Try again in a moment.');
 }
 
-export function checkLocks(facts: Facts): readonly Finding[] {
+export async function checkLocks(facts: Facts): Promise<readonly Finding[]> {
   const instance = instanceFinding(facts);
+  return [instance, ...mirrorLockFindings(facts), ...(await statusAddressFindings(facts))];
+}
+
+function mirrorLockFindings(facts: Facts): readonly Finding[] {
   const { inspection, context } = facts;
+  if (inspection.known('destination.url') !== null) return [];
   const path = inspection.known('destination.path');
-  if (path === null) return [instance, notKnown('mirror', 'destination.path')];
+  if (path === null) return [notKnown('mirror', 'destination.path')];
   const locks = mirrorLocks(path, context.readFile).filter(({ pid }) => pid !== context.identity.pid);
-  return [instance, judgeMirrorLocks(locks, facts.runningInstance, (pid) => processName(pid, context))];
+  return [judgeMirrorLocks(locks, facts.runningInstance, (pid) => processName(pid, context))];
+}
+
+/** Nothing where `run` could listen, or an instance is running, which listens there itself. */
+async function statusAddressFindings({ inspection, runningInstance }: Facts): Promise<readonly Finding[]> {
+  const listen = inspection.known('status.listen');
+  if (listen === null || runningInstance !== null) return [];
+  try {
+    await tryListening(listen);
+    return [];
+  } catch (error) {
+    const { found, hints } = findingOf('status address', error);
+    return [
+      warning('status address', `${found} run ends with exit code 78; once does not need it.`, ...hints),
+    ];
+  }
 }
 
 function instanceFinding(facts: Facts): Finding {

@@ -10,7 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatBytesOf, formatCount, plural } from '../../lib/units.ts';
 import type { Terminal } from '../context.ts';
-import { passed, roughly, type StepSeen, timeLeftMs, type WorkSeen } from './meter.ts';
+import { allLeftMs, passed, roughly, type StepSeen, timeLeftMs, type WorkSeen } from './meter.ts';
 import { COLORED, cut, joined, type Paint, PLAIN, Redrawing, type Screen, shortened } from './screen.ts';
 
 /** Further incidents are only counted. */
@@ -61,7 +61,8 @@ function worthSeeing(steps: readonly StepSeen[]): readonly StepSeen[] {
 
 /** Returns the parts of the head, the most important part first. */
 function headOf({ work, summary, nowMs }: LiveState): readonly string[] {
-  if (summary === null) return [catchUpCounts(work), ...traffic(work, nowMs), sinceStart(work, nowMs)];
+  if (summary === null)
+    return [catchUpCounts(work), ...remaining(work, nowMs), ...traffic(work, nowMs), sinceStart(work, nowMs)];
   switch (summary.phase) {
     case 'draining':
       return ['Stopping: finishing or rolling back the work in progress'];
@@ -122,6 +123,12 @@ function traffic({ bytes }: WorkSeen, nowMs: number): readonly string[] {
   return [`${formatBytes(bytes.total)}${fast}`];
 }
 
+/** Of the whole catch-up. */
+function remaining(work: WorkSeen, nowMs: number): readonly string[] {
+  const leftMs = allLeftMs(work, nowMs);
+  return leftMs === null ? [] : [`~${roughly(leftMs)} left`];
+}
+
 function sinceStart({ startedMs }: WorkSeen, nowMs: number): string {
   return passed(nowMs - startedMs);
 }
@@ -130,7 +137,7 @@ function wrongLines(summary: StateSummary | null, width: number): readonly strin
   if (summary === null) return [];
   const { incidents, suspensions, now } = summary;
   const lines = incidents.slice(0, MAX_SHOWN_INCIDENTS).map(({ of, since, message }) => {
-    return `! ${of}, for ${passed(now.getTime() - since.getTime())}: ${message}`;
+    return `! ${of}, for ${passed(now.getTime() - since.getTime())}: ${message.replaceAll(/\s*\n\s*/g, ' ')}`;
   });
   const rest = incidents.length - lines.length;
   if (rest > 0) lines.push(`! and ${plural(rest, 'more incident')}: feed-sync status`);

@@ -2,7 +2,7 @@
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { unreachable } from '../../lib/assert.ts';
-import { nearest, printable, shellWord } from '../../lib/text.ts';
+import { causeIn, nearest, printable, shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import type { ErrorCode } from '../../model/error-codes.ts';
 import {
@@ -126,6 +126,35 @@ export function listed(names: readonly string[]): string {
   const rest = names.length - MAX_LISTED;
   const shown = names.slice(0, MAX_LISTED).map(printable).join(', ');
   return rest > 0 ? `${shown} and ${formatCount(rest)} more` : shown;
+}
+
+/** What happened to one dataset, and in which words. */
+export interface DatasetProblem {
+  readonly datasetId: string;
+  /** The code and the message of the error. */
+  readonly cause: string;
+  readonly text: string;
+}
+
+/** Tells one cause once: in the words of its first dataset, with the names of the others. */
+export function tellCauses(problems: readonly DatasetProblem[]): readonly DatasetProblem[] {
+  const byCause = Map.groupBy(problems, ({ datasetId, cause }) => causeIn(cause, datasetId));
+  return [...byCause.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    return [{ ...first, text: `${first.text}${theSameFor(others.map(({ datasetId }) => datasetId))}` }];
+  });
+}
+
+/** Returns a line that follows the words of a cause; empty where there is nobody else. */
+export function theSameFor(datasetIds: readonly string[]): string {
+  const { length } = datasetIds;
+  return length === 0 ? '' : `\nThe same for ${plural(length, 'more dataset')}: ${listed(datasetIds)}.`;
+}
+
+export function suspensionProblem(datasetId: string, suspension: Suspension): DatasetProblem {
+  const { operation, status, code, message } = suspension.refusal;
+  const cause = [operation, status, code, message, suspension.candidate?.version].join(' ');
+  return { datasetId, cause, text: formatSuspension(suspension) };
 }
 
 /** What is counted in a headline, in words. */

@@ -63,6 +63,17 @@ export function timeLeftMs(meter: Meter, total: number | null, nowMs: number): n
   return (Math.max(0, total - meter.total) * 1_000) / rate;
 }
 
+/** An estimate from fewer datasets, or from a shorter time, is mostly chance. */
+const LEAST_SETTLED = 3;
+const LEAST_PASSED_MS = 5_000;
+
+/** Returns the milliseconds until all datasets are caught up, by those that are; null where nothing allows an estimate. */
+export function allLeftMs({ datasets, datasetsMs, settledDatasets }: WorkSeen, nowMs: number): number | null {
+  const passedMs = nowMs - datasetsMs;
+  if (datasets === null || settledDatasets < LEAST_SETTLED || passedMs < LEAST_PASSED_MS) return null;
+  return (Math.max(0, datasets - settledDatasets) * passedMs) / settledDatasets;
+}
+
 /** A step in progress. */
 export interface StepSeen {
   readonly datasetId: string;
@@ -83,6 +94,8 @@ export class WorkSeen implements Progress {
   events = 0;
   /** Null until the number of datasets is known. */
   datasets: number | null = null;
+  /** When that number became known, on the monotonic clock. */
+  datasetsMs = 0;
   settledDatasets = 0;
   commits = 0;
   failed = 0;
@@ -114,6 +127,7 @@ export class WorkSeen implements Progress {
 
   started(datasets: number): void {
     this.datasets = datasets;
+    this.datasetsMs = this.#clock.monotonicMs();
   }
 
   began(datasetId: string, step: string, extent: Extent): void {

@@ -3,11 +3,13 @@
 import { printable, shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount, formatDuration, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
+import { errorCodeOf } from '../../model/errors.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import {
   type Counted,
+  type DatasetProblem,
   formatCounts,
   formatError,
   formatIncident,
@@ -16,6 +18,8 @@ import {
   formatTime,
   formatTimeRoundedUp,
   isSuspendedItself,
+  suspensionProblem,
+  tellCauses,
 } from './messages.ts';
 
 /** The most datasets named under a heading; the rest is counted and left to `feed-sync status`. */
@@ -29,17 +33,15 @@ export function summarize(result: CatchUpResult): string {
     ...[...result.suspensions.map(formatSuspension), ...result.incidents.map(formatIncident)].flatMap(
       (text) => ['', text],
     ),
-    ...section('Suspended', datasets.filter(isSuspendedItself), ({ suspension }) => [
-      formatSuspension(suspension),
-    ]),
-    ...section('Failed', ofKind(datasets, 'failed'), ({ error, failure }) => [
-      formatError(error),
-      ...(failure === null ? [] : [formatRetry(failure, formatTimeRoundedUp(failure.retryAt))]),
-    ]),
-    ...section('Pinned', ofKind(datasets, 'pinned'), ({ datasetId, version, pinnedSince }) => [
-      `at version ${version} since ${formatTime(pinnedSince)}`,
-      `→ feed-sync resume --dataset ${shellWord(datasetId)}`,
-    ]),
+    ...section('Suspended', datasets.filter(isSuspendedItself), ({ datasetId, suspension }) =>
+      suspensionProblem(datasetId, suspension),
+    ),
+    ...section('Failed', ofKind(datasets, 'failed'), failureProblem),
+    ...section('Pinned', ofKind(datasets, 'pinned'), ({ datasetId, version, pinnedSince }) => {
+      const resume = `→ feed-sync resume --dataset ${shellWord(datasetId)}`;
+      const text = `at version ${version} since ${formatTime(pinnedSince)}\n${resume}`;
+      return { datasetId, cause: text, text };
+    }),
     ...waitingSection('Waiting until you have acted', waiting.filter(awaitsOperator)),
     ...waitingSection(
       'Waiting for the next catch-up',
@@ -147,24 +149,36 @@ function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) =>
   return commits.reduce((sum, commit) => sum + (what(commit) ?? 0), 0);
 }
 
-/** Returns the commits of a dataset that did not end well. */
-function formatReached({ commits }: DatasetResult): readonly string[] {
+function failureProblem({
+  datasetId,
+  error,
+  failure,
+}: Extract<DatasetResult, { kind: 'failed' }>): DatasetProblem {
+  const retry = failure === null ? [] : [formatRetry(failure, formatTimeRoundedUp(failure.retryAt))];
+  const cause = `${errorCodeOf(error)} ${error.message}`;
+  return { datasetId, cause, text: [formatError(error), ...retry].join('\n') };
+}
+
+/** Adds how far a dataset came that did not end well. */
+function withReached({ cause, text, ...problem }: DatasetProblem, commits: DatasetResult['commits']) {
   const last = commits.at(-1);
-  return last === undefined ? [] : [`brought to version ${last.toVersion} before that`];
+  if (last === undefined) return { ...problem, cause, text };
+  const reached = `brought to version ${last.toVersion} before that`;
+  return { ...problem, cause: `${cause} ${reached}`, text: `${text}\n${reached}` };
 }
 
 function section<T extends DatasetResult>(
   title: string,
   results: readonly T[],
-  report: (result: T) => readonly string[],
+  report: (result: T) => DatasetProblem,
 ): readonly string[] {
   if (results.length === 0) return [];
-  const named = results.slice(0, MAX_NAMED).map((result) => {
-    const reported = [...report(result), ...formatReached(result)].join('\n');
-    // All lines after the first are indented further, so that the next dataset is easy to find.
-    return `  ${printable(result.datasetId)}: ${reported.replaceAll('\n', '\n    ')}`;
-  });
-  const rest = results.length - named.length;
+  const causes = tellCauses(results.map((result) => withReached(report(result), result.commits)));
+  // All lines after the first are indented further, so that the next dataset is easy to find.
+  const named = causes
+    .slice(0, MAX_NAMED)
+    .map(({ datasetId, text }) => `  ${printable(datasetId)}: ${text.replaceAll('\n', '\n    ')}`);
+  const rest = causes.length - named.length;
   return [
     '',
     `${title}:`,
@@ -179,7 +193,8 @@ function waitingSection(
   results: readonly Extract<DatasetResult, { kind: 'waiting' }>[],
 ): readonly string[] {
   const ways = new Set(results.flatMap(({ awaited }) => waysToEnd(awaited)));
-  return [...section(title, results, ({ why }) => [why]), ...[...ways].map((way) => `→ ${way}`)];
+  const problem = ({ datasetId, why }: (typeof results)[number]) => ({ datasetId, cause: why, text: why });
+  return [...section(title, results, problem), ...[...ways].map((way) => `→ ${way}`)];
 }
 
 function ofKind<K extends DatasetResult['kind']>(

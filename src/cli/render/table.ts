@@ -13,7 +13,7 @@ const LEAST_WORDS_WIDTH = 30;
 export interface TableColumn {
   readonly title: string;
   readonly align?: 'left' | 'right';
-  /** Left out where the screen is too narrow; of several optional columns, the last one goes first. */
+  /** Moves below its row where the screen is too narrow; of several optional columns, the last one goes first. */
   readonly isOptional?: boolean;
   /** Takes the remaining width and wraps. At most one column of a table. */
   readonly wraps?: boolean;
@@ -24,7 +24,7 @@ export function rightAligned(title: string): TableColumn {
   return { title, align: 'right' };
 }
 
-/** Returns lines without a trailing line break; cells are made printable. Without a `width` nothing is wrapped or left out. */
+/** Returns lines without a trailing line break; cells are made printable. Without a `width` nothing is wrapped or moved. */
 export function renderTable(
   columns: readonly TableColumn[],
   rows: readonly (readonly string[])[],
@@ -46,11 +46,33 @@ export function renderTable(
     column.wraps === true ? wrappedCells(column, shown, width) : column.cells,
   );
   table.push(...rows.map((_, row) => wrapped.map((cells) => cells[row] ?? '')));
-  const [head = '', ...body] = table
+  const [head = '', ...lines] = table
     .toString()
     .split('\n')
     .map((line) => line.trimEnd());
+  const heights = rows.map((_, row) =>
+    Math.max(...wrapped.map((cells) => (cells[row] ?? '').split('\n').length)),
+  );
+  const moved = all.filter(({ title }) => shown.every((column) => column.title !== title));
+  const body = rows.flatMap((_, row) => [...lines.splice(0, heights[row]), ...linesBelow(moved, row)]);
   return [head, '─'.repeat(Math.max(head.length, ...body.map(({ length }) => length))), ...body].join('\n');
+}
+
+/** One column under another. */
+function linesBelow(columns: readonly Shown[], row: number): readonly string[] {
+  const named = columns.map(({ title, cells }) => ({ title, cell: cells[row] ?? '' }));
+  return named.flatMap(({ title, cell }) => (cell === '' ? [] : [`  ${printable(title)}: ${cell}`]));
+}
+
+/** One column under another, row by row: for rows that are wider than the screen. */
+export function renderRecords(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  const names = titles.map(printable);
+  const width = Math.max(0, ...names.map(({ length }) => length));
+  const records = rows.map((row, index) => [
+    `row ${index + 1} ${'─'.repeat(Math.max(4, width))}`,
+    ...names.map((name, column) => `${name.padEnd(width)}  ${printable(row[column] ?? '')}`.trimEnd()),
+  ]);
+  return records.map((lines) => lines.join('\n')).join('\n');
 }
 
 interface Shown extends TableColumn {
@@ -100,5 +122,10 @@ export function jsonText(value: unknown): string {
 }
 
 export const QUERY_FORMATS = ['table', 'json', 'csv'] as const;
+
+/** `query` writes these to a file, too. */
+export const QUERY_FILE_FORMATS = [...QUERY_FORMATS, 'parquet', 'geoparquet'] as const;
+
+export type QueryFileFormat = (typeof QUERY_FILE_FORMATS)[number];
 
 export type QueryFormat = (typeof QUERY_FORMATS)[number];

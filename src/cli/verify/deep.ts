@@ -15,7 +15,7 @@ import {
 import { FeedSyncError, InapplicableChangesError, InterruptedError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Report } from '../../reporting/report.ts';
-import { readerOptions, readMirror } from '../../reporting/stores.ts';
+import { readMirror } from '../../reporting/stores.ts';
 import type { FetchTools } from '../../sync/execute/executor.ts';
 import { VERSIONS_AT_ONCE } from '../../sync/execute/fetch-changes.ts';
 import { fetchContent, findContent } from '../../sync/execute/fetch-content.ts';
@@ -175,7 +175,7 @@ class DeepComparison {
   }
 
   async #tableNow(datasetId: string): Promise<ObservedTable | null> {
-    const observed = await readMirror(readerOptions(this.#configuration, this.#context));
+    const observed = await readMirror(this.#configuration, this.#context);
     return observed?.datasets.get(datasetId) ?? null;
   }
 

@@ -4,7 +4,8 @@
  */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import type { CountedDataset, CountedKeys, StrayColumn } from '../../destination/duckdb/count-tables.ts';
+import type { ComparedPastTable } from '../../destination/duckdb/past-tables.ts';
+import type { CountedDataset, CountedKeys, StrayColumn } from '../../destination/reader.ts';
 import { shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import { FeedSyncError } from '../../model/errors.ts';
@@ -20,11 +21,16 @@ import {
   exitCodeOfContent,
 } from './content-findings.ts';
 import type { Mending } from './mend.ts';
+import { isWrong, pastJson } from './past.ts';
 
 export interface Findings {
   readonly mirror: string;
   readonly datasets: readonly Finding[];
   readonly workspaceSuspension: Suspension | null;
+  /** Undo logs, frozen and archived tables. */
+  readonly past: readonly ComparedPastTable[];
+  /** What became of checksums to store and of logs to close; null where there was nothing to do. */
+  readonly renewal: Mending | null;
   /** Why the service could not be asked, or not about all datasets; null where it could. */
   readonly problem: FeedSyncError | null;
 }
@@ -61,10 +67,12 @@ export type Verification = ReturnType<typeof verificationOf>;
  */
 export type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 
-export function verificationOf({ mirror, datasets, workspaceSuspension, problem }: Findings) {
+export function verificationOf({ mirror, datasets, past, renewal, workspaceSuspension, problem }: Findings) {
   return {
     mirror,
     datasets: datasets.map(verified),
+    past: past.map(pastJson),
+    renewal: renewal && mendingJson(renewal),
     suspension: workspaceSuspension && suspensionJson(workspaceSuspension),
     problem: problem && incidentRaised(problem),
   };
@@ -90,6 +98,7 @@ export function exitCodeOfFindings(findings: Findings): ExitCode {
     ),
     ...findings.datasets.flatMap(({ content }) => (content === null ? [] : exitCodeOfContent(content))),
     ...(datasets.some(({ differences }) => differences.length > 0) ? [EXIT_CODES.dataFault] : []),
+    ...(findings.past.some(isWrong) ? [EXIT_CODES.dataFault] : []),
   ]);
 }
 
@@ -180,7 +189,7 @@ function differencesOf(
   versions: readonly Version[] | null,
 ): readonly Difference[] {
   if (counted === null) {
-    const message = 'It is wanted, and has no table yet.';
+    const message = 'A subscription contains the dataset, and it has no table yet.';
     return comparison.kind === 'followed' ? [{ kind: 'not-loaded', message, remedy: CATCH_UP }] : [];
   }
   const differences: Difference[] = [];
@@ -189,8 +198,17 @@ function differencesOf(
     const remedy = comparison.isApprovalAwaited ? 'feed-sync resume --retire' : CATCH_UP;
     differences.push({ kind: 'not-desired', message, remedy });
   }
-  const reload = `feed-sync resync ${shellWord(counted.observed.datasetId)}`;
-  if (mending?.kind !== 'repaired') differences.push(...differencesOfRows(counted, content, reload));
+  const { datasetId, pinnedSince } = counted.observed;
+  // A pinned table takes no other content.
+  const isPinned = pinnedSince !== null;
+  const reload = isPinned
+    ? `feed-sync resume --dataset ${shellWord(datasetId)}`
+    : `feed-sync resync ${shellWord(datasetId)}`;
+  if (mending?.kind !== 'repaired') {
+    const isMarked = (kind: DifferenceKind): boolean => kind === 'damaged' && mending?.kind === 'marked';
+    const ofRows = differencesOfRows(counted, content, reload);
+    differences.push(...ofRows.map((one) => (isMarked(one.kind) ? { ...one, remedy: CATCH_UP } : one)));
+  }
   if (versions !== null) differences.push(...differencesFromService(counted.observed, versions, reload));
   return differences;
 }
@@ -206,11 +224,11 @@ function differencesOfRows(
   const isKnownBetter = (kind: DifferenceKind): boolean =>
     (kind === 'checksum' && isContentKnown) || (kind === 'damaged' && content?.kind === 'damaged');
   const ofCatalog = differencesFromCatalog(counted).filter(([kind]) => !isKnownBetter(kind));
-  const { datasetId, tableName } = counted.observed;
+  const { datasetId, tableName, pinnedSince } = counted.observed;
   const ofContent = content && differenceOfContent(datasetId, tableName, content);
   const compare = `feed-sync verify --deep ${shellWord(datasetId)}`;
   const remedyOf = (kind: DifferenceKind): string =>
-    ofContent?.remedy ?? (OF_ROWS.has(kind) && content === null ? compare : reload);
+    ofContent?.remedy ?? (OF_ROWS.has(kind) && content === null && pinnedSince === null ? compare : reload);
   return [
     ...ofCatalog.map(([kind, message]) => ({ kind, message, remedy: remedyOf(kind) })),
     ...(ofContent === null ? [] : [ofContent]),
@@ -218,8 +236,15 @@ function differencesOfRows(
 }
 
 /** Compares the counted table with its entry in the mirror's catalog. */
-function differencesFromCatalog({ observed, table }: CountedDataset): readonly [DifferenceKind, string][] {
+function differencesFromCatalog({
+  observed,
+  table,
+  damage,
+}: CountedDataset): readonly [DifferenceKind, string][] {
   const { tableName, rowCount } = observed;
+  if (damage !== null) {
+    return [['damaged', `The table ${tableName} is damaged and cannot be read: ${damage}`]];
+  }
   if (table === null) {
     return [['table-missing', `The mirror has no table ${tableName}, though feed_sync.datasets lists it.`]];
   }

@@ -1,13 +1,12 @@
 /**
- * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance,
- * stores nothing, and does not ask about anything that the service has refused. A refusal of its own requests is shown and
- * not stored: the next catch-up meets and stores it, and until then each run of verify may ask again.
+ * `feed-sync verify`: compares the mirror with its own catalog and with the service. Works beside a running instance, stores
+ * nothing but that a damaged table is to be loaded again, and does not ask about anything that the service has refused. A refusal
+ * of its own requests is shown and not stored: the next catch-up meets and stores it, and until then each run may ask again.
  */
 
 import pLimit from 'p-limit';
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import type { Configuration, LocalConfiguration } from '../../configuration/configuration.ts';
-import type { CountedDataset } from '../../destination/duckdb/count-tables.ts';
+import type { Configuration } from '../../configuration/configuration.ts';
 import type { Feed } from '../../feed/feed.ts';
 import { printable } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
@@ -17,12 +16,12 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import { type DatasetReport, type Report, reportOf } from '../../reporting/report.ts';
 import {
   type MirrorContent,
-  type MirrorPlace,
   mirrorContent,
   readCheckpoint,
+  refuseWithPostgres,
   usingMirror,
 } from '../../reporting/stores.ts';
-import { refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
+import { namedDatasets, refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { formatCounts, formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
@@ -39,7 +38,9 @@ import {
   type VerificationResult,
   verificationOf,
 } from './findings.ts';
-import { mend } from './mend.ts';
+import { markDamaged, mend } from './mend.ts';
+import { pastLines, renewed } from './past.ts';
+import { comparePast, countMirror } from './turns.ts';
 
 /**
  * Verifies the named datasets; without any, every dataset of the mirror or of the desired state. @throws UsageError for a
@@ -52,11 +53,17 @@ export async function verify(
   context: Context,
   { json, deep }: VerifyOptions,
 ): Promise<ExitCode> {
+  if (deep !== null) refuseWithPostgres('verify --deep', configuration);
   const mirror = await usingMirror(configuration, context, mirrorContent);
   const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
   const shallow = await compare(chosen, mirror, configuration, context);
-  const findings =
-    deep === null ? shallow : await withContents(shallow, mirror, configuration, context, deep);
+  const past = await comparePast(datasetIds.length === 0 ? null : chosen, configuration, context);
+  const marked = markDamaged(
+    deep === null ? shallow : await withContents(shallow, mirror, configuration, context, deep),
+    configuration,
+    context,
+  );
+  const findings = await renewed({ ...marked, past }, configuration, context);
   const view = verificationOf(findings);
   const { stdout, width } = context.terminal;
   const text = json ? jsonText(view) : `${renderVerification(view, suspensionsOf(findings), width)}\n`;
@@ -129,7 +136,7 @@ async function compare(
         )
       : { ofDatasets: new Map(), problem: null };
   return {
-    mirror: configuration.destination.path,
+    mirror: configuration.destination.place,
     workspaceSuspension,
     problem: answers.problem,
     datasets: datasets.map((one) => ({
@@ -138,6 +145,8 @@ async function compare(
       content: null,
       mending: null,
     })),
+    past: [],
+    renewal: null,
   };
 }
 
@@ -190,7 +199,7 @@ function reported(error: unknown): FeedSyncError {
 }
 
 /**
- * Returns every dataset of the mirror or of the desired state, or the named ones among them. @throws UsageError for a named
+ * Returns every dataset of the mirror or of the desired state, or those among them that ids or globs name. @throws UsageError for a named
  * one that is neither.
  */
 export function chooseDatasets(named: readonly string[], { datasets }: Report): readonly string[] {
@@ -198,11 +207,14 @@ export function chooseDatasets(named: readonly string[], { datasets }: Report): 
     const compared = [...datasets.values()].filter(({ observed, isChosen }) => observed !== null || isChosen);
     return compared.map(({ id }) => id);
   }
-  const unknown = named.filter((id) => !datasets.has(id));
-  if (unknown.length === 0) return [...new Set(named)].sort();
-  throw new UsageError(`Neither in the mirror nor wanted: ${formatUnknown(unknown, [...datasets.keys()])}.`, {
-    hint: 'feed-sync status lists the datasets.',
-  });
+  const { datasetIds, unknown } = namedDatasets(named, [...datasets.keys()]);
+  if (unknown.length === 0) return datasetIds;
+  throw new UsageError(
+    `Neither in the mirror nor in a subscription: ${formatUnknown(unknown, [...datasets.keys()])}.`,
+    {
+      hint: 'feed-sync status lists the datasets.',
+    },
+  );
 }
 
 /** Null: neither store knows the dataset. Before any subscription was followed every dataset of the mirror counts as followed. */
@@ -216,34 +228,6 @@ export function comparisonOf(dataset: DatasetReport | null, { checkpoint, suspen
   return suspension === null ? { kind: 'followed' } : { kind: 'suspended', suspension };
 }
 
-/** No further table is started after this time. A table is counted as a whole, however long that takes. */
-const MAX_TURN_MS = 2_000;
-const MAX_TURN_TABLES = 100;
-/** Longer than a writer waits between two attempts to open the file. */
-const PAUSE_MS = 1_000;
-
-/** Returns, by dataset id, the datasets that are still in the mirror when they are counted. */
-export async function countMirror(
-  datasetIds: readonly string[],
-  configuration: LocalConfiguration,
-  place: MirrorPlace,
-): Promise<ReadonlyMap<string, CountedDataset>> {
-  const { clock, signal } = place;
-  const counted = new Map<string, CountedDataset>();
-  for (let next = 0; next < datasetIds.length; ) {
-    if (next > 0) await clock.sleep(PAUSE_MS, signal);
-    const ids = datasetIds.slice(next, next + MAX_TURN_TABLES);
-    const turn = await usingMirror(configuration, place, (reader) => {
-      const endMs = clock.monotonicMs() + MAX_TURN_MS;
-      return reader.count(ids, () => clock.monotonicMs() >= endMs);
-    });
-    for (const one of turn) counted.set(one.observed.datasetId, one);
-    const last = turn.at(-1)?.observed.datasetId;
-    next += last === undefined ? ids.length : ids.indexOf(last) + 1;
-  }
-  return counted;
-}
-
 const WORDS: Readonly<Record<VerificationResult, string>> = {
   equal: 'equal',
   behind: 'behind',
@@ -254,7 +238,7 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
 
 /** `suspensions`: those from before the comparison. `width`: columns of the screen. Pure. */
 export function renderVerification(
-  { mirror, datasets, problem }: Verification,
+  { mirror, datasets, past, renewal, problem }: Verification,
   suspensions: readonly Suspension[],
   width: number,
 ): string {
@@ -265,9 +249,12 @@ export function renderVerification(
       datasets.filter(({ differences }) => differences.length > 0).map(differencesText),
     ),
     ...section('Content', datasets.flatMap(contentText)),
+    ...section('The past', past.flatMap(pastLines)),
     ...section(
       'Done',
-      datasets.flatMap(({ mending }) => (mending === null ? [] : printable(mending.message))),
+      [...datasets, { mending: renewal }].flatMap(({ mending }) =>
+        mending === null ? [] : printable(mending.message),
+      ),
     ),
     ...suspensions.flatMap((one) => ['', formatSuspension(one)]),
     ...section('Not compared with the service', problem === null ? [] : [problemText(problem)]),

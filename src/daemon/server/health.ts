@@ -27,15 +27,25 @@ export interface Reason {
 /**
  * `stuck`: the loop makes no rounds any more. `starting`: nothing was caught up yet. `draining`: the process is ending or restarting.
  * `storage`: the mirror, the checkpoint or the disk cannot be written. `stalled`: progress is due and missing. `suspended`: an operator
- * has to act before the service is asked again.
+ * has to act before the service is asked again. `standby`: another instance works on the database.
  */
-type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended';
+type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended' | 'standby';
 
 /** Whether this process works at all. If it does not, only a new process helps. */
 export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs'>): readonly Reason[] {
   if (loopSilentMs <= LOOP_STUCK_AFTER_MS) return [];
   const message = `The loop has not gone round for ${formatDuration(loopSilentMs)}.`;
   return [{ kind: 'stuck', of: 'loop', message, since: null }];
+}
+
+/** Why an instance that stands by is not ready. `holder` names the one that works. */
+export function reasonToStandBy(holder: string, since: Date): Reason {
+  return {
+    kind: 'standby',
+    of: 'process',
+    message: `Another instance works on the database: ${holder}.`,
+    since,
+  };
 }
 
 /** Whether the mirror is worth reading: it was caught up once, and can be written. */
@@ -66,7 +76,7 @@ function unreadyPhase({ phase, caughtUpAt, startedAt }: DaemonState): readonly R
   ];
 }
 
-const STORAGE_CODES: readonly ErrorCode[] = ['storage_failed', 'disk_full'];
+const STORAGE_CODES: readonly ErrorCode[] = ['storage_failed', 'mirror_damaged', 'disk_full'];
 const BUSY_CODES: readonly ErrorCode[] = ['mirror_busy', 'checkpoint_busy'];
 
 /** A reader that has locked the mirror keeps no other reader out, so the lock is a reason only once it lasts. */

@@ -21,8 +21,21 @@ export const IDLE_TIMEOUT_MS = 10_000;
 /** Between two requests on a connection. */
 export const KEEP_ALIVE_TIMEOUT_MS = 5_000;
 
-/** Further connections are closed as they arrive. */
+/** One more takes the place of the connection that has been without an answer for longest. */
 export const MAX_CONNECTIONS = 64;
+
+/** Requests of one connection that wait for their turn. A connection with more is closed. */
+export const MAX_WAITING_REQUESTS = 8;
+
+/** An answer is made once for all who ask within this time. */
+export const SHARED_FOR_MS = 1_000;
+
+/** A client that has not taken a response within this time is dropped, however steadily it reads. */
+export const SEND_TIMEOUT_MS = 10_000;
+
+/** The token of `status.tokenFile`. */
+export const MIN_TOKEN_CHARACTERS = 16;
+export const MAX_TOKEN_CHARACTERS = 1_024;
 
 /** Started responses have this long when the server closes. */
 export const CLOSE_TIMEOUT_MS = 2_000;
@@ -39,6 +52,12 @@ export const MAX_LABEL_CHARACTERS = 200;
 
 /** Datasets that `/healthz` names; `/status` names all. */
 export const MAX_NAMED_DATASETS = 100;
+
+/** What the page shows of each; it says how many there are. */
+export const MAX_SHOWN_SUBSCRIPTIONS = 50;
+export const MAX_SHOWN_COMMITS = 8;
+export const MAX_SHOWN_STEPS = 10;
+export const MAX_SHOWN_NAMES = 5;
 
 /** The largest difference to the clock of a webhook's sender. */
 export const WEBHOOK_TOLERANCE_MS = 5 * 60_000;

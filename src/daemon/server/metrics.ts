@@ -110,7 +110,7 @@ const METRICS: readonly Metric[] = [
   {
     type: 'gauge',
     name: 'datasets',
-    help: 'Datasets that are wanted or have a table.',
+    help: 'Datasets that a subscription contains, or that have a table.',
     labels: [],
     amounts: ({ datasets }) => [[[], datasets.size]],
   },
@@ -164,7 +164,7 @@ const METRICS: readonly Metric[] = [
   counter('polls_total', 'Times that the service was asked for news.', ({ polls }) => polls),
   counter(
     'audits_total',
-    'Times that all that is wanted was compared with the manifests.',
+    'Times that the desired state was compared with the manifests.',
     ({ audits }) => audits,
   ),
   counter(
@@ -319,6 +319,8 @@ function countSuspensions(suspensions: readonly Suspension[]): readonly Amount[]
 
 export interface Folders {
   readonly mirrorPath: string;
+  /** Counts the bytes of a database, which is no file; null where it does not say. Missing for a file. */
+  readonly databaseBytes?: () => Promise<number | null>;
   readonly checkpointPath: string;
   readonly dataDirectory: string;
   /** Bytes kept free. */
@@ -337,7 +339,7 @@ export interface Sizes {
 /** Measures the files of the stores and the disk. */
 export async function measure(places: Folders): Promise<Sizes> {
   const [mirror, checkpoint, diskFree] = await Promise.all([
-    orNull(() => fileBytes(places.mirrorPath, '.wal')),
+    places.databaseBytes?.() ?? orNull(() => fileBytes(places.mirrorPath, '.wal')),
     orNull(() => fileBytes(places.checkpointPath, '-wal')),
     orNull(() => freeBytes(places.dataDirectory)),
   ]);

@@ -6,17 +6,17 @@
  */
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { Socket } from 'node:net';
 import type { ListenAddress } from '../../configuration/configuration.ts';
 import { isLoopback } from '../../configuration/value-types.ts';
-import { assert, unreachable } from '../../lib/assert.ts';
+import { unreachable } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { ConfigurationError, errorCodeOf } from '../../model/errors.ts';
+import { errorCodeOf } from '../../model/errors.ts';
 import type { Observed } from '../state.ts';
 import {
   type Answer,
+  compactAnswer,
   FAILED,
   jsonAnswer,
   MISDIRECTED,
@@ -24,8 +24,11 @@ import {
   NOT_FOUND,
   notAllowed,
   OK,
+  TOKEN_NEEDED,
   UNAVAILABLE,
+  unlessKnown,
 } from './answers.ts';
+import { Connections } from './connections.ts';
 import {
   healthView,
   type Reason,
@@ -35,17 +38,20 @@ import {
   verdictView,
 } from './health.ts';
 import {
-  CLOSE_TIMEOUT_MS,
   HEADERS_TIMEOUT_MS,
   IDLE_TIMEOUT_MS,
   KEEP_ALIVE_TIMEOUT_MS,
-  MAX_CONNECTIONS,
   MAX_HEADER_BYTES,
   MAX_HEADER_COUNT,
   REQUEST_TIMEOUT_MS,
   TIMEOUT_CHECK_MS,
 } from './limits.ts';
+import { closeInTime, listenOn } from './listen.ts';
 import { createMetrics, type Folders, type Metrics, measure } from './metrics.ts';
+import { datasetsOf, overviewOf, type PageStores } from './page/overview.ts';
+import { pageAnswer } from './page/page.ts';
+import { SharedAnswer } from './shared-answer.ts';
+import { hasToken, readToken, type TokenParts } from './token.ts';
 import { receive, Waker, type WebhookParts } from './webhook.ts';
 
 export interface StatusServerParts {
@@ -55,44 +61,55 @@ export interface StatusServerParts {
   readonly observed: Observed;
   /** Returns the report of `feed-sync status --json`. */
   readonly status: () => Promise<unknown>;
+  /** Returns what the status page shows of the stores. */
+  readonly pageStores: () => PageStores;
   readonly places: Folders;
   /** Null: webhooks are off. */
   readonly webhook: WebhookParts | null;
+  /** Null: nobody is asked for a token. */
+  readonly token: TokenParts | null;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface StatusServer {
-  /** The address of the server: `http://127.0.0.1:9464`. */
+  /** The address of the server: `http://127.0.0.1:9464`, `unix:/run/feed-sync/status.sock`. */
   readonly url: string;
+  /** Other machines may connect, and nobody is asked for a token. */
+  readonly isOpen: boolean;
   /** Accepts no further connection and finishes started responses, within `CLOSE_TIMEOUT_MS`. Never rejects. */
   close(): Promise<void>;
 }
 
-/** Resolves when the server listens. @throws ConfigurationError when the address cannot be listened on, with the address and the reason. */
+/** Resolves when the server listens. @throws ConfigurationError when the address cannot be listened on, or the token cannot be read. */
 export async function startStatusServer(parts: StatusServerParts): Promise<StatusServer> {
   const { listen, observed, version, log, clock } = parts;
+  if (parts.token !== null) readToken(parts.token);
   const server = limitedServer();
   const bound = await listenOn(server, listen);
   const metrics = createMetrics(version, observed);
   const waker = new Waker(parts.webhook?.wake ?? (() => {}), clock);
   const webhook = parts.webhook === null ? null : { ...parts.webhook, wake: () => waker.wake() };
-  const answer = orFailed(
-    (question, request) => answerOf(question, request, { ...parts, webhook }, metrics),
-    log,
-  );
-  const isOwnHostOnly = isLoopback(bound.address);
+  const answer = orFailed(answerer({ ...parts, webhook }, metrics), log);
+  const connections = new Connections(clock);
+  const answerAndSend = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    try {
+      const given = await answerTo(request, bound.reach === 'loopback', answer);
+      begin(response, given, !server.listening);
+      await connections.send(request.socket, response, given.body);
+    } catch (error) {
+      log.error({ why: reasonOf(error) }, 'An answer of the status server could not be sent.');
+      response.destroy();
+    }
+  };
   server.on('error', (error) => log.error({ why: error.message }, 'The status server failed.'));
+  server.on('connection', (socket: Socket) => connections.accept(socket));
   server.on('request', (request, response) => {
-    answerTo(request, isOwnHostOnly, answer)
-      .then((given) => send(response, given, !server.listening))
-      .catch((error: unknown) => {
-        log.error({ why: reasonOf(error) }, 'An answer of the status server could not be sent.');
-        response.destroy();
-      });
+    connections.inTurn(request.socket, () => answerAndSend(request, response));
   });
   return {
-    url: `http://${bound.family === 'IPv6' ? `[${bound.address}]` : bound.address}:${bound.port}`,
+    url: bound.url,
+    isOpen: bound.reach === 'machines' && parts.token === null,
     close() {
       metrics.stop();
       waker.end();
@@ -101,33 +118,50 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   };
 }
 
-/** Every question has the path of its name. */
-const QUESTIONS = ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook'] as const;
-
-type Question = (typeof QUESTIONS)[number];
-
-/** @throws the errors of the parts. */
-type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
-
 const LOOKING: readonly string[] = ['GET', 'HEAD'];
 const DELIVERING: readonly string[] = ['POST'];
 
+/** The paths, with their methods. */
+const QUESTIONS = {
+  page: { path: '/', methods: LOOKING },
+  overview: { path: '/page/overview', methods: LOOKING },
+  datasets: { path: '/page/datasets', methods: LOOKING },
+  livez: { path: '/livez', methods: LOOKING },
+  readyz: { path: '/readyz', methods: LOOKING },
+  healthz: { path: '/healthz', methods: LOOKING },
+  status: { path: '/status', methods: LOOKING },
+  metrics: { path: '/metrics', methods: LOOKING },
+  webhook: { path: '/webhook', methods: DELIVERING },
+} as const;
+
+type Question = keyof typeof QUESTIONS;
+
+/** They show the words of failures, which may quote a value. */
+const OF_THE_TOKEN: ReadonlySet<Question> = new Set(['page', 'overview', 'datasets', 'status']);
+
+function questionOf(path: string): Question | null {
+  const names = Object.keys(QUESTIONS) as Question[];
+  return names.find((name) => QUESTIONS[name].path === path) ?? null;
+}
+
+/** Answers a question by its name. @throws the errors of the parts. */
+export type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
+
 /** Never rejects where `answer` does not. A query in the address is ignored. */
-async function answerTo(
+export async function answerTo(
   request: IncomingMessage,
   isOwnHostOnly: boolean,
   answer: AnswerQuestion,
 ): Promise<Answer> {
   const { method = '', url = '', headers } = request;
-  const path = url.replace(/\?.*$/s, '');
-  const question = QUESTIONS.find((name) => path === `/${name}`);
-  if (question === undefined) return NOT_FOUND;
-  const methods = question === 'webhook' ? DELIVERING : LOOKING;
+  const question = questionOf(url.replace(/\?.*$/s, ''));
+  if (question === null) return NOT_FOUND;
+  const { methods } = QUESTIONS[question];
   if (!methods.includes(method)) return notAllowed(methods.join(', '));
   // A webhook proves its destination by its signature, and a proxy may have left its public name in the Host header.
   const mayBeForged = isOwnHostOnly && question !== 'webhook';
   if (mayBeForged && !isOwnHost(headers.host ?? '')) return MISDIRECTED;
-  return answer(question, request);
+  return unlessKnown(await answer(question, request), headers['if-none-match']);
 }
 
 /** Whether the value of a Host header names this machine itself: `localhost:9464`, `127.0.0.1`, `[::1]:9464`. */
@@ -137,36 +171,64 @@ function isOwnHost(host: string): boolean {
   return isLoopback(hostname);
 }
 
-/** @throws the errors of the parts. */
-async function answerOf(
-  question: Question,
-  request: IncomingMessage,
-  { version, observed, status, places, webhook, clock }: StatusServerParts,
-  metrics: Metrics,
-): Promise<Answer> {
-  switch (question) {
-    case 'livez':
-      return verdictAnswer(reasonsNotLive({ loopSilentMs: observed.loopSilentMs() }));
-    case 'readyz':
-      return verdictAnswer(reasonsNotReady(observed.state()));
-    case 'healthz': {
-      const state = observed.state();
-      return verdictAnswer(reasonsNotWell(state), healthView(state, version));
+/** Answers that grow with the number of datasets are shared. Liveness and readiness cost nothing, and are of this moment. */
+function answerer(parts: StatusServerParts, metrics: Metrics): AnswerQuestion {
+  const { version, observed, status, pageStores, places, webhook, token, clock } = parts;
+  const shared = (make: () => Promise<Answer>): SharedAnswer => new SharedAnswer(make, clock);
+  const health = shared(async () => {
+    const state = observed.state();
+    return verdictAnswer(reasonsNotWell(state), healthView(state, version));
+  });
+  const report = shared(async () => jsonAnswer(OK, await status()));
+  const page = pageAnswer();
+  const overview = shared(async () => {
+    const sizes = await measure(places);
+    const stores = pageStores();
+    return compactAnswer(
+      overviewOf({ ...stores, version, state: observed.state(), sizes, dataDirectory: places.dataDirectory }),
+    );
+  });
+  const datasets = shared(async () => {
+    return compactAnswer(datasetsOf({ state: observed.state(), report: pageStores().report }));
+  });
+  const measurements = shared(async () => {
+    const sizes = await measure(places);
+    return metricsAnswer(await metrics.render(observed.state(), sizes), metrics.contentType);
+  });
+  const isAllowed = ({ headers }: IncomingMessage): boolean =>
+    token === null || hasToken(headers.authorization, readToken(token));
+  return async (question, request) => {
+    if (OF_THE_TOKEN.has(question) && !isAllowed(request)) return TOKEN_NEEDED;
+    switch (question) {
+      case 'livez':
+        return verdictAnswer(reasonsNotLive({ loopSilentMs: observed.loopSilentMs() }));
+      case 'readyz':
+        return verdictAnswer(reasonsNotReady(observed.state()));
+      case 'healthz':
+        return health.get();
+      case 'status':
+        return report.get();
+      case 'page':
+        return page;
+      case 'overview':
+        return overview.get();
+      case 'datasets':
+        return datasets.get();
+      case 'metrics':
+        return measurements.get();
+      case 'webhook':
+        return webhook === null ? NOT_FOUND : receive(request, webhook, clock, metrics.countDelivery);
+      default:
+        return unreachable(question);
     }
-    case 'status':
-      return jsonAnswer(OK, await status());
-    case 'metrics': {
-      const sizes = await measure(places);
-      return metricsAnswer(await metrics.render(observed.state(), sizes), metrics.contentType);
-    }
-    case 'webhook':
-      return webhook === null ? NOT_FOUND : receive(request, webhook, clock, metrics.countDelivery);
-    default:
-      return unreachable(question);
-  }
+  };
 }
 
-function verdictAnswer(reasons: readonly Reason[], further: Readonly<Record<string, unknown>> = {}): Answer {
+/** 200 without a reason, else 503 with all of them. */
+export function verdictAnswer(
+  reasons: readonly Reason[],
+  further: Readonly<Record<string, unknown>> = {},
+): Answer {
   return jsonAnswer(reasons.length === 0 ? OK : UNAVAILABLE, { ...verdictView(reasons), ...further });
 }
 
@@ -193,24 +255,23 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function send(
+/** Writes the head of a response. `isLast`: the connection is closed after it. */
+export function begin(
   response: ServerResponse,
   { status, contentType, body, headers }: Answer,
   isLast: boolean,
 ): void {
   response.writeHead(status, {
     ...headers,
-    ...(contentType === null
-      ? {}
-      : { 'Content-Type': contentType, 'Content-Length': Buffer.byteLength(body) }),
+    ...(contentType === null ? {} : { 'Content-Type': contentType, 'Content-Length': body.length }),
     ...(isLast ? { Connection: 'close' } : {}),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
   });
-  response.end(body);
 }
 
-function limitedServer(): Server {
+/** A server with the limits of `limits.ts`. */
+export function limitedServer(): Server {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -219,50 +280,6 @@ function limitedServer(): Server {
     connectionsCheckingInterval: TIMEOUT_CHECK_MS,
   });
   server.maxHeadersCount = MAX_HEADER_COUNT;
-  server.maxConnections = MAX_CONNECTIONS;
   server.timeout = IDLE_TIMEOUT_MS;
   return server;
-}
-
-function listenOn(server: Server, { host, port }: ListenAddress): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (error) => reject(cannotListen(error, host, port)));
-    server.listen({ host, port, exclusive: true }, () => {
-      server.removeAllListeners('error');
-      const address = server.address();
-      assert(
-        address !== null && typeof address === 'object',
-        'a server that listens on a port has an address',
-      );
-      resolve(address);
-    });
-  });
-}
-
-const HINTS: ReadonlyMap<string | null, string> = new Map([
-  ['EADDRINUSE', 'Something else listens there.'],
-  ['EACCES', 'Ports below 1024 are not for every user.'],
-  ['EADDRNOTAVAIL', 'This machine has no such address.'],
-  ['ENOTFOUND', 'Nobody knows this name.'],
-]);
-
-/** Blames the configuration: no other process of feed-sync can have the address, because this one has the lock of the data directory. */
-function cannotListen(error: Error, host: string, port: number): ConfigurationError {
-  const why = HINTS.get(systemCode(error)) ?? '';
-  return new ConfigurationError(
-    `The status server cannot listen on ${host} port ${port}: ${systemReason(error)}. ${why}`.trim(),
-    { hint: 'Give another address in status.listen, or off.', cause: error },
-  );
-}
-
-async function closeInTime(server: Server, clock: Clock): Promise<void> {
-  const done = new AbortController();
-  const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
-  const late = clock.sleep(CLOSE_TIMEOUT_MS, done.signal).then(
-    () => server.closeAllConnections(),
-    () => {},
-  );
-  await closed;
-  done.abort();
-  await late;
 }

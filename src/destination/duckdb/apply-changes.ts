@@ -5,10 +5,9 @@
 
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { assert, present } from '../../lib/assert.ts';
+import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
-import { columnNames } from '../../model/naming.ts';
 import type { ChangesJob, ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import {
   coalesceChanges,
@@ -16,6 +15,8 @@ import {
   type NetChange,
   netRows,
 } from '../../staging/changes/net-change.ts';
+import { digestOfNetChange } from '../../staging/changes/net-digest.ts';
+import { firstVersion, statedRowCount } from '../../staging/changes/proof.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import {
   DuckDbError,
@@ -27,25 +28,32 @@ import {
 import { numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import { type CatalogEntry, entryOfChanges } from './catalog/entries.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import { columnsAfter, type RecordedColumn, recordedColumn } from '../catalog/columns.ts';
+import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
+import { isSameTable } from '../catalog/guard.ts';
+import { type Awaiting, type Judgement, mayWait } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
-import {
-  type Current,
-  commentOnColumn,
-  comments,
-  isSameTable,
-  type RecordedColumn,
-  recordedColumn,
-} from './catalog/tables.ts';
+import { type Current, commentOnColumn, comments } from './catalog/tables.ts';
+import { computeChecksum } from './checksum.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import { namesInHistory } from './history.ts';
-import { type Awaiting, digestOfNetChange, judgeNet, mayWait } from './judge-commit.ts';
+import { judgeNet } from './judge-net.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { findFilled, type NetRows, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
 /** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateChanges(engine: Engine, job: ChangesJob): Promise<ValidatedWrite> {
+  refuseUnlistedKeys(job);
   return await validatedChanges(job, await coalesceChanges(engine, job));
+}
+
+/** A catalog that has lost columns is damage of the mirror, and says nothing about the changes. @throws InapplicableChangesError */
+function refuseUnlistedKeys(job: ChangesJob): void {
+  const listed = new Set(job.plannedFrom.columns.flatMap(({ name, role }) => (role === 'key' ? [name] : [])));
+  const { tableName, keyColumns } = job.plannedFrom;
+  if (keyColumns.every((name) => listed.has(name))) return;
+  throw inapplicable(job, `feed_sync.columns does not list the key columns of the table ${tableName}`);
 }
 
 /** Validates jobs that `coalescedAlike` found alike, in their order. Returns null when each has to be validated alone. */
@@ -53,6 +61,7 @@ export async function validateChangesTogether(
   engine: Engine,
   jobs: readonly ChangesJob[],
 ): Promise<readonly ValidatedWrite[] | null> {
+  for (const job of jobs) refuseUnlistedKeys(job);
   const nets = await coalesceTogether(engine, jobs);
   if (nets === null) return null;
   return await Promise.all(
@@ -115,15 +124,17 @@ async function applyChanges(
   const begins = turn.keepsHistory && current.logName === null;
   const log = logOfCommit(current, live, turn, job, begins ? await namesInHistory(engine) : new Set());
   const after = rewrittenIfMuch(tableAfter(live.columns, net.columns), net, found);
+  if (!keepsColumns(after.alteration)) await proveRows(engine, job, live, current.checksum);
   await runTogether(engine, log?.before(after) ?? []);
-  const { awaiting, ...written } = await write(engine, job, { current, live, net, found, log }, after);
+  const { judgement, ...written } = await write(engine, job, { current, live, net, found, log }, after);
   proveCount(job, written.rowCount);
-  if (awaiting !== null) return awaiting;
+  if (judgement?.kind === 'awaiting') return judgement;
   const { statements, columns, areColumnsNew } = describeColumns(live, recordedColumns, after);
-  await runTogether(engine, [...statements, ...(log?.after(after) ?? [])]);
+  await runTogether(engine, [...statements, ...(log?.after(after, false) ?? [])]);
   const { appliedAt } = turn;
   const isLogged = turn.keepsHistory && live.keyColumns.length > 0;
-  return entryOfChanges(job, { live, columns, areColumnsNew, ...written, appliedAt, isLogged });
+  const isApproved = judgement !== null;
+  return entryOfChanges(job, { live, columns, areColumnsNew, ...written, appliedAt, isLogged, isApproved });
 }
 
 /** Changes must not go into a table whose columns were changed by hand. */
@@ -131,6 +142,20 @@ function proveColumns(job: ChangesJob, observed: ObservedTable, { columns }: Fou
   const expected = observed.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
   if (isDeepStrictEqual(columns, expected)) return;
   throw inapplicable(job, `the columns of the table ${observed.tableName} are not those it was left with`);
+}
+
+/** With other columns the checksum is computed anew: it would take in rows that were changed by hand, and nothing would find them. */
+async function proveRows(
+  engine: Engine,
+  job: ChangesJob,
+  { tableName, columns }: ObservedTable,
+  recorded: Checksum | null,
+): Promise<void> {
+  if (recorded === null) return;
+  const names = columns.map(({ columnName }) => columnName);
+  const { sum, version } = await computeChecksum(engine, mirrored(tableName), names);
+  if (version !== recorded.version || sum === recorded.sum) return;
+  throw inapplicable(job, `the rows of the table ${tableName} are not those it was left with`);
 }
 
 /** The first value defines the coordinate system, so the column must hold no value before. */
@@ -157,27 +182,32 @@ async function write(
   job: ChangesJob,
   { current, live, net, found, log }: Writing,
   { columns, alteration }: TableAfter,
-): Promise<Written & { readonly awaiting: Awaiting | null }> {
+): Promise<Written & { readonly judgement: Judgement }> {
   const { tableName, rowCount } = live;
-  const before = { found, recorded: { rowCount, checksum: current.checksum } };
+  const before = {
+    found,
+    recorded: { rowCount, checksum: current.checksum },
+    comparedColumns: null,
+    isReadWhole: false,
+  };
   const target = { tableName, net: { ...net, from: netRows(net) }, columns };
-  let awaiting: Awaiting | null = null;
+  let judgement = null as Judgement;
   const judging = {
     gate: job.gate,
     live,
     rowsBefore: found.rowCount,
     columns,
-    digest: () => digestOfNetChange(engine, target.net, columns),
+    digest: () => digestOfNetChange(engine, target.net.from, columns),
   };
   try {
     const written = await writeNet(engine, target, alteration, before, {
       readsRows: log !== null || mayWait(job.gate),
       logEntries: (rows) => log?.entries(rows) ?? [],
       async onCounted(counts, rows) {
-        awaiting = await judgeNet(engine, judging, counts, rows);
+        judgement = await judgeNet(engine, judging, counts, rows);
       },
     });
-    return { ...written, awaiting };
+    return { ...written, judgement };
   } catch (error) {
     if (!(error instanceof UnprovenError)) throw error;
     throw inapplicable(job, `the table ${tableName} does not prove: ${error.message}`);
@@ -193,30 +223,8 @@ function proveCount(job: ChangesJob, rowCount: number): void {
   );
 }
 
-/**
- * Returns the row count that the service states for the last version. Without one, starts from the newest stated count (of a
- * version or of the table) and adds the later counts of changes. Returns null when no count is known.
- */
-export function statedRowCount({
-  versions,
-  plannedFrom,
-}: Pick<ChangesJob, 'versions' | 'plannedFrom'>): number | null {
-  return versions.reduce<number | null>((rows, { counts, rowCount }) => {
-    if (rowCount !== null || rows === null || counts === null) return rowCount;
-    return rows + counts.added - counts.removed;
-  }, plannedFrom.rowCount);
-}
-
 function inapplicable(job: ChangesJob, why: string): InapplicableChangesError {
   return new InapplicableChangesError(job.datasetId, firstVersion(job), why);
-}
-
-/**
- * The version that an error names when the net change fails its proof. The faulty version is unknown, and a snapshot at or past
- * the first one helps in any case.
- */
-export function firstVersion({ versions }: ChangesJob): number {
-  return present(versions[0], 'changes are those of at least one version').version;
 }
 
 interface Description {
@@ -261,12 +269,22 @@ export interface TableAfter {
 /**
  * - `none`: the columns stay as they are.
  * - `append`: the new columns come after all others.
- * - `rewrite`: the order of the columns changes, or no row can be addressed: the table is written again.
+ * - `rewrite`: the order of the columns changes, no row can be addressed, or most rows are touched: the table is written again.
  */
 type Alteration =
   | { readonly kind: 'none' }
   | { readonly kind: 'append'; readonly added: readonly PlannedColumn[] }
-  | { readonly kind: 'rewrite'; readonly added: ReadonlySet<PlannedColumn> };
+  | {
+      readonly kind: 'rewrite';
+      readonly added: ReadonlySet<PlannedColumn>;
+      /** True: the columns stay as they are, in their order. */
+      readonly isOfSameColumns: boolean;
+    };
+
+/** True where the hashes of rows that are not touched stay as they are. */
+export function keepsColumns(alteration: Alteration): boolean {
+  return alteration.kind === 'none' || (alteration.kind === 'rewrite' && alteration.isOfSameColumns);
+}
 
 /** DuckDB addresses a row by this name, unless a column hides it. */
 const ROW_ADDRESS = 'rowid';
@@ -276,17 +294,8 @@ export function tableAfter(
   observed: readonly ObservedColumn[],
   columns: readonly PlannedColumn[],
 ): TableAfter {
-  const before = new Map(observed.map((column) => [column.name, column]));
-  const kept = new Map(observed.map(({ name, columnName }) => [name, columnName]));
-  const names = columnNames(
-    columns.map(({ column }) => column.name),
-    kept,
-  );
-  const after = columns.map((planned, index) => ({ ...planned, columnName: names[index] ?? '' }));
-  for (const { name, type } of observed) {
-    const same = after.find(({ column }) => column.name === name);
-    assert(same?.type === type, `changes leave the column ${JSON.stringify(name)} with its type`);
-  }
+  const before = new Set(observed.map(({ name }) => name));
+  const after = columnsAfter(observed, columns);
   const added = after.filter(({ column }) => !before.has(column.name));
   return { columns: after, alteration: alterationOf(observed, after, added) };
 }
@@ -298,7 +307,9 @@ function alterationOf(
 ): Alteration {
   const staysFirst = observed.every(({ columnName }, index) => after[index]?.columnName === columnName);
   const canAddress = after.every(({ columnName }) => columnName.toLowerCase() !== ROW_ADDRESS);
-  if (!staysFirst || !canAddress) return { kind: 'rewrite', added: new Set(added) };
+  if (!staysFirst || !canAddress) {
+    return { kind: 'rewrite', added: new Set(added), isOfSameColumns: staysFirst && added.length === 0 };
+  }
   return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };
 }
 
@@ -315,7 +326,8 @@ export function rewrittenIfMuch(
   const { columns, alteration } = after;
   if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * MOST_EDITED) return after;
   const added = alteration.kind === 'none' ? [] : alteration.added;
-  return { columns, alteration: { kind: 'rewrite', added: new Set(added) } };
+  const isOfSameColumns = keepsColumns(alteration);
+  return { columns, alteration: { kind: 'rewrite', added: new Set(added), isOfSameColumns } };
 }
 
 export interface FoundTable {

@@ -3,12 +3,15 @@
  * without a known past is hidden by a view that fails, so that no present row passes for an earlier one.
  */
 
-import { UsageError } from '../../model/errors.ts';
+import { type FeedSyncError, UsageError } from '../../model/errors.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { identifier, text, textAt, timestamp } from '../../staging/engine/sql.ts';
+import { altered, coversTime, unknownBefore, unlistedColumns } from '../catalog/past-logs.ts';
+import { type LoggedColumn, macroNames } from '../catalog/undo-logs.ts';
+import type { PastLog } from '../reader.ts';
 import { historic, MIRROR, mirrored } from './catalog/schema.ts';
-import { asOfTime, type LoggedColumn, macroNames } from './history.ts';
-import { beginsLater, type PastLog, readLoggedColumns, readPastLogs } from './past-logs.ts';
+import { asOfTime, namesInHistory } from './history.ts';
+import { findAltered, readLoggedColumns, readPastLogs } from './past-logs.ts';
 
 /** Hides the tables for the statement. @throws UsageError when it names a table whose state at the time is not known. */
 export async function showAsOf(
@@ -23,20 +26,56 @@ export async function showAsOf(
   const tables = await engine.rows(`SELECT table_name FROM duckdb_tables()
     WHERE database_name = ${text(MIRROR)} AND schema_name = 'main'`);
   const present = new Set(tables.map((row) => textAt(row, 0)));
+  const past = { columns, inHistory: await namesInHistory(engine) };
   const statements: string[] = [];
   for (const tableName of new Set([...present, ...logs.keys()])) {
-    const ofTable = logs.get(tableName) ?? [];
-    const log = ofTable.find((one) => covers(one, time));
     const isNamed = named.has(tableName.toLowerCase());
-    if (log !== undefined) {
-      statements.push(hidden(log, columns.get(log.datasetId) ?? [], time, isNamed));
-      continue;
-    }
-    const unknown = unknownBefore(tableName, ofTable, time);
-    if (isNamed) throw unknown;
-    if (present.has(tableName)) statements.push(failingView(tableName, unknown.message));
+    const shown = { tableName, logs: logs.get(tableName) ?? [], time, isNamed };
+    const view = await viewAsOf(engine, shown, past);
+    if (typeof view === 'string') statements.push(view);
+    else if (isNamed) throw view;
+    else if (present.has(tableName)) statements.push(failingView(tableName, view.message));
   }
   await runTogether(engine, statements);
+}
+
+interface Shown {
+  readonly tableName: string;
+  readonly logs: readonly PastLog[];
+  readonly time: Date;
+  readonly isNamed: boolean;
+}
+
+interface Past {
+  /** Of the live tables, by dataset id. */
+  readonly columns: ReadonlyMap<string, readonly LoggedColumn[]>;
+  /** The names in schema `history`. */
+  readonly inHistory: ReadonlySet<string>;
+}
+
+/** Returns the statement that hides the table, or why its state is not known. */
+async function viewAsOf(
+  engine: Engine,
+  { tableName, logs, time, isNamed }: Shown,
+  { columns, inHistory }: Past,
+): Promise<string | FeedSyncError> {
+  const log = logs.find((one) => coversTime(one, time));
+  if (log === undefined) return unknownBefore(tableName, logs, time);
+  const ofLog = columns.get(log.datasetId) ?? [];
+  const unusable = await findUnusable(engine, log, ofLog, isNamed ? null : inHistory);
+  return unusable ?? hidden(log, ofLog, time, isNamed);
+}
+
+/** Why a log cannot answer. Its entries are counted where the names in schema `history` are not given. */
+async function findUnusable(
+  engine: Engine,
+  log: PastLog,
+  columns: readonly LoggedColumn[],
+  inHistory: ReadonlySet<string> | null,
+): Promise<FeedSyncError | null> {
+  if (log.frozenCommit === null && columns.length === 0) return unlistedColumns(log.datasetId);
+  if (inHistory === null) return await findAltered(engine, log);
+  return inHistory.has(log.logName) ? null : altered(log);
 }
 
 function hidden(log: PastLog, columns: readonly LoggedColumn[], time: Date, isNamed: boolean): string {
@@ -57,27 +96,6 @@ function createView(tableName: string, query: string): string {
 
 function failingView(tableName: string, message: string): string {
   return createView(tableName, `SELECT * FROM ${mirrored(tableName)} WHERE error(${text(message)})`);
-}
-
-function covers({ firstTime, frozenTime }: PastLog, time: Date): boolean {
-  return firstTime <= time && (frozenTime === null || time < frozenTime);
-}
-
-function unknownBefore(tableName: string, logs: readonly PastLog[], time: Date): UsageError {
-  const [newest] = logs;
-  if (newest === undefined) {
-    return new UsageError(`The table ${tableName} has no history: its earlier states are not known.`, {
-      hint: 'Without --as-of it is read as it is now. The setting history.datasets keeps its history from then on.',
-    });
-  }
-  const { frozenCommit, frozenTime } = newest;
-  if (frozenTime !== null && frozenTime <= time) {
-    return new UsageError(
-      `The table ${tableName} was retired by commit ${frozenCommit} at ${frozenTime.toISOString()}; its history ends there.`,
-      { hint: 'Give --as-of an earlier time.' },
-    );
-  }
-  return beginsLater(tableName, logs.findLast(({ firstTime }) => firstTime > time) ?? newest);
 }
 
 const PART = '"(?:[^"]|"")*"|[^".\\s]+';

@@ -7,13 +7,9 @@
  * with another version cannot be compared, and is computed again.
  */
 
-import type { Engine, Row } from '../../staging/engine/engine.ts';
-import { bigintAt, bigintOrNullAt, identifier, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
-
-export interface Checksum {
-  readonly sum: bigint;
-  readonly version: string;
-}
+import type { Engine } from '../../staging/engine/engine.ts';
+import { identifier } from '../../staging/engine/sql.ts';
+import { type Checksum, checksumAt } from '../catalog/cells.ts';
 
 /** Raised when the way of hashing a row below changes. */
 const METHOD = 1;
@@ -49,17 +45,8 @@ export function selectChecksum(table: string, columnNames: readonly string[]): s
   return `SELECT ${sumOfHashes(columnNames.map(identifier))}, ${CHECKSUM_VERSION} FROM ${table}`;
 }
 
-/** Reads two cells: the sum and the version. */
-export function checksumAt(row: Row, index: number): Checksum {
-  return { sum: bigintAt(row, index), version: textAt(row, index + 1) };
-}
-
-/** Null where no checksum was recorded. */
-export function checksumOrNullAt(row: Row, index: number): Checksum | null {
-  const sum = bigintOrNullAt(row, index);
-  const version = textOrNullAt(row, index + 1);
-  return sum === null || version === null ? null : { sum, version };
-}
+/** Returns an SQL value for a query of one table: the sum of the hashes of its rows, with all columns in their order. */
+export const SUM_OF_ALL_HASHES = sumOfHashes(['*COLUMNS(*)']);
 
 /** Reads the whole table. */
 export async function computeChecksum(

@@ -2,6 +2,15 @@
 
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { identifier } from '../../staging/engine/sql.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import {
+  ALTERED,
+  type CommittedVersion,
+  freeName,
+  frozenNames,
+  type LoggedTable,
+  SWITCHED_OFF,
+} from '../catalog/undo-logs.ts';
 import type { TableAfter } from './apply-changes.ts';
 import { completeCommit } from './catalog/recorded-state.ts';
 import type { Current } from './catalog/tables.ts';
@@ -11,10 +20,8 @@ import {
   beginLog,
   closeLog,
   copyFrozen,
-  freeName,
+  dropLog,
   freezeLog,
-  frozenNames,
-  type LoggedTable,
   logCommit,
 } from './history.ts';
 import type { Turn } from './validate.ts';
@@ -26,16 +33,8 @@ export interface CommitLog {
   before(after: TableAfter): readonly string[];
   /** While the touched rows are there as they were. */
   entries(rows: LoggedRows): readonly string[];
-  /** After the rows are written. */
-  after(after: TableAfter): readonly string[];
-}
-
-const SWITCHED_OFF = 'history was switched off';
-
-/** The version that a commit brings. */
-interface CommittedVersion {
-  readonly version: number;
-  readonly publishedAt: Date | null;
+  /** After the rows are written. `wereAltered`: the rows before were not those that the commit before left. */
+  after(after: TableAfter, wereAltered: boolean): readonly string[];
 }
 
 /** Returns null where the table has no log and gets none. `live` is the table before; `taken` are the names in schema `history`. */
@@ -60,7 +59,10 @@ export function logOfCommit(
       ...addToLog(logName, addedBy(after)),
     ],
     entries: (rows) => logCommit(logName, commit, rows),
-    after: (after) => renewedMacros(logName, live, after),
+    after: (after, wereAltered) => [
+      ...renewedMacros(logName, live, after),
+      ...(wereAltered ? closeLog(logName, turn, ALTERED) : []),
+    ],
   };
 }
 
@@ -108,6 +110,8 @@ export interface SwapLog {
 interface Swap {
   /** The table before; null where there is none. */
   readonly live: ObservedTable | null;
+  /** As the catalog knows it of `live`. */
+  readonly checksum: Checksum | null;
   /** The table that takes its place. */
   readonly loaded: LoggedTable;
   /** True when the columns of `loaded` are those of `live`, and perhaps more. */
@@ -121,7 +125,7 @@ interface Swap {
 export function logOfSwap(
   logName: string | null,
   turn: Turn,
-  { live, loaded, isSameTable, unreadable, taken }: Swap,
+  { live, checksum, loaded, isSameTable, unreadable, taken }: Swap,
 ): SwapLog {
   const isLogged = turn.keepsHistory && loaded.columns.some(({ role }) => role === 'key');
   if (logName === null || live === null) {
@@ -138,9 +142,9 @@ export function logOfSwap(
   const begin = isLogged ? beginLog(loaded, logName, turn) : [];
   if (unreadable !== null) {
     const closed = isLogged ? closeLog(logName, turn, unreadable) : [];
-    return { before: freezeLog(live, logName, turn.commitNumber, null), after: [...begin, ...closed] };
+    return { before: dropLog(logName), after: [...begin, ...closed] };
   }
   const frozen = frozenNames(live.tableName, turn.commitNumber, taken);
-  const freeze = freezeLog(live, logName, turn.commitNumber, frozen);
-  return { before: [copyFrozen(live.tableName, frozen), ...freeze], after: begin };
+  const freeze = freezeLog(live, logName, turn.commitNumber, frozen, checksum);
+  return { before: [copyFrozen(live, frozen), ...freeze], after: begin };
 }

@@ -4,22 +4,20 @@
  */
 
 import { assert, present } from '../../lib/assert.ts';
+import type { Log } from '../../lib/log.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import { InterruptedError } from '../../model/errors.ts';
-import type { ObservedTable, WriteJob } from '../../model/write-jobs.ts';
+import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { firstLine } from '../../staging/engine/errors.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
+import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
+import { writeEntries } from '../catalog/entry-writes.ts';
 import type { JobResult } from '../destination.ts';
+import { committed, versionAfter } from '../results.ts';
 import { readNewestNumber } from './catalog/commits.ts';
-import {
-  type CatalogEntry,
-  KINDS_OF_JOB,
-  observedAfter,
-  refuseIfPinned,
-  writeEntries,
-} from './catalog/entries.ts';
 import { readObservedTables } from './catalog/observed-state.ts';
+import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { IncomparableError } from './difference.ts';
@@ -31,6 +29,7 @@ interface CommitContext {
   readonly session: WriteSession;
   readonly appliedAt: Date;
   readonly keepsHistory: (datasetId: string) => boolean;
+  readonly log: Log;
   readonly signal?: AbortSignal;
 }
 
@@ -127,14 +126,15 @@ function noteIncomparable(error: unknown, incomparable: Map<string, string>): vo
 }
 
 async function commitTogether(
-  { session, appliedAt, keepsHistory, signal }: CommitContext,
+  { session, appliedAt, keepsHistory, log, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
   incomparable: ReadonlyMap<string, string>,
 ): Promise<readonly JobResult[]> {
   if (batch.length === 0) return [];
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
-  return await session.transaction(async (engine) => {
+  const rehashed: string[] = [];
+  const all = await session.transaction(async (engine) => {
     const current = await readCurrent(
       engine,
       batch.map(({ job }) => job),
@@ -156,12 +156,21 @@ async function commitTogether(
       if (entry !== null) {
         refuseIfPinned(entry, ofDataset);
         entries.push(entry);
+        if (isRehashed(entry, ofDataset)) rehashed.push(datasetId);
       }
       results.push(resultOf(each, entry, ofDataset, commitNumber));
     }
-    for (const statement of writeEntries(entries, newest)) await engine.run(statement);
+    for (const statement of statementsOf(writeEntries(entries, newest, 'main'))) await engine.run(statement);
     return results;
   });
+  for (const dataset of rehashed) {
+    log.info({ dataset }, 'The hash of DuckDB is another: the checksum of the table was computed again.');
+  }
+  return all;
+}
+
+function isRehashed(entry: CatalogEntry, { checksum }: Current): boolean {
+  return entry.kind === 'live' && checksum !== null && checksum.version !== entry.checksum.version;
 }
 
 /** `entry` is null when the plan is stale. */
@@ -199,39 +208,10 @@ async function findCommitted(
   });
 }
 
-function committed(
-  job: WriteJob,
-  fromVersion: number | null,
-  net: CommitResult['net'],
-  observed: ObservedTable,
-): JobResult {
-  assert(job.kind !== 'retirement', 'a retired table is not live');
-  const { datasetId, kind, fetched } = job;
-  const { tableName, version: toVersion, rowCount } = observed;
-  const versions = job.kind === 'changes' ? job.versions.length : 1;
-  const { bytes } = fetched;
-  const durationMs = fetched.elapsedMs();
-  return {
-    kind: 'committed',
-    datasetId,
-    committed: {
-      kind,
-      tableName,
-      fromVersion,
-      toVersion,
-      rowCount,
-      net,
-      versions,
-      bytes,
-      durationMs,
-      observed,
-    },
-  };
-}
-
 function retired(job: WriteJob, tableName: string | null): JobResult {
   assert(job.kind === 'retirement', 'only a retirement retires a table');
-  return { kind: 'retired', datasetId: job.datasetId, table: placeOf(tableName, job.how === 'keep') };
+  const { datasetId, plannedFrom } = job;
+  return { kind: 'retired', datasetId, table: placeOf(tableName, tableName === plannedFrom.tableName) };
 }
 
 function causeOf(error: unknown): unknown {
@@ -310,10 +290,6 @@ function selectCommits(batch: readonly ValidatedWrite[], appliedAt: Date): strin
     FROM ${catalogTable('commits')} c
     LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at
     WHERE c.applied_at = ${timestamp(appliedAt)} AND c.dataset_id IN (${ids})`;
-}
-
-function versionAfter(job: WriteJob): number {
-  return job.kind === 'retirement' ? job.plannedFrom.version : job.version;
 }
 
 function netFrom(row: Row): CommitResult['net'] {

@@ -16,8 +16,9 @@ import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { identifier, type KeyPair, numberAt, sameKey, textOrNullAt } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import { MAX_SHOWN_VALUE } from '../../staging/snapshot/scan-sql.ts';
+import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { mirrored } from './catalog/schema.ts';
-import { CHECKSUM_VERSION, type Checksum, checksumAt, rowHash } from './checksum.ts';
+import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
 import type { ContentRows } from './version-content.ts';
 import type { LoggedRows } from './write-net-change.ts';
 

@@ -13,10 +13,10 @@ import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import { isPlannedFrom } from '../catalog/guard.ts';
 import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
-import { isPlannedFrom } from './catalog/tables.ts';
-import type { Checksum } from './checksum.ts';
 import {
   countActual,
   countExpected,

@@ -10,7 +10,7 @@ import { StorageError } from '../../model/errors.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, numberAt, text, textAt, textListAt, textOrNullAt } from '../../staging/engine/sql.ts';
-import { MIRROR } from './catalog/schema.ts';
+import { CATALOG_SCHEMA, MIRROR } from './catalog/schema.ts';
 
 /** The name under which the new file is attached. */
 export const COMPACTED = 'compacted';
@@ -139,6 +139,11 @@ function notCarried(path: string, what: string, why: string, cause: DuckDbError 
   });
 }
 
+/** In the tables of the catalog the order of the rows has a meaning. */
+function hasOrder({ schema }: CopiedTable): boolean {
+  return schema === CATALOG_SCHEMA;
+}
+
 function shown({ schema, name }: CopiedTable): string {
   return `${schema}.${name}`;
 }
@@ -146,16 +151,14 @@ function shown({ schema, name }: CopiedTable): string {
 /** Everything known of each object, by its kind and name. Objects of the same name share a sorted list. */
 type Objects = ReadonlyMap<string, readonly string[]>;
 
-/** The schema in whose tables the order of the rows has a meaning. */
-const ORDERED_SCHEMA = 'feed_sync';
-
 interface Space {
   /** The bytes of used blocks, including deleted rows in them. */
   readonly usedBytes: number;
   readonly freeBytes: number;
 }
 
-async function tablesOf(engine: Engine, database: string): Promise<readonly CopiedTable[]> {
+/** Returns every table of an attached database, in order of creation. @throws DuckDbError */
+export async function tablesOf(engine: Engine, database: string): Promise<readonly CopiedTable[]> {
   return (await engine.rows(selectTables(database))).map((row) => ({
     schema: textAt(row, 0),
     name: textAt(row, 1),
@@ -180,13 +183,13 @@ function differentObjects(left: Objects, right: Objects): readonly string[] {
   return [...new Set([...left.keys(), ...right.keys()])].filter((name) => !isSame(name)).sort();
 }
 
-/** Returns the row count of the table and a digest of its rows. */
-async function digestOf(
+/** Reads the whole table. Returns its row count and a digest of its rows. @throws DuckDbError */
+export async function digestOf(
   engine: Engine,
   database: string,
   table: CopiedTable,
 ): Promise<{ readonly rowCount: number; readonly digest: string }> {
-  const [row = []] = await engine.rows(digestTable(database, table, table.schema === ORDERED_SCHEMA));
+  const [row = []] = await engine.rows(digestTable(database, table, hasOrder(table)));
   return { rowCount: numberAt(row, 0), digest: textAt(row, 1) };
 }
 

@@ -8,47 +8,11 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../reader.ts';
 import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
-import { type Checksum, computeChecksum } from './checksum.ts';
-
-/** A dataset as recorded in the catalog, and its actual table. */
-export interface CountedDataset {
-  readonly observed: ObservedTable;
-  /** Null when the table is missing, or cannot be read. */
-  readonly table: CountedTable | null;
-  /** Why the table cannot be read to its end; null where it was. */
-  readonly damage: string | null;
-}
-
-export interface CountedTable {
-  readonly rowCount: number;
-  /** Null for a table without key columns, or with a key column missing. */
-  readonly keys: CountedKeys | null;
-  /** The columns that differ from the catalog. */
-  readonly strayColumns: readonly StrayColumn[];
-  /**
-   * Whether the rows have the recorded checksum. Null where none was recorded, or one of another version of the hash, and where
-   * columns differ.
-   */
-  readonly hasRecordedChecksum: boolean | null;
-}
-
-export interface CountedKeys {
-  /** Rows with a null in their key. */
-  readonly nullRows: number;
-  /** Rows whose key an earlier row already has. */
-  readonly repeatedRows: number;
-  /** One repeated key, by column name; null when no key repeats. */
-  readonly example: ReadonlyMap<string, string | null> | null;
-}
-
-export interface StrayColumn {
-  readonly columnName: string;
-  /** The expected and the found type, as DuckDB names them; null when the column should not exist, or is missing. */
-  readonly expected: string | null;
-  readonly found: string | null;
-}
+import { computeChecksum } from './checksum.ts';
 
 type ColumnsByTable = ReadonlyMap<string, ReadonlyMap<string, string>>;
 

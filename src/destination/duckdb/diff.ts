@@ -3,58 +3,16 @@
  * them, its state after them its first later entry, or else its row in the table. A key that ends as it began is left out.
  */
 
-import type { CommitResult } from '../../model/commits.ts';
-import { UsageError } from '../../model/errors.ts';
-import { commitThatLeft, type PastCommit, type PastState, refuseUnchanged } from '../../model/past-states.ts';
+import type { RowDifference } from '../../model/commits.ts';
+import type { PastCommit } from '../../model/past-states.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, integer, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
+import type { Compared } from '../catalog/compare-states.ts';
+import { type LoggedColumn, nameInLog } from '../catalog/undo-logs.ts';
+import type { PastLog } from '../reader.ts';
 import { historic } from './catalog/schema.ts';
-import { earliestOf, type LoggedColumn, nameInLog } from './history.ts';
-import {
-  logOfState,
-  type PastLog,
-  readColumnsOfLog,
-  readPastCommits,
-  readPastLogs,
-  sourceOf,
-} from './past-logs.ts';
-
-/** Two states of one table, in the order in which the operator named them. */
-export interface Compared {
-  readonly log: PastLog;
-  /** Those of the key first. */
-  readonly columns: readonly LoggedColumn[];
-  readonly from: PastCommit;
-  readonly to: PastCommit;
-}
-
-/** `to` is the newest state where it is null. @throws UsageError where the history cannot tell. */
-export async function compareStates(
-  engine: Engine,
-  format: number,
-  datasetId: string,
-  states: { readonly from: PastState; readonly to: PastState | null },
-): Promise<Compared> {
-  const commits = await readPastCommits(engine, format, datasetId);
-  const from = commitThatLeft(datasetId, states.from, commits);
-  const newest: PastState = { by: 'commit', commitNumber: Number.POSITIVE_INFINITY };
-  const to = commitThatLeft(datasetId, states.to ?? newest, commits);
-  const logs = await readPastLogs(engine, format);
-  const log = logOfState(datasetId, from, logs);
-  const logOfTo = logOfState(datasetId, to, logs);
-  if (log.logName !== logOfTo.logName) throw otherColumns(datasetId, [log, logOfTo]);
-  const columns = await readColumnsOfLog(engine, log);
-  const isKey = ({ role }: LoggedColumn): boolean => role === 'key';
-  return { log, columns: [...columns.filter(isKey), ...columns.filter((one) => !isKey(one))], from, to };
-}
-
-function otherColumns(datasetId: string, logs: readonly PastLog[]): UsageError {
-  const ends = logs.flatMap(({ frozenCommit }) => frozenCommit ?? []);
-  return new UsageError(
-    `The columns of ${datasetId} changed between these states, with commit ${Math.min(...ends)}: their rows cannot be compared.`,
-    { hint: 'Compare states on one side of that commit. query --as-of reads both sides.' },
-  );
-}
+import { earliestOf } from './history.ts';
+import { sourceOf } from './past-logs.ts';
 
 /**
  * Returns a query for the rows in the order of their keys: the change, the key, the other columns before, and the same after.
@@ -114,39 +72,8 @@ function differs(values: readonly number[]): string {
   return columns.length === 0 ? 'FALSE' : `(${columns.join(' OR ')})`;
 }
 
-/** What a rollback of a table would do. */
-export interface RollbackForeseen {
-  /** The newest commit. */
-  readonly from: PastCommit;
-  /** The commit whose state it restores. */
-  readonly to: PastCommit;
-  /** Null where the columns change, too. */
-  readonly net: CommitResult['net'];
-}
-
-/** @throws UsageError where the state is not known, or is the one that the table has. */
-export async function foreseeRollback(
-  engine: Engine,
-  format: number,
-  datasetId: string,
-  state: PastState,
-): Promise<RollbackForeseen> {
-  const commits = await readPastCommits(engine, format, datasetId);
-  const to = commitThatLeft(datasetId, state, commits);
-  const from = commits.at(-1);
-  if (from === undefined || from.kind === 'retire') {
-    throw new UsageError(`${datasetId} was retired: it has no table to roll back.`);
-  }
-  const logs = await readPastLogs(engine, format);
-  const log = logOfState(datasetId, to, logs);
-  refuseUnchanged(datasetId, to, from);
-  if (log.frozenCommit !== null) return { from, to, net: null };
-  const columns = await readColumnsOfLog(engine, log);
-  return { from, to, net: await countDiff(engine, { log, columns, from, to }) };
-}
-
 /** Counts the rows that lead from the one state to the other. */
-async function countDiff(engine: Engine, compared: Compared): Promise<NonNullable<CommitResult['net']>> {
+export async function countDiff(engine: Engine, compared: Compared): Promise<RowDifference> {
   const count = (change: string): string => `count(*) FILTER (change = '${change}')`;
   const [row = []] = await engine.rows(
     `SELECT ${['added', 'changed', 'removed'].map(count).join(', ')} FROM (${selectDiff(compared)})`,

@@ -5,7 +5,6 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { RowDifference } from '../../model/commits.ts';
-import type { ShownKeys } from '../../model/gate.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -13,9 +12,10 @@ import { DuckDbError } from '../../staging/engine/errors.ts';
 import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import type { KeyStatements } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
 import type { Current } from './catalog/tables.ts';
-import { selectLowestKeys } from './judge-commit.ts';
+import { selectLowestKeys } from './judge-net.ts';
 import { LOADING, STAGED } from './load-sql.ts';
 import { type NetRows, UnprovenError } from './write-net-change.ts';
 
@@ -86,10 +86,7 @@ export async function countChanged(engine: Engine, loaded: LoadedBesideLive): Pr
 }
 
 /** Returns statements for `readShownKeys`. */
-export function lowestKeysOfLoaded(
-  loaded: LoadedBesideLive,
-  comparesRows: boolean,
-): Readonly<Record<keyof ShownKeys, string | null>> {
+export function lowestKeysOfLoaded(loaded: LoadedBesideLive, comparesRows: boolean): KeyStatements {
   const { live, keyColumns } = loaded;
   const table = `${mirrored(live.tableName)} AS live`;
   const isSame = sameKey(keyPairs(keyColumns));

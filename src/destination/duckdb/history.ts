@@ -8,71 +8,96 @@
  * and a new log begins.
  */
 
-import { createHash } from 'node:crypto';
-import { MAX_TABLE_NAME_BYTES } from '../../model/naming.ts';
-import type { ColumnType } from '../../model/records.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import {
+  booleanAt,
   identifier,
   integer,
   type KeyPair,
+  numberOrNullAt,
   sameKey,
   text,
   textAt,
   timestamp,
 } from '../../staging/engine/sql.ts';
-import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
+import { DUCKDB_TYPES, TYPE_NAMES } from '../../staging/snapshot/casts.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import {
+  type Frozen,
+  freeName,
+  type LoggedColumn,
+  type LoggedCommit,
+  type LoggedTable,
+  logColumns,
+  macroNames,
+  nameInLog,
+  OWN_COLUMNS,
+} from '../catalog/undo-logs.ts';
 import {
   catalogTable,
   createHistory,
   historic,
   MIRROR,
   mirrored,
+  OUTSIDE_MIRROR,
   selectTableNames,
 } from './catalog/schema.ts';
+import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
 import type { LoggedRows } from './write-net-change.ts';
 
-/** The commit whose entries are written. */
-export interface LoggedCommit {
-  readonly commitNumber: number;
-  readonly version: number;
-  readonly publishedAt: Date | null;
-  readonly appliedAt: Date;
+/** The log of a live table, as the catalog records it. */
+export interface RecordedLog {
+  readonly logName: string;
+  /** Null where it was not recorded. */
+  readonly rowCount: number | null;
+  /** False: none was recorded, or one of another version of the hash. */
+  readonly hasChecksum: boolean;
 }
 
-/** A column of a table with history. */
-export interface LoggedColumn {
-  readonly columnName: string;
-  readonly type: ColumnType;
-  readonly role: 'key' | 'data' | 'envelope';
-}
-
-/** A table with history. */
-export interface LoggedTable {
-  readonly datasetId: string;
-  readonly tableName: string;
-  readonly columns: readonly LoggedColumn[];
-}
-
-/** The columns of a log before those of its table. */
-const OWN_COLUMNS = ['_commit', '_operation', '_version', '_published_at', '_applied_at'] as const;
-const OWN_TYPES = ['BIGINT', 'VARCHAR', 'BIGINT', 'TIMESTAMPTZ', 'TIMESTAMPTZ'];
-const OWN_NAME = new RegExp(`^(?:${OWN_COLUMNS.join('|')})(?:_2)*$`, 'i');
-
-/** No two columns of a table get the same name in its log. */
-function columnInLog(columnName: string): string {
-  return OWN_NAME.test(columnName) ? `${columnName}_2` : columnName;
-}
-
-/** Returns the names of the logs of these datasets' live tables, by dataset id. */
-export async function readLogNames(
+/** Returns the logs of these datasets' live tables, by dataset id. */
+export async function readLogs(
   engine: Engine,
   datasetIds: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
+): Promise<ReadonlyMap<string, RecordedLog>> {
   if (datasetIds.length === 0) return new Map();
-  const rows = await engine.rows(`SELECT dataset_id, log_name FROM ${catalogTable('history_logs')}
+  const rows =
+    await engine.rows(`SELECT dataset_id, log_name, row_count, checksum_version IS NOT DISTINCT FROM ${CHECKSUM_VERSION}
+    FROM ${catalogTable('history_logs')}
     WHERE frozen_commit IS NULL AND dataset_id IN (${datasetIds.map(text).join(', ')})`);
-  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+  return new Map(
+    rows.map((row) => {
+      const log = {
+        logName: textAt(row, 1),
+        rowCount: numberOrNullAt(row, 2),
+        hasChecksum: booleanAt(row, 3),
+      };
+      return [textAt(row, 0), log];
+    }),
+  );
+}
+
+/** Returns the statement that records how many entries a log has, and their checksum. */
+export function recordEntries(logName: string): string {
+  return updateLog(
+    logName,
+    'row_count = found.entries, checksum = found.hashes, checksum_version = found.hash_version',
+  );
+}
+
+/** Returns the statement that records entries which were written, or are to be deleted. `which` is an SQL condition of them. */
+function recordSome(logName: string, sign: '+' | '-', which: string): string {
+  return updateLog(
+    logName,
+    `row_count = row_count ${sign} found.entries,
+      checksum = CASE WHEN checksum_version = found.hash_version THEN checksum ${sign} found.hashes END`,
+    ` WHERE ${which}`,
+  );
+}
+
+function updateLog(logName: string, assignments: string, where = ''): string {
+  return `UPDATE ${catalogTable('history_logs')} SET ${assignments}
+    FROM (SELECT count(*) AS entries, ${SUM_OF_ALL_HASHES} AS hashes, ${CHECKSUM_VERSION} AS hash_version
+      FROM ${historic(logName)}${where}) AS found WHERE log_name = ${text(logName)}`;
 }
 
 /** Returns the statements that begin the log of a table whose state after `first` is known. */
@@ -81,10 +106,6 @@ export function beginLog(
   logName: string,
   first: { readonly commitNumber: number; readonly appliedAt: Date },
 ): readonly string[] {
-  const own = OWN_COLUMNS.map((name, index) => `${identifier(name)} ${OWN_TYPES[index]}`);
-  const columns = table.columns.map(
-    ({ columnName, type }) => `${nameInLog(columnName)} ${DUCKDB_TYPES[type]}`,
-  );
   const row = [
     text(table.datasetId),
     text(logName),
@@ -93,12 +114,30 @@ export function beginLog(
     timestamp(first.appliedAt),
   ];
   return [
-    createHistory(),
-    `CREATE TABLE ${historic(logName)} (${[...own, ...columns].join(', ')})`,
+    ...createLog(table, logName),
     `INSERT INTO ${catalogTable('history_logs')} (dataset_id, log_name, table_name, first_commit, first_time)
       VALUES (${row.join(', ')})`,
-    ...asOfMacros({ ...table, logName, source: `main.${identifier(table.tableName)}` }),
+    recordEntries(logName),
   ];
+}
+
+/** Returns the statements that create an empty log with its functions, without its row in the catalog. */
+export function createLog(
+  table: LoggedTable,
+  logName: string,
+  source = `main.${identifier(table.tableName)}`,
+): readonly string[] {
+  const columns = typedLogColumns(table.columns).map(([name, type]) => `${identifier(name)} ${type}`);
+  return [
+    createHistory(),
+    `CREATE TABLE ${historic(logName)} (${columns.join(', ')})`,
+    ...asOfMacros({ ...table, logName, source }),
+  ];
+}
+
+/** Returns the columns of the log of a table with these columns: names, and types as DuckDB names them. */
+export function typedLogColumns(columns: readonly LoggedColumn[]): readonly (readonly [string, string])[] {
+  return logColumns(columns).map(([name, type]) => [name, TYPE_NAMES[type]] as const);
 }
 
 /** Returns the statements that write the entries of a commit. */
@@ -111,24 +150,30 @@ export function logCommit(logName: string, commit: LoggedCommit, rows: LoggedRow
     timestamp(commit.appliedAt),
   ];
   const values = rows.columns.map((_, index) => `v${index}`);
-  const target = [...OWN_COLUMNS.map(identifier), ...rows.columns.map(nameInLog)].join(', ');
-  return [rows.selectOld, rows.selectAdded].map(
+  const target = [...OWN_COLUMNS.map(([name]) => identifier(name)), ...rows.columns.map(nameInLog)].join(
+    ', ',
+  );
+  const inserts = [rows.selectOld, rows.selectAdded].map(
     (select) => `INSERT INTO ${historic(logName)} (${target})
       SELECT ${[...own, ...values].join(', ')} FROM (${select}) AS entries(${['operation', ...values].join(', ')})`,
   );
+  return [...inserts, recordSome(logName, '+', `_commit = ${integer(commit.commitNumber)}`)];
 }
 
-/** Returns the quoted name that a column of the table has in the log. */
-export function nameInLog(columnName: string): string {
-  return identifier(columnInLog(columnName));
+/** Returns the statements that delete the entries up to a commit. */
+export function deleteEntries(logName: string, commitNumber: number): readonly string[] {
+  const which = `_commit <= ${integer(commitNumber)}`;
+  return [recordSome(logName, '-', which), `DELETE FROM ${historic(logName)} WHERE ${which}`];
 }
 
 /** Returns the statements that add columns of the table to its log. */
 export function addToLog(logName: string, added: readonly LoggedColumn[]): readonly string[] {
-  return added.map(
+  if (added.length === 0) return [];
+  const alterations = added.map(
     ({ columnName, type }) =>
       `ALTER TABLE ${historic(logName)} ADD COLUMN ${nameInLog(columnName)} ${DUCKDB_TYPES[type]}`,
   );
+  return [...alterations, recordEntries(logName)];
 }
 
 /** Returns the statements that close a log before a commit that it lacks. Its earlier entries lead nowhere and are deleted. */
@@ -138,7 +183,7 @@ export function closeLog(
   reason: string,
 ): readonly string[] {
   return [
-    `DELETE FROM ${historic(logName)} WHERE _commit <= ${integer(commitNumber)}`,
+    ...deleteEntries(logName, commitNumber),
     `UPDATE ${catalogTable('history_logs')}
       SET closed_commit = ${integer(commitNumber)}, closed_time = ${timestamp(appliedAt)}, closed_reason = ${text(reason)}
       WHERE log_name = ${text(logName)}`,
@@ -147,21 +192,22 @@ export function closeLog(
 
 /**
  * Returns the statements that freeze a log: the table gets other columns, or retires. `frozen` says where the rows of the old
- * columns and their log are from then on; null keeps neither.
+ * columns and their log are from then on. `checksum` is that of the rows, as the catalog knows it.
  */
 export function freezeLog(
   table: LoggedTable,
   logName: string,
   commitNumber: number,
-  frozen: Frozen | null,
+  frozen: Frozen,
+  checksum: Checksum | null,
 ): readonly string[] {
-  if (frozen === null) return dropLog(logName);
   const { schema, name, logName: frozenLog } = frozen;
   return [
     ...dropMacros(logName),
     `ALTER TABLE ${historic(logName)} RENAME TO ${identifier(frozenLog)}`,
     `UPDATE ${catalogTable('history_logs')} SET log_name = ${text(frozenLog)}, table_name = ${text(`${schema}.${name}`)},
-      frozen_commit = ${integer(commitNumber)} WHERE log_name = ${text(logName)}`,
+      frozen_commit = ${integer(commitNumber)}, table_checksum = ${checksum === null ? 'NULL' : `${integer(checksum.sum)}::HUGEINT`},
+      table_checksum_version = ${text(checksum?.version ?? null)} WHERE log_name = ${text(logName)}`,
     ...asOfMacros({ ...table, logName: frozenLog, source: `${identifier(schema)}.${identifier(name)}` }),
   ];
 }
@@ -170,27 +216,9 @@ export function freezeLog(
 export function dropLog(logName: string): readonly string[] {
   return [
     ...dropMacros(logName),
-    `DROP TABLE ${historic(logName)}`,
+    `DROP TABLE IF EXISTS ${historic(logName)}`,
     `DELETE FROM ${catalogTable('history_logs')} WHERE log_name = ${text(logName)}`,
   ];
-}
-
-/** Where a frozen table and its log are. */
-export interface Frozen {
-  readonly schema: 'history' | 'archived';
-  readonly name: string;
-  /** In schema `history`. */
-  readonly logName: string;
-}
-
-/** Returns names in schema `history` for a table and its log that a commit freezes. */
-export function frozenNames(tableName: string, commitNumber: number, taken: ReadonlySet<string>): Frozen {
-  const name = freeName(derivedName(tableName, `__${integer(commitNumber)}`), taken);
-  const logName = freeName(
-    derivedName(tableName, `__${integer(commitNumber)}_log`),
-    new Set([...taken, name]),
-  );
-  return { schema: 'history', name, logName };
 }
 
 /** Returns the names of all tables and views in schema `history`. */
@@ -198,24 +226,10 @@ export async function namesInHistory(engine: Engine): Promise<ReadonlySet<string
   return new Set((await engine.rows(selectTableNames('history'))).map((row) => textAt(row, 0)));
 }
 
-/** Returns the name with `_2`, `_3`, … where it is taken. */
-export function freeName(name: string, taken: ReadonlySet<string>): string {
-  for (let number = 2, free = name; ; number += 1) {
-    if (!taken.has(free)) return free;
-    free = derivedName(name, `_${number}`);
-  }
-}
-
-/** Returns the name with the ending, cut as names of tables are: a name that is cut gets a digest of the whole. */
-function derivedName(name: string, ending: string): string {
-  if (name.length + ending.length <= MAX_TABLE_NAME_BYTES) return `${name}${ending}`;
-  const digest = `_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
-  return `${name.slice(0, MAX_TABLE_NAME_BYTES - digest.length - ending.length)}${digest}${ending}`;
-}
-
-/** Copies the table with the old columns, before it is replaced. */
-export function copyFrozen(tableName: string, { name }: Frozen): string {
-  return `CREATE TABLE ${historic(name)} AS SELECT * FROM ${mirrored(tableName)}`;
+/** Copies the table with the old columns, before it is replaced. A column that somebody added is none of them. */
+export function copyFrozen({ tableName, columns }: LoggedTable, { name }: Frozen): string {
+  const names = columns.map(({ columnName }) => identifier(columnName));
+  return `CREATE TABLE ${historic(name)} AS SELECT ${names.join(', ')} FROM ${mirrored(tableName)}`;
 }
 
 /** Stands for a retired table that is kept in its place, under the name of a copy. */
@@ -262,16 +276,11 @@ export function asOfMacros(table: AsOf): readonly string[] {
  * where the object is created, too.
  */
 function insideMirror(statements: readonly string[]): readonly string[] {
-  return [`USE ${identifier(MIRROR)}`, ...statements, 'USE memory'];
+  return [`USE ${identifier(MIRROR)}`, ...statements, OUTSIDE_MIRROR];
 }
 
 function dropMacros(logName: string): readonly string[] {
-  return macroNames(logName).map((name) => `DROP MACRO TABLE ${historic(name)}`);
-}
-
-/** Returns the names of the functions of a log: for a time, and for a commit. */
-export function macroNames(logName: string): readonly [string, string] {
-  return [derivedName(logName, '_as_of'), derivedName(logName, '_as_of_commit')];
+  return macroNames(logName).map((name) => `DROP MACRO TABLE IF EXISTS ${historic(name)}`);
 }
 
 /** Returns a query for the table at the time. It names the database, so that a view may have the name of the table. */
@@ -294,7 +303,7 @@ const FIRST: Readonly<Record<By, string>> = {
 
 /** `log` and `state` are SQL: the log, and the state in the form of `by`. */
 function asOfQuery(table: AsOf, log: string, by: By, state: string): string {
-  return stateQuery(table, log, `${ORDERED[by]} > ${state}`, guard(table.logName, by, state));
+  return stateQuery(table, log, `${ORDERED[by]} > ${state}`, guard(table.logName, log, by, state));
 }
 
 /** Returns a query for the state after a commit, which the log is known to cover. `source` is SQL. */
@@ -337,10 +346,16 @@ export function earliestOf(columns: readonly LoggedColumn[], entries: string): s
   return `SELECT * FROM ${entries} QUALIFY row_number() OVER (PARTITION BY ${keys.join(', ')} ORDER BY _commit) = 1`;
 }
 
-/** One row, or an error: a state from before the log begins is not known. */
-function guard(logName: string, by: By, state: string): string {
-  return `(SELECT CASE WHEN ${state} >= ${FIRST[by]} THEN TRUE ELSE error(
+/** One row, or an error: a state from before the log begins is not known, and none where entries are missing. `log` is SQL. */
+function guard(logName: string, log: string, by: By, state: string): string {
+  return `(SELECT CASE WHEN log_name IS NULL THEN error(
+      ${text(`feed_sync.history_logs does not list the undo log history.${logName}: its states are not known.`)})
+      WHEN ${state} < ${FIRST[by]} THEN error(
       'The history of ' || dataset_id || ' begins with commit ' || greatest(first_commit, closed_commit) || ' at ' ||
       greatest(first_time, closed_time) || coalesce(': ' || closed_reason, '') || '. Earlier states are not known.')
-    END AS is_known FROM feed_sync.history_logs WHERE log_name = ${text(logName)})`;
+      WHEN row_count <> (SELECT count(*) FROM ${log}) THEN error(
+      'The undo log history.' || log_name || ' of ' || dataset_id ||
+      ' was dropped or altered outside feed-sync: its earlier states are not known.')
+      ELSE TRUE END AS is_known
+    FROM (SELECT 1) LEFT JOIN feed_sync.history_logs ON log_name = ${text(logName)})`;
 }

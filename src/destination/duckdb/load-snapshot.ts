@@ -4,25 +4,23 @@ import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
-import { DataError } from '../../model/errors.ts';
 import { NO_KEYS, rowCountsOf } from '../../model/gate.ts';
 import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { mirrorError } from '../../staging/engine/errors.ts';
 import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
-import { examine, type ParquetFile } from '../../staging/snapshot/parquet.ts';
-import {
-  markValueless,
-  OtherFamilyError,
-  type PlannedColumn,
-  planTable,
-  refuseOtherFamily,
-  type TablePlan,
-} from '../../staging/snapshot/table-plan.ts';
+import { examineSnapshot, refuseOtherCount } from '../../staging/snapshot/examine-snapshot.ts';
+import { BadKeysError, explainFailure } from '../../staging/snapshot/explain-failure.ts';
+import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+import { type Checksum, checksumAt } from '../catalog/cells.ts';
+import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
+import { isPlannedFrom } from '../catalog/guard.ts';
+import { TABLE_MISSING } from '../catalog/undo-logs.ts';
+import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
 import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
-import { type CatalogEntry, entryOfSnapshot } from './catalog/entries.ts';
-import { type Current, comments, isPlannedFrom, refuseTakenName } from './catalog/tables.ts';
-import { type Checksum, checksumAt } from './checksum.ts';
+import { type Current, comments, refuseTakenName } from './catalog/tables.ts';
 import { logOfCommit, logOfSwap } from './commit-log.ts';
+import { strayColumnsOf } from './count-tables.ts';
 import {
   countChanged,
   differenceByKeys,
@@ -31,9 +29,8 @@ import {
   incomparable,
   lowestKeysOfLoaded,
 } from './difference.ts';
-import { BadKeysError, explainFailure } from './explain-failure.ts';
 import { freezeKept, namesInHistory } from './history.ts';
-import { type Awaiting, judgeCommit, judgeNet, mayWait, readShownKeys } from './judge-commit.ts';
+import { judgeNet } from './judge-net.ts';
 import {
   countKeys,
   countRows,
@@ -50,43 +47,16 @@ import { UnprovenError, type Written, writeNet } from './write-net-change.ts';
 /** @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
   const { plan, rowCount } = await examineSnapshot(engine, job);
+  refuseUnspeakable(job, plan);
   return {
     job,
     rowCount,
     tableRows: rowCount,
     bytes: job.files.reduce((sum, file) => sum + file.bytes, 0),
     execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn }),
-    explain: (examiner, error, place) => explainFailure(examiner, { job, plan }, error, place),
+    explain: (examiner, error, place) =>
+      explainFailure(examiner, { job, plan }, error, (other) => mirrorError(other, place)),
   };
-}
-
-interface ExaminedSnapshot {
-  readonly plan: TablePlan;
-  readonly rowCount: number;
-}
-
-/** Compares the footers of the files with the schema and the manifest, and plans the table. @throws DataError, StorageError */
-export async function examineSnapshot(engine: Engine, job: SnapshotJob): Promise<ExaminedSnapshot> {
-  const files: ParquetFile[] = [];
-  for (const file of job.files) {
-    files.push(await examine(engine, file, job.datasetId));
-  }
-  refuseOtherFooters(job, files);
-  const plan = await tablePlan(engine, job, await markValueless(engine, job, files));
-  refuseUnspeakable(job, plan);
-  return { plan, rowCount: rowsByFooters(files) };
-}
-
-async function tablePlan(
-  engine: Engine,
-  job: SnapshotJob,
-  files: readonly ParquetFile[],
-): Promise<TablePlan> {
-  try {
-    return planTable(job, files);
-  } catch (error) {
-    throw error instanceof OtherFamilyError ? await refuseOtherFamily(engine, job.datasetId, error) : error;
-  }
 }
 
 /** Renders the statements once before the lock is taken, so that a name which SQL cannot hold fails early. */
@@ -121,6 +91,8 @@ async function loadSnapshot(engine: Engine, loading: Loading): Promise<CatalogEn
 interface Loaded extends Proven {
   readonly columns: readonly PlannedColumn[];
   readonly net: RowDifference | null;
+  /** An operator has approved that the content exceeds its gate. */
+  readonly isApproved: boolean;
 }
 
 /** History needs to know every row that a reload changes, and a limit of changed rows their number. */
@@ -154,24 +126,24 @@ async function replace(engine: Engine, { job, plan, current, turn }: Loading): P
     turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
   const table = { datasetId: job.datasetId, tableName, columns: plan.columns };
   const judged = { live, keyColumns, columns: plan.columns, rowCount: proven.rowCount, net };
-  const awaiting = await judgeLoaded(engine, job, judged);
-  if (awaiting !== null) return awaiting;
-  const missing = live === null || current.existingObject === 'table' ? null : 'the table was missing';
+  const judgement = await judgeLoaded(engine, job, judged);
+  if (judgement?.kind === 'awaiting') return judgement;
+  const missing = live === null ? null : await whyNotFrozen(engine, live, current);
   const log = logOfSwap(current.logName, turn, {
     live,
+    checksum: current.checksum,
     loaded: table,
     isSameTable: live !== null && isSameTable(live, job, plan),
     unreadable: turn.incomparable ?? missing,
     taken: turn.keepsHistory || current.logName !== null ? await namesInHistory(engine) : new Set(),
   });
+  await engine.runWithinReserve([...(isKept ? await freezeKept(engine, tableName) : []), ...log.before]);
   await runTogether(engine, [
-    ...(isKept ? await freezeKept(engine, tableName) : []),
-    ...log.before,
     ...swap(tableName, live !== null || isKept),
     ...comments(tableName, job.datasetId, plan.columns),
     ...log.after,
   ]);
-  return { ...proven, columns: plan.columns, net };
+  return { ...proven, columns: plan.columns, net, isApproved: judgement !== null };
 }
 
 interface Judged {
@@ -189,7 +161,7 @@ async function judgeLoaded(
   engine: Engine,
   job: SnapshotJob,
   { live, keyColumns, columns, rowCount, net }: Judged,
-): Promise<Awaiting | null> {
+): Promise<Judgement> {
   if (live === null || job.gate === undefined) return null;
   const { gate, digest } = job;
   if (net === null) {
@@ -200,7 +172,8 @@ async function judgeLoaded(
     const loaded = { live, keyColumns, columns };
     const changed = limitsChanges(job) ? await countChanged(engine, loaded) : null;
     const counts = rowCountsOf(rowCount - net.added + net.removed, rowCount, { ...net, changed });
-    const keys = () => readShownKeys(engine, lowestKeysOfLoaded(loaded, limitsChanges(job)));
+    const statements = lowestKeysOfLoaded(loaded, limitsChanges(job));
+    const keys = () => readShownKeys((statement) => engine.rows(statement), statements);
     return await judgeCommit({ gate, counts, digest: () => digest, keys });
   } catch (error) {
     throw incomparable(job.datasetId, error);
@@ -221,32 +194,59 @@ async function edit(engine: Engine, { job, plan, current, turn }: Loading): Prom
       (await readFoundTables(engine, [live.tableName])).get(live.tableName),
       'it is there',
     );
+    await refuseStrayColumns(engine, live);
     const net = await differenceFromStaged(engine, live, columns);
     const after = rewrittenIfMuch({ columns, alteration }, net, found);
     await runTogether(engine, log?.before(after) ?? []);
-    const before = { found, recorded: { rowCount: found.rowCount, checksum: null } };
+    const before = {
+      found,
+      recorded: { rowCount: found.rowCount, checksum: current.checksum },
+      comparedColumns: log === null ? null : live.columns.map(({ columnName }) => columnName),
+      isReadWhole: true,
+    };
     const target = { tableName: live.tableName, net, columns };
-    let awaiting: Awaiting | null = null;
+    let judgement = null as Judgement;
     const judging = { gate: job.gate, live, rowsBefore: found.rowCount, columns, digest: () => job.digest };
     const written = await writeNet(engine, target, after.alteration, before, {
       readsRows: log !== null || mayWait(job.gate),
       logEntries: (rows) => log?.entries(rows) ?? [],
       async onCounted(counts, rows) {
-        awaiting = await judgeNet(engine, judging, counts, rows);
+        judgement = await judgeNet(engine, judging, counts, rows);
       },
     });
     proveEqual(written, proven);
-    if (awaiting !== null) return awaiting;
+    if (judgement?.kind === 'awaiting') return judgement;
     await runTogether(engine, [
       ...comments(live.tableName, job.datasetId, columns),
-      ...(log?.after(after) ?? []),
+      ...(log?.after(after, written.wereAltered) ?? []),
       dropDifference(),
       `DROP TABLE ${STAGED}`,
     ]);
-    return { ...proven, columns, net: written.net };
+    return { ...proven, columns, net: written.net, isApproved: judgement !== null };
   } catch (error) {
     throw incomparable(job.datasetId, error);
   }
+}
+
+/** Why the rows of the table before cannot be kept with its log; null where they can. */
+async function whyNotFrozen(
+  engine: Engine,
+  live: ObservedTable,
+  { existingObject, logName }: Current,
+): Promise<string | null> {
+  if (existingObject !== 'table') return TABLE_MISSING;
+  if (logName === null) return null;
+  const lost = (await strayColumnsOf(engine, live)).filter(({ expected }) => expected !== null);
+  if (lost.length === 0) return null;
+  const names = lost.map(({ columnName }) => JSON.stringify(columnName));
+  return `columns were missing, or of another type: ${names.join(', ')}`;
+}
+
+/** A column that somebody added would survive the edit. @throws UnprovenError */
+async function refuseStrayColumns(engine: Engine, live: ObservedTable): Promise<void> {
+  const stray = (await strayColumnsOf(engine, live)).map(({ columnName }) => JSON.stringify(columnName));
+  if (stray.length === 0) return;
+  throw new UnprovenError(`its columns are not those that the catalog lists: ${stray.join(', ')}`);
 }
 
 /** The checksum of the edited table is that of the content, whatever was in the table before. @throws UnprovenError */
@@ -306,37 +306,4 @@ async function proveKeys(
     keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
     `; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys`,
   );
-}
-
-/**
- * Reading a footer costs nothing, and a few bytes can state more rows than could be loaded in a day.
- * @throws DataError naming the file and both numbers.
- */
-function refuseOtherFooters(job: SnapshotJob, files: readonly ParquetFile[]): void {
-  for (const { file, rowCount } of files) {
-    if (file.rowCount === null || file.rowCount === rowCount) continue;
-    const stated = formatCount(file.rowCount);
-    throw new DataError(
-      `The file ${file.name} of ${job.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${stated}.`,
-    );
-  }
-  const [largest] = files.toSorted((left, right) => right.rowCount - left.rowCount);
-  const isOneOfMany = largest !== undefined && files.length > 1;
-  const where = isOneOfMany ? ` Most of them are in the file ${largest.file.name}.` : '';
-  refuseOtherCount(job, rowsByFooters(files), where);
-}
-
-function rowsByFooters(files: readonly ParquetFile[]): number {
-  return files.reduce((sum, { rowCount }) => sum + rowCount, 0);
-}
-
-/** `where` is a sentence at the end of the message. @throws DataError when the count differs from any stated number. */
-function refuseOtherCount(job: SnapshotJob, rowCount: number, where = ''): void {
-  for (const expected of job.expectedRowCounts) {
-    if (expected.rowCount === rowCount) continue;
-    throw new DataError(
-      `The snapshot of ${job.datasetId} version ${job.version} has ${formatCount(rowCount)} rows, ` +
-        `but ${expected.statedBy} states ${formatCount(expected.rowCount)}.${where}`,
-    );
-  }
 }

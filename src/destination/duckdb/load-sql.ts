@@ -1,10 +1,8 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
 import { identifier, tuple } from '../../staging/engine/sql.ts';
-import { DUCKDB_TYPES, strict } from '../../staging/snapshot/casts.ts';
-import { readParquet } from '../../staging/snapshot/parquet.ts';
-import { aliases, MAX_SHOWN_VALUE, physical } from '../../staging/snapshot/scan-sql.ts';
-import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+import { MAX_SHOWN_VALUE, selectRows } from '../../staging/snapshot/scan-sql.ts';
+import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
 import { selectChecksum } from './checksum.ts';
 
@@ -27,23 +25,6 @@ export function createStaged(plan: TablePlan): string {
 
 function createAs(create: string, plan: TablePlan): string {
   return `${create} AS ${selectRows(plan)}`;
-}
-
-/** Returns a query for the rows of a snapshot, with the names and types of the planned columns. */
-export function selectRows({ columns, groups }: TablePlan): string {
-  if (groups.length > 0) return groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ');
-  const values = columns.map(
-    ({ columnName, type }) => `NULL::${DUCKDB_TYPES[type]} AS ${identifier(columnName)}`,
-  );
-  return `SELECT ${values.join(', ')} WHERE FALSE`;
-}
-
-function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
-  const values = group.sources.map(
-    ({ cast, position }, index) =>
-      `${strict(cast, physical(position))} AS ${identifier(columns[index]?.columnName ?? '')}`,
-  );
-  return `SELECT ${values.join(', ')} FROM ${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
 }
 
 /**

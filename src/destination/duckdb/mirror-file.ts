@@ -7,7 +7,7 @@ import { open, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
+import { fileInTheWay, makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import { QUARANTINE_INFIX, quarantine, type StoreFile } from '../../lib/quarantine.ts';
 import { ConfigurationError, InterruptedError, StorageError } from '../../model/errors.ts';
@@ -71,6 +71,11 @@ export async function fileState(path: string): Promise<FileState> {
     file = await open(path, 'r');
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return 'absent';
+    const inTheWay = fileInTheWay(path);
+    if (inTheWay !== null) {
+      const message = `The mirror ${path} cannot be opened: ${inTheWay} is a file, where a folder is needed.`;
+      throw new StorageError(message, { hint: 'Move the file away, or set another path.', cause: error });
+    }
     throw new StorageError(`The mirror ${path} cannot be opened: ${systemReason(error)}.`, {
       hint: 'Make it readable for this user, or set dataDir or destination.path to another place.',
       cause: error,
@@ -116,11 +121,19 @@ export async function quarantineMirror(path: string, reason: string, now: Date, 
   );
 }
 
+/** Moves an unreadable log away; the mirror is then as it was after its last checkpoint. @throws StorageError */
+export async function quarantineLog(path: string, reason: string, now: Date, log: Log): Promise<void> {
+  const target = await quarantine(path, [LOG_FILE], now, (earlier) => unreadableAgain(path, reason, earlier));
+  log.error(
+    { path, quarantinedAs: target + WAL_SUFFIX, why: reason },
+    'The log of the mirror cannot be read: quarantined. The commits since the last checkpoint are made again.',
+  );
+}
+
+const LOG_FILE: StoreFile = { suffix: WAL_SUFFIX, effect: 'destination.quarantine-log' };
+
 /** The log moves first: a crash between the two renames leaves an older readable mirror, never a log without its file. */
-const FILES: readonly StoreFile[] = [
-  { suffix: WAL_SUFFIX, effect: 'destination.quarantine-log' },
-  { suffix: '', effect: 'destination.quarantine' },
-];
+const FILES: readonly StoreFile[] = [LOG_FILE, { suffix: '', effect: 'destination.quarantine' }];
 
 function unreadableAgain(path: string, reason: string, earlier: readonly string[]): StorageError {
   return new StorageError(

@@ -12,50 +12,53 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError } from '../../model/errors.ts';
-import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
-import {
-  Engine,
-  type EngineOptions,
-  temporaryDirectories,
-  temporaryDirectory,
-} from '../../staging/engine/engine.ts';
+import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
+import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
+import { EMPTY } from '../catalog/observed-state.ts';
+import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
 import type {
+  ChecksumRenewal,
+  DamagedTable,
   Destination,
   Enrolment,
   JobQueue,
   ObservedState,
+  RenewedChecksums,
   StoredProgress,
   TableChecksum,
   ValidatedJob,
 } from '../destination.ts';
-import type { CommitLimits, CommitPage, PostCommitSource, Publication } from '../publication.ts';
+import type {
+  CommitLimits,
+  CommitPage,
+  ExportSource,
+  PostCommitSource,
+  Publication,
+} from '../publication.ts';
+import { Validation } from '../validation.ts';
+import { validateChangesTogether } from './apply-changes.ts';
 import { NO_COMMITS, readCommits, readNewestTime } from './catalog/commits.ts';
-import { unpinned } from './catalog/entries.ts';
 import {
-  EMPTY,
   ensureSchema,
   isEnrolled,
   readFormat,
   readObservedState,
-  writeChecksum,
   writeEnrolment,
 } from './catalog/observed-state.ts';
 import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
+import { unpinned } from './catalog/schema.ts';
 import { commitJobs } from './commit.ts';
 import { clearUnfinished } from './compact.ts';
+import { findDamage } from './damage.ts';
+import { exportTable } from './export-table.ts';
 import { mirrorPath } from './mirror-file.ts';
 import { pruneHistory } from './prune-history.ts';
 import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
-import { type ValidatedWrite, Validation } from './validate.ts';
-import {
-  type ReaderGraceOptions,
-  ReaderGracePeriod,
-  type WaitForReaders,
-  type WriteSession,
-  type WriteSessionOptions,
-  WriteSessions,
-} from './write-session.ts';
+import { renewChecksums, storeChecksum } from './renew-checksums.ts';
+import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
+import { type ValidatedWrite, validateJob } from './validate.ts';
+import { QuarantinedError, type WaitForReaders, type WriteSession } from './write-session.ts';
 
 /** Memory for validation, which reads Parquet footers and searches for single values. */
 const MAX_VALIDATION_MEMORY_BYTES = 512_000_000;
@@ -88,22 +91,14 @@ export interface MirrorOptions {
   readonly history?: HistoryOptions;
   /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;
+  /** The folder of the export, which the mirror may write to; null when nothing is exported. */
+  readonly exportFolder?: string | null;
 }
-
-export interface HistoryOptions {
-  /** True for a dataset whose commits can be undone and looked back at. */
-  keeps(datasetId: string): boolean;
-  /** What came to an end longer ago is forgotten. */
-  readonly keepMs: number;
-}
-
-const NO_HISTORY: HistoryOptions = { keeps: () => false, keepMs: Number.POSITIVE_INFINITY };
-
-/** The past is pruned at most so often, in a write session that commits something anyway. */
-const PRUNE_EVERY_MS = 3_600_000;
 
 /** Opens no file yet: the first write creates the mirror. @throws StorageError, ConfigurationError */
-export async function openMirror(options: MirrorOptions): Promise<Destination & PostCommitSource> {
+export async function openMirror(
+  options: MirrorOptions,
+): Promise<Destination & PostCommitSource & ExportSource> {
   const dataDirectory = resolve(options.dataDirectory);
   const path = await mirrorPath(options.path);
   await clearUnfinished(path);
@@ -117,22 +112,33 @@ export async function openMirror(options: MirrorOptions): Promise<Destination & 
   };
   const { publish = null } = options;
   const copy = publish === null ? null : await copyPlace(options, publish, path);
-  const { reserveBytes = 0, clock } = options;
+  const { reserveBytes = 0, clock, exportFolder = null } = options;
   const guard = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
-  const sessions = await WriteSessionsBySize.open(
+  const sessions = new WriteSessionsBySize(
     { ...options, path, dataDirectory },
-    { ...engineOptions, maxLogBytes: MAX_LOG_BYTES, ...(reserveBytes > 0 ? { guard } : {}) },
+    {
+      ...engineOptions,
+      directories: [...engineOptions.directories, ...(exportFolder === null ? [] : [exportFolder])],
+      maxLogBytes: MAX_LOG_BYTES,
+      ...(reserveBytes > 0 ? { guard } : {}),
+    },
   );
-  const openExaminer = (purpose: 'validating' | 'reading-ahead'): Promise<Engine> =>
-    Engine.open({
+  const examiner = (purpose: 'validating' | 'reading-ahead'): Engine =>
+    new Engine({
       ...engineOptions,
       threads: 1,
       memoryLimitBytes: Math.min(options.memoryLimitBytes, MAX_VALIDATION_MEMORY_BYTES),
       temporaryDirectory: temporaryDirectory(dataDirectory, purpose),
     });
   const fitsTwoSessions = options.memoryLimitBytes >= 2 * MAX_VALIDATION_MEMORY_BYTES;
-  const openSecond = fitsTwoSessions ? () => openExaminer('reading-ahead') : null;
-  const validation = new Validation(await openExaminer('validating'), openSecond);
+  const validation = new Validation(
+    {
+      validate: (engine, job) => validateJob(engine, job.kind, job),
+      validateTogether: validateChangesTogether,
+    },
+    examiner('validating'),
+    fitsTwoSessions ? examiner('reading-ahead') : null,
+  );
   return new Mirror({ ...options, path }, sessions, validation, copy);
 }
 
@@ -170,10 +176,10 @@ interface Ended {
   readonly forOtherSession: readonly ValidatedWrite[];
 }
 
-class Mirror implements Destination, PostCommitSource {
+class Mirror implements Destination, PostCommitSource, ExportSource {
   readonly #options: MirrorOptions;
   readonly #sessions: WriteSessionsBySize;
-  readonly #validation: Validation;
+  readonly #validation: Validation<ValidatedWrite>;
   readonly #inTurn = pLimit(1);
   readonly #publisher: Publisher | null;
   /** The time of the newest commit: times never fall, so that each time names one state. Null: to be read from the mirror. */
@@ -191,7 +197,7 @@ class Mirror implements Destination, PostCommitSource {
   constructor(
     options: MirrorOptions,
     sessions: WriteSessionsBySize,
-    validation: Validation,
+    validation: Validation<ValidatedWrite>,
     copy: CopyPlace | null,
   ) {
     const { path } = options;
@@ -206,11 +212,32 @@ class Mirror implements Destination, PostCommitSource {
   has(): Promise<ObservedState> {
     const { path } = this.#options;
     return this.#inTurn(async () => {
-      const observed =
-        (await this.#sessions.of('small').read((engine) => readObservedState(engine, path))) ?? EMPTY;
+      const observed = (await this.#readAgain((engine) => readObservedState(engine, path))) ?? EMPTY;
       this.#isCreatedAgain = false;
       this.#appliedAt = null;
       return observed;
+    });
+  }
+
+  /** Reads what is left after something was set aside: first the log, then the mirror, then there is none. */
+  async #readAgain<T>(work: (engine: Engine) => Promise<T>): Promise<T | null> {
+    for (;;) {
+      try {
+        return await this.#sessions.of('small').read(work);
+      } catch (error) {
+        if (!(error instanceof QuarantinedError)) throw error;
+      }
+    }
+  }
+
+  findDamage(): Promise<readonly DamagedTable[] | null> {
+    return this.#inTurn(async () => {
+      try {
+        return await findDamage(this.#sessions.of('small'), this.#options.path);
+      } catch (error) {
+        if (error instanceof QuarantinedError) return null;
+        throw error;
+      }
     });
   }
 
@@ -260,7 +287,7 @@ class Mirror implements Destination, PostCommitSource {
 
   async #commitWhileOpen(opened: Opened, first: readonly ValidatedWrite[]): Promise<Ended> {
     const { session, size, queue, isNotLast } = opened;
-    const { clock, signal, history = NO_HISTORY } = this.#options;
+    const { clock, log, signal, history = NO_HISTORY } = this.#options;
     const failed: Failed[] = [];
     const forOtherSession: ValidatedWrite[] = [];
     await session.transaction(async (engine) => {
@@ -274,6 +301,7 @@ class Mirror implements Destination, PostCommitSource {
         session,
         appliedAt,
         keepsHistory: (datasetId: string) => history.keeps(datasetId),
+        log,
         ...(signal === undefined ? {} : { signal }),
       };
       for await (const { job, result } of commitJobs(context, jobs)) {
@@ -337,10 +365,15 @@ class Mirror implements Destination, PostCommitSource {
       this.#sessions.of('small').write((session) =>
         session.transaction(async (engine) => {
           await ensureSchema(engine, path);
-          return await writeChecksum(engine, checksum);
+          return await storeChecksum(engine, checksum);
         }),
       ),
     );
+  }
+
+  renewChecksums(renewal: ChecksumRenewal): Promise<RenewedChecksums> {
+    const { path, clock } = this.#options;
+    return this.#inTurn(() => renewChecksums(this.#sessions.of('large'), path, renewal, clock));
   }
 
   /** Returns null when the write session should end. */
@@ -371,6 +404,21 @@ class Mirror implements Destination, PostCommitSource {
     return this.#publisher.publish();
   }
 
+  liveTables(): Promise<readonly ObservedTable[]> {
+    const { path } = this.#options;
+    return this.#inTurn(async () => {
+      const observed = await this.#sessions.of('small').read((engine) => readObservedState(engine, path));
+      return [...(observed?.datasets.values() ?? [])];
+    });
+  }
+
+  writeTable(datasetId: string, to: string): Promise<ObservedTable | null> {
+    const { path } = this.#options;
+    return this.#inTurn(() =>
+      this.#sessions.of('large').read((engine) => exportTable(engine, path, datasetId, to)),
+    );
+  }
+
   async close(): Promise<void> {
     await this.#inTurn(() => this.#sessions.close());
     await this.#validation.close();
@@ -392,68 +440,4 @@ function ownValidated(validated: ValidatedJob): ValidatedWrite {
 
 function later(left: Date, right: Date | null): Date {
   return right === null || left > right ? left : right;
-}
-
-/** The number of rows in a full DuckDB row group. */
-const ROW_GROUP_ROWS = 122_880;
-
-type TableSize = 'small' | 'large';
-
-/** Chooses the write session for a table by its row count. */
-export function sizeOf(tableRows: number): TableSize {
-  return tableRows <= ROW_GROUP_ROWS ? 'small' : 'large';
-}
-
-interface WriteSessionsOptions
-  extends Omit<WriteSessionOptions, 'engine' | 'readerGracePeriod'>,
-    Pick<ReaderGraceOptions, 'readerGraceMs'> {
-  readonly dataDirectory: string;
-}
-
-class WriteSessionsBySize {
-  readonly #engines: readonly Engine[];
-  readonly #sessions: Readonly<Record<TableSize, WriteSessions>>;
-
-  private constructor(options: WriteSessionsOptions, small: Engine, large: Engine) {
-    const readerGracePeriod = new ReaderGracePeriod(options);
-    this.#engines = [...new Set([small, large])];
-    this.#sessions = {
-      small: new WriteSessions({ ...options, readerGracePeriod, engine: small }),
-      large: new WriteSessions({ ...options, readerGracePeriod, engine: large }),
-    };
-  }
-
-  /** Opens no file yet. @throws DuckDbError */
-  static async open(
-    options: WriteSessionsOptions,
-    engineOptions: Omit<EngineOptions, 'temporaryDirectory'>,
-  ): Promise<WriteSessionsBySize> {
-    const openEngine = (size: TableSize, threads: number): Promise<Engine> =>
-      Engine.open({
-        ...engineOptions,
-        threads,
-        inAnyOrder: size === 'large',
-        temporaryDirectory: temporaryDirectory(options.dataDirectory, size),
-      });
-    const small = await openEngine('small', 1);
-    const { threads } = engineOptions;
-    return new WriteSessionsBySize(
-      options,
-      small,
-      threads === 1 ? small : await openEngine('large', threads),
-    );
-  }
-
-  of(size: TableSize): WriteSessions {
-    return this.#sessions[size];
-  }
-
-  /** A number that changes whenever a statement of any engine ends or makes progress. */
-  get progress(): number {
-    return this.#engines.reduce((sum, engine) => sum + engine.progress, 0);
-  }
-
-  close(): void {
-    for (const engine of this.#engines) engine.close();
-  }
 }

@@ -1,10 +1,9 @@
 /** What the catalog says of undo logs: which states each can restore, and with which columns. */
 
-import { assert, present } from '../../lib/assert.ts';
-import { UsageError } from '../../model/errors.ts';
+import { assert } from '../../lib/assert.ts';
+import type { StorageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
-import { COLUMN_TYPES, type ColumnType } from '../../model/records.ts';
-import type { Engine, Row } from '../../staging/engine/engine.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
 import {
   dateAt,
   dateOrNullAt,
@@ -16,42 +15,38 @@ import {
   textAt,
   textOrNullAt,
 } from '../../staging/engine/sql.ts';
-import { commitKindAt } from './catalog/commits.ts';
-import { catalogOf, catalogTable, MIRROR, storesHistory } from './catalog/schema.ts';
-import type { LoggedColumn } from './history.ts';
-
-/** A log, live or frozen, under the name that its table has or had. */
-export interface PastLog {
-  readonly datasetId: string;
-  readonly tableName: string;
-  readonly logName: string;
-  /** The table of the newest state, with its schema. */
-  readonly source: string;
-  /** The first commit whose state the log can restore. */
-  readonly firstCommit: number;
-  readonly firstTime: Date;
-  /** Why earlier states are lost; null where the log begins with the table or was begun there. */
-  readonly closedReason: string | null;
-  readonly frozenCommit: number | null;
-  /** The time of the commit that froze the log; null for the log of a live table. */
-  readonly frozenTime: Date | null;
-  /** True where the log ends with a retired table that was kept in its place. */
-  readonly isKept: boolean;
-}
+import type { PastCatalog } from '../catalog/compare-states.ts';
+import { commitKindOf } from '../catalog/entries.ts';
+import { altered, loggedColumn, loggedColumnsFrom, unlistedColumns } from '../catalog/past-logs.ts';
+import type { LoggedColumn } from '../catalog/undo-logs.ts';
+import type { PastLog } from '../reader.ts';
+import { hasLogs } from './catalog/observed-state.ts';
+import { catalogOf, catalogTable, historic, MIRROR, storesHistory } from './catalog/schema.ts';
+import { namesInHistory } from './history.ts';
 
 /** Returns the table of the newest state as SQL. */
-export function sourceOf({ source }: PastLog): string {
+export function sourceOf(log: PastLog): string {
+  return `${identifier(MIRROR)}.${sourceInMirror(log)}`;
+}
+
+/** Returns the same without the name of the database. */
+export function sourceInMirror({ source }: PastLog): string {
   const [schema = '', ...name] = source.split('.');
-  return [MIRROR, schema, name.join('.')].map(identifier).join('.');
+  return [schema, name.join('.')].map(identifier).join('.');
+}
+
+/** False in a mirror of an earlier format, and where the list of logs was dropped by hand. */
+export async function knowsLogs(engine: Engine, format: number): Promise<boolean> {
+  return storesHistory(format) && (await hasLogs(engine));
 }
 
 /** Returns all logs, the newest of each dataset first; none where the format of the mirror has no history. */
 export async function readPastLogs(engine: Engine, format: number | null): Promise<readonly PastLog[]> {
-  if (format === null || !storesHistory(format)) return [];
+  if (format === null || !(await knowsLogs(engine, format))) return [];
   const rows = await engine.rows(`SELECT logs.dataset_id, names.table_name, log_name,
       greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)), closed_reason, frozen_commit,
-      epoch_ms(commits.applied_at), view_name IS NOT NULL, logs.table_name
-    FROM ${catalogTable('history_logs')} AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
+      epoch_ms(commits.applied_at), view_name IS NOT NULL, logs.table_name, logs.row_count
+    FROM (FROM ${catalogOf(format, 'history_logs')}) AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
       LEFT JOIN ${catalogTable('commits')} AS commits ON commit_number = frozen_commit
       LEFT JOIN (SELECT view_name FROM duckdb_views() WHERE database_name = ${text(MIRROR)} AND schema_name = 'history')
         ON logs.table_name = 'history.' || view_name
@@ -67,6 +62,7 @@ export async function readPastLogs(engine: Engine, format: number | null): Promi
     frozenTime: dateOrNullAt(row, 7),
     isKept: row[8] === true,
     source: textAt(row, 9),
+    rowCount: numberOrNullAt(row, 10),
   }));
 }
 
@@ -80,29 +76,23 @@ export async function readLoggedColumns(
   for (const row of rows) {
     const ofDataset = columns.get(textAt(row, 0)) ?? [];
     columns.set(textAt(row, 0), ofDataset);
-    ofDataset.push({ columnName: textAt(row, 1), type: typeAt(row, 2), role: roleAt(row, 3) });
+    ofDataset.push(loggedColumn({ columnName: textAt(row, 1), type: textAt(row, 2), role: textAt(row, 3) }));
   }
   return columns;
 }
 
-function typeAt(row: Row, index: number): ColumnType {
-  const type = COLUMN_TYPES.find((known) => known === textAt(row, index));
-  if (type === undefined) throw new Error(`feed_sync.columns has the unknown type ${textAt(row, index)}`);
-  return type;
+/** Returns an error where the log is not there, or lacks entries: it would answer with rows of another state. */
+export async function findAltered(engine: Engine, log: PastLog): Promise<StorageError | null> {
+  const isThere = (await namesInHistory(engine)).has(log.logName);
+  const [row] = isThere ? await engine.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
+  const isWhole = row !== undefined && (log.rowCount === null || numberAt(row, 0) === log.rowCount);
+  return isWhole ? null : altered(log);
 }
 
-function roleAt(row: Row, index: number): LoggedColumn['role'] {
-  const role = textAt(row, index);
-  return role === 'key' || role === 'envelope' ? role : 'data';
-}
-
-/** The log begins after the asked state. */
-export function beginsLater(name: string, { firstCommit, firstTime, closedReason }: PastLog): UsageError {
-  const reason = closedReason === null ? '' : `: ${closedReason}`;
-  return new UsageError(
-    `The history of ${name} begins with commit ${firstCommit} at ${firstTime.toISOString()}${reason}. Earlier states are not known.`,
-    { hint: 'Ask for that state or a later one.' },
-  );
+/** @throws StorageError */
+async function refuseAltered(engine: Engine, log: PastLog): Promise<void> {
+  const error = await findAltered(engine, log);
+  if (error !== null) throw error;
 }
 
 /** Returns the commits of a dataset, oldest first. */
@@ -116,32 +106,12 @@ export async function readPastCommits(
     FROM ${catalogOf(format, 'commits')} WHERE dataset_id = ${text(datasetId)} ORDER BY commit_number`);
   return rows.map((row) => ({
     commitNumber: numberAt(row, 0),
-    kind: commitKindAt(row, 1),
+    kind: commitKindOf(textAt(row, 1)),
     fromVersion: numberOrNullAt(row, 2),
     toVersion: numberAt(row, 3),
     appliedAt: dateAt(row, 4),
     restoredCommit: numberOrNullAt(row, 5),
   }));
-}
-
-/** Returns the log that can restore the state after the commit. @throws UsageError where there is none. */
-export function logOfState(
-  datasetId: string,
-  { commitNumber, appliedAt }: PastCommit,
-  logs: readonly PastLog[],
-): PastLog {
-  const ofDataset = logs.filter((log) => log.datasetId === datasetId);
-  const [newest] = ofDataset;
-  if (newest === undefined) {
-    throw new UsageError(`${datasetId} has no history: its earlier states are not known.`, {
-      hint: 'The setting history.datasets keeps it from then on. feed-sync resync loads the snapshot of the service again.',
-    });
-  }
-  const covering = ofDataset.find(({ firstCommit, frozenCommit }) => {
-    return firstCommit <= commitNumber && (frozenCommit === null || commitNumber < frozenCommit);
-  });
-  if (covering !== undefined) return covering;
-  throw beginsLater(datasetId, ofDataset.findLast(({ firstTime }) => firstTime > appliedAt) ?? newest);
 }
 
 /** Returns the columns of the table that a log leads back from. */
@@ -150,16 +120,23 @@ export async function readColumnsOfLog(
   { datasetId, frozenCommit }: PastLog,
 ): Promise<readonly LoggedColumn[]> {
   if (frozenCommit === null) {
-    return present((await readLoggedColumns(engine)).get(datasetId), 'a table with a log has columns');
+    const columns = (await readLoggedColumns(engine)).get(datasetId);
+    if (columns !== undefined) return columns;
+    throw unlistedColumns(datasetId);
   }
   const [row] = await engine.rows(`SELECT columns FROM ${catalogTable('commits')}
     WHERE dataset_id = ${text(datasetId)} AND commit_number < ${integer(frozenCommit)} AND columns IS NOT NULL
     ORDER BY commit_number DESC LIMIT 1`);
   assert(row !== undefined, 'a commit that was logged has recorded its columns');
-  const columns = JSON.parse(textAt(row, 0)) as readonly { columnName: string; type: string; role: string }[];
-  return columns.map(({ columnName, type, role }) => ({
-    columnName,
-    type: typeAt([type], 0),
-    role: roleAt([role], 0),
-  }));
+  return loggedColumnsFrom(textAt(row, 0));
+}
+
+/** `format`: of the mirror. */
+export function pastCatalog(engine: Engine, format: number): PastCatalog {
+  return {
+    commits: (datasetId) => readPastCommits(engine, format, datasetId),
+    logs: () => readPastLogs(engine, format),
+    columnsOf: (log) => readColumnsOfLog(engine, log),
+    refuseAltered: (log) => refuseAltered(engine, log),
+  };
 }

@@ -8,7 +8,6 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { runTogether } from '../../staging/engine/engine.ts';
 import {
   dateAt,
-  identifier,
   integer,
   numberAt,
   numberOrNullAt,
@@ -16,12 +15,10 @@ import {
   textAt,
   timestamp,
 } from '../../staging/engine/sql.ts';
+import { MAX_PRUNED_AT_ONCE } from '../catalog/undo-logs.ts';
 import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
-import { dropLog } from './history.ts';
+import { deleteEntries, dropLog } from './history.ts';
 import type { WriteSession } from './write-session.ts';
-
-/** A transaction deletes the entries of further commits until it has deleted so many: a reader waits for no more. */
-const MAX_ROWS_AT_ONCE = 100_000;
 
 interface KeptLog {
   readonly logName: string;
@@ -85,12 +82,12 @@ async function forgetEntries(engine: Engine, log: KeptLog, before: Date): Promis
   const [cut] = await engine.rows(`SELECT _commit, epoch_ms(any_value(_applied_at)) FROM (
       SELECT _commit, _applied_at, sum(count(*)) OVER (ORDER BY _commit) AS rows_so_far
       FROM ${historic(log.logName)} WHERE _commit <= ${integer(target)} GROUP BY _commit, _applied_at)
-    WHERE rows_so_far >= ${MAX_ROWS_AT_ONCE} GROUP BY _commit ORDER BY _commit LIMIT 1`);
+    WHERE rows_so_far >= ${MAX_PRUNED_AT_ONCE} GROUP BY _commit ORDER BY _commit LIMIT 1`);
   const [commit, time] = cut === undefined ? [target, dateAt(newest, 1)] : [numberAt(cut, 0), dateAt(cut, 1)];
   await runTogether(engine, [
     `UPDATE ${catalogTable('history_logs')} SET first_commit = ${integer(commit)}, first_time = ${timestamp(time)}
       WHERE log_name = ${text(log.logName)}`,
-    `DELETE FROM ${historic(log.logName)} WHERE ${identifier('_commit')} <= ${integer(commit)}`,
+    ...deleteEntries(log.logName, commit),
   ]);
   return commit < target;
 }

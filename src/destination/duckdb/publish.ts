@@ -5,7 +5,7 @@
  * while nobody writes it and its write-ahead log is empty.
  */
 
-import { access, constants, type FileHandle, open, stat } from 'node:fs/promises';
+import { access, constants, type FileHandle, lstat, open, stat } from 'node:fs/promises';
 import { dirname, resolve, sep } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import {
@@ -24,19 +24,23 @@ import { spaceShortage } from '../../lib/free-space.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
 import { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, type MirrorPlace } from '../../staging/engine/errors.ts';
+import { DuckDbError, firstLine, type MirrorPlace } from '../../staging/engine/errors.ts';
 import { textAt } from '../../staging/engine/sql.ts';
 import type { ObservedState } from '../destination.ts';
 import type { Publication } from '../publication.ts';
 import { readPosition } from './catalog/commits.ts';
 import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, selectTableNames } from './catalog/schema.ts';
+import { tablesOf } from './copy-content.ts';
+import { errorOfReading } from './damage.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
 import type { WriteSessions } from './write-session.ts';
 
 /** The name of an unfinished copy. The next publication removes what a killed process left. */
 const UNFINISHED_SUFFIX = '.publishing';
 const PERMISSIONS = 0o777;
+/** The permission of everybody to create and replace files in a folder. */
+const WRITABLE_BY_ALL = 0o002;
 
 export interface CopyPlace extends LookingOptions {
   /** The path of the copy, with links resolved. */
@@ -127,11 +131,16 @@ export class Publisher {
   }
 
   /**
-   * Verifies that DuckDB opens the copy, and that its catalog and table names equal those of the mirror. Does not read rows.
+   * Verifies that the catalog and the table names of the copy equal those of the mirror, and that every table of it can be read to
+   * its end: readers may be at work on a sound copy that a damaged one would replace.
    */
   async #verify(catalog: Catalog): Promise<void> {
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
-    const copied = await catalogAt(this.#unfinished, this.#options);
+    const copied = await usingFile(this.#unfinished, this.#options, async (engine) => {
+      const found = await catalogOf(engine, this.#unfinished);
+      await this.#readWhole(engine);
+      return found;
+    });
     if (isDeepStrictEqual(copied, catalog)) return;
     throw new StorageError(
       `The copy of the mirror in ${dirname(this.#unfinished)} differs from the mirror, so it is not published.`,
@@ -142,10 +151,30 @@ export class Publisher {
     );
   }
 
+  /** @throws StorageError `mirror_damaged`: nearly always the mirror has the damage, too. */
+  async #readWhole(engine: Engine): Promise<void> {
+    const { path, target, signal } = this.#options;
+    for (const table of await tablesOf(engine, MIRROR)) {
+      signal?.throwIfAborted();
+      const error = await errorOfReading(engine, table);
+      if (error !== null) {
+        throw new StorageError(
+          `The table ${table.schema}.${table.name} of a new copy of ${path} is damaged, so ${target} is not replaced: ${firstLine(error)}`,
+          {
+            code: 'mirror_damaged',
+            hint: 'Check the disks of the mirror and of destination.publish. The previous copy stays in place.',
+            cause: error,
+          },
+        );
+      }
+      this.#copied += 1;
+    }
+  }
+
   /** The mode of the previous copy, so that its permissions need not be granted again. */
   async #mode(): Promise<number | undefined> {
-    const before = await stat(this.#options.target).catch(() => null);
-    return before === null ? undefined : before.mode & PERMISSIONS;
+    const before = await lstat(this.#options.target).catch(() => null);
+    return before?.isFile() === true ? before.mode & PERMISSIONS : undefined;
   }
 
   async #putInPlace(): Promise<void> {
@@ -211,7 +240,7 @@ async function copyFile(options: CopyOptions): Promise<boolean> {
   if (await cloneFile('destination.publish-clone', from, to)) return true;
   await requireFreeSpace(options);
   await using source = await open(from, 'r');
-  await using target = await openForWriting('destination.publish-open', to, 'truncate');
+  await using target = await openForWriting('destination.publish-open', to, 'new');
   await durable('destination.publish-copy', () => copyContent(source, target, options));
   return false;
 }
@@ -285,6 +314,9 @@ export async function publishTarget(
       throw wrong(path, `is ${kept} or in it, which feed-sync needs for itself`, 'another folder');
   }
   if (await usable(() => isFolder(target))) throw wrong(path, 'is a folder', 'a file in it');
+  // Whoever may write there may also put another file in the place of the copy.
+  if (((await usable(() => stat(dirname(target)))).mode & WRITABLE_BY_ALL) !== 0)
+    throw wrong(path, 'lies in a folder that every user may write to', 'a file in a folder of its own');
   await refuseOthers(path, target, looking);
   return target;
 }
@@ -360,11 +392,17 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
   };
 }
 
-/** Reads the catalog of the file at the path, opened for reading. `foreign`: the file is readable and has no catalog. */
-async function catalogAt(
+/** Reads the catalog of the file at the path. `foreign`: the file is readable and has no catalog. */
+async function catalogAt(path: string, options: LookingOptions): Promise<Catalog | 'unreadable' | 'foreign'> {
+  return await usingFile(path, options, async (engine) => (await catalogOf(engine, path)) ?? 'foreign');
+}
+
+/** Opens the file at the path for reading. */
+async function usingFile<T>(
   path: string,
   { memoryLimitBytes, temporaryDirectory }: LookingOptions,
-): Promise<Catalog | 'unreadable' | 'foreign'> {
+  use: (engine: Engine) => Promise<T>,
+): Promise<T | 'unreadable'> {
   if ((await fileState(path)) !== 'database') return 'unreadable';
   let engine: Engine | null = null;
   try {
@@ -375,7 +413,7 @@ async function catalogAt(
       directories: null,
       readOnlyDatabase: { path, name: MIRROR },
     });
-    return (await catalogOf(engine, path)) ?? 'foreign';
+    return await use(engine);
   } catch (error) {
     if (error instanceof DuckDbError) return 'unreadable';
     throw error;

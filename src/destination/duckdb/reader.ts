@@ -12,6 +12,7 @@ import {
   DuckDBDateValue,
   DuckDBListValue,
   DuckDBMapValue,
+  type DuckDBPreparedStatement,
   type DuckDBResult,
   DuckDBStructValue,
   DuckDBTimestampNanosecondsValue,
@@ -26,19 +27,36 @@ import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
 import type { PastCommit, PastState } from '../../model/past-states.ts';
-import { Engine } from '../../staging/engine/engine.ts';
+import { duckDbVersion, Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
+import {
+  type Compared,
+  compareStates,
+  diffResult,
+  foreseeRollback,
+  type PastCatalog,
+} from '../catalog/compare-states.ts';
 import type { ObservedState } from '../destination.ts';
+import type {
+  CountedDataset,
+  DestinationReader,
+  DiffResult,
+  PastLog,
+  QueryResult,
+  Rendered,
+  RollbackForeseen,
+} from '../reader.ts';
 import { showAsOf } from './as-of.ts';
 import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
-import { type CountedDataset, countDatasets } from './count-tables.ts';
-import { compareStates, foreseeRollback, type RollbackForeseen, selectDiff } from './diff.ts';
-import type { LoggedColumn } from './history.ts';
+import { countDatasets } from './count-tables.ts';
+import { countDiff, selectDiff } from './diff.ts';
+import { copyToParquet } from './export-table.ts';
 import { mirrorFileState, waitForFile } from './mirror-file.ts';
-import { readPastCommits } from './past-logs.ts';
+import { pastCatalog, readPastCommits, readPastLogs } from './past-logs.ts';
+import { comparePastTables, type PastTables } from './past-tables.ts';
 
 export interface ReaderOptions {
   readonly path: string;
@@ -48,68 +66,32 @@ export interface ReaderOptions {
   readonly threads: number;
   readonly clock: Clock;
   readonly random: Random;
+  /** Extensions of DuckDB that are installed on this machine and loaded for the statements; none by default. */
+  readonly extensions?: readonly string[];
+  /** The folder that a statement may read and write; none by default. */
+  readonly folder?: string;
   /** Ends the wait and the running query when aborted. */
   readonly signal?: AbortSignal;
 }
 
-export interface QueryResult {
-  readonly columnNames: readonly string[];
-  /** The types as DuckDB names them. */
-  readonly columnTypes: readonly string[];
-  /** The rows, streamed; `renderValue` renders each value. Iterable once. @throws UsageError */
-  readonly rows: AsyncIterable<readonly Rendered[]>;
-}
-
-/** The rows that lead from one state of a table to another. */
-export interface DiffResult {
-  readonly from: PastCommit;
-  readonly to: PastCommit;
-  /** The names of the columns, and their types as DuckDB names them. */
-  readonly keys: readonly (readonly [name: string, type: string])[];
-  readonly values: readonly (readonly [name: string, type: string])[];
-  /** In the order of the keys, streamed. Iterable once. */
-  readonly rows: AsyncIterable<DiffRow>;
-}
-
-export interface DiffRow {
-  readonly change: 'added' | 'changed' | 'removed';
-  readonly key: readonly Rendered[];
-  /** Null where the row was not there. */
-  readonly before: readonly Rendered[] | null;
-  readonly after: readonly Rendered[] | null;
-}
-
-export interface MirrorReader {
-  /** Returns the contents of the mirror. */
-  observed(): Promise<ObservedState>;
-  /** Returns the format of the catalog; null when the mirror has none yet. */
-  format(): Promise<number | null>;
+/** Reads a mirror, also as it was before. */
+export interface MirrorReader extends DestinationReader {
   /** Returns the number of free bytes in the file. New data reuses them; only `compactMirror` returns them to the disk. */
   freeBytes(): Promise<number>;
   /**
-   * Counts those of the given datasets that the mirror contains, in one transaction, and returns the recorded and the actual
-   * numbers. Asks `isEnough` after each; counts at least one. After an error the reader can only be closed.
+   * Compares undo logs, frozen and archived tables with their checksums, as `count` counts.
    */
-  count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]>;
+  comparePast(tables: PastTables, isEnough: () => boolean): ReturnType<typeof comparePastTables>;
   /**
-   * Runs one statement that reads; with a time, the tables with history are as they were then, and the reader can only be closed
-   * afterwards.
-   * @throws UsageError with DuckDB's message when the statement fails, or when it names a table that has no state of that time.
+   * Runs one statement that reads, as `query` does, and writes its rows to a new Parquet file in the folder of the options; with
+   * columns of geometries as GeoParquet. Returns the number of rows. @throws UsageError also where GeoParquet is wanted and no
+   * column holds geometries.
    */
-  query(sql: string, asOf?: Date): Promise<QueryResult>;
-  /**
-   * Compares two states of a table with history; `to` is the newest where it is null.
-   * @throws UsageError where the history does not know one of them, or where they have other columns.
-   */
-  diff(
-    datasetId: string,
-    states: { readonly from: PastState; readonly to: PastState | null },
-  ): Promise<DiffResult>;
-  /** Foresees a rollback to a state. @throws UsageError where it is not known, or is the one that the table has. */
-  foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen>;
-  /** Returns the commits of a dataset, oldest first. */
-  commits(datasetId: string): Promise<readonly PastCommit[]>;
-  close(): Promise<void>;
+  writeParquet(
+    sql: string,
+    to: { readonly path: string; readonly needsGeometry: boolean },
+    asOf?: Date,
+  ): Promise<number>;
 }
 
 /**
@@ -128,15 +110,27 @@ export async function openReader(options: ReaderOptions): Promise<MirrorReader |
       memoryLimitBytes: options.memoryLimitBytes,
       threads: options.threads,
       temporaryDirectory: spilled,
-      directories: null,
+      directories: options.folder === undefined ? null : [options.folder],
       readOnlyDatabase: { path, name: MIRROR },
+      extensions: options.extensions ?? [],
       ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
     });
   try {
     return new Reader(await waitForFile({ ...options, path, lockWaitMs: options.waitMs }, open), path);
   } catch (error) {
-    throw error instanceof DuckDbError ? await mirrorFailure(error, { path }) : error;
+    if (!(error instanceof DuckDbError)) throw error;
+    const [extension] = options.extensions ?? [];
+    if (extension !== undefined && error.message.includes('xtension')) throw notLoaded(error, extension);
+    throw await mirrorFailure(error, { path });
   }
+}
+
+/** An extension is of one version of DuckDB. */
+function notLoaded(error: Error, extension: string): UsageError {
+  return new UsageError(`The extension cannot be loaded: ${error.message}`, {
+    hint: `feed-sync downloads none. With DuckDB ${duckDbVersion()} of this user: duckdb -c "INSTALL ${extension}"`,
+    cause: error,
+  });
 }
 
 class Reader implements MirrorReader {
@@ -164,12 +158,12 @@ class Reader implements MirrorReader {
     return this.#reading(countDatasets(this.#engine, this.#path, datasetIds, isEnough));
   }
 
+  comparePast(tables: PastTables, isEnough: () => boolean): ReturnType<typeof comparePastTables> {
+    return this.#reading(comparePastTables(this.#engine, this.#path, tables, isEnough));
+  }
+
   async query(sql: string, asOf?: Date): Promise<QueryResult> {
-    if (sql.includes('\0')) throw new UsageError('A statement cannot hold a NUL character.');
-    if (asOf !== undefined) {
-      const format = await this.format();
-      await this.#explained(showAsOf(this.#engine, format, sql, asOf));
-    }
+    await this.#prepare(sql, asOf);
     const result = await this.#call((connection) => streamText(connection, sql));
     return {
       columnNames: result.shown.columnNames(),
@@ -178,30 +172,49 @@ class Reader implements MirrorReader {
     };
   }
 
+  async writeParquet(
+    sql: string,
+    { path, needsGeometry }: { readonly path: string; readonly needsGeometry: boolean },
+    asOf?: Date,
+  ): Promise<number> {
+    await this.#prepare(sql, asOf);
+    const types = await this.#call(async (connection) => columnTypesOf(await prepareOne(connection, sql)));
+    if (needsGeometry && !types.some(({ typeId }) => typeId === DuckDBTypeId.GEOMETRY)) {
+      throw new UsageError('GeoParquet needs a column of geometries, and the statement gives none.', {
+        hint: 'feed-sync query --format parquet',
+      });
+    }
+    const copy = copyToParquet(`FROM query(${text(sql)})`, path, { version: 'V1' });
+    return (await this.#call((connection) => connection.run(copy))).rowsChanged;
+  }
+
+  async #prepare(sql: string, asOf: Date | undefined): Promise<void> {
+    if (sql.includes('\0')) throw new UsageError('A statement cannot hold a NUL character.');
+    if (asOf === undefined) return;
+    const format = await this.format();
+    await this.#explained(showAsOf(this.#engine, format, sql, asOf));
+  }
+
   async diff(
     datasetId: string,
     states: { readonly from: PastState; readonly to: PastState | null },
   ): Promise<DiffResult> {
-    const format = await this.#formatOfTables();
-    const compared = await this.#reading(compareStates(this.#engine, format, datasetId, states));
-    const { columns, from, to } = compared;
-    const { columnTypes, rows } = await this.query(selectDiff(compared));
-    const isKey = ({ role }: LoggedColumn): boolean => role === 'key';
-    const keys = columns.filter(isKey).map(({ columnName }) => columnName);
-    const values = columns.filter((column) => !isKey(column)).map(({ columnName }) => columnName);
-    const typed = (names: readonly string[], first: number): DiffResult['keys'] =>
-      names.map((name, index) => [name, columnTypes[first + index] ?? '']);
-    return {
-      from,
-      to,
-      keys: typed(keys, 1),
-      values: typed(values, 1 + keys.length),
-      rows: diffRows(rows, keys.length, values.length),
-    };
+    const past = await this.#past();
+    const compared = await this.#reading(compareStates(past, datasetId, states));
+    return diffResult(compared, await this.query(selectDiff(compared)));
   }
 
   async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
-    return this.#reading(foreseeRollback(this.#engine, await this.#formatOfTables(), datasetId, state));
+    const count = (compared: Compared) => countDiff(this.#engine, compared);
+    return this.#reading(foreseeRollback(await this.#past(), datasetId, state, count));
+  }
+
+  async #past(): Promise<PastCatalog> {
+    return pastCatalog(this.#engine, await this.#formatOfTables());
+  }
+
+  async pastLogs(): Promise<readonly PastLog[]> {
+    return this.#reading(readPastLogs(this.#engine, await this.format()));
   }
 
   async commits(datasetId: string): Promise<readonly PastCommit[]> {
@@ -252,33 +265,13 @@ class Reader implements MirrorReader {
   }
 }
 
-async function* diffRows(
-  rows: AsyncIterable<readonly Rendered[]>,
-  keys: number,
-  values: number,
-): AsyncGenerator<DiffRow> {
-  for await (const [change, ...cells] of rows) {
-    if (change !== 'added' && change !== 'changed' && change !== 'removed') continue;
-    const [before, after] = [cells.slice(keys, keys + values), cells.slice(keys + values)];
-    yield {
-      change,
-      key: cells.slice(0, keys),
-      before: change === 'added' ? null : before,
-      after: change === 'removed' ? null : after,
-    };
-  }
-}
-
 /** Runs the statement. DuckDB itself renders geometries as text. */
 async function streamText(
   connection: DuckDBConnection,
   sql: string,
 ): Promise<{ readonly shown: DuckDBResult; readonly types: readonly DuckDBType[] }> {
-  const statements = await connection.extractStatements(sql);
-  if (statements.count !== 1)
-    throw new UsageError(`One statement is run at a time; these are ${statements.count}.`);
-  const prepared = await connection.prepare(sql);
-  const types = Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnType(index));
+  const prepared = await prepareOne(connection, sql);
+  const types = columnTypesOf(prepared);
   const names = types.map((_, index) => prepared.columnName(index));
   if (!types.some(hasGeometry)) return { shown: await prepared.stream(), types };
   const aliases = types.map((_, index) => `c${index}`);
@@ -289,6 +282,17 @@ async function streamText(
   });
   const wrapped = `SELECT ${values.join(', ')} FROM query(${text(sql)}) AS shown(${aliases.join(', ')})`;
   return { shown: await connection.stream(wrapped), types };
+}
+
+/** @throws UsageError for anything but one statement. */
+async function prepareOne(connection: DuckDBConnection, sql: string): Promise<DuckDBPreparedStatement> {
+  const { count } = await connection.extractStatements(sql);
+  if (count !== 1) throw new UsageError(`One statement is run at a time; these are ${count}.`);
+  return connection.prepare(sql);
+}
+
+function columnTypesOf(prepared: DuckDBPreparedStatement): readonly DuckDBType[] {
+  return Array.from({ length: prepared.columnCount }, (_, index) => prepared.columnType(index));
 }
 
 function hasGeometry(type: DuckDBType): boolean {
@@ -302,9 +306,6 @@ function notRun(error: Error): UsageError {
     cause: error,
   });
 }
-
-/** A rendered value. Numbers are doubles and small integers; larger integers are text. */
-export type Rendered = string | number | boolean | null;
 
 const MICROS_PER_SECOND = 1_000_000n;
 const POSITIVE_INFINITY = 2n ** 63n - 1n;

@@ -11,9 +11,10 @@ import type { ObservedTable, RepairJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { identifier } from '../../staging/engine/sql.ts';
-import { type CatalogEntry, entryOfRepair } from './catalog/entries.ts';
+import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
+import { isPlannedFrom } from '../catalog/guard.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
+import { type Current, commentOnColumn, commentOnTable } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import {
@@ -86,7 +87,7 @@ async function repair(engine: Engine, repairing: Repairing): Promise<CatalogEntr
   const unchanged = { columns: [], alteration: { kind: 'none' } } as const;
   await runTogether(engine, [...log.before(unchanged), ...log.entries(touchedBy(live))]);
   await write(engine, live, current, content);
-  await runTogether(engine, [...log.after(unchanged), ...dropCompared()]);
+  await runTogether(engine, [...log.after(unchanged, false), ...dropCompared()]);
   await proveRepaired(engine, live, after);
   const { rowCount, checksum } = after;
   const isLogged = turn.keepsHistory && live.keyColumns.length > 0;

@@ -1,16 +1,22 @@
 /**
  * Retires the table of a dataset inside the given transaction: archives, drops or keeps it. An archived copy contains the table
- * as it is, including changes made by hand.
+ * as it is, including changes made by hand. A table that cannot be read cannot be copied: it is kept, because no later attempt and
+ * no service would bring it back.
  */
 
 import type { ObservedTable, Retirement, RetirementJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
-import { mirrorError } from '../../staging/engine/errors.ts';
-import { integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
-import { type CatalogEntry, entryOfRetirement, type RetiredTable } from './catalog/entries.ts';
+import { DuckDbError, mirrorError } from '../../staging/engine/errors.ts';
+import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { archivedNameFor } from '../catalog/archived-name.ts';
+import { type CatalogEntry, entryOfRetirement, type RetiredTable } from '../catalog/entries.ts';
+import { isPlannedFrom } from '../catalog/guard.ts';
+import { frozenNames } from '../catalog/undo-logs.ts';
 import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
-import { type Current, commentOnColumn, commentOnTable, isPlannedFrom } from './catalog/tables.ts';
-import { freezeLog, frozenNames, namesInHistory, viewFrozen } from './history.ts';
+import { type Current, commentOnColumn, commentOnTable } from './catalog/tables.ts';
+import { IS_DAMAGE } from './count-tables.ts';
+import { IncomparableError } from './difference.ts';
+import { dropLog, freezeLog, namesInHistory, viewFrozen } from './history.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 
 type Retire = (
@@ -18,7 +24,7 @@ type Retire = (
   job: RetirementJob,
   tableName: string,
   appliedAt: Date,
-) => Promise<RetiredTable>;
+) => Promise<Omit<RetiredTable, 'checksum'>>;
 
 /** The type makes the compiler refuse a missing kind. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
@@ -27,18 +33,28 @@ const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
 async function retireTable(
   engine: Engine,
   job: RetirementJob,
-  { tableName, live, logName, existingObject }: Current,
-  { commitNumber, appliedAt }: Turn,
+  { tableName, live, logName, checksum, existingObject }: Current,
+  { commitNumber, appliedAt, incomparable }: Turn,
 ): Promise<CatalogEntry | null> {
-  const { how, plannedFrom } = job;
+  const { plannedFrom } = job;
+  const isUnreadable = incomparable !== null;
+  const how = isUnreadable && job.how === 'archive' ? 'keep' : job.how;
   if (live === null || !isPlannedFrom(live, plannedFrom)) return null;
   // A table that was dropped by hand is gone, whatever retirement was planned.
   const retired =
     existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
       : await RETIRE[how](engine, job, tableName, appliedAt);
-  if (logName !== null) await freeze(engine, live, logName, { ...retired, how, commitNumber });
-  return entryOfRetirement(job, retired, appliedAt);
+  if (logName !== null && isUnreadable) await runTogether(engine, dropLog(logName));
+  else if (logName !== null) {
+    await freeze(engine, live, logName, { ...retired, how, commitNumber, checksum });
+  }
+  return entryOfRetirement(job, { ...retired, checksum }, appliedAt);
+}
+
+interface Freezing extends RetiredTable {
+  readonly how: Retirement;
+  readonly commitNumber: number;
 }
 
 /** The undo log stays with the rows that it leads back from. */
@@ -46,14 +62,17 @@ async function freeze(
   engine: Engine,
   live: ObservedTable,
   logName: string,
-  { tableName: retiredName, how, commitNumber }: RetiredTable & { how: Retirement; commitNumber: number },
+  { tableName: retiredName, how, commitNumber, checksum }: Freezing,
 ): Promise<void> {
   const frozen = frozenNames(live.tableName, commitNumber, await namesInHistory(engine));
   const statements = {
     archive: (name: string) =>
-      freezeLog(live, logName, commitNumber, { ...frozen, schema: 'archived', name }),
-    keep: () => [...viewFrozen(live.tableName, frozen), ...freezeLog(live, logName, commitNumber, frozen)],
-    drop: () => freezeLog(live, logName, commitNumber, null),
+      freezeLog(live, logName, commitNumber, { ...frozen, schema: 'archived', name }, checksum),
+    keep: () => [
+      ...viewFrozen(live.tableName, frozen),
+      ...freezeLog(live, logName, commitNumber, frozen, checksum),
+    ],
+    drop: () => dropLog(logName),
   };
   await runTogether(engine, retiredName === null ? statements.drop() : statements[how](retiredName));
 }
@@ -69,13 +88,18 @@ async function archive(
   { datasetId, plannedFrom }: RetirementJob,
   tableName: string,
   appliedAt: Date,
-): Promise<RetiredTable> {
+): Promise<Omit<RetiredTable, 'checksum'>> {
   await engine.run(createArchive());
   const taken = new Set((await engine.rows(selectTableNames('archived'))).map((row) => textAt(row, 0)));
   const copyName = archivedNameFor(tableName, plannedFrom.version, appliedAt, taken);
   const copy = archived(copyName);
   const columnComments = await engine.rows(selectComments(tableName));
-  await engine.run(copyOf(tableName, copy));
+  try {
+    await engine.run(copyOf(tableName, copy));
+  } catch (error) {
+    const isUnreadable = error instanceof DuckDbError && IS_DAMAGE.has(error.fault);
+    throw isUnreadable ? new IncomparableError(datasetId, error) : error;
+  }
   await runTogether(engine, [
     commentOnTable(copy, datasetId),
     ...columnComments.map((row) => commentOnColumn(copy, textAt(row, 0), textAt(row, 1))),
@@ -84,33 +108,22 @@ async function archive(
   return { tableName: copyName, removedRows: await countRows(engine, copy) };
 }
 
-async function drop(engine: Engine, _job: RetirementJob, tableName: string): Promise<RetiredTable> {
+async function drop(
+  engine: Engine,
+  _job: RetirementJob,
+  tableName: string,
+): Promise<Omit<RetiredTable, 'checksum'>> {
   const removedRows = await countRows(engine, mirrored(tableName));
   await engine.run(dropTable(tableName));
   return { tableName: null, removedRows };
 }
 
-async function keep(_engine: Engine, _job: RetirementJob, tableName: string): Promise<RetiredTable> {
-  return { tableName, removedRows: 0 };
-}
-
-/** Returns `<table>__<version>_<time in UTC>`, by which the copies of a table sort; a name that is taken gets `_2`, `_3`, … */
-export function archivedNameFor(
+async function keep(
+  _engine: Engine,
+  _job: RetirementJob,
   tableName: string,
-  version: number,
-  at: Date,
-  taken: ReadonlySet<string>,
-): string {
-  const time = at
-    .toISOString()
-    .replace(/\.\d+Z$/, 'z')
-    .replaceAll(/[-:]/g, '')
-    .toLowerCase();
-  const plain = `${tableName}__${integer(version)}_${time}`;
-  for (let number = 2, name = plain; ; number += 1) {
-    if (!taken.has(name)) return name;
-    name = `${plain}_${number}`;
-  }
+): Promise<Omit<RetiredTable, 'checksum'>> {
+  return { tableName, removedRows: 0 };
 }
 
 async function countRows(engine: Engine, table: string): Promise<number> {

@@ -7,35 +7,35 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
-import { shellWord } from '../../lib/text.ts';
 import type { CommitResult } from '../../model/commits.ts';
-import { DataError, UsageError } from '../../model/errors.ts';
-import { refuseUnchanged } from '../../model/past-states.ts';
 import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorError } from '../../staging/engine/errors.ts';
 import { identifier, integer, numberAt } from '../../staging/engine/sql.ts';
-import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
-import { type CatalogEntry, entryOfRollback } from './catalog/entries.ts';
-import { observedColumn } from './catalog/observed-state.ts';
-import { type RecordedState, readRecordedState } from './catalog/recorded-state.ts';
-import { FORMAT_VERSION, historic } from './catalog/schema.ts';
-import { type Current, comments, isSameTable, type RecordedColumn } from './catalog/tables.ts';
-import { type Checksum, computeChecksum } from './checksum.ts';
-import { logOfCommit, logOfSwap } from './commit-log.ts';
-import { differenceByKeys, incomparable } from './difference.ts';
-import { earliestOf, nameInLog, namesInHistory, selectStateAfter } from './history.ts';
-import { LOADING, swap } from './load-sql.ts';
+import { observedColumn, type RecordedColumn } from '../catalog/columns.ts';
+import { type CatalogEntry, entryOfRollback } from '../catalog/entries.ts';
+import { isSameTable } from '../catalog/guard.ts';
 import {
-  logOfState,
-  type PastLog,
-  readColumnsOfLog,
-  readPastCommits,
-  readPastLogs,
-  sourceOf,
-} from './past-logs.ts';
+  notRestored,
+  plannedColumn,
+  proveRestored,
+  type RestoredState,
+  restoredState,
+  shapeOf,
+} from '../catalog/restored-state.ts';
+import { nameInLog, TABLE_MISSING } from '../catalog/undo-logs.ts';
+import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
+import { readRecordedState } from './catalog/recorded-state.ts';
+import { FORMAT_VERSION, historic } from './catalog/schema.ts';
+import { type Current, comments } from './catalog/tables.ts';
+import { computeChecksum } from './checksum.ts';
+import { logOfCommit, logOfSwap } from './commit-log.ts';
+import { strayColumnsOf } from './count-tables.ts';
+import { differenceByKeys, incomparable } from './difference.ts';
+import { earliestOf, namesInHistory, selectStateAfter } from './history.ts';
+import { LOADING, swap } from './load-sql.ts';
+import { pastCatalog, readColumnsOfLog, sourceOf } from './past-logs.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { type NetRows, type TouchedRows, UnprovenError, writeNet } from './write-net-change.ts';
 
@@ -59,51 +59,25 @@ interface RollingBack {
   readonly turn: Turn;
 }
 
-/** The state to restore, and the log that leads there. */
-interface Target extends RecordedState {
-  readonly log: PastLog;
-}
-
 /** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws DataError, UsageError */
 async function rollBack(engine: Engine, rollingBack: RollingBack): Promise<CatalogEntry | null> {
   const { job, current, turn } = rollingBack;
   const { live, recordedColumns } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
-  const target = await readTarget(engine, job);
+  const target = await restoredState(job, pastCatalog(engine, FORMAT_VERSION), (commit) =>
+    readRecordedState(engine, commit),
+  );
   const isSame =
     target.log.frozenCommit === null &&
     current.existingObject === 'table' &&
     turn.incomparable === null &&
+    (await strayColumnsOf(engine, live)).length === 0 &&
     isDeepStrictEqual(shapeOf(target.columns), shapeOf(recordedColumns));
   const restore = isSame ? editBack : swapBack;
   const net = await restore(engine, rollingBack, live, target);
   const { appliedAt } = turn;
   const isLogged = turn.keepsHistory && target.table.keyColumns.length > 0;
   return entryOfRollback(job, target, { live, recordedColumns, net, appliedAt, isLogged });
-}
-
-function shapeOf(columns: readonly RecordedColumn[]) {
-  return columns.map(({ columnName, type, role }) => [columnName, type, role]);
-}
-
-/** @throws UsageError where the state is not known. */
-async function readTarget(engine: Engine, { datasetId, toCommit }: RollbackJob): Promise<Target> {
-  const commits = await readPastCommits(engine, FORMAT_VERSION, datasetId);
-  const commit = commits.find(({ commitNumber }) => commitNumber === toCommit);
-  if (commit === undefined || commit.kind === 'retire') {
-    throw new UsageError(`Commit ${toCommit} left no table of ${datasetId}.`, {
-      hint: 'feed-sync query "FROM feed_sync.commits" lists the commits.',
-    });
-  }
-  // A command that was killed may have left its request, which was performed before this one.
-  refuseUnchanged(datasetId, commit, present(commits.at(-1), 'there is this commit'));
-  const log = logOfState(datasetId, commit, await readPastLogs(engine, FORMAT_VERSION));
-  const state = await readRecordedState(engine, toCommit);
-  if (state !== null) return { log, ...state };
-  throw new UsageError(
-    `What commit ${toCommit} left of ${datasetId} was not recorded: its history was switched off then.`,
-    { hint: 'Name a later state.' },
-  );
 }
 
 const UNDONE = `temp.${identifier('feed-sync: undone')}`;
@@ -113,7 +87,7 @@ async function editBack(
   engine: Engine,
   { job, current, turn }: RollingBack,
   live: ObservedTable,
-  target: Target,
+  target: RestoredState,
 ): Promise<CommitResult['net']> {
   const { tableName, datasetId } = live;
   const planned = target.columns.map(plannedColumn);
@@ -125,13 +99,18 @@ async function editBack(
     const after = rewrittenIfMuch({ columns, alteration }, net, found);
     await runTogether(engine, log?.before(after) ?? []);
     // Without a recorded checksum the whole table is read: rows that were altered by hand must not go unnoticed.
-    const before = { found, recorded: { rowCount: found.rowCount, checksum: null } };
+    const before = {
+      found,
+      recorded: { rowCount: found.rowCount, checksum: current.checksum },
+      comparedColumns: log === null ? null : live.columns.map(({ columnName }) => columnName),
+      isReadWhole: true,
+    };
     const observer = { readsRows: log !== null, logEntries: (rows: TouchedRows) => log?.entries(rows) ?? [] };
     const written = await writeNet(engine, { tableName, net, columns }, after.alteration, before, observer);
-    prove(job, target, written);
+    proveRestored(job, target, written);
     await runTogether(engine, [
       ...comments(tableName, datasetId, columns),
-      ...(log?.after(after) ?? []),
+      ...(log?.after(after, written.wereAltered) ?? []),
       `DROP TABLE ${UNDONE}`,
     ]);
     return written.net;
@@ -140,7 +119,11 @@ async function editBack(
   }
 }
 
-async function createUndone(engine: Engine, { log, columns }: Target, toCommit: number): Promise<NetRows> {
+async function createUndone(
+  engine: Engine,
+  { log, columns }: RestoredState,
+  toCommit: number,
+): Promise<NetRows> {
   const logged = columns.map(recordedShape);
   const values = logged.map(({ columnName }, index) => `${nameInLog(columnName)} AS ${netColumn(index)}`);
   const later = `(SELECT * FROM ${historic(log.logName)} WHERE _commit > ${integer(toCommit)})`;
@@ -157,7 +140,7 @@ async function swapBack(
   engine: Engine,
   { job, current, turn }: RollingBack,
   live: ObservedTable,
-  target: Target,
+  target: RestoredState,
 ): Promise<CommitResult['net']> {
   const { tableName, datasetId } = live;
   const columns = target.columns.map(plannedColumn);
@@ -168,21 +151,22 @@ async function swapBack(
   const [row = []] = await engine.rows(`SELECT count(*) FROM ${LOADING}`);
   const columnNames = columns.map(({ columnName }) => columnName);
   const rowCount = numberAt(row, 0);
-  prove(job, target, { rowCount, checksum: await computeChecksum(engine, LOADING, columnNames) });
+  proveRestored(job, target, { rowCount, checksum: await computeChecksum(engine, LOADING, columnNames) });
   const keyColumns = columns.filter(({ role }) => role === 'key');
   const net =
     turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, rowCount) : null;
-  const missing = current.existingObject === 'table' ? null : 'the table was missing';
+  const missing = current.existingObject === 'table' ? null : TABLE_MISSING;
   const log = logOfSwap(current.logName, turn, {
     live,
+    checksum: current.checksum,
     loaded: { datasetId, tableName, columns },
     isSameTable: false,
     unreadable: turn.incomparable ?? missing,
     taken: await namesInHistory(engine),
   });
   try {
+    await engine.runWithinReserve(log.before);
     await runTogether(engine, [
-      ...log.before,
       ...swap(tableName, current.existingObject === 'table'),
       ...comments(tableName, datasetId, columns),
       ...log.after,
@@ -193,32 +177,6 @@ async function swapBack(
     throw isUnreadable ? incomparable(datasetId, error) : error;
   }
   return net;
-}
-
-/** @throws DataError */
-function prove(
-  job: RollbackJob,
-  { table, checksum }: Target,
-  result: { readonly rowCount: number; readonly checksum: Checksum },
-): void {
-  if (result.checksum.version !== checksum.version) {
-    throw notRestored(job, 'its checksum was computed by another version of DuckDB and proves nothing');
-  }
-  if (result.rowCount === table.rowCount && result.checksum.sum === checksum.sum) return;
-  throw notRestored(job, 'the rows that its undo log leads back to are not those that the commit left');
-}
-
-function notRestored({ datasetId, toCommit }: RollbackJob, why: string): DataError {
-  return new DataError(
-    `${datasetId} cannot be rolled back to commit ${toCommit}: ${why.replace(/[.!]$/, '')}. Nothing was changed.`,
-    { hint: `Repair the table first: feed-sync verify --deep --repair ${shellWord(datasetId)}` },
-  );
-}
-
-function plannedColumn(recorded: RecordedColumn): PlannedColumn {
-  const { name, type, columnName, role, crs } = observedColumn(recorded);
-  const { isNullable: nullable, description, sourceName } = recorded;
-  return { column: { name, type, nullable, description, sourceName }, type, columnName, role, crs };
 }
 
 function recordedShape(recorded: RecordedColumn) {

@@ -1,128 +1,17 @@
-/**
- * Validates jobs one after another, beside the work on the mirror. Waiting jobs that need the same statements are validated
- * together.
- *
- * Invariant: each job ends as it would alone. When a joint validation fails, every job is validated again, one by one.
- *
- * Changes are read ahead on the same instance while it is idle, and on a second instance while it is busy.
- */
+/** How each kind of job is validated, and what a validated job does in a transaction. */
 
-import pLimit from 'p-limit';
-import { present } from '../../lib/assert.ts';
-import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
-import { readAhead } from '../../staging/changes/decode.ts';
-import { coalescedAlike, MAX_JOBS_TOGETHER } from '../../staging/changes/net-change.ts';
+import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import type { MirrorPlace } from '../../staging/engine/errors.ts';
+import type { CatalogEntry } from '../catalog/entries.ts';
 import type { ValidatedJob } from '../destination.ts';
-import { validateChanges, validateChangesTogether } from './apply-changes.ts';
-import type { CatalogEntry } from './catalog/entries.ts';
+import type { Awaiting } from '../judge-commit.ts';
+import { validateChanges } from './apply-changes.ts';
 import type { Current } from './catalog/tables.ts';
-import type { Awaiting } from './judge-commit.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { validateRepair } from './repair.ts';
 import { validateRetirement } from './retire.ts';
 import { validateRollback } from './rollback.ts';
-
-interface Waiting {
-  readonly job: WriteJob;
-  /** Waiting jobs with the same value are validated together; null means alone. */
-  readonly alike: string | null;
-  readonly settle: PromiseWithResolvers<ValidatedWrite>;
-}
-
-interface WaitingChanges extends Waiting {
-  readonly job: ChangesJob;
-}
-
-export class Validation {
-  readonly #engine: Engine;
-  readonly #inTurn = pLimit(1);
-  readonly #openSecond: (() => Promise<Engine>) | null;
-  #second: Engine | null = null;
-  readonly #inTurnBeside = pLimit(1);
-  #waiting: readonly Waiting[] = [];
-
-  /** `openSecond` opens the second instance at its first use; null when memory is too small for a second one. */
-  constructor(engine: Engine, openSecond: (() => Promise<Engine>) | null) {
-    this.#engine = engine;
-    this.#openSecond = openSecond;
-  }
-
-  get progress(): number {
-    return this.#engine.progress + (this.#second?.progress ?? 0);
-  }
-
-  /** @throws the errors of `validateJob`. */
-  async validate(job: WriteJob): Promise<ValidatedWrite> {
-    // A job for which this question fails is validated alone, and reports its error there.
-    const alike = job.kind === 'changes' ? await coalescedAlike(job).catch(() => null) : null;
-    const settle = Promise.withResolvers<ValidatedWrite>();
-    this.#waiting = [...this.#waiting, { job, alike, settle }];
-    // Each job takes one turn. The turn of a job that was validated together with another does nothing.
-    void this.#inTurn(() => this.#validateNext());
-    return await settle.promise;
-  }
-
-  /** Returns null when the changes cannot be read ahead. @throws DuckDbError when the second instance cannot be opened. */
-  async readAhead(job: ChangesJob): Promise<ReadAhead | null> {
-    const isFree = this.#inTurn.activeCount + this.#inTurn.pendingCount === 0;
-    const openSecond = this.#openSecond;
-    if (isFree || openSecond === null) return await this.use((engine) => readAhead(engine, job));
-    return await this.#inTurnBeside(async () => {
-      this.#second ??= await openSecond();
-      return await readAhead(this.#second, job);
-    });
-  }
-
-  /** Runs `work` with the engine while no job is validated. */
-  use<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
-    return this.#inTurn(() => work(this.#engine));
-  }
-
-  /** Waits until no job is validated, then closes the second instance. */
-  async close(): Promise<void> {
-    await this.#inTurnBeside(async () => this.#second?.close());
-    await this.use(async (engine) => engine.close());
-  }
-
-  /** Never rejects. */
-  async #validateNext(): Promise<void> {
-    const [first] = this.#waiting;
-    if (first === undefined) return;
-    const together = isChanges(first)
-      ? this.#waiting
-          .filter(isChanges)
-          .filter(({ alike }) => alike === first.alike)
-          .slice(0, MAX_JOBS_TOGETHER)
-      : [];
-    const taken = together.length > 1 ? together : [first];
-    this.#waiting = this.#waiting.filter((each) => !taken.includes(each));
-    if (together.length > 1 && (await this.#validateTogether(together))) return;
-    for (const each of taken) await this.#validateAlone(each);
-  }
-
-  async #validateTogether(together: readonly WaitingChanges[]): Promise<boolean> {
-    const jobs = together.map(({ job }) => job);
-    const prepared = await validateChangesTogether(this.#engine, jobs).catch(() => null);
-    for (const [index, { settle }] of together.entries()) {
-      if (prepared !== null) settle.resolve(present(prepared[index], 'each was examined'));
-    }
-    return prepared !== null;
-  }
-
-  async #validateAlone({ job, settle }: Waiting): Promise<void> {
-    try {
-      settle.resolve(await validateJob(this.#engine, job.kind, job));
-    } catch (error) {
-      settle.reject(error);
-    }
-  }
-}
-
-function isChanges(waiting: Waiting): waiting is WaitingChanges {
-  return waiting.alike !== null && waiting.job.kind === 'changes';
-}
 
 type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kind }>;
 
@@ -138,7 +27,7 @@ const VALIDATE: { readonly [Kind in WriteJob['kind']]: Validate<Kind> } = {
 };
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
-function validateJob<Kind extends WriteJob['kind']>(
+export function validateJob<Kind extends WriteJob['kind']>(
   engine: Engine,
   kind: Kind,
   job: JobOf<Kind>,

@@ -15,9 +15,9 @@ import {
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, type KeyPair, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
+import { examineSnapshot } from '../../staging/snapshot/examine-snapshot.ts';
+import { selectRows } from '../../staging/snapshot/scan-sql.ts';
 import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
-import { examineSnapshot } from './load-snapshot.ts';
-import { selectRows } from './load-sql.ts';
 
 export interface ContentRows {
   /** A query for the rows, in the order of the table's columns, as `c0`, `c1`, …; see `netColumn`. */

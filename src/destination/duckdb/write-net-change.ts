@@ -17,17 +17,11 @@ import { type Engine, type Row, runTogether } from '../../staging/engine/engine.
 import { bigintAt, identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import type { FoundTable, TableAfter } from './apply-changes.ts';
+import { type Checksum, checksumAt } from '../catalog/cells.ts';
+import { type FoundTable, keepsColumns, type TableAfter } from './apply-changes.ts';
 import { mirrored } from './catalog/schema.ts';
-import {
-  CHECKSUM_VERSION,
-  type Checksum,
-  checksumAt,
-  computeChecksum,
-  rowHash,
-  sumOfHashes,
-} from './checksum.ts';
-import { selectLowestKeys } from './judge-commit.ts';
+import { CHECKSUM_VERSION, computeChecksum, rowHash, sumOfHashes } from './checksum.ts';
+import { selectLowestKeys } from './judge-net.ts';
 import { LOADING, swap } from './load-sql.ts';
 
 export interface Written {
@@ -37,6 +31,8 @@ export interface Written {
   readonly net: Counts;
   /** The checksum of the table afterwards. */
   readonly checksum: Checksum;
+  /** True when the rows before were not those of the recorded checksum: somebody altered them. False where that was not looked at. */
+  readonly wereAltered: boolean;
 }
 
 /** The table differs from its recorded state, or from the expected result. The message names only the difference. */
@@ -48,6 +44,10 @@ export class UnprovenError extends Error {
 interface Before {
   readonly found: FoundTable;
   readonly recorded: { readonly rowCount: number; readonly checksum: Checksum | null };
+  /** The columns before, of a table with an undo log whose rows are compared with the recorded checksum; null compares nothing. */
+  readonly comparedColumns: readonly string[] | null;
+  /** True: the checksum afterwards is computed of all rows, because the table may have others than were recorded. */
+  readonly isReadWhole: boolean;
 }
 
 /** The rows of the table whose keys occur in the net change. */
@@ -80,8 +80,9 @@ export async function writeNet(
   before: Before,
   observer: DifferenceObserver,
 ): Promise<Written> {
-  const { found, recorded } = before;
+  const { found, recorded, isReadWhole } = before;
   expect('rows', found.rowCount, recorded.rowCount);
+  const readBefore = await checksumBefore(engine, target, alteration, before);
   const { touched, rowCount, inserted } =
     alteration.kind === 'rewrite'
       ? await rewrite(engine, target, alteration.added, observer)
@@ -90,24 +91,40 @@ export async function writeNet(
   const removed = touched.rows - touched.replaced;
   const rows = touchedRows(target);
   await observer.onCounted?.({ added, changed: touched.changed, removed }, rows);
-  await runTogether(engine, [...(observer.logEntries?.(rows) ?? []), drop(TOUCHED), drop(OLD)]);
+  await engine.runWithinReserve(observer.logEntries?.(rows) ?? []);
+  await runTogether(engine, [drop(TOUCHED), drop(OLD)]);
   // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
   expect('rows afterwards', rowCount, found.rowCount + added - removed);
   const isKeptUp =
-    alteration.kind === 'none' && inserted !== null && recorded.checksum?.version === inserted.version;
+    !isReadWhole && keepsColumns(alteration) && recorded.checksum?.version === inserted.version;
   const checksum =
     isKeptUp && recorded.checksum !== null
       ? { ...inserted, sum: recorded.checksum.sum - touched.hashes + inserted.sum }
       : await computeChecksum(engine, mirrored(target.tableName), columnNames(target));
-  return { rowCount, net: { added, changed: touched.changed, removed }, checksum };
+  const edited = isKeptUp ? null : checksum.sum - inserted.sum + touched.hashes;
+  const sumBefore = readBefore?.sum ?? (before.comparedColumns === null ? null : edited);
+  const isComparable = sumBefore !== null && recorded.checksum?.version === checksum.version;
+  const wereAltered = isComparable && sumBefore !== recorded.checksum?.sum;
+  return { rowCount, net: { added, changed: touched.changed, removed }, checksum, wereAltered };
+}
+
+/** Null where the sum of the rows before follows from that of the rows afterwards, or is not needed. */
+async function checksumBefore(
+  engine: Engine,
+  { tableName }: Target,
+  alteration: TableAfter['alteration'],
+  { comparedColumns }: Before,
+): Promise<Checksum | null> {
+  if (comparedColumns === null || keepsColumns(alteration)) return null;
+  return await computeChecksum(engine, mirrored(tableName), comparedColumns);
 }
 
 interface Edited {
   readonly touched: Touched;
   /** The row count of the table afterwards. */
   readonly rowCount: number;
-  /** The sum of the hashes of the inserted rows; null where the whole table was written. */
-  readonly inserted: Checksum | null;
+  /** The sum of the hashes of the rows of the net change. */
+  readonly inserted: Checksum;
 }
 
 /**
@@ -159,7 +176,7 @@ async function rewrite(
   const [written = []] = await engine.rows(countWritten(target));
   proveWritten(target.net, written);
   const [all = []] = await engine.rows(countRowsOf(target.tableName));
-  return { touched, rowCount: numberAt(all, 0), inserted: null };
+  return { touched, rowCount: numberAt(all, 0), inserted: checksumAt(written, 3) };
 }
 
 function touchedFrom(row: Row): Touched {
@@ -388,23 +405,23 @@ function valuesBefore({ columns }: Target, added: ReadonlySet<PlannedColumn>): s
 
 function countInserted(target: Target, afterAddress: string | null): string {
   const where = afterAddress === null ? '' : ` WHERE ${TABLE}.rowid > ${afterAddress}`;
-  const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
-  return `${selectWritten(target, [sumOfHashes(hashed), CHECKSUM_VERSION])}${where}`;
+  return `${selectWritten(target)}${where}`;
 }
 
 /**
  * Returns one row: the number of rows with a key of the net change, of their distinct keys, and of those without a null in the
- * key.
+ * key; their checksum.
  */
 function countWritten(target: Target): string {
   return `${selectWritten(target)} SEMI JOIN ${target.net.from} AS ${NET} ON ${isSameKey(target)}`;
 }
 
-function selectWritten(target: Target, further: readonly string[] = []): string {
+function selectWritten(target: Target): string {
   const keys = keyPositions(target).map((position) => `${TABLE}.${columnAt(target, position)}`);
   const complete = keys.map((key) => `${key} IS NOT NULL`).join(' AND ');
   const counts = ['count(*)', `count(DISTINCT ${together(keys)})`, `count(*) FILTER (${complete})`];
-  return `SELECT ${[...counts, ...further].join(', ')} FROM ${mirrored(target.tableName)} AS ${TABLE}`;
+  const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
+  return `SELECT ${[...counts, sumOfHashes(hashed), CHECKSUM_VERSION].join(', ')} FROM ${mirrored(target.tableName)} AS ${TABLE}`;
 }
 
 function isSameKey(target: Target): string {

@@ -6,17 +6,21 @@
  * asked to stop: only the work on rows is interrupted.
  */
 
+import { dirname } from 'node:path';
 import type { Clock } from '../../lib/clock.ts';
-import { durable } from '../../lib/files.ts';
+import { durable, isThere, syncDirectory } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
+import { StorageError } from '../../model/errors.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
+import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
-import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
+import { IN_OUR_FORMAT, MIRROR, OUTSIDE_MIRROR } from './catalog/schema.ts';
 import {
   interrupted,
   mirrorFileState,
+  quarantineLog,
   quarantineMirror,
+  WAL_SUFFIX,
   type WaitOptions,
   waitForFile,
 } from './mirror-file.ts';
@@ -45,6 +49,11 @@ export class OutcomeUnknownError extends Error {
     super(cause.message);
     this.cause = cause;
   }
+}
+
+/** The mirror, or its log, could not be read and was set aside: what was observed before is not true any more. */
+export class QuarantinedError extends StorageError {
+  override readonly name = 'QuarantinedError';
 }
 
 /** The mirror could not be attached again after a failure, so the write session cannot continue. */
@@ -85,6 +94,11 @@ export class WriteSessions {
   readonly #engine: Engine;
   /** How long DuckDB took to open the file the last time, without waiting for other processes. */
   #openingMs = 0;
+  /**
+   * The folder was synced since the file was attached and its log begun. DuckDB syncs what it writes, but not the names of files
+   * that it makes: a new mirror, and the log that the first commit after each CHECKPOINT begins.
+   */
+  #areEntriesSynced = false;
 
   constructor(options: WriteSessionOptions) {
     this.#options = options;
@@ -93,11 +107,12 @@ export class WriteSessions {
 
   /**
    * Runs `work` in one transaction with the mirror attached for reading. Returns null when the mirror does not exist; reading
-   * never creates it. An unreadable mirror is quarantined.
+   * never creates it.
+   * @throws QuarantinedError where `work` cannot read what it needs.
    */
   async read<T>(work: (engine: Engine) => Promise<T>, wait: WaitForReaders = {}): Promise<T | null> {
     if ((await mirrorFileState(this.#options.path)) === 'absent') return null;
-    if (!(await this.#attach('read', wait))) return null;
+    await this.#attach('read', wait);
     let unreadable: DuckDbError;
     try {
       await this.#engine.run('BEGIN');
@@ -110,8 +125,7 @@ export class WriteSessions {
       await this.#rollBack();
       await this.#detach();
     }
-    await this.#quarantine(unreadable);
-    return null;
+    throw await this.#quarantine(unreadable, 'reading');
   }
 
   /** Runs `work` with the mirror attached for writing, and creates the mirror when it is missing. */
@@ -177,19 +191,31 @@ export class WriteSessions {
     return result;
   }
 
-  #commit(purpose: Purpose): Promise<void> {
+  async #commit(purpose: Purpose): Promise<void> {
     switch (purpose) {
       case 'jobs':
-        return durable('destination.commit', () => this.#engine.finish('COMMIT'));
+        await durable('destination.commit', () => this.#engine.finish('COMMIT'));
+        break;
       case 'progress':
-        return durable('destination.store-progress', () => this.#engine.finish('COMMIT'));
+        await durable('destination.store-progress', () => this.#engine.finish('COMMIT'));
+        break;
     }
+    await this.#syncEntries();
+  }
+
+  async #syncEntries(): Promise<void> {
+    if (this.#areEntriesSynced) return;
+    const { path } = this.#options;
+    await durable('destination.sync-entries', () => syncDirectory(dirname(path)));
+    // A transaction without changes begins no log, and one of many changes may end with a checkpoint of its own.
+    this.#areEntriesSynced = await isThere(path + WAL_SUFFIX);
   }
 
   /** Makes the write session usable again after a failure inside a transaction. */
   async #recover(error: unknown): Promise<void> {
     await this.#rollBack();
     if (this.#engine.invalidated) await this.#attachAgain(error);
+    else await this.#engine.finish(OUTSIDE_MIRROR);
   }
 
   async #attachAgain(error: unknown): Promise<void> {
@@ -244,18 +270,15 @@ export class WriteSessions {
     await this.#engine.reopen();
   }
 
-  /**
-   * Returns false when an unreadable file was quarantined and the mode is `read`. In the mode `write` a new mirror is created.
-   */
-  async #attach(mode: 'read' | 'write', wait: WaitForReaders = {}): Promise<boolean> {
+  /** In the mode `write` a missing mirror is created. @throws QuarantinedError where the file cannot be read. */
+  async #attach(mode: 'read' | 'write', wait: WaitForReaders = {}): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       const error = await this.#tryAttach(mode, wait);
-      if (error === null) return true;
+      if (error === null) return;
       // An instance may give up once for an unrelated reason. When the new instance gives up, too, the file is the cause.
       if (error.fault === 'gave-up' && attempt === 1) continue;
       if (error.fault !== 'unreadable' && error.fault !== 'gave-up') throw await this.#failure(error);
-      await this.#quarantine(error);
-      if (mode === 'read') return false;
+      throw await this.#quarantine(error, 'opening');
     }
   }
 
@@ -282,6 +305,7 @@ export class WriteSessions {
   }
 
   async #attachForWriting(target: string): Promise<void> {
+    this.#areEntriesSynced = false;
     try {
       await this.#engine.finish(`ATTACH ${target} ${IN_OUR_FORMAT}`);
     } catch (error) {
@@ -298,8 +322,22 @@ export class WriteSessions {
     return cause instanceof DuckDbError ? await this.#failure(cause) : cause;
   }
 
-  #quarantine(error: DuckDbError): Promise<void> {
-    return quarantineMirror(this.#options.path, error.message, this.#options.clock.now(), this.#options.log);
+  /**
+   * Where the mirror cannot be opened, its log goes first: without it the mirror is as it was after its last checkpoint, and only
+   * the commits since then are made again.
+   */
+  async #quarantine(error: DuckDbError, doing: 'opening' | 'reading'): Promise<QuarantinedError> {
+    const { path, clock, log } = this.#options;
+    const isLog = doing === 'opening' && (await isThere(path + WAL_SUFFIX));
+    await (isLog ? quarantineLog : quarantineMirror)(path, error.message, clock.now(), log);
+    const what = isLog
+      ? 'Its log was set aside, and the newest commits are made again'
+      : 'It was set aside, and is built again';
+    return new QuarantinedError(`The mirror ${path} could not be read. ${what}: ${firstLine(error)}`, {
+      code: 'mirror_damaged',
+      hint: 'Check the disk. What was set aside lies beside the mirror.',
+      cause: error,
+    });
   }
 
   #failure(error: DuckDbError): Promise<Error> {

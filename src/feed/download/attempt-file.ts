@@ -7,6 +7,7 @@ import { DataError } from '../../model/errors.ts';
 import { type AddressGuard, checkLink, type LinkRules, RefusedLinkError } from '../http/addresses.ts';
 import { TransientError } from '../http/failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
+import { TOO_MANY_REQUESTS } from '../http/throttle.ts';
 import type { FetchParts } from './fetch-file.ts';
 import { type FetchedFile, nothingMore, receiveRest, receiveWhole } from './receive-file.ts';
 import {
@@ -231,6 +232,7 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null):
   }
   throw new TransientError(`the place of the file answered ${status}`, {
     retryAfterMs: answer.retryAfterMs,
+    isThrottled: status === TOO_MANY_REQUESTS,
   });
 }
 

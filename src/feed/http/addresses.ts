@@ -105,8 +105,12 @@ function kindOf(address: ipaddr.IPv4 | ipaddr.IPv6): AddressKind {
     const embedded = embeddedAddress(address);
     if (embedded !== null) return kindOf(embedded);
   }
+  if (CLOUD_INTERNAL.has(address.toString())) return 'special';
   return KINDS[address.range()] ?? 'special';
 }
+
+/** Addresses of public ranges that a cloud answers from inside each of its machines: Azure's agent. */
+const CLOUD_INTERNAL = new Set(['168.63.129.16']);
 
 /** By the names of ranges in ipaddr.js. */
 const KINDS: Readonly<Partial<Record<string, AddressKind>>> = {

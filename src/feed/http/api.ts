@@ -23,6 +23,7 @@ import { type JsonLimits, readJsonBody } from './json-body.ts';
 import { type ConnectionOptions, limitsOf, retryPolicy } from './options.ts';
 import { isRefusal, isTransientStatus, refusalError } from './refusal.ts';
 import { withRetries } from './retry.ts';
+import { TOO_MANY_REQUESTS } from './throttle.ts';
 
 const NOT_FOUND = 404;
 
@@ -171,6 +172,7 @@ function statusError({ status, retryAfterMs }: HttpAnswer, ifMissing: string | n
   return new TransientError(`the service answered ${status}`, {
     hint: status === NOT_FOUND ? ifMissing : null,
     retryAfterMs,
+    isThrottled: status === TOO_MANY_REQUESTS,
     mayBeDone: status < 400 || status >= 500,
   });
 }

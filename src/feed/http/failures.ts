@@ -16,6 +16,10 @@ export class TransientError extends Error {
   readonly retryAfterMs: number | null;
   /** False when the request surely never reached the service, so the command cannot have been done. */
   readonly mayBeDone: boolean;
+  /** True when the service refused the request for the number of requests. */
+  readonly isThrottled: boolean;
+  /** True when another attempt now would end in the same way. */
+  readonly isFinal: boolean;
 
   /** `message` is a clause without a full stop: `connection refused at feed.example.com:443`. */
   constructor(
@@ -24,6 +28,8 @@ export class TransientError extends Error {
       readonly hint?: string | null;
       readonly retryAfterMs?: number | null;
       readonly mayBeDone?: boolean;
+      readonly isThrottled?: boolean;
+      readonly isFinal?: boolean;
       readonly cause?: unknown;
     } = {},
   ) {
@@ -31,6 +37,8 @@ export class TransientError extends Error {
     this.hint = details.hint ?? null;
     this.retryAfterMs = details.retryAfterMs ?? null;
     this.mayBeDone = details.mayBeDone ?? true;
+    this.isThrottled = details.isThrottled ?? false;
+    this.isFinal = details.isFinal ?? false;
   }
 }
 
@@ -47,6 +55,10 @@ export function networkError(error: unknown, host: string, timeoutMs: number): T
     new TransientError(message, { hint, cause: error });
   const unconnected = (message: string, hint = CHECK_NETWORK): TransientError =>
     new TransientError(message, { hint, mayBeDone: false, cause: error });
+  const proxyStatus = proxyStatusOf(error);
+  if (proxyStatus !== null) {
+    return unconnected(`the proxy refused the connection with ${proxyStatus}`, proxyHint(proxyStatus));
+  }
   switch (code) {
     case 'ECONNREFUSED':
       return unconnected(`connection refused at ${host}`);
@@ -76,6 +88,19 @@ export function networkError(error: unknown, host: string, timeoutMs: number): T
       }
       return say(`the exchange with ${host} failed (${code ?? 'without a code'})`);
   }
+}
+
+/** Returns the status with which a proxy refused a tunnel; undici names it in the message alone. */
+function proxyStatusOf(error: unknown): string | null {
+  if (!(error instanceof Error)) return null;
+  const stated = /^Proxy response \((\d{3})\)|^Proxy Authentication Required \((407)\)/.exec(error.message);
+  return stated?.[1] ?? stated?.[2] ?? proxyStatusOf(error.cause);
+}
+
+function proxyHint(status: string): string {
+  return status === '407'
+    ? 'The proxy asks for a user and a password: set HTTPS_PROXY to http://USER:PASSWORD@HOST:PORT.'
+    : 'Ask the operator of the proxy to allow the host, or name the host in NO_PROXY where it is reached without the proxy.';
 }
 
 /** Only services on this machine may be used without TLS. */

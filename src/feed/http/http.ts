@@ -3,7 +3,7 @@
  *
  * Invariants: the key goes only to the origin of the base URL, and only this file attaches it. Every exchange has a deadline,
  * an idle time-out, and a log line without query, headers and body. No more exchanges with the service run than it has
- * connections, so a waiting request does not use up its deadline.
+ * connections, and none while an origin refuses requests for their number. A waiting request does not use up its deadline.
  */
 
 import type { Readable } from 'node:stream';
@@ -16,6 +16,7 @@ import { arrivedChunks, type LeastThroughput, watchThroughput, withoutKey } from
 import { ConnectionSlots, type Dispatchers, type Exchange, type Lane } from './connections.ts';
 import { hostOf, networkError, TransientError, throwIfStopped } from './failures.ts';
 import type { ConnectionOptions } from './options.ts';
+import { Throttles } from './throttle.ts';
 
 const USER_AGENT = 'feed-sync';
 
@@ -60,7 +61,10 @@ export interface Http {
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
 }
 
-type HttpOptions = Pick<ConnectionOptions, 'baseUrl' | 'apiKey' | 'http' | 'clock' | 'log' | 'onExchange'>;
+type HttpOptions = Pick<
+  ConnectionOptions,
+  'baseUrl' | 'apiKey' | 'http' | 'retry' | 'clock' | 'log' | 'onExchange'
+>;
 
 interface HttpParts extends HttpOptions {
   /** The origin of the base URL. */
@@ -78,12 +82,24 @@ export function createHttp(
   const { origin } = new URL(options.baseUrl);
   const parts = { ...options, origin, trustedOrigins, dispatchers };
   const slots = new ConnectionSlots(options.http.connections);
+  const { clock, log, retry } = options;
+  const throttles = new Throttles({ clock, log, retry, maxRetryAfterMs: options.http.maxRetryAfterMs });
   return {
     async send(request, signal) {
       const queuedMs = options.clock.monotonicMs();
-      const sendNow = (): Promise<Exchange<HttpAnswer>> => {
-        request.onStart?.(options.clock.monotonicMs() - queuedMs);
-        return send(request, signal, parts);
+      // A request waits for its throttle in its slot, so that no request in the queue overtakes the probe.
+      const sendNow = async (): Promise<Exchange<HttpAnswer>> => {
+        const throttle = throttles.of(request.origin);
+        const pass = await throttle.pass(signal);
+        request.onStart?.(clock.monotonicMs() - queuedMs);
+        try {
+          const exchange = await send(request, signal, parts);
+          throttle.settle(pass, exchange.answer.status, exchange.answer.retryAfterMs);
+          return exchange;
+        } catch (error) {
+          throttle.settle(pass, null, null);
+          throw error;
+        }
       };
       // Other origins only serve files, whose number is limited elsewhere.
       if (request.origin !== parts.origin) return (await sendNow()).answer;

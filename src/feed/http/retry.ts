@@ -69,9 +69,7 @@ export async function withRetries<T>(
       spent.elapsedMs = tools.clock.monotonicMs() - startedMs;
       const wait = nextWait(error, spent, policy, tools.random);
       if (wait === null) throw givenUp(error, task.title, spent, policy.outage);
-      const fields = { operation: task.title, why: error.message, waitMs: wait.ms };
-      if (wait.ms < LONG_WAIT_MS) tools.log.debug(fields, 'Trying again.');
-      else tools.log.warn(fields, 'Waiting before the next attempt.');
+      logWait(tools.log, task.title, error, wait.ms);
       if (wait.asked) spent.askedMs += wait.ms;
       await sleepUnlessStopped(tools.clock, wait.ms, signal);
     }
@@ -83,6 +81,19 @@ function isWorthAnotherTry(error: unknown, outage: Outage): error is TransientEr
   if (error instanceof TransientError) return true;
   outage.noteAnswered();
   return error instanceof ContractViolationError;
+}
+
+function logWait(
+  log: Log,
+  operation: string,
+  error: TransientError | ContractViolationError,
+  waitMs: number,
+): void {
+  const fields = { operation, why: error.message, waitMs };
+  // The throttle of the origin logs its wait once for all requests.
+  const isLogged = error instanceof TransientError && error.isThrottled;
+  if (waitMs < LONG_WAIT_MS || isLogged) log.debug(fields, 'Trying again.');
+  else log.warn(fields, 'Waiting before the next attempt.');
 }
 
 interface Spent {
@@ -114,6 +125,7 @@ function nextWait(
 ): { readonly ms: number; readonly asked: boolean } | null {
   const askedMs = error instanceof TransientError ? error.retryAfterMs : null;
   const maxAttempts = policy.outage.isLasting && askedMs === null ? 1 : policy.maxAttempts;
+  if (error instanceof TransientError && error.isFinal) return null;
   if (spent.failures >= maxAttempts || spent.violations >= MAX_VIOLATIONS) return null;
   const ownMs = backoffDelayMs(policy, spent.failures, random);
   if (spent.elapsedMs - spent.askedMs - spent.waitedMs + ownMs > policy.deadlineMs) return null;
@@ -129,13 +141,14 @@ function givenUp(
   outage: Outage,
 ): Error {
   if (error instanceof ContractViolationError) return error;
-  if (error.retryAfterMs === null) outage.noteGivenUp();
+  if (error.retryAfterMs === null && !error.isThrottled) outage.noteGivenUp();
   const attempts = spent.attempts === 1 ? '1 attempt' : `${spent.attempts} attempts`;
   return new ServiceUnavailableError(
     `Could not ${title}: ${error.message} after ${attempts} in ${formatDuration(spent.elapsedMs)}.`,
     {
       ...(error.hint === null ? {} : { hint: error.hint }),
       retryAfterMs: error.retryAfterMs,
+      isThrottled: error.isThrottled,
       cause: error.cause ?? error,
     },
   );

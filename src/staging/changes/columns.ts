@@ -71,9 +71,9 @@ function columnsAfter(job: ChangesJob): readonly PlannedColumn[] {
       column: present(byName.get(name), 'the schema has every column of the table'),
     }));
   }
-  const wanted = all.filter(({ name }, index) => index < schema.columns.length || observed.has(name));
-  const given = columnNames(wanted.map(({ name }) => name));
-  return wanted.map((column, index) => ({
+  const usable = all.filter(({ name }, index) => index < schema.columns.length || observed.has(name));
+  const given = columnNames(usable.map(({ name }) => name));
+  return usable.map((column, index) => ({
     column,
     type: knownType(datasetId, column),
     columnName: given[index] ?? column.name,

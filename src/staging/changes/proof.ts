@@ -157,3 +157,25 @@ function inWords({ added, changed, removed }: Counts): string {
 function inapplicable({ datasetId }: ChangesJob, version: number, why: string): InapplicableChangesError {
   return new InapplicableChangesError(datasetId, version, why);
 }
+
+/**
+ * Returns the row count that the service states for the last version. Without one, starts from the newest stated count (of a
+ * version or of the table) and adds the later counts of changes. Returns null when no count is known.
+ */
+export function statedRowCount({
+  versions,
+  plannedFrom,
+}: Pick<ChangesJob, 'versions' | 'plannedFrom'>): number | null {
+  return versions.reduce<number | null>((rows, { counts, rowCount }) => {
+    if (rowCount !== null || rows === null || counts === null) return rowCount;
+    return rows + counts.added - counts.removed;
+  }, plannedFrom.rowCount);
+}
+
+/**
+ * The version that an error names when the net change fails its proof. The faulty version is unknown, and a snapshot at or past
+ * the first one helps in any case.
+ */
+export function firstVersion({ versions }: ChangesJob): number {
+  return present(versions[0], 'changes are those of at least one version').version;
+}

@@ -10,7 +10,12 @@ import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { DiskFilledError, type FreeSpaceGuard, whileSpaceIsFree } from '../../lib/free-space.ts';
+import {
+  DiskFilledError,
+  type FreeSpaceGuard,
+  refuseIfFilled,
+  whileSpaceIsFree,
+} from '../../lib/free-space.ts';
 import { DuckDbError, diagnose } from './errors.ts';
 import { identifier, text, textList } from './sql.ts';
 
@@ -53,6 +58,8 @@ export interface EngineOptions {
   readonly directories: readonly string[] | null;
   /** A database that is attached read-only under this name before access is locked, and becomes the default database. */
   readonly readOnlyDatabase?: { readonly path: string; readonly name: string };
+  /** Extensions that are installed for DuckDB on this machine, and that are loaded before access is locked; none by default. */
+  readonly extensions?: readonly string[];
   /**
    * When aborted, interrupts the running statement and every later one that takes long, except for a statement run by `finish`.
    */
@@ -83,17 +90,20 @@ export class Engine {
   readonly #options: EngineOptions;
   #instance: DuckDBInstance | null = null;
   #connection: DuckDBConnection | null = null;
+  /** Null until the first statement, and after an attempt to open that failed. */
+  #opened: Promise<void> | null = null;
   #invalidated = false;
   #ended = 0;
 
-  private constructor(options: EngineOptions) {
+  /** Opens the instance at the first statement, which throws what `open` would. */
+  constructor(options: EngineOptions) {
     this.#options = options;
   }
 
-  /** @throws DuckDbError */
+  /** Opens the instance at once. @throws DuckDbError */
   static async open(options: EngineOptions): Promise<Engine> {
     const engine = new Engine(options);
-    await engine.#open();
+    await engine.#openOnce();
     return engine;
   }
 
@@ -120,7 +130,8 @@ export class Engine {
   /** Closes the instance and opens a new one, without any attached database. */
   async reopen(): Promise<void> {
     this.close();
-    await this.#open();
+    this.#opened = null;
+    await this.#openOnce();
   }
 
   /** Closes connections first, then the instance: a file stays locked as long as one connection lives. */
@@ -141,9 +152,19 @@ export class Engine {
    * @throws DuckDbError, with the fault `no-space` when it was stopped for that.
    */
   async runWhileSpaceIsFree(sql: string): Promise<void> {
+    await this.#guarded(sql, async () => {});
+  }
+
+  /** Runs statements that write what can be done without: only where the reserve is free, and while it is. @throws DuckDbError */
+  async runWithinReserve(statements: readonly string[]): Promise<void> {
+    if (statements.length > 0) await this.#guarded(statements.join(';\n'), refuseIfFilled);
+  }
+
+  async #guarded(sql: string, before: (guard: FreeSpaceGuard) => Promise<void>): Promise<void> {
     const { guard } = this.#options;
     if (guard === undefined) return await this.run(sql);
     try {
+      await before(guard);
       await whileSpaceIsFree(guard, (signal) => this.use((connection) => connection.run(sql), signal));
     } catch (error) {
       throw error instanceof DiskFilledError
@@ -249,7 +270,8 @@ export class Engine {
   }
 
   async #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
-    assert(this.#connection !== null, 'the instance is open');
+    await this.#openOnce();
+    assert(this.#connection !== null, 'a closed instance is not used');
     try {
       return await call(this.#connection);
     } catch (error) {
@@ -265,6 +287,11 @@ export class Engine {
     return diagnosed;
   }
 
+  async #openOnce(): Promise<void> {
+    this.#opened ??= this.#open();
+    await this.#opened;
+  }
+
   async #open(): Promise<void> {
     this.#invalidated = false;
     try {
@@ -273,6 +300,7 @@ export class Engine {
       for (const statement of lockDown(this.#options)) await this.#connection.run(statement);
     } catch (error) {
       this.close();
+      this.#opened = null;
       throw diagnose(error);
     }
   }
@@ -309,11 +337,13 @@ function lockDown(options: EngineOptions): readonly string[] {
     // Without the progress bar DuckDB does not count the rows of a running statement.
     'SET enable_progress_bar = true',
     'SET enable_progress_bar_print = false',
-    // Returns geometries as the bytes in the file, without interpreting the writer's metadata.
-    'SET GLOBAL enable_geoparquet_conversion = false',
+    // Returns geometries as the bytes in the file, without interpreting the writer's metadata. A reader of the mirror reads no
+    // such file, and its own files get that metadata.
+    `SET GLOBAL enable_geoparquet_conversion = ${database !== undefined}`,
     'SET GLOBAL ignore_unknown_crs = true',
     `SET GLOBAL disabled_compression_methods = ${text(SLOW_COMPRESSION)}`,
     ...attach,
+    ...(options.extensions ?? []).map((name) => `LOAD ${identifier(name)}`),
     ...(options.directories === null ? [] : [`SET allowed_directories = ${textList(options.directories)}`]),
     'SET enable_external_access = false',
     "SET allowed_configs = ['external_threads']",

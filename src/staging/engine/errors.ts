@@ -67,7 +67,7 @@ const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([
 const LOCKED = /^Could not set lock on file/;
 const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
 const UNREADABLE =
-  /not a valid DuckDB database file|^Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
+  /not a valid DuckDB database file|(?:^|error: )Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
 /** After a failed COMMIT or CHECKPOINT, DuckDB repeats the system's text without its number. */
 const DISK_FULL =
   /(?:Failed to commit|Checkpoint failed|invalidated).*(?:No space left on device|File too large|Disk quota exceeded)/s;
@@ -193,8 +193,9 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
         cause,
       });
     case 'unreadable':
-      return new StorageError(`The mirror ${path} cannot be read: ${said}.`, {
-        hint: 'A damaged mirror is quarantined and rebuilt by: feed-sync once. If it is another file, set destination.path.',
+      return new StorageError(`The mirror ${path} is damaged: ${said}.`, {
+        code: 'mirror_damaged',
+        hint: 'Check the disk. To find the damaged tables and load them again: feed-sync verify, then feed-sync once.',
         cause,
       });
     default:

@@ -280,10 +280,20 @@ function wktName(wkt: string): string {
   return /^[A-Z_]+\["([^"]+)"/.exec(wkt)?.[1] ?? wkt;
 }
 
+/** Metadata of writers is a few levels deep. What is much deeper cannot be written again: it would exceed the stack. */
+const MAX_METADATA_DEPTH = 100;
+
+/** Returns null for a text that is no JSON, or that is nested too deeply. */
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    const parsed: unknown = JSON.parse(text);
+    return isDeeper(parsed, MAX_METADATA_DEPTH) ? null : parsed;
   } catch {
     return null;
   }
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1));
 }

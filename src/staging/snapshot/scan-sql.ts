@@ -2,9 +2,9 @@
 
 import { present } from '../../lib/assert.ts';
 import { identifier, text, tuple } from '../engine/sql.ts';
-import { offends, strict } from './casts.ts';
+import { DUCKDB_TYPES, offends, strict } from './casts.ts';
 import { type ParquetFile, readParquet } from './parquet.ts';
-import type { FileGroup, Source } from './table-plan.ts';
+import type { FileGroup, PlannedColumn, Source, TablePlan } from './table-plan.ts';
 
 const FILE_COLUMN = 'feed-sync: file';
 
@@ -44,6 +44,23 @@ export function findKey(
 export function scan(group: FileGroup, { file }: ParquetFile): string {
   const values = group.sources.map(({ cast, position }) => strict(cast, physical(position)));
   return `SELECT bit_xor(hash(${values.join(', ')})) FROM ${readParquet([file.path])} AS ${aliases(group)}`;
+}
+
+/** Returns a query for the rows of a snapshot, with the names and types of the planned columns. */
+export function selectRows({ columns, groups }: TablePlan): string {
+  if (groups.length > 0) return groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ');
+  const values = columns.map(
+    ({ columnName, type }) => `NULL::${DUCKDB_TYPES[type]} AS ${identifier(columnName)}`,
+  );
+  return `SELECT ${values.join(', ')} WHERE FALSE`;
+}
+
+function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
+  const values = group.sources.map(
+    ({ cast, position }, index) =>
+      `${strict(cast, physical(position))} AS ${identifier(columns[index]?.columnName ?? '')}`,
+  );
+  return `SELECT ${values.join(', ')} FROM ${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
 }
 
 /** Columns are addressed by position: names in files may differ only in case, or be names that DuckDB uses itself. */

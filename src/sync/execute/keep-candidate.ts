@@ -1,10 +1,14 @@
-/** Keeps the files of content that awaits approval, and finds them again once it is let through. */
+/**
+ * Keeps the files of content that awaits approval, and finds them again once it is let through: with the digest that they had when
+ * the content was judged, because what is committed is what was judged.
+ */
 
-import { stat } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
-import type { CandidateContent } from '../../model/candidate.ts';
+import type { CandidateContent, CandidateVersion } from '../../model/candidate.ts';
 import type { ListedEntry } from '../plan/step.ts';
 import type { Tools, WorkOf } from './executor.ts';
 import type { FetchedVersion } from './fetch-changes.ts';
@@ -40,16 +44,25 @@ export async function keepChanges(
   const names = fetched.flatMap(({ record: { version }, pages }) =>
     pages.map((path): [string, string] => [path, nameOf(version, path)]),
   );
-  await staging.keepCandidate(datasetId, new Map(names), parts.choices.keepCandidatesBytes);
-  const versions = fetched.map(({ record: { version }, pages, bytes }) => ({
-    version,
-    pages: pages.map((path) => nameOf(version, path)),
+  const versions: CandidateVersion[] = [];
+  for (const {
+    record: { version },
+    pages,
     bytes,
-  }));
+  } of fetched) {
+    const sha256 = await digestOf(pages);
+    versions.push({
+      version,
+      pages: pages.map((path) => nameOf(version, path)),
+      bytes,
+      sha256: sha256 ?? LOST,
+    });
+  }
+  await staging.keepCandidate(datasetId, new Map(names), parts.choices.keepCandidatesBytes);
   return { kind: 'changes', versions };
 }
 
-/** Null where the step is not that of a candidate, or where its files were evicted. */
+/** Null where the step is not that of a candidate, or where its files were evicted or altered: they are fetched again. */
 export async function keptFiles(
   { candidate }: WorkOf<'load'>,
   staging: Staging,
@@ -59,11 +72,11 @@ export async function keptFiles(
     ...file,
     path: staging.candidatePath(candidate.datasetId, keptAs),
   }));
-  for (const { path, bytes } of files) if ((await sizeOf(path)) !== bytes) return null;
+  for (const { path, sha256 } of files) if ((await digestOf([path])) !== sha256) return null;
   return files;
 }
 
-/** Null where the step is not that of a candidate, or where its pages were evicted. */
+/** Null where the step is not that of a candidate, or where its pages were evicted or altered. */
 export async function keptVersions(
   { candidate, versions: records }: WorkOf<'apply'>,
   datasetId: string,
@@ -71,19 +84,24 @@ export async function keptVersions(
 ) {
   if (candidate === undefined || candidate.content.kind !== 'changes') return null;
   const fetched: FetchedVersion[] = [];
-  for (const { version, pages: names, bytes } of candidate.content.versions) {
+  for (const { version, pages: names, bytes, sha256 } of candidate.content.versions) {
     const pages = names.map((name) => staging.candidatePath(datasetId, name));
-    const sizes = await Promise.all(pages.map(sizeOf));
-    if (sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0) !== bytes) return null;
+    if ((await digestOf(pages)) !== sha256) return null;
     const record = records.find((one) => one.version === version);
     fetched.push({ record: present(record, 'the step has the versions of the candidate'), pages, bytes });
   }
   return { fetched, inapplicable: new Map<number, string>(), oversized: null, ahead: [] };
 }
 
-async function sizeOf(path: string): Promise<number | null> {
+/** The digest of pages that were lost before they were kept: no file has it. */
+const LOST = '';
+
+/** Returns the sha256 of the files in their order, in hex; null where one cannot be read. */
+async function digestOf(paths: readonly string[]): Promise<string | null> {
+  const hash = createHash('sha256');
   try {
-    return (await stat(path)).size;
+    for (const path of paths) for await (const bytes of createReadStream(path)) hash.update(bytes);
+    return hash.digest('hex');
   } catch {
     return null;
   }

@@ -101,14 +101,14 @@ export function openStaging(directory: string): Staging {
       });
     },
     async keepOnly(datasetIds) {
-      const wanted = new Set(Array.from(datasetIds, folderName));
+      const needed = new Set(Array.from(datasetIds, folderName));
       await onDisk(directory, async () => {
         await makeDirectory('sync.make-staging', directory);
         const found = await readdir(directory);
         for (const name of found) {
-          if (!wanted.has(name)) await remove('sync.discard-unwanted', join(directory, name));
+          if (!needed.has(name)) await remove('sync.discard-unwanted', join(directory, name));
         }
-        folders = new Set(found.filter((name) => wanted.has(name)));
+        folders = new Set(found.filter((name) => needed.has(name)));
       });
     },
   };

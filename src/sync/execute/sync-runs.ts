@@ -2,8 +2,6 @@
 
 import { formatCount } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
-import { judge, NO_LIMITS, rowCountsOf } from '../../model/gate.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
 
 export function noteLoad(
@@ -23,26 +21,6 @@ export function noteChanges(datasetId: string, commit: CommitResult, parts: Part
       ? ''
       : `: ${formatCount(net.added)} added, ${formatCount(net.changed ?? 0)} changed, ${formatCount(net.removed)} removed`;
   note('applied', datasetId, `version ${fromVersion} to ${toVersion}${coalesced}${rows}`, parts);
-}
-
-/** Warns of a commit that removed much, gate or not. `before`: only a table that had rows can lose some. */
-export function warnOfRemovals(before: ObservedTable | null, commit: CommitResult, { log }: Parts): void {
-  if (before === null) return;
-  const { tableName, toVersion, rowCount, net, observed } = commit;
-  const counts = rowCountsOf(before.rowCount, rowCount, net);
-  if (judge(counts, NO_LIMITS).kind !== 'warn') return;
-  const { removed, before: rowsBefore } = counts;
-  log.warn(
-    {
-      dataset: observed.datasetId,
-      table: tableName,
-      version: toVersion,
-      removed,
-      rowsBefore,
-      rows: rowCount,
-    },
-    'A commit removed more than a quarter of a table.',
-  );
 }
 
 export function noteRepair(datasetId: string, commit: CommitResult, parts: Parts): void {

@@ -56,6 +56,18 @@ export function isChosenDataset(
   return (include.length === 0 || matches(include)) && !matches(exclude);
 }
 
+/** Returns the known datasets that ids or globs name, each once, in order of id, and the names that name none. */
+export function namedDatasets(
+  names: readonly string[],
+  known: readonly string[],
+): { readonly datasetIds: readonly string[]; readonly unknown: readonly string[] } {
+  const isNamed = (id: string, by: string): boolean => id === by || isMatch(id, by, { caseSensitive: true });
+  return {
+    datasetIds: [...new Set(known)].filter((id) => names.some((by) => isNamed(id, by))).sort(),
+    unknown: names.filter((by) => by === '' || !known.some((id) => isNamed(id, by))),
+  };
+}
+
 /** The code of the suspension of a missing subscription. The service has no such code. */
 export const SUBSCRIPTION_MISSING = 'subscription_missing';
 

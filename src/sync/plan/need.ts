@@ -146,8 +146,8 @@ export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking
     case 'version':
       return version > tableVersion;
     case 'schema': {
-      const wanted = schemaVersionAt(tableVersion, history);
-      return version > tableVersion || schemaVersion === null || schemaVersion === wanted;
+      const expected = schemaVersionAt(tableVersion, history);
+      return version > tableVersion || schemaVersion === null || schemaVersion === expected;
     }
   }
 }

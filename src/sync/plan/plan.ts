@@ -477,8 +477,8 @@ function whyDemanded({ input: { observed, desired }, demands }: Survey): string 
 function whyWished({ listedEntry: { entry } }: PathByLoad, found: Survey): string {
   const { observed } = found.input;
   if (found.wish === 'schema') {
-    const wanted = schemaVersionAt(observed?.version ?? entry.version, found.constraints.history);
-    return `the table has schema ${observed?.schemaVersion ?? 'unknown'}, and its version has schema ${wanted}`;
+    const expected = schemaVersionAt(observed?.version ?? entry.version, found.constraints.history);
+    return `the table has schema ${observed?.schemaVersion ?? 'unknown'}, and its version has schema ${expected}`;
   }
   if (found.byChain === null) return 'the table takes no changes until its reload is answered';
   const { path, stop } = found.byChain;

@@ -1,10 +1,11 @@
-/** The few small cases whose ratios are watched: together they take less than a minute on two cores. */
+/** The few small cases whose ratios are watched: together they take about a minute on two cores. */
 
 import { bootstrapContest } from '../bootstrap.ts';
 import type { BenchCase } from '../case.ts';
 import { catchUpContest } from '../catch-up.ts';
 import { polygons } from '../large-dataset.ts';
 import { manyDatasets } from '../many-datasets.ts';
+import { nothingNewContest } from '../nothing-new.ts';
 
 export const CHECKED_CASES: readonly BenchCase[] = [
   {
@@ -27,5 +28,18 @@ export const CHECKED_CASES: readonly BenchCase[] = [
     reach: [],
     validate: (_, workspace) =>
       catchUpContest(polygons(200_000), { versions: 10, changedRows: 1_000 }, workspace),
+  },
+  {
+    name: 'versions',
+    what: 'catching up with 60 versions of 20 changed rows on 20,000 polygons',
+    reach: [],
+    validate: (_, workspace) =>
+      catchUpContest(polygons(20_000), { versions: 60, changedRows: 20 }, workspace),
+  },
+  {
+    name: 'nothing-new',
+    what: 'catching up with nothing new in 39 datasets, beside a look at their versions',
+    reach: [],
+    validate: (_, workspace) => nothingNewContest(manyDatasets(13, 500), workspace),
   },
 ];

@@ -5,9 +5,9 @@ const [database, table, lines, keys] = process.argv.slice(2);
 const instance = await DuckDBInstance.create(database);
 const connection = await instance.connect();
 const described = await connection.runAndReadAll(`DESCRIBE "${table}"`);
-const columns = described
-  .getRowsJS()
-  .map(([name, type]) => `'${name}': '${type.replace(/^GEOMETRY.*/, 'JSON')}'`);
+const typeOf = (type) => type.replace(/^GEOMETRY.*/, 'JSON').replace('TIMESTAMP', 'TIMESTAMPTZ');
+const columns = described.getRowsJS().map(([name, type]) => `'${name}': '${typeOf(type)}'`);
+await connection.run("SET TimeZone = 'UTC'");
 const coordinates = `regexp_replace(geometry->>'coordinates', '\\[([^],[]+),([^],[]+)\\]', '\\1 \\2', 'g')`;
 await connection.run(`CREATE TEMP TABLE net AS SELECT * REPLACE ((upper(geometry->>'type') || ' ' ||
     translate(${coordinates}, '[]', '()'))::GEOMETRY AS geometry)

@@ -1,9 +1,13 @@
 /** Scenarios of trouble that is written down: refusals, content that is bad, and content that is good again. */
 
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { DatasetVersion } from '../../../fixtures/feed/model.ts';
 import type { CountyFeed } from '../../support/county-feed.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import { everythingPublished } from '../../support/published.ts';
+import { sameText } from '../../support/same-text.ts';
+import { webhookReceiver } from '../../support/webhook-receiver.ts';
 import type { Scenario, Stage } from '../scenario.ts';
 
 const HOUR_MS = 60 * 60_000;
@@ -21,6 +25,38 @@ export const TROUBLE: readonly Scenario[] = [
         county.publishNext(datasetId);
       }
       return { exitCode: 77, expected: () => everythingPublished(county.feed, { at }) };
+    },
+  },
+  {
+    name: 'notify',
+    what: 'an operator is notified of datasets that are refused',
+    killedAt: 'its own names',
+    async validate(stage) {
+      const { county, installed } = stage;
+      const receiver = await webhookReceiver();
+      const at = await mirroredAt(stage);
+      const settings = JSON.stringify({ notify: { url: receiver.url } });
+      writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), settings);
+      for (const datasetId of county.datasetIds) {
+        county.feed.access.refuse({ kind: 'dataset', datasetId }, { code: 'not_distributable' });
+        county.publishNext(datasetId);
+      }
+      let before = 0;
+      return {
+        exitCode: 77,
+        before() {
+          before = receiver.received.length;
+        },
+        expected: () => everythingPublished(county.feed, { at }),
+        wrongAtTheEnd: async () => {
+          const titles = receiver.received.slice(before).map(({ body }) => JSON.parse(body).title);
+          return sameText(
+            'what was told',
+            [...new Set(titles)],
+            [`Suspended: dataset ${county.datasetIds.toSorted()[0]} and 1 more (not_distributable)`],
+          );
+        },
+      };
     },
   },
   {

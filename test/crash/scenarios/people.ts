@@ -48,6 +48,29 @@ export const PEOPLE: readonly Scenario[] = [
     validate: addWebhook,
   },
   {
+    name: 'webhook remove',
+    what: '`webhook remove`',
+    killedAt: 'its own names',
+    async validate({ county, installed }) {
+      await once(installed);
+      await installed.run('webhook', 'add', 'http://127.0.0.1:1/webhook', '--secret-file', 'secrets');
+      const id = county.feed.webhooks.list().at(-1)?.webhookId ?? '';
+      return {
+        words: ['webhook', 'remove', id, '--yes'],
+        again: (kill) => (kill.startsWith('after checkpoint') ? { exitCode: DONE_ALREADY } : {}),
+      };
+    },
+  },
+  {
+    name: 'query to a file',
+    what: '`query --output`',
+    killedAt: 'its own names',
+    async validate({ installed }) {
+      await once(installed);
+      return { words: ['query', 'SELECT 1 AS one', '--output', 'rows.csv', '--yes'] };
+    },
+  },
+  {
     name: 'ask for a resync',
     what: '`resync` of two datasets',
     killedAt: 'its own names',
@@ -238,7 +261,7 @@ async function addWebhook({ county: { feed }, installed }: Stage): Promise<Act> 
       .map(() => 'a secret of no webhook');
   };
   return {
-    words: ['webhook', 'add', 'http://127.0.0.1:1/webhook', '--secret-file', 'secrets'],
+    words: ['webhook', 'add', 'http://127.0.0.1:1/webhook', '--secret-file', 'secrets', '--yes'],
     expected: () => null,
     wrongAtTheKill: strangers,
     wrongAtTheEnd: async (kill) => {

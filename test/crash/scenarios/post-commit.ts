@@ -1,7 +1,8 @@
 /** Scenarios of what is done for those who build on the mirror: the published copy, and the command after commits. */
 
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { emptyManifest, type Manifest, parseManifest } from '../../../src/post-commit/export/generation.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import { hookProgram, notedLines, notingProgram } from '../../support/hook-program.ts';
 import { mirrorDifferences } from '../../support/mirror-comparison.ts';
@@ -11,7 +12,7 @@ import { everythingPublished } from '../../support/published.ts';
 import { sameText } from '../../support/same-text.ts';
 import type { Act, Scenario, Stage } from '../scenario.ts';
 
-const TOLD = '"msg":"The command after commits was told';
+const TOLD = '"msg":"Notified the command after commits';
 
 export const OUTLET: readonly Scenario[] = [
   {
@@ -70,6 +71,12 @@ export const OUTLET: readonly Scenario[] = [
     },
   },
   {
+    name: 'export',
+    what: 'new versions become a new generation of the export, and the last one goes',
+    killedAt: 'its own names',
+    validate: exportAgain,
+  },
+  {
     name: 'hook fails',
     what: 'the command after commits fails',
     killedAt: 'its own names',
@@ -81,6 +88,55 @@ export const OUTLET: readonly Scenario[] = [
     },
   },
 ];
+
+/** Readers find one whole generation at the kill, and afterwards the files of the newest one and no others. */
+async function exportAgain({ county, installed }: Stage): Promise<Act> {
+  const folder = join(installed.home, 'out', 'export');
+  const settings = JSON.stringify({ export: { path: folder, keep: 1 } });
+  writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), settings);
+  await once(installed);
+  const versionOf = (): ReadonlyMap<string, number> =>
+    new Map(
+      everythingPublished(county.feed).datasets.map(({ datasetId, version }) => [datasetId, version.version]),
+    );
+  const old = versionOf();
+  for (const datasetId of county.datasetIds) county.publishNext(datasetId);
+  const next = versionOf();
+  return {
+    // The order of commits is in the names of the files; those of the export are looked at below.
+    mayDiffer: ['files'],
+    wrongAtTheKill: async () => {
+      const { manifest, wrong } = generationIn(folder);
+      const isOf = (versions: ReadonlyMap<string, number>): boolean =>
+        manifest.files.every(({ dataset, version }) => versions.get(dataset) === version);
+      return [
+        ...wrong,
+        ...(isOf(old) || isOf(next) ? [] : ['the generation is neither the old nor the new one']),
+      ];
+    },
+    wrongAtTheEnd: async () => {
+      const { manifest, wrong } = generationIn(folder);
+      const found = new Map(manifest.files.map(({ dataset, version }) => [dataset, version]));
+      const left = readdirSync(folder, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
+      const named = ['manifest.json', ...manifest.files.map(({ file }) => file)];
+      return [
+        ...wrong,
+        ...sameText('versions of the export', [...found].toSorted(), [...next].toSorted()),
+        ...sameText('files of the export', left.toSorted(), named.toSorted()),
+      ];
+    },
+  };
+}
+
+function generationIn(folder: string): { readonly manifest: Manifest; readonly wrong: readonly string[] } {
+  const manifest = parseManifest(readFileSync(join(folder, 'manifest.json'), 'utf8')) ?? emptyManifest();
+  const wrong = manifest.files
+    .filter(({ file, bytes }) => statSync(join(folder, file), { throwIfNoEntry: false })?.size !== bytes)
+    .map(({ file }) => `${file} is not what the manifest says`);
+  return { manifest, wrong: manifest.generation === 0 ? ['there is no generation'] : wrong };
+}
 
 /** The first copy is of what is there at the start; what is new comes once the command was told of that. */
 async function publishAgain({ county, installed }: Stage): Promise<Act> {

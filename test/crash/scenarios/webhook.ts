@@ -1,7 +1,8 @@
-/** A scenario of what the service pushes: deliveries that are remembered, so that each wakes the program once. */
+/** Scenarios of the status server: deliveries are remembered, so that each wakes the program once; a stale socket makes way. */
 
 import { randomBytes } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { headersOf } from '../../../fixtures/feed/webhook-delivery.ts';
 import { once } from '../../support/expect-mirrored.ts';
@@ -31,7 +32,30 @@ export const WEBHOOK: readonly Scenario[] = [
       };
     },
   },
+  {
+    name: 'stale socket',
+    what: '`run` starts where a killed process has left the file of its socket',
+    environment: { FEED_SYNC_STATUS_LISTEN: 'unix:status.sock' },
+    killedAt: 'its own names',
+    async validate({ installed }) {
+      await once(installed);
+      return {
+        words: ['run'],
+        before: () => leaveSocket(join(installed.home, 'work', 'status.sock')),
+        async untilDone(running, ended) {
+          await until('a socket', () => running.stderr().includes('"url":"unix:') || ended.aborted);
+        },
+      };
+    },
+  },
 ];
+
+/** A socket that nobody listens on: closing a server removes the name that it was made with. */
+function leaveSocket(path: string): void {
+  const server = createServer().listen(`${path}.made`);
+  renameSync(`${path}.made`, path);
+  server.close();
+}
 
 /** Of its status server, once it listens. */
 async function addressOf(running: Running, ended: AbortSignal): Promise<string> {

@@ -44,8 +44,8 @@ export const COMMANDS: Area = {
     {
       name: 'a copy is readable for others',
       file: PUBLISH,
-      text: 'return before === null ? undefined : before.mode & PERMISSIONS;',
-      instead: 'return before === null ? 0o644 : before.mode & PERMISSIONS;',
+      text: 'return before?.isFile() === true ? before.mode & PERMISSIONS : undefined;',
+      instead: 'return before?.isFile() === true ? before.mode & PERMISSIONS : 0o644;',
       breaks: ['files are their owner’s alone'],
       tests: ['unit/duckdb-publish.test.ts'],
     },
@@ -115,7 +115,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a new webhook secret replaces those that are there',
-      file: 'src/cli/commands/webhook.ts',
+      file: 'src/cli/commands/webhook-secrets.ts',
       text: '[secret.reveal(), ...secretsIn(path, readFile), ',
       instead: '[secret.reveal(), ',
       breaks: ['secrets are replaced one after another'],
@@ -123,7 +123,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'whether the secret can be written is tried after the webhook was added',
-      file: 'src/cli/commands/webhook.ts',
+      file: 'src/cli/commands/webhook-secrets.ts',
       text: 'await tryWriting(path, readFile);',
       instead: '',
       breaks: ['a secret that is shown once is kept'],

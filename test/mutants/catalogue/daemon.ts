@@ -204,7 +204,7 @@ export const DAEMON: Area = {
     {
       name: 'a person who has acted is not noticed',
       file: 'src/daemon/daemon.ts',
-      text: 'if (!isStored || !mirror.isRead) return;',
+      text: 'if ((!isStored && !this.#hasDecided) || !mirror.isRead) return;',
       instead: 'if (mirror.isRead || !mirror.isRead) return;',
       breaks: ['R14'],
       tests: [LOOP],

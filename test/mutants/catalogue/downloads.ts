@@ -220,8 +220,8 @@ export const DOWNLOADS: Area = {
     {
       name: 'a file is replaced in place, and seen in part',
       file: 'src/lib/files.ts',
-      text: "await writeDurably(temporaryPath, 'w', content);\n      await renameDurably(temporaryPath, path);",
-      instead: "await writeDurably(path, 'w', content);",
+      text: 'await writeDurably(temporaryPath, content, mode);\n      await renameDurably(temporaryPath, path);',
+      instead: 'await writeDurably(path, content, mode);',
       breaks: ['P2'],
       tests: ['unit/files.test.ts'],
     },

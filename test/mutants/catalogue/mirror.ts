@@ -50,7 +50,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'an earlier reload that is loaded later undoes a later one',
-      file: 'src/destination/duckdb/catalog/entries.ts',
+      file: 'src/destination/catalog/entries.ts',
       text: 'return known === undefined || isLaterMark(mark, known);',
       instead: 'return known === undefined || mark !== known || isLaterMark(mark, known);',
       breaks: ['W6', 'P3'],
@@ -179,8 +179,8 @@ export const MIRROR: Area = {
     {
       name: 'a mirror of a newer format is written',
       file: 'src/destination/duckdb/catalog/observed-state.ts',
-      text: 'if (!isKnownFormat(format)) {',
-      instead: 'if (Number.isNaN(format)) {',
+      text: 'if (!isKnownFormat(meta.format)) {',
+      instead: 'if (Number.isNaN(meta.format)) {',
       breaks: ['P4'],
       tests: ['unit/duckdb-write-session.test.ts'],
     },
@@ -242,7 +242,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the order of rows is kept, and most of a large table written twice',
-      file: 'src/destination/duckdb/mirror.ts',
+      file: 'src/destination/duckdb/sessions-by-size.ts',
       text: "inAnyOrder: size === 'large',",
       instead: 'inAnyOrder: false,',
       breaks: ['the size of the mirror'],

@@ -191,8 +191,8 @@ export const SERVICE: Area = {
     {
       name: 'a list that goes in a circle is read on and on',
       file: 'src/feed/lists.ts',
-      text: 'if (cursor !== null && seen.has(cursor)) {',
-      instead: 'if (cursor !== null && seen.size > 1_000_000) {',
+      text: 'if (seen.has(nextCursor)) {',
+      instead: 'if (seen.size > 1_000_000) {',
       breaks: ['F25', 'R2'],
       tests: ['unit/feed-paging.test.ts'],
     },

@@ -115,11 +115,11 @@ export const WEBHOOK: Area = {
     },
     {
       name: 'connections to the status server are not limited',
-      file: 'src/daemon/server/server.ts',
-      text: 'server.maxConnections = MAX_CONNECTIONS;',
+      file: 'src/daemon/server/connections.ts',
+      text: 'if (oldest !== undefined && this.#connections.size >= MAX_CONNECTIONS) this.#drop(oldest);',
       instead: '',
       breaks: ['everything has a limit'],
-      tests: [SERVER],
+      tests: ['contract/status-server-load.test.ts'],
     },
     {
       name: 'trouble of an answer is told in it',

@@ -2,16 +2,17 @@
 
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import type { JobResult } from '../../../src/destination/destination.ts';
-import { firstVersion, statedRowCount, tableAfter } from '../../../src/destination/duckdb/apply-changes.ts';
-import { isPlannedFrom, isSameTable } from '../../../src/destination/duckdb/catalog/tables.ts';
-import { archivedNameFor } from '../../../src/destination/duckdb/retire.ts';
+import { archivedNameFor } from '../../../src/destination/catalog/archived-name.ts';
+import { isPlannedFrom, isSameTable } from '../../../src/destination/catalog/guard.ts';
+import type { JobResult, OwedReload, StoredProgress } from '../../../src/destination/destination.ts';
+import { tableAfter } from '../../../src/destination/duckdb/apply-changes.ts';
 import { assert, present } from '../../../src/lib/assert.ts';
 import type { CommitKind, CommitResult } from '../../../src/model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';
-import { InapplicableChangesError } from '../../../src/model/errors.ts';
+import { DataError, InapplicableChangesError, StorageError, UsageError } from '../../../src/model/errors.ts';
 import { judge, NO_KEYS, rowCountsOf } from '../../../src/model/gate.ts';
 import { columnNames } from '../../../src/model/naming.ts';
+import { refuseUnchanged } from '../../../src/model/past-states.ts';
 import type { Counts } from '../../../src/model/records.ts';
 import type {
   ChangesJob,
@@ -19,14 +20,18 @@ import type {
   ObservedTable,
   RepairJob,
   RetirementJob,
+  RollbackJob,
   SnapshotJob,
   WriteJob,
 } from '../../../src/model/write-jobs.ts';
+import { firstVersion, statedRowCount } from '../../../src/staging/changes/proof.ts';
 import { knownType } from '../../../src/staging/snapshot/casts.ts';
-import type { Line } from '../../support/mirror-commits.ts';
-import { type MirrorState, progressWithout, type Table, withLine } from './mirror-state.ts';
+import { type Line, pastCommitsOf } from '../../support/mirror-commits.ts';
+import { frozenBy, pastAfter } from './commit-past.ts';
+import { type MirrorState, namedRows, progressWithout, type Table, withLine } from './mirror-state.ts';
 import type { PreparedContent } from './prepare-content.ts';
-import type { Rows, TextRow } from './texts.ts';
+import { digestOfTable, type Rows, type TextRow } from './texts.ts';
+import { checksumOf, inColumns, NO_PAST, stateAfter } from './undo-log.ts';
 
 /** The coordinate system of files that name none, and of GeoJSON. */
 const WGS84 = 'OGC:CRS84';
@@ -36,9 +41,15 @@ export interface Done {
   readonly outcome: JobResult;
 }
 
-/** @throws InapplicableChangesError */
-export function execute(state: MirrorState, job: WriteJob, content: PreparedContent, at: Date): Done {
-  const done = executed(state, job, content, at);
+/** When a job is committed, and whether the history of its table is kept. */
+export interface Turn {
+  readonly at: Date;
+  readonly keepsHistory: boolean;
+}
+
+/** @throws InapplicableChangesError, StorageError, DataError, UsageError */
+export function execute(state: MirrorState, job: WriteJob, content: PreparedContent, turn: Turn): Done {
+  const done = executed(state, job, content, turn);
   const waiting = waitingAt(state, job, content, done);
   return waiting === null ? done : { state, outcome: waiting };
 }
@@ -58,7 +69,9 @@ function waitingAt(
   const removed = [...before.rows.keys()].filter((key) => !after.rows.has(key));
   const added = [...after.rows.keys()].filter((key) => !before.rows.has(key));
   const net = { added: added.length, changed: null, removed: removed.length };
-  const counts = rowCountsOf(before.rows.size, after.rows.size, isByKey ? net : null);
+  const counts = before.isDamaged
+    ? rowCountsOf(before.observed.rowCount, after.rows.size, null)
+    : rowCountsOf(before.rows.size, after.rows.size, isByKey ? net : null);
   if (judge(counts, gate.limits).kind !== 'awaiting') return null;
   const digest = digestOf(job, content);
   if (digest === gate.approvedDigest) return null;
@@ -71,38 +84,59 @@ function digestOf(job: SnapshotJob | ChangesJob, content: PreparedContent): stri
   return createHash('sha256').update(JSON.stringify(entries)).digest('hex');
 }
 
-/** @throws InapplicableChangesError */
-function executed(state: MirrorState, job: WriteJob, content: PreparedContent, at: Date): Done {
+/** @throws InapplicableChangesError, StorageError, DataError, UsageError */
+function executed(state: MirrorState, job: WriteJob, content: PreparedContent, turn: Turn): Done {
   const { datasetId } = job;
   const live = state.tables.get(datasetId) ?? null;
+  if (isStale(live, job)) return { state, outcome: { kind: 'stale-plan', datasetId } };
+  if (job.kind === 'snapshot') return load(state, job, content, live, turn);
+  const table = present(live, 'all else is planned from a table');
+  if (job.kind === 'retirement') return retire(state, job, table, turn.at);
+  refuseDamaged(table);
+  const commitNumber = state.newestCommit + 1;
   switch (job.kind) {
-    case 'snapshot': {
-      assert(content.kind === 'snapshot', 'a snapshot was prepared');
-      if (!isPlannedFrom(live?.observed ?? null, job.plannedFrom)) return stalePlan(state, datasetId);
-      const observed = loaded(job, content.rows.size, content.hasFiles, live, state, at);
-      const retired = state.retired.filter((line) => !(line.datasetId === datasetId && line.isKept));
-      const table = { observed, rows: content.rows };
-      return committed({ ...state, retired }, job, table, live, null, at);
-    }
     case 'changes': {
       assert(content.kind === 'changes', 'changes were prepared');
-      if (live === null || !isSameTable(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
-      const { table, net } = changed(job, content, live, at);
-      return committed(state, job, table, live, net, at);
+      const after = changed(job, content, table, commitNumber, turn.at);
+      return committed(state, job, after.table, table, after.net, turn);
     }
-    case 'repair': {
-      if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
-      // The rows of the model are never altered by hand.
-      const commitNumber = (live.observed.commitNumber ?? 0) + 1;
-      const table = { ...live, observed: { ...live.observed, commitNumber, appliedAt: at } };
-      return committed(state, job, table, live, { added: 0, changed: 0, removed: 0 }, at);
-    }
-    case 'retirement':
-      if (live === null || !isPlannedFrom(live.observed, job.plannedFrom)) return stalePlan(state, datasetId);
-      return retire(state, job, live, at);
+    case 'repair':
+      assert(content.kind === 'repair', 'a repair was prepared');
+      return committed(state, job, repaired(content, table, commitNumber, turn.at), table, NOT_COUNTED, turn);
     case 'rollback':
-      throw new Error('the model of the mirror has no history to roll back');
+      return committed(state, job, restored(state, job, table, turn.at), table, NOT_COUNTED, turn);
   }
+}
+
+function isStale(live: Table | null, job: WriteJob): boolean {
+  const observed = live?.observed ?? null;
+  if (job.kind === 'changes' || job.kind === 'rollback') return !isSameTable(observed, job.plannedFrom);
+  return !isPlannedFrom(observed, job.plannedFrom) || (observed === null && job.kind !== 'snapshot');
+}
+
+function load(
+  state: MirrorState,
+  job: SnapshotJob,
+  content: PreparedContent,
+  live: Table | null,
+  turn: Turn,
+): Done {
+  assert(content.kind === 'snapshot', 'a snapshot was prepared');
+  const { rows, hasFiles } = content;
+  const observed = loaded(job, rows.size, hasFiles, live, state, turn.at);
+  const retired = state.retired.filter((line) => !(line.datasetId === job.datasetId && line.isKept));
+  const checksum = checksumOf(rows.values());
+  const table = { observed, rows, committed: rows, checksum, isDamaged: false };
+  return committed({ ...state, retired }, job, table, live, null, turn);
+}
+
+/** The model does not compare rows for the record of a commit. */
+const NOT_COUNTED = { added: 0, changed: 0, removed: 0 };
+
+/** @throws StorageError */
+function refuseDamaged({ isDamaged, observed: { tableName } }: Table): void {
+  if (!isDamaged) return;
+  throw new StorageError(`A block of the table ${tableName} is damaged.`, { code: 'mirror_damaged' });
 }
 
 function kindOfLoad({ lines }: MirrorState, datasetId: string, live: Table | null): CommitKind {
@@ -110,18 +144,15 @@ function kindOfLoad({ lines }: MirrorState, datasetId: string, live: Table | nul
   return lines.has(datasetId) ? 'return' : 'load';
 }
 
-function stalePlan(state: MirrorState, datasetId: string): Done {
-  return { state, outcome: { kind: 'stale-plan', datasetId } };
-}
-
 function committed(
   state: MirrorState,
-  job: SnapshotJob | ChangesJob | RepairJob,
+  job: SnapshotJob | ChangesJob | RepairJob | RollbackJob,
   table: Table,
   before: Table | null,
   net: Counts | null,
-  at: Date,
+  { at, keepsHistory }: Turn,
 ): Done {
+  if (job.kind !== 'rollback') refuseIfPinned(table, before);
   const { observed } = table;
   const { datasetId, tableName, version: toVersion, rowCount } = observed;
   const fromVersion = before?.observed.version ?? null;
@@ -131,22 +162,85 @@ function committed(
   const moved = { kind, tableName, fromVersion, toVersion, rowCount };
   const reported: CommitResult = { ...moved, net, ...measured, observed };
   const ofCommit = kind !== 'snapshot' ? kind : kindOfLoad(state, datasetId, before);
-  const after = { ...state, tables: new Map(state.tables).set(datasetId, table) };
+  const commitNumber = state.newestCommit + 1;
+  const past = pastAfter(state.pasts.get(datasetId), {
+    kind,
+    commitNumber,
+    before,
+    after: table,
+    keepsHistory,
+  });
+  const owed = job.kind === 'rollback' && before !== null ? noLongerSatisfied(before, table) : [];
+  const after = {
+    ...state,
+    tables: new Map(state.tables).set(datasetId, table),
+    progress: withOwed(state.progress, owed),
+    pasts: new Map(state.pasts).set(datasetId, past),
+  };
+  const restoredCommit = job.kind === 'rollback' ? job.toCommit : null;
+  const line = { ofCommit, fromVersion, toVersion, net, at, commitNumber, restoredCommit };
   return {
-    state: withLine(after, datasetId, lineOf(ofCommit, fromVersion, toVersion, net, at)),
+    state: withLine(after, datasetId, lineOf(line)),
     outcome: { kind: 'committed', datasetId, committed: reported },
   };
 }
 
-function lineOf(kind: string, from: number | null, to: number, net: Counts | null, at: Date): Line {
+/** A pinned table takes no other rows, but by another rollback. @throws StorageError */
+function refuseIfPinned({ checksum }: Table, before: Table | null): void {
+  if (before === null || before.observed.pinnedSince === null || checksum === before.checksum) return;
+  const { tableName } = before.observed;
+  throw new StorageError(`The table ${tableName} is pinned.`, { code: 'dataset_storage_failed' });
+}
+
+/** What the table satisfied before a rollback, and owes again after it. */
+function noLongerSatisfied({ observed: before }: Table, { observed: after }: Table): readonly OwedReload[] {
+  return [...before.reloads].flatMap(([subscriptionId, mark]) => {
+    const kept = after.reloads.get(subscriptionId);
+    const isLost = subscriptionId !== '' && (kept === undefined || isLaterMark(mark, kept));
+    return isLost ? [{ datasetId: before.datasetId, subscriptionId, ...mark }] : [];
+  });
+}
+
+function withOwed(progress: StoredProgress | null, owed: readonly OwedReload[]): StoredProgress | null {
+  if (progress === null || owed.length === 0) return progress;
+  const known = progress.owed.filter((one) => !owed.some((again) => isDeepStrictEqual(one, again)));
+  return { ...progress, owed: [...known, ...owed] };
+}
+
+interface Recorded {
+  readonly ofCommit: CommitKind;
+  readonly fromVersion: number | null;
+  readonly toVersion: number;
+  readonly net: Counts | null;
+  readonly at: Date;
+  readonly commitNumber: number;
+  readonly restoredCommit: number | null;
+}
+
+function lineOf({
+  ofCommit: kind,
+  fromVersion: from,
+  toVersion: to,
+  net,
+  at,
+  commitNumber,
+  restoredCommit,
+}: Recorded): Line {
   const text = (number: number | null | undefined): string | null => number?.toString() ?? null;
   return {
+    commit: text(commitNumber),
+    restored: text(restoredCommit),
     from: text(from),
     to: text(to),
     kind,
     counts: [text(net?.added), text(net?.changed), text(net?.removed)],
-    appliedAt: String(at.getTime()),
+    appliedAt: microseconds(at),
   };
+}
+
+/** As the real mirror stores times. */
+function microseconds(at: Date): string {
+  return `${at.getTime()}000`;
 }
 
 function loaded(
@@ -154,28 +248,15 @@ function loaded(
   rowCount: number,
   hasFiles: boolean,
   before: Table | null,
-  { names }: MirrorState,
+  { names, newestCommit }: MirrorState,
   at: Date,
 ): ObservedTable {
   const { datasetId, version, publishedAt, schema, digest, reloads } = job;
   const { digestKind, loadedThrough, loadedAt } = job;
-  const all = [...schema.columns, ...schema.envelopeColumns];
-  const given = columnNames(all.map(({ name }) => name));
-  const columns = all.map((column, index): ObservedColumn => {
-    const type = knownType(datasetId, column);
-    const isKey = schema.keyColumns.includes(column.name);
-    return {
-      name: column.name,
-      columnName: given[index] ?? column.name,
-      type,
-      role: isKey ? 'key' : index < schema.columns.length ? 'data' : 'envelope',
-      crs: type === 'geometry' && hasFiles ? WGS84 : null,
-    };
-  });
   return {
     datasetId,
     tableName: present(names.get(datasetId), 'a dataset has a name before it has a table'),
-    commitNumber: (before?.observed.commitNumber ?? 0) + 1,
+    commitNumber: newestCommit + 1,
     version,
     schemaVersion: schema.schemaVersion,
     rowCount,
@@ -187,10 +268,30 @@ function loaded(
     loadedAt,
     publishedAt,
     appliedAt: at,
-    pinnedSince: null,
-    columns,
+    pinnedSince: before?.observed.pinnedSince ?? null,
+    columns: loadedColumns(job, hasFiles),
     reloads: laterReloads(before?.observed.reloads ?? new Map(), reloads),
   };
+}
+
+/** The columns of a table that is loaded from the snapshot. */
+export function loadedColumns(
+  { datasetId, schema }: SnapshotJob,
+  hasFiles: boolean,
+): readonly ObservedColumn[] {
+  const all = [...schema.columns, ...schema.envelopeColumns];
+  const given = columnNames(all.map(({ name }) => name));
+  return all.map((column, index): ObservedColumn => {
+    const type = knownType(datasetId, column);
+    const isKey = schema.keyColumns.includes(column.name);
+    return {
+      name: column.name,
+      columnName: given[index] ?? column.name,
+      type,
+      role: isKey ? 'key' : index < schema.columns.length ? 'data' : 'envelope',
+      crs: type === 'geometry' && hasFiles ? WGS84 : null,
+    };
+  });
 }
 
 /** An event number only grows within a log, and so does the number of the log. */
@@ -206,10 +307,11 @@ function laterReloads(
   return later;
 }
 
-function changed(
+export function changed(
   job: ChangesJob,
   { columns, net }: Extract<PreparedContent, { kind: 'changes' }>,
-  { observed, rows: before }: Table,
+  { observed, rows: before, committed: intended, checksum }: Table,
+  commitNumber: number,
   at: Date,
 ): { readonly table: Table; readonly net: Counts } {
   const after = located(
@@ -218,28 +320,18 @@ function changed(
     { observed, rows: before },
     net,
   );
+  if (after.length !== observed.columns.length && checksumOf(before.values()) !== checksum)
+    throw new InapplicableChangesError(job.datasetId, job.version, 'rows were altered by hand');
   const positions = after.map(({ name }) => observed.columns.findIndex((column) => column.name === name));
-  const rows = new Map<string, TextRow>();
-  for (const [key, row] of before)
-    rows.set(
-      key,
-      positions.map((position) => row[position] ?? null),
-    );
-  const counts = { added: 0, changed: 0, removed: 0 };
-  for (const [key, row] of net) {
-    const wasThere = rows.has(key);
-    if (row === null) counts.removed += rows.delete(key) ? 1 : 0;
-    else {
-      counts[wasThere ? 'changed' : 'added'] += 1;
-      rows.set(key, row);
-    }
-  }
+  const widened = (narrow: Rows): Rows =>
+    new Map([...narrow].map(([key, row]) => [key, positions.map((position) => row[position] ?? null)]));
+  const { rows, counts, keptUp } = rewritten(widened(before), net, checksum);
   proveRows(job, rows);
   const { version, schema, publishedAt } = job;
-  const table = {
+  const table: Table = {
     observed: {
       ...observed,
-      commitNumber: (observed.commitNumber ?? 0) + 1,
+      commitNumber,
       version,
       schemaVersion: schema.schemaVersion,
       keyColumns: schema.keyColumns,
@@ -249,8 +341,76 @@ function changed(
       columns: after,
     },
     rows,
+    committed: rewritten(widened(intended), net, 0n).rows,
+    // A row that was altered by hand stays noticed.
+    checksum: after.length === observed.columns.length ? keptUp : checksumOf(rows.values()),
+    isDamaged: false,
   };
   return { table, net: counts };
+}
+
+/** The rows after a net change, how many it touched, and their checksum. */
+function rewritten(before: Rows, net: ReadonlyMap<string, TextRow | null>, checksum: bigint) {
+  const rows = new Map(before);
+  const counts = { added: 0, changed: 0, removed: 0 };
+  let keptUp = checksum;
+  for (const [key, row] of net) {
+    const old = rows.get(key) ?? null;
+    keptUp += checksumOf(row === null ? [] : [row]) - checksumOf(old === null ? [] : [old]);
+    if (row === null) counts.removed += rows.delete(key) ? 1 : 0;
+    else {
+      counts[old === null ? 'added' : 'changed'] += 1;
+      rows.set(key, row);
+    }
+  }
+  return { rows, counts, keptUp };
+}
+
+/** @throws DataError, StorageError where there is nothing to repair */
+function repaired(
+  { content: { names, rows } }: Extract<PreparedContent, { kind: 'repair' }>,
+  live: Table,
+  commitNumber: number,
+  at: Date,
+): Table {
+  const { observed } = live;
+  if (!isDeepStrictEqual(names, namedRows(live).names)) throw new DataError('The service has other columns.');
+  if (digestOfTable(names, rows) === digestOfTable(names, live.rows))
+    throw new StorageError('Nothing is to be repaired.', { code: 'dataset_storage_failed' });
+  const after = { ...observed, commitNumber, rowCount: rows.size, appliedAt: at };
+  return { observed: after, rows, committed: rows, checksum: checksumOf(rows.values()), isDamaged: false };
+}
+
+/** The table as the commit left it. @throws UsageError, DataError */
+function restored(
+  { lines, pasts, newestCommit }: MirrorState,
+  job: RollbackJob,
+  live: Table,
+  at: Date,
+): Table {
+  const { datasetId, toCommit } = job;
+  const commits = pastCommitsOf(lines.get(datasetId) ?? []);
+  const commit = commits.find(({ commitNumber }) => commitNumber === toCommit);
+  if (commit === undefined || commit.kind === 'retire')
+    throw new UsageError(`Commit ${toCommit} left no table.`);
+  refuseUnchanged(datasetId, commit, present(commits.at(-1), 'there is this commit'));
+  const past = pasts.get(datasetId) ?? NO_PAST;
+  const state = stateAfter(past, namedRows(live), toCommit);
+  const left = past.left.get(toCommit);
+  if (state === null || left?.isRecorded !== true)
+    throw new UsageError(`Commit ${toCommit} is not known any more.`);
+  const rows = inColumns(state, left.names);
+  if (checksumOf(rows.values()) !== left.checksum)
+    throw new DataError('The rows that the undo log leads back to are not those that the commit left.');
+  const { tableName } = live.observed;
+  const observed = {
+    ...left.observed,
+    tableName,
+    commitNumber: newestCommit + 1,
+    appliedAt: at,
+    pinnedSince: at,
+  };
+  return { observed, rows, committed: rows, checksum: left.checksum, isDamaged: false };
 }
 
 function proveRows(job: ChangesJob, { size }: Rows): void {
@@ -265,7 +425,7 @@ type Planned = ReturnType<typeof tableAfter>['columns'];
 function located(
   job: ChangesJob,
   planned: Planned,
-  { observed: { columns }, rows }: Table,
+  { observed: { columns }, rows }: Pick<Table, 'observed' | 'rows'>,
   net: ReadonlyMap<string, TextRow | null>,
 ): readonly ObservedColumn[] {
   return planned.map(({ column: { name }, columnName, type, role, crs }, index) => {
@@ -279,8 +439,11 @@ function located(
   });
 }
 
-function retire(state: MirrorState, job: RetirementJob, { observed, rows }: Table, at: Date): Done {
-  const { datasetId, how, reason } = job;
+function retire(state: MirrorState, job: RetirementJob, live: Table, at: Date): Done {
+  const { observed, rows, isDamaged } = live;
+  const { datasetId, reason } = job;
+  // What cannot be read cannot be copied.
+  const how = isDamaged && job.how === 'archive' ? 'keep' : job.how;
   const { version, tableName } = observed;
   const taken = new Set(state.retired.flatMap(({ tableName: name }) => (name === null ? [] : [name])));
   const copyName = archivedNameFor(tableName, version, at, taken);
@@ -290,7 +453,7 @@ function retire(state: MirrorState, job: RetirementJob, { observed, rows }: Tabl
     tableName: left,
     version,
     reason,
-    archivedAt: String(at.getTime()),
+    archivedAt: microseconds(at),
     isKept: how === 'keep',
     rowCount: rows.size,
   };
@@ -298,10 +461,27 @@ function retire(state: MirrorState, job: RetirementJob, { observed, rows }: Tabl
   tables.delete(datasetId);
   const net = { added: 0, changed: 0, removed: how === 'keep' ? 0 : rows.size };
   const progress = progressWithout(state.progress, (row) => row.datasetId === datasetId);
-  const after = { ...state, tables, retired: [...state.retired, line], progress };
+  const commitNumber = state.newestCommit + 1;
+  const past = state.pasts.get(datasetId) ?? NO_PAST;
+  const ended =
+    how === 'drop' ? { ...past, log: null } : frozenBy(past, { ...live, observed, rows }, commitNumber);
+  const pasts = new Map(state.pasts).set(datasetId, ended);
+  const after = { ...state, tables, pasts, retired: [...state.retired, line], progress };
   const table = left === null ? null : `${how === 'keep' ? 'main' : 'archived'}.${left}`;
   return {
-    state: withLine(after, datasetId, lineOf('retire', version, version, net, at)),
+    state: withLine(
+      after,
+      datasetId,
+      lineOf({
+        ofCommit: 'retire',
+        fromVersion: version,
+        toVersion: version,
+        net,
+        at,
+        commitNumber,
+        restoredCommit: null,
+      }),
+    ),
     outcome: { kind: 'retired', datasetId, table },
   };
 }

@@ -9,10 +9,17 @@ import type { ObservedTable } from '../../../src/model/write-jobs.ts';
 import type { Line } from '../../support/mirror-commits.ts';
 import type { Seen } from '../../support/table-digest.ts';
 import { digestOfTable, type Rows } from './texts.ts';
+import type { NamedRows, Past } from './undo-log.ts';
 
 export interface Table {
   readonly observed: ObservedTable;
   readonly rows: Rows;
+  /** As commits left them: without what was altered by hand since. */
+  readonly committed: Rows;
+  /** As the catalog records it: of the rows as commits left them. */
+  readonly checksum: bigint;
+  /** A block of it cannot be read. */
+  readonly isDamaged: boolean;
 }
 
 /** A line of what was retired. */
@@ -38,6 +45,10 @@ export interface MirrorState {
   /** By dataset id, in their order. */
   readonly lines: ReadonlyMap<string, readonly Line[]>;
   readonly progress: StoredProgress | null;
+  /** The number of the newest commit; 0 before the first. */
+  readonly newestCommit: number;
+  /** By dataset id. */
+  readonly pasts: ReadonlyMap<string, Past>;
 }
 
 export const EMPTY_MIRROR: MirrorState = {
@@ -47,6 +58,8 @@ export const EMPTY_MIRROR: MirrorState = {
   retired: [],
   lines: new Map(),
   progress: null,
+  newestCommit: 0,
+  pasts: new Map(),
 };
 
 const known = new WeakMap<Table, Seen>();
@@ -64,7 +77,12 @@ export function seenOf(table: Table): Seen {
 
 export function withLine(state: MirrorState, datasetId: string, line: Line): MirrorState {
   const own = state.lines.get(datasetId) ?? [];
-  return { ...state, lines: new Map(state.lines).set(datasetId, [...own, line]) };
+  const lines = new Map(state.lines).set(datasetId, [...own, line]);
+  return { ...state, lines, newestCommit: Number(line.commit) };
+}
+
+export function namedRows({ observed, rows }: Table): NamedRows {
+  return { names: observed.columns.map(({ name }) => name), rows };
 }
 
 /** Rows of progress: about a subscription, about a dataset, or about both. */

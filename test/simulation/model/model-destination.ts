@@ -5,26 +5,30 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type {
+  DamagedTable,
   Destination,
   Enrolment,
   JobQueue,
   JobResult,
   ObservedState,
   StoredProgress,
+  TableChecksum,
   ValidatedJob,
 } from '../../../src/destination/destination.ts';
 import { assert } from '../../../src/lib/assert.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { BusyError } from '../../../src/model/errors.ts';
 import { tableNameFor } from '../../../src/model/naming.ts';
-import type { WriteJob } from '../../../src/model/write-jobs.ts';
+import { isPinned, type WriteJob } from '../../../src/model/write-jobs.ts';
 import type { TableChange } from '../stage.ts';
-import { execute } from './execute-job.ts';
+import { execute, type Turn } from './execute-job.ts';
 import type { Life } from './life.ts';
 import type { ModelMachine } from './machine.ts';
 import { EMPTY_MIRROR, type MirrorState, progressWithout, seenOf, withAnyRow } from './mirror-state.ts';
 import { type PreparedContent, prepareContent } from './prepare-content.ts';
 import type { Spool } from './spool.ts';
+import { closed, NO_PAST } from './undo-log.ts';
+import { contentRows } from './version-content.ts';
 
 /** Where the state of the mirror lies; null: there is no mirror. */
 export interface Disk {
@@ -37,6 +41,7 @@ export interface ModelDestinationParts {
   readonly life: Life;
   readonly machine: ModelMachine;
   readonly clock: Clock;
+  readonly keepsHistory: () => boolean;
   readonly onCommit: (change: TableChange) => void;
 }
 
@@ -87,7 +92,12 @@ export class ModelDestination implements Destination {
 
   async validate(job: WriteJob): Promise<ValidatedJob> {
     this.#uses += 1;
-    return { job, content: prepareContent(job, this.#parts.spool) } as ValidatedJob;
+    const { spool } = this.#parts;
+    const content: PreparedContent =
+      job.kind === 'repair'
+        ? { kind: 'repair', content: contentRows(job.content, job.plannedFrom, spool) }
+        : prepareContent(job, spool);
+    return { job, content } as ValidatedJob;
   }
 
   /** Reads nothing before it is all there. */
@@ -114,10 +124,42 @@ export class ModelDestination implements Destination {
     }
   }
 
-  /** The model has no checksums. */
-  async storeChecksum(): Promise<boolean> {
+  async findDamage(): Promise<readonly DamagedTable[]> {
     this.#use();
+    const { tables } = this.#parts.disk.mirror ?? EMPTY_MIRROR;
+    const damaged = [...tables].filter(([, { isDamaged }]) => isDamaged);
+    return damaged.map(([datasetId, { observed }]) => ({
+      tableName: `main.${observed.tableName}`,
+      datasetId,
+      isPinned: isPinned(observed),
+      why: 'a block cannot be read',
+    }));
+  }
+
+  /** A table whose rows no commit left has a past that nobody knows. */
+  async storeChecksum({ datasetId, commitNumber, sum }: TableChecksum): Promise<boolean> {
+    this.#use();
+    const { disk } = this.#parts;
+    const before = disk.mirror ?? EMPTY_MIRROR;
+    const table = before.tables.get(datasetId);
+    const past = before.pasts.get(datasetId) ?? NO_PAST;
+    if (table === undefined || commitNumber === null || table.observed.commitNumber !== commitNumber)
+      return false;
+    const left = past.left.get(commitNumber);
+    const log = past.log === null || table.checksum === sum ? past.log : closed(past.log, commitNumber);
+    const known =
+      left === undefined ? past.left : new Map(past.left).set(commitNumber, { ...left, checksum: sum });
+    disk.mirror = {
+      ...before,
+      tables: new Map(before.tables).set(datasetId, { ...table, checksum: sum }),
+      pasts: new Map(before.pasts).set(datasetId, { ...past, log, left: known }),
+    };
     return true;
+  }
+
+  async renewChecksums() {
+    this.#use();
+    return { stored: [], closed: [] };
   }
 
   /** False where there is no mirror. */
@@ -134,14 +176,17 @@ export class ModelDestination implements Destination {
 
   #commitTogether(jobs: readonly ValidatedJob[]): readonly (readonly [ValidatedJob, JobResult])[] {
     this.#use();
-    const { disk, life, machine, clock } = this.#parts;
+    const { disk, life, machine, clock, keepsHistory } = this.#parts;
     life.passCommit('before');
     machine.useDisk('commit');
     let state = disk.mirror ?? EMPTY_MIRROR;
     if (state.service === null && this.#enrolment !== null) state = enrolled(state, this.#enrolment);
     const outcomes: [ValidatedJob, JobResult][] = [];
     for (const prepared of jobs) {
-      const done = this.#execute(state, ownValidated(prepared), clock.now());
+      const done = this.#execute(state, ownValidated(prepared), {
+        at: clock.now(),
+        keepsHistory: keepsHistory(),
+      });
       outcomes.push([prepared, done.outcome]);
       state = done.state;
     }
@@ -158,9 +203,9 @@ export class ModelDestination implements Destination {
   async close(): Promise<void> {}
 
   /** Each unit fails alone. */
-  #execute(state: MirrorState, { job, content }: ValidatedWrite, at: Date) {
+  #execute(state: MirrorState, { job, content }: ValidatedWrite, turn: Turn) {
     try {
-      return execute(state, job, content, at);
+      return execute(state, job, content, turn);
     } catch (error) {
       assert(error instanceof Error, 'what fails a unit is an error');
       return { state, outcome: { kind: 'failed', datasetId: job.datasetId, error } as const };
@@ -178,6 +223,7 @@ export class ModelDestination implements Destination {
       onCommit({
         datasetId,
         kind,
+        wasPinned: was !== undefined && isPinned(was.observed),
         before: was === undefined ? null : seenOf(was),
         after: is === undefined ? null : seenOf(is),
       });
@@ -215,9 +261,10 @@ function enrolled(state: MirrorState, enrolment: Enrolment): MirrorState {
 /** What a subscription that was given up asked for counts no more, and its progress is gone. */
 function withoutTraceOf(state: MirrorState, subscriptionIds: readonly string[]): MirrorState {
   if (subscriptionIds.length === 0) return state;
-  const tables = [...state.tables].map(([datasetId, { observed, rows }]) => {
+  const tables = [...state.tables].map(([datasetId, table]) => {
+    const { observed } = table;
     const reloads = [...observed.reloads].filter(([id]) => !subscriptionIds.includes(id));
-    return [datasetId, { observed: { ...observed, reloads: new Map(reloads) }, rows }] as const;
+    return [datasetId, { ...table, observed: { ...observed, reloads: new Map(reloads) } }] as const;
   });
   const progress = progressWithout(state.progress, (row) => subscriptionIds.includes(row.subscriptionId));
   return { ...state, tables: new Map(tables), progress };

@@ -2,12 +2,19 @@
 
 import type { DatasetVersion } from '../../../fixtures/feed/model.ts';
 import { columnsOf } from '../../../fixtures/source/wire.ts';
-import { type ArchivedTable, historyDifferences } from '../../support/mirror-commits.ts';
+import { isPinned } from '../../../src/model/write-jobs.ts';
+import {
+  type ArchivedTable,
+  historyDifferences,
+  loadedVersion,
+  pastCommitsOf,
+} from '../../support/mirror-commits.ts';
 import { type Expectation, tableNameOf } from '../../support/published.ts';
 import { sameText } from '../../support/same-text.ts';
 import type { MirrorView } from '../stage.ts';
-import { type MirrorState, seenOf, type Table } from './mirror-state.ts';
-import { textsOf } from './texts.ts';
+import { type MirrorState, namedRows, seenOf, type Table } from './mirror-state.ts';
+import { digestOfTable, textsOf } from './texts.ts';
+import { wrongStates } from './undo-log.ts';
 
 /** As a world names its subscriptions. */
 const WAS_SUBSCRIPTION = /^sub_\d+$/;
@@ -18,8 +25,36 @@ export function mirrorView(state: MirrorState): MirrorView {
     subscriptionIds: state.service?.subscriptionIds ?? [],
     seen: Object.fromEntries(seen),
     lines: state.lines,
+    pinned: pinnedIn(state),
+    wrongStates: async (altered) => wrongStatesIn(state, altered),
     differencesFrom: (expected) => differences(state, expected),
   };
+}
+
+function pinnedIn({ tables }: MirrorState): ReadonlyMap<string, number> {
+  const pinned = [...tables].filter(([, { observed }]) => isPinned(observed));
+  return new Map(pinned.map(([datasetId, { observed }]) => [datasetId, observed.commitNumber ?? 0]));
+}
+
+function wrongStatesIn(
+  { pasts, tables, lines }: MirrorState,
+  altered: ReadonlySet<string>,
+): readonly string[] {
+  return [...pasts].flatMap(([datasetId, past]) => {
+    const table = tables.get(datasetId);
+    if (altered.has(datasetId) || table?.isDamaged === true) return [];
+    const rolledBack = pastCommitsOf(lines.get(datasetId) ?? []).flatMap(
+      ({ commitNumber, restoredCommit }) => {
+        const [is, was] = [past.left.get(commitNumber), past.left.get(restoredCommit ?? commitNumber)];
+        if (is === undefined || was === undefined) return [];
+        const isSame = digestOfTable(is.names, is.rows) === digestOfTable(was.names, was.rows);
+        return isSame
+          ? []
+          : [`${datasetId}: commit ${commitNumber} is not as commit ${restoredCommit} left it`];
+      },
+    );
+    return [...rolledBack, ...wrongStates(datasetId, past, table === undefined ? null : namedRows(table))];
+  });
 }
 
 async function differences(state: MirrorState, expected: Expectation): Promise<readonly string[]> {
@@ -49,9 +84,7 @@ function tableDifferences(
 ): readonly string[] {
   const { observed } = table;
   const { datasetId } = observed;
-  const loadedAt =
-    lines.get(datasetId)?.findLast(({ kind }) => ['load', 'reload', 'return'].includes(kind ?? ''))?.to ??
-    null;
+  const loadedAt = loadedVersion(lines.get(datasetId) ?? []);
   const { schema } = content;
   const roleOf = (name: string, index: number): string => {
     if (schema.keyColumns.includes(name)) return 'key';

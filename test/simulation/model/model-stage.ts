@@ -18,16 +18,28 @@ import { SubscriptionRecords } from '../../../fixtures/feed/subscription-records
 import { randomFrom } from '../../../fixtures/source/random.ts';
 import type { Checkpoint } from '../../../src/checkpoint/checkpoint.ts';
 import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
+import type { ContentComparison } from '../../../src/destination/duckdb/compare-table.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../../src/lib/files.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import { type GateLimits, NO_LIMITS } from '../../../src/model/gate.ts';
+import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
 import { catchUp } from '../../../src/sync/catch-up.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
 import type { Settings } from '../settings.ts';
-import type { DeathPoint, FeedSide, Installation, MirrorView, Stage, Store, TableChange } from '../stage.ts';
+import type {
+  Alteration,
+  DeathPoint,
+  FeedSide,
+  Installation,
+  MirrorView,
+  Stage,
+  Store,
+  TableChange,
+} from '../stage.ts';
 import { feedOptionsOf, START } from '../stage-options.ts';
+import { alteredRows } from './altered-rows.ts';
 import { changeFilesAtOnce } from './files-at-once.ts';
 import { Life, mortal, mortalStore } from './life.ts';
 import { ModelMachine } from './machine.ts';
@@ -39,6 +51,7 @@ import { Requests } from './requests.ts';
 import { Snapshots } from './snapshots.ts';
 import { Spool } from './spool.ts';
 import { textsOf } from './texts.ts';
+import { compareTable, contentRows } from './version-content.ts';
 
 const MEMORY = '/dev/shm';
 /** What of it is free, at least, where the files of a history are to lie in memory. */
@@ -143,9 +156,11 @@ class ModelInstallation implements Installation {
   #opened: { readonly parts: Parts; readonly life: Life; readonly checkpoint: Checkpoint } | null = null;
   #mirrorCopy: MirrorState | null | undefined;
   #lives = 0;
+  #keepsHistory: boolean;
 
   constructor(parts: ModelInstallationParts) {
     this.#parts = parts;
+    this.#keepsHistory = parts.settings.keepsHistory;
     this.#snapshots = new Snapshots(parts.feed.settings.files);
   }
 
@@ -207,6 +222,32 @@ class ModelInstallation implements Installation {
     return { died: true, reported: 'killed' };
   }
 
+  async keepHistory(isKept: boolean): Promise<void> {
+    this.#keepsHistory = isKept;
+  }
+
+  async alter({ datasetId }: ObservedTable, how: Alteration): Promise<string | null> {
+    const { mirror } = this.#disk;
+    const table = mirror?.tables.get(datasetId);
+    const rows = table === undefined ? null : alteredRows(table, how);
+    if (mirror === null || table === undefined || rows === null) return null;
+    this.#disk.mirror = { ...mirror, tables: new Map(mirror.tables).set(datasetId, { ...table, rows }) };
+    return `${datasetId}: ${how}`;
+  }
+
+  damage(datasetId: string): void {
+    const { mirror } = this.#disk;
+    const table = mirror?.tables.get(datasetId);
+    if (mirror === null || table === undefined) return;
+    const damaged = { ...table, isDamaged: true };
+    this.#disk.mirror = { ...mirror, tables: new Map(mirror.tables).set(datasetId, damaged) };
+  }
+
+  async compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison> {
+    const rows = contentRows(content, table, this.#spool);
+    return compareTable(this.#disk.mirror?.tables.get(table.datasetId), table, rows);
+  }
+
   async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
     const { mirror } = this.#disk;
     return mirror === null ? null : look(mirrorView(mirror));
@@ -251,7 +292,15 @@ class ModelInstallation implements Installation {
     const parts: Parts = {
       feed: mortal(new ModelFeed({ feed, requests, snapshots, spool, machine }), life),
       destination: mortal(
-        new ModelDestination({ disk: this.#disk, spool, life, machine, clock, onCommit }),
+        new ModelDestination({
+          disk: this.#disk,
+          spool,
+          life,
+          machine,
+          clock,
+          keepsHistory: () => this.#keepsHistory,
+          onCommit,
+        }),
         life,
       ),
       checkpoint: mortalStore(checkpoint, life),
@@ -272,6 +321,7 @@ class ModelInstallation implements Installation {
         keepCandidatesBytes: 10_000_000_000,
         keyHash: 'of the one key',
       },
+      process: { command: 'once', pid: 1, host: 'model' },
     };
     return { parts, life, checkpoint };
   }

@@ -4,10 +4,11 @@ import type { Change } from '../../../fixtures/source/content.ts';
 import { columnsOf } from '../../../fixtures/source/wire.ts';
 import { DataError, InapplicableChangesError, UnknownColumnsError } from '../../../src/model/errors.ts';
 import type { Counts } from '../../../src/model/records.ts';
-import type { ChangesJob, SnapshotJob, WriteJob } from '../../../src/model/write-jobs.ts';
+import type { ChangesJob, RepairJob, SnapshotJob, WriteJob } from '../../../src/model/write-jobs.ts';
 import { type ChangesColumns, changesColumns } from '../../../src/staging/changes/columns.ts';
 import type { Spool } from './spool.ts';
 import { keyText, keyTextReader, type Rows, type TextRow, textRow, textsOf } from './texts.ts';
+import type { NamedRows } from './undo-log.ts';
 
 export type PreparedContent =
   | { readonly kind: 'snapshot'; readonly rows: Rows; readonly hasFiles: boolean }
@@ -17,10 +18,10 @@ export type PreparedContent =
       readonly net: ReadonlyMap<string, TextRow | null>;
     }
   | { readonly kind: 'retirement' }
-  | { readonly kind: 'repair' };
+  | { readonly kind: 'repair'; readonly content: NamedRows };
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError */
-export function prepareContent(job: WriteJob, spool: Spool): PreparedContent {
+export function prepareContent(job: Exclude<WriteJob, RepairJob>, spool: Spool): PreparedContent {
   switch (job.kind) {
     case 'snapshot':
       return validateSnapshot(job, spool);
@@ -29,8 +30,6 @@ export function prepareContent(job: WriteJob, spool: Spool): PreparedContent {
     case 'retirement':
     case 'rollback':
       return { kind: 'retirement' };
-    case 'repair':
-      return { kind: 'repair' };
   }
 }
 

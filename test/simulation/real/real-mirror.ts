@@ -22,14 +22,16 @@ export async function readRealMirror<T>(
     );
     if (isMade === undefined) return null;
     const ids = await mirror.rows(`SELECT value FROM feed_sync.meta WHERE "key" = 'subscription_id'`);
+    const pinned = await mirror.rows(
+      'SELECT dataset_id, commit_number::VARCHAR FROM feed_sync.datasets WHERE pinned_since IS NOT NULL',
+    );
     return await look({
       subscriptionIds: ids.map(([id]) => id ?? ''),
       seen: await seenIn(mirror),
       lines: await readLines(mirror),
-      differencesFrom: async (expected) => [
-        ...(await differencesIn(mirror, expected)),
-        ...(await past.compare(mirror)),
-      ],
+      pinned: new Map(pinned.map(([id, commit]) => [id ?? '', Number(commit)])),
+      wrongStates: (altered) => past.compare(mirror, altered),
+      differencesFrom: (expected) => differencesIn(mirror, expected),
     });
   } finally {
     mirror.close();

@@ -1,6 +1,6 @@
 /** The stage on which everything is real: the fixture feed over HTTP, DuckDB and SQLite files, processes that are killed. */
 
-import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
@@ -8,29 +8,32 @@ import { stillClock } from '../../../fixtures/feed/clock.ts';
 import { type FixtureFeed, startFixtureFeed } from '../../../fixtures/feed/feed.ts';
 import { type OpenOptions, openParts } from '../../../src/cli/open-parts.ts';
 import { loadConfiguration } from '../../../src/configuration/configuration.ts';
+import { type ContentComparison, openComparer } from '../../../src/destination/duckdb/compare-table.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
+import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
 import { scriptPath } from '../../support/child.ts';
 import { inputOf } from '../../support/configuration.ts';
 import { IDLE_PROCESS } from '../../support/idle-process.ts';
+import { writeMirror } from '../../support/mirror-file.ts';
 import { PastStates } from '../../support/past-states.ts';
 import { type Program, program, type Running } from '../../support/program.ts';
 import { digestOfContent } from '../../support/table-digest.ts';
 import type { Settings } from '../settings.ts';
-import type { DeathPoint, Installation, MirrorView, Stage, Store } from '../stage.ts';
+import type { Alteration, DeathPoint, Installation, MirrorView, Stage, Store } from '../stage.ts';
 import { feedOptionsOf, START } from '../stage-options.ts';
+import { alteringStatement } from './alterations.ts';
 import { killAt } from './kill.ts';
 import { readRealMirror } from './real-mirror.ts';
 
 const PRELUDE = pathToFileURL(scriptPath('steered-process-child.ts')).href;
 
-/** Every second history keeps the past of all tables. */
-export async function realStage(seed: number, settings: Settings): Promise<Stage> {
+export async function realStage(_seed: number, settings: Settings): Promise<Stage> {
   const feed = await startFixtureFeed({ ...feedOptionsOf(settings), clock: stillClock(START) });
   const clock = clockOf(feed);
-  const installation = await RealInstallation.create(feed, clock, settings, seed % 2 === 1);
+  const installation = await RealInstallation.create(feed, clock, settings);
   return {
     name: 'real',
     feed,
@@ -69,14 +72,10 @@ class RealInstallation implements Installation {
   readonly #clock: Clock;
   readonly #environment: Readonly<Record<string, string>>;
   readonly #copies = new Map<Store, string>();
+  #keepsHistory: boolean;
   #opened: Awaited<ReturnType<typeof openParts>> | null = null;
 
-  static async create(
-    feed: FixtureFeed,
-    clock: Clock,
-    settings: Settings,
-    keepsHistory: boolean,
-  ): Promise<RealInstallation> {
+  static async create(feed: FixtureFeed, clock: Clock, settings: Settings): Promise<RealInstallation> {
     const environment = {
       FEED_SYNC_SCHEMA_CHANGES: settings.schemaChanges,
       FEED_SYNC_GATES_REMOVED_ROWS: settings.isGated ? '0' : 'off',
@@ -86,9 +85,9 @@ class RealInstallation implements Installation {
       FEED_SYNC_RETRY_BASE_DELAY: '1ms',
       FEED_SYNC_RETRY_MAX_ATTEMPTS: '3',
       FEED_SYNC_DISK_RESERVE: '1MB',
-      ...(keepsHistory ? { FEED_SYNC_HISTORY_DATASETS: '*' } : {}),
     };
-    return new RealInstallation(feed, clock, await program({ feed, environment }), environment);
+    const installed = await program({ feed, environment });
+    return new RealInstallation(feed, clock, installed, environment, settings.keepsHistory);
   }
 
   private constructor(
@@ -96,7 +95,9 @@ class RealInstallation implements Installation {
     clock: Clock,
     installed: Program,
     environment: Record<string, string>,
+    keepsHistory: boolean,
   ) {
+    this.#keepsHistory = keepsHistory;
     this.#feed = feed;
     this.program = installed;
     this.#clock = clock;
@@ -120,6 +121,43 @@ class RealInstallation implements Installation {
 
   async catchUpAndDie(at: DeathPoint) {
     return await killAt(at, this.#feed, (steering) => this.#startOnce(steering));
+  }
+
+  async keepHistory(isKept: boolean): Promise<void> {
+    await this.close();
+    this.#keepsHistory = isKept;
+  }
+
+  async alter(table: ObservedTable, how: Alteration): Promise<string | null> {
+    const statement = await alteringStatement(this.program.mirrorPath, table, how);
+    if (statement === null) return null;
+    await writeMirror(this.program.mirrorPath, statement);
+    return `${table.datasetId}: ${statement}`;
+  }
+
+  damage(): void {
+    throw new Error('the real stage damages no blocks');
+  }
+
+  async compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison> {
+    const directory = join(this.program.home, 'compared');
+    mkdirSync(directory, { recursive: true });
+    const comparer = await openComparer({
+      path: realpathSync(this.program.mirrorPath),
+      directory,
+      memoryLimitBytes: 256e6,
+      threads: 1,
+      reserveBytes: 1e6,
+      waitMs: 10_000,
+      clock: this.#clock,
+      random: { next: () => 0.5 },
+      signal: new AbortController().signal,
+    });
+    try {
+      return await comparer.compare(table, content, () => {});
+    } finally {
+      comparer.close();
+    }
   }
 
   async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
@@ -158,8 +196,13 @@ class RealInstallation implements Installation {
   /** Starts `feed-sync once`, with its clock at the time of this installation's. */
   async #startOnce(steering: Readonly<Record<string, string>>): Promise<Running> {
     await this.close();
-    const environment = { STEERED_NOW_MS: String(this.#clock.now().getTime()), ...steering };
+    const now = String(this.#clock.now().getTime());
+    const environment = { STEERED_NOW_MS: now, ...this.#history, ...steering };
     return this.program.startWith({ NODE_OPTIONS: `--import=${PRELUDE}`, ...environment }, 'once');
+  }
+
+  get #history(): Readonly<Record<string, string>> {
+    return this.#keepsHistory ? { FEED_SYNC_HISTORY_DATASETS: '*' } : {};
   }
 
   #filesOf(store: Store): readonly string[] {
@@ -168,8 +211,10 @@ class RealInstallation implements Installation {
       ? [mirrorPath, `${mirrorPath}.wal`]
       : [checkpointPath, `${checkpointPath}-wal`, `${checkpointPath}-shm`];
   }
+
   #openOptions(): OpenOptions {
-    const { configuration } = loadConfiguration(inputOf({ environment: this.#environment }));
+    const environment = { ...this.#environment, ...this.#history };
+    const { configuration } = loadConfiguration(inputOf({ environment }));
     const context = {
       terminal: {
         stdout: process.stdout,
@@ -177,6 +222,7 @@ class RealInstallation implements Installation {
         isWatched: false,
         hasColor: false,
         height: null,
+        resultWidth: null,
         width: 80,
       },
       environment: {},

@@ -6,6 +6,7 @@ import { eventSteps } from './events.ts';
 import { machineSteps } from './machine.ts';
 import { memberSteps } from './members.ts';
 import { movingSteps } from './moving.ts';
+import { pastSteps } from './past.ts';
 import { publishSteps } from './publish.ts';
 import { refusalSteps } from './refusals.ts';
 import { schemaSteps } from './schema.ts';
@@ -22,5 +23,6 @@ export const steps: readonly Step[] = [
   ...contentSteps,
   ...storeSteps,
   ...machineSteps,
+  ...pastSteps,
   ...movingSteps,
 ];

@@ -135,7 +135,7 @@ function restored(store: Store): Step {
       (store === 'mirror' || mayForgetMoves(world)),
     act: async (world) => {
       await world.installation.restoreCopy(store);
-      world.noteLost(store);
+      world.noteRestored(store);
       return '';
     },
   };

@@ -3,12 +3,11 @@
  * position in this mirror from one in a mirror that was replaced.
  */
 
-import { assert } from '../../../lib/assert.ts';
-import type { CommitKind, CommitPosition, CommitRecord } from '../../../model/commits.ts';
+import type { CommitPosition, CommitRecord } from '../../../model/commits.ts';
 import type { Engine, Row } from '../../../staging/engine/engine.ts';
 import { dateAt, integer, numberAt, numberOrNullAt, textAt } from '../../../staging/engine/sql.ts';
+import { commitKindOf } from '../../catalog/entries.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
-import { COMMIT_KINDS } from './entries.ts';
 import { catalogOf, catalogTable } from './schema.ts';
 
 const START: CommitPosition = { commitNumber: 0, mark: '' };
@@ -74,7 +73,7 @@ function selectCommits(format: number, after: number, upTo: number): string {
 }
 
 function commitOf(row: Row): CommitRecord {
-  const kind = commitKindAt(row, 3);
+  const kind = commitKindOf(textAt(row, 3));
   const added = numberOrNullAt(row, 6);
   return {
     commitNumber: numberAt(row, 0),
@@ -87,10 +86,4 @@ function commitOf(row: Row): CommitRecord {
     rowCount: numberOrNullAt(row, 9),
     appliedAt: dateAt(row, 10),
   };
-}
-
-export function commitKindAt(row: Row, index: number): CommitKind {
-  const kind = COMMIT_KINDS.find((known) => known === row[index]);
-  assert(kind !== undefined, `the catalog has known kinds of commits, not ${row[index]}`);
-  return kind;
 }

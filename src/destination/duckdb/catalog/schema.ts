@@ -4,9 +4,22 @@
  */
 
 import { identifier, text } from '../../../staging/engine/sql.ts';
+import {
+  CATALOG_TABLES,
+  type CatalogTable,
+  catalogColumns,
+  META_FORMAT_VERSION,
+  RESTORED_COLUMNS,
+} from '../../catalog/tables.ts';
 
 /** The name under which the mirror is attached. */
 export const MIRROR = 'mirror';
+
+/** Ends what `USE` of the mirror began: a database in use cannot be detached, and a ROLLBACK does not end it. */
+export const OUTSIDE_MIRROR = 'USE memory';
+
+/** The schema of the catalog, inside the mirror. */
+export const CATALOG_SCHEMA = 'feed_sync';
 
 /**
  * Writes a mirror in the format of DuckDB 1.2, so that every later reader can open it. In the default format, 1.0, long texts
@@ -15,165 +28,7 @@ export const MIRROR = 'mirror';
 export const IN_OUR_FORMAT = "(STORAGE_VERSION 'v1.2.0')";
 
 /** The version of this schema. A mirror with a newer version is refused. */
-export const FORMAT_VERSION = 4;
-
-export const META_FORMAT_VERSION = 'format_version';
-export const META_SERVICE_ORIGIN = 'service_origin';
-/** One row for each subscription ever seen. */
-export const META_SUBSCRIPTION_ID = 'subscription_id';
-
-export type CatalogType = 'VARCHAR' | 'BIGINT' | 'HUGEINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
-
-/** The columns of each table in order, with their types. */
-const TABLES = {
-  /** Every name that was ever given to a table. Names are never changed or deleted. */
-  names: { dataset_id: 'VARCHAR', table_name: 'VARCHAR' },
-  /** One row for each live table. */
-  datasets: {
-    dataset_id: 'VARCHAR',
-    table_name: 'VARCHAR',
-    version: 'BIGINT',
-    schema_version: 'VARCHAR',
-    row_count: 'BIGINT',
-    key_columns: 'VARCHAR[]',
-    /** The newest commit of the table. */
-    commit_number: 'BIGINT',
-    snapshot_version: 'BIGINT',
-    snapshot_digest: 'VARCHAR',
-    digest_kind: 'VARCHAR',
-    loaded_through: 'VARCHAR',
-    loaded_at: 'TIMESTAMPTZ',
-    published_at: 'TIMESTAMPTZ',
-    applied_at: 'TIMESTAMPTZ',
-    /** The checksum of the rows, and the version of the hash that it was computed with. */
-    checksum: 'HUGEINT',
-    checksum_version: 'VARCHAR',
-    /** Since when a rollback keeps the table where it is; null: the table takes new versions. */
-    pinned_since: 'TIMESTAMPTZ',
-  },
-  /** The newest reload of each subscription that the table satisfies. */
-  reloads: {
-    dataset_id: 'VARCHAR',
-    subscription_id: 'VARCHAR',
-    log_number: 'BIGINT',
-    event_number: 'BIGINT',
-    created_at: 'TIMESTAMPTZ',
-  },
-  /** Stored progress: the position of each subscription in its event log. */
-  subscriptions: {
-    subscription_id: 'VARCHAR',
-    name: 'VARCHAR',
-    log_number: 'BIGINT',
-    event_number: 'BIGINT',
-    event_created_at: 'TIMESTAMPTZ',
-    position_at: 'TIMESTAMPTZ',
-    states_last_event: 'BOOLEAN',
-  },
-  /** Stored progress: the datasets in each subscription, and dropped ones until their table is retired. */
-  members: {
-    subscription_id: 'VARCHAR',
-    dataset_id: 'VARCHAR',
-    added_event: 'BIGINT',
-    dropped_event: 'BIGINT',
-  },
-  /** Stored progress: the reloads that the tables do not satisfy yet. */
-  owed: {
-    dataset_id: 'VARCHAR',
-    subscription_id: 'VARCHAR',
-    log_number: 'BIGINT',
-    event_number: 'BIGINT',
-    created_at: 'TIMESTAMPTZ',
-  },
-  /** The columns of the live tables. */
-  columns: {
-    dataset_id: 'VARCHAR',
-    position: 'BIGINT',
-    name: 'VARCHAR',
-    column_name: 'VARCHAR',
-    type: 'VARCHAR',
-    nullable: 'BOOLEAN',
-    description: 'VARCHAR',
-    source_name: 'VARCHAR',
-    role: 'VARCHAR',
-    crs: 'VARCHAR',
-  },
-  /** One row for each commit. */
-  commits: {
-    commit_number: 'BIGINT',
-    dataset_id: 'VARCHAR',
-    from_version: 'BIGINT',
-    to_version: 'BIGINT',
-    kind: 'VARCHAR',
-    added: 'BIGINT',
-    changed: 'BIGINT',
-    removed: 'BIGINT',
-    applied_at: 'TIMESTAMPTZ',
-    /** For a retirement: the service time of the decision, and whether an operator has approved it. */
-    service_time: 'TIMESTAMPTZ',
-    approved: 'BOOLEAN',
-    /** For a rollback, the commit whose state it restored. */
-    restored_commit: 'BIGINT',
-    /** For a table with history, what a rollback to this commit restores beside the rows; else null. */
-    schema_version: 'VARCHAR',
-    key_columns: 'VARCHAR[]',
-    row_count: 'BIGINT',
-    snapshot_version: 'BIGINT',
-    snapshot_digest: 'VARCHAR',
-    digest_kind: 'VARCHAR',
-    loaded_through: 'VARCHAR',
-    loaded_at: 'TIMESTAMPTZ',
-    published_at: 'TIMESTAMPTZ',
-    checksum: 'HUGEINT',
-    checksum_version: 'VARCHAR',
-    /** The rows of the table in `reloads` and `columns`, as JSON. */
-    reloads: 'VARCHAR',
-    columns: 'VARCHAR',
-  },
-  archived: {
-    dataset_id: 'VARCHAR',
-    table_name: 'VARCHAR',
-    version: 'BIGINT',
-    reason: 'VARCHAR',
-    archived_at: 'TIMESTAMPTZ',
-  },
-  /** The undo logs, of live tables and of frozen ones. */
-  history_logs: {
-    dataset_id: 'VARCHAR',
-    /** The log in schema `history`. */
-    log_name: 'VARCHAR',
-    /** The table of the newest state, with its schema. */
-    table_name: 'VARCHAR',
-    /** The first commit whose state the log can restore, and its time. */
-    first_commit: 'BIGINT',
-    first_time: 'TIMESTAMPTZ',
-    /** The newest commit that the log lacks, its time, and why; null when the log lacks none. Earlier states are lost. */
-    closed_commit: 'BIGINT',
-    closed_time: 'TIMESTAMPTZ',
-    closed_reason: 'VARCHAR',
-    /** The commit that ended the table with these columns; null for the log of a live table. */
-    frozen_commit: 'BIGINT',
-  },
-  meta: { key: 'VARCHAR', value: 'VARCHAR' },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, CatalogType>>>>;
-
-export type CatalogTable = keyof typeof TABLES;
-
-/** The columns of `commits` that a table with history fills, in order. */
-export const RESTORED_COLUMNS = [
-  'schema_version',
-  'key_columns',
-  'row_count',
-  'snapshot_version',
-  'snapshot_digest',
-  'digest_kind',
-  'loaded_through',
-  'loaded_at',
-  'published_at',
-  'checksum',
-  'checksum_version',
-  'reloads',
-  'columns',
-] as const satisfies readonly (keyof (typeof TABLES)['commits'])[];
+export const FORMAT_VERSION = 5;
 
 /** The schemas of mirrored data: live and kept tables in `main`, copies of retired ones in `archived`, undo logs in `history`. */
 type DataSchema = 'main' | 'archived' | 'history';
@@ -181,11 +36,6 @@ type DataSchema = 'main' | 'archived' | 'history';
 /** Returns the SQL name of a table in schema `feed_sync`. */
 export function catalogTable(table: CatalogTable): string {
   return `${identifier(MIRROR)}.feed_sync.${identifier(table)}`;
-}
-
-/** Returns the names and types of the table's columns, in order. */
-export function catalogColumns(table: CatalogTable): readonly (readonly [name: string, type: CatalogType])[] {
-  return Object.entries(TABLES[table]);
 }
 
 /** Returns the SQL name of a table of mirrored data. */
@@ -216,39 +66,29 @@ export function createArchive(): string {
 export function createSchema(): readonly string[] {
   return [
     `CREATE SCHEMA ${identifier(MIRROR)}.feed_sync`,
-    ...(Object.keys(TABLES) as CatalogTable[]).map(createCatalogTable),
+    ...CATALOG_TABLES.map(createCatalogTable),
     insertMeta(META_FORMAT_VERSION, String(FORMAT_VERSION)),
   ];
 }
 
-function createCatalogTable(table: CatalogTable): string {
+export function createCatalogTable(table: CatalogTable): string {
   const columns = catalogColumns(table).map(([name, type]) => `${identifier(name)} ${type}`);
   return `CREATE TABLE ${catalogTable(table)} (${columns.join(', ')})`;
 }
 
-export function insertMeta(key: string, value: string): string {
+function insertMeta(key: string, value: string): string {
   return `INSERT INTO ${catalogTable('meta')} VALUES (${text(key)}, ${text(value)})`;
-}
-
-export function deleteMeta(key: string): string {
-  return `DELETE FROM ${catalogTable('meta')} WHERE "key" = ${text(key)}`;
-}
-
-/** The tables with rows about a subscription, besides `meta`. */
-const OF_SUBSCRIPTIONS = ['reloads', 'subscriptions', 'members', 'owed'] as const;
-
-/** Removes a subscription that the mirror no longer follows: its progress and the reloads made for it. */
-export function forgetSubscription(subscriptionId: string): readonly string[] {
-  const id = text(subscriptionId);
-  return [
-    `DELETE FROM ${catalogTable('meta')} WHERE "key" = ${text(META_SUBSCRIPTION_ID)} AND value = ${id}`,
-    ...OF_SUBSCRIPTIONS.map((table) => `DELETE FROM ${catalogTable(table)} WHERE subscription_id = ${id}`),
-  ];
 }
 
 /** Returns one row when the schema exists, else none. One transaction creates the schema with all its tables. */
 export function selectSchema(): string {
-  return `SELECT 1 FROM duckdb_schemas() WHERE database_name = ${text(MIRROR)} AND schema_name = 'feed_sync'`;
+  return `SELECT 1 FROM duckdb_schemas() WHERE database_name = ${text(MIRROR)} AND schema_name = ${text(CATALOG_SCHEMA)}`;
+}
+
+/** Returns one row when the table exists, else none. */
+export function selectCatalogTable(table: CatalogTable): string {
+  return `SELECT 1 FROM duckdb_tables() WHERE database_name = ${text(MIRROR)} AND schema_name = ${text(CATALOG_SCHEMA)}
+    AND table_name = ${text(table)}`;
 }
 
 export function selectMeta(): string {
@@ -313,7 +153,7 @@ export function migrate(format: number): readonly string[] {
     ),
     ...(format < FORMAT_OF_COMMITS ? [`DROP TABLE ${HISTORY}`] : []),
     ...(storesProgress(format) ? [] : TABLES_OF_PROGRESS.map(createCatalogTable)),
-    createCatalogTable('history_logs'),
+    ...(storesHistory(format) ? [] : [createCatalogTable('history_logs')]),
     `UPDATE ${catalogTable('meta')} SET value = ${text(String(FORMAT_VERSION))} WHERE "key" = ${text(META_FORMAT_VERSION)}`,
   ];
 }
@@ -337,13 +177,19 @@ function earlierTables(format: number): ReadonlyMap<CatalogTable, string> {
   if (format === FORMAT_VERSION) return earlier;
   const before = (first: number, values: Readonly<Record<string, string>>) => (format < first ? values : {});
   const datasets = {
+    schema_name: "'main'",
     ...before(FORMAT_OF_PROGRESS, { digest_kind: 'NULL', loaded_through: 'NULL', loaded_at: 'NULL' }),
     ...before(FORMAT_OF_COMMITS, { commit_number: NEWEST_COMMIT_OF_DATASET }),
-    checksum: 'NULL',
-    checksum_version: 'NULL',
-    pinned_since: 'NULL',
+    ...before(FORMAT_OF_HISTORY, { checksum: 'NULL', checksum_version: 'NULL', pinned_since: 'NULL' }),
   };
   earlier.set('datasets', selectWith('datasets', datasets, `${catalogTable('datasets')} earlier`));
+  const unknown = { checksum: 'NULL', checksum_version: 'NULL' };
+  earlier.set('archived', selectWith('archived', unknown, catalogTable('archived')));
+  if (storesHistory(format)) {
+    const logs = { row_count: 'NULL', ...unknown, table_checksum: 'NULL', table_checksum_version: 'NULL' };
+    earlier.set('history_logs', selectWith('history_logs', logs, catalogTable('history_logs')));
+    return earlier;
+  }
   const ofRollbacks = ['restored_commit', ...RESTORED_COLUMNS];
   const restored = Object.fromEntries(ofRollbacks.map((name) => [name, 'NULL']));
   if (format < FORMAT_OF_COMMITS) {
@@ -367,4 +213,8 @@ function selectWith(table: CatalogTable, values: Readonly<Record<string, string>
     return value === undefined ? `"${name}"` : `(${value})::${type} AS "${name}"`;
   });
   return `SELECT ${columns.join(', ')} FROM ${source}`;
+}
+
+export function unpinned(datasetId: string): string {
+  return `UPDATE ${catalogTable('datasets')} SET pinned_since = NULL WHERE dataset_id = ${text(datasetId)}`;
 }

@@ -6,30 +6,22 @@
  */
 
 import { present } from '../../../lib/assert.ts';
-import type { ReloadMark } from '../../../model/desired-state.ts';
 import { StorageError } from '../../../model/errors.ts';
-import type { ObservedTable, PlannedFrom, WriteJob } from '../../../model/write-jobs.ts';
+import type { WriteJob } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
+import type { RecordedColumn } from '../../catalog/columns.ts';
+import type { DatasetBefore } from '../../catalog/entries.ts';
 import { type FoundTable, readFoundTables } from '../apply-changes.ts';
-import type { Checksum } from '../checksum.ts';
-import { readLogNames } from '../history.ts';
+import { readLogs } from '../history.ts';
+import { withoutUnusable } from '../unusable-logs.ts';
 import { giveNames, readLiveTables } from './observed-state.ts';
 import { catalogTable, mirrored, selectKinds } from './schema.ts';
 
-export interface Current {
-  readonly tableName: string;
-  /** Null when the dataset has no live table. */
-  readonly live: ObservedTable | null;
-  /** The recorded checksum of the live table; null when none was recorded. */
-  readonly checksum: Checksum | null;
+export interface Current extends DatasetBefore {
   /** The undo log of the live table; null when it has none. */
   readonly logName: string | null;
-  /** True when retirement has kept a table of this name; always false for changes, which do not need it. */
-  readonly isKept: boolean;
-  /** True when the dataset ever had a table; always false for changes, which do not need it. */
-  readonly hasCommits: boolean;
   /** The columns of the live table as recorded in the catalog. */
   readonly recordedColumns: readonly RecordedColumn[];
   /** The actual live table, for changes; null for other jobs. */
@@ -62,7 +54,8 @@ export async function readCurrent(
     jobs.filter(isChanged).map(({ datasetId }) => nameOf(datasetId)),
   );
   const existingObject = await readKinds(engine, replaced.map(nameOf));
-  const logNames = await readLogNames(engine, [...live.keys()]);
+  const observed = new Map([...live].map(([datasetId, table]) => [datasetId, table.observed]));
+  const logNames = await withoutUnusable(engine, await readLogs(engine, [...live.keys()]), observed);
   return new Map(
     datasetIds.map((datasetId): [string, Current] => {
       const tableName = nameOf(datasetId);
@@ -130,48 +123,6 @@ export function refuseTakenName(
       hint: 'Rename or drop it; the next catch-up then loads the dataset. Until then it is left as it is.',
     },
   );
-}
-
-/** The guard of jobs that replace or retire a whole table. */
-export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
-  if (live === null || planned === null) return live === planned;
-  return (
-    live.commitNumber === planned.commitNumber &&
-    live.version === planned.version &&
-    live.snapshotDigest === planned.snapshotDigest
-  );
-}
-
-/** The guard of changes, which build on every row of the table: nothing was committed to the table meanwhile. */
-export function isSameTable(live: ObservedTable | null, planned: ObservedTable): live is ObservedTable {
-  return (
-    live !== null &&
-    isPlannedFrom(live, planned) &&
-    live.rowCount === planned.rowCount &&
-    live.reloads.size === planned.reloads.size &&
-    [...planned.reloads].every(([subscriptionId, mark]) => isSameMark(live.reloads.get(subscriptionId), mark))
-  );
-}
-
-function isSameMark(mark: ReloadMark | undefined, other: ReloadMark): boolean {
-  return mark?.logNumber === other.logNumber && mark.eventNumber === other.eventNumber;
-}
-
-export interface RecordedColumn {
-  readonly name: string;
-  /** The column's name in the mirror. */
-  readonly columnName: string;
-  readonly type: string;
-  readonly isNullable: boolean;
-  readonly description: string | null;
-  readonly sourceName: string | null;
-  readonly role: string;
-  readonly crs: string | null;
-}
-
-export function recordedColumn({ column, columnName, type, role, crs }: PlannedColumn): RecordedColumn {
-  const { name, nullable: isNullable, description, sourceName } = column;
-  return { name, columnName, type, isNullable, description, sourceName, role, crs };
 }
 
 /** Returns the comments of a table that has none yet. */

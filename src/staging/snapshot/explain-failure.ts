@@ -1,33 +1,33 @@
 /**
- * Finds the file, column and value that made a load fail. Runs on the validating engine after the mirror is detached: the load
- * itself stays one plain statement at no extra cost.
+ * Finds the file, column and value that made a load fail. Runs on the validating engine after the destination is let go:
+ * the load itself stays one plain statement at no extra cost.
  */
 
 import { DataError, type FeedSyncError } from '../../model/errors.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine, type MirrorPlace, mirrorError } from '../../staging/engine/errors.ts';
-import { textAt } from '../../staging/engine/sql.ts';
-import { type ParquetFile, unreadableFile } from '../../staging/snapshot/parquet.ts';
-import { findKey, findOffender, scan } from '../../staging/snapshot/scan-sql.ts';
-import type { FileGroup, PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+import type { Engine } from '../engine/engine.ts';
+import { DuckDbError, firstLine } from '../engine/errors.ts';
+import { textAt } from '../engine/sql.ts';
+import { type ParquetFile, unreadableFile } from './parquet.ts';
+import { findKey, findOffender, scan } from './scan-sql.ts';
+import type { FileGroup, PlannedColumn, TablePlan } from './table-plan.ts';
 
 interface Load {
   readonly job: SnapshotJob;
   readonly plan: TablePlan;
 }
 
-/** Returns the error for the operator: a DataError when the content was the cause, else the failure of the mirror. */
+/** Returns the error for the operator: a DataError when the content was the cause, else what `otherwise` makes of the error. */
 export async function explainFailure(
   engine: Engine,
   load: Load,
   error: unknown,
-  place: MirrorPlace,
+  otherwise: (error: unknown) => Promise<Error>,
 ): Promise<Error> {
   if (error instanceof BadKeysError) return await explainBadKeys(engine, load.plan, error);
   // A load can need more memory than there is. A single file that needs more must not stop the other datasets.
   const isMemory = error instanceof DuckDbError && error.fault === 'out-of-memory';
-  if (!isMemory && !isContent(error)) return await mirrorError(error, place);
+  if (!isMemory && !isContent(error)) return await otherwise(error);
   try {
     for (const group of load.plan.groups) {
       const found =
@@ -39,7 +39,7 @@ export async function explainFailure(
     if (engine.invalidated) await engine.reopen();
     return unexplained(load, error, searchError);
   }
-  return isMemory ? await mirrorError(error, place) : unexplained(load, error, error);
+  return isMemory ? await otherwise(error) : unexplained(load, error, error);
 }
 
 function isContent(error: unknown): error is DuckDbError {
@@ -115,7 +115,7 @@ interface KeyCell {
   readonly value: string | null;
 }
 
-/** Thrown when the keys of a loaded table fail the proof; never leaves this folder. */
+/** Thrown when the keys of a loaded table fail the proof; never leaves a destination. */
 export class BadKeysError extends Error {
   override readonly name = 'BadKeysError';
   readonly key: readonly KeyCell[];

@@ -1,11 +1,12 @@
-/** The rows that jobs write into the catalog. All entries of a batch are collected as data before any becomes SQL. Pure. */
+/** The rows that jobs write into the catalog, as data, so that each destination writes them in its own SQL. Pure. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { shellWord } from '../../../lib/text.ts';
-import type { CommitKind, RowDifference } from '../../../model/commits.ts';
-import { isLaterMark, type ReloadMark } from '../../../model/desired-state.ts';
-import { StorageError } from '../../../model/errors.ts';
-import type { Counts } from '../../../model/records.ts';
+import { assert } from '../../lib/assert.ts';
+import { shellWord } from '../../lib/text.ts';
+import type { CommitKind, RowDifference } from '../../model/commits.ts';
+import { isLaterMark, type ReloadMark } from '../../model/desired-state.ts';
+import { StorageError } from '../../model/errors.ts';
+import type { Counts } from '../../model/records.ts';
 import type {
   ChangesJob,
   ObservedColumn,
@@ -14,19 +15,15 @@ import type {
   RollbackJob,
   SnapshotJob,
   WriteJob,
-} from '../../../model/write-jobs.ts';
-import { text, tuple } from '../../../staging/engine/sql.ts';
-import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
-import type { Checksum } from '../checksum.ts';
-import { observedColumn } from './observed-state.ts';
-import { type RecordedState, restoredCells } from './recorded-state.ts';
-import { type CatalogRow, deleteRows, deleteWhere, insertRows } from './rows.ts';
-import { type CatalogTable, catalogTable, RESTORED_COLUMNS } from './schema.ts';
-import { type Current, type RecordedColumn, recordedColumn } from './tables.ts';
+} from '../../model/write-jobs.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import type { Checksum } from './cells.ts';
+import { observedColumn, type RecordedColumn, recordedColumn } from './columns.ts';
+import type { RecordedState } from './recorded-state.ts';
 
 export type CatalogEntry = LiveEntry | RetiredEntry;
 
-interface LiveEntry {
+export interface LiveEntry {
   readonly kind: 'live';
   readonly datasetId: string;
   /** Replaces the record of the table. */
@@ -78,12 +75,13 @@ function wellFormed(column: RecordedColumn): ObservedColumn {
 }
 
 /** The dataset loses its live table and keeps its name. */
-interface RetiredEntry {
+export interface RetiredEntry {
   readonly kind: 'retired';
   readonly datasetId: string;
   readonly reason: string;
   /** The table that has the rows now: one in schema `archived`, or the dataset's own; null when the rows are gone. */
   readonly tableName: string | null;
+  readonly checksum: Checksum | null;
   readonly commit: CommitEntry;
 }
 
@@ -94,7 +92,8 @@ interface CommitEntry {
   readonly kind: CommitKind;
   readonly net: RowDifference | null;
   readonly appliedAt: Date;
-  /** Null when the commit is not a retirement. */
+  /** True of a commit that exceeded its gate, and that an operator approved. */
+  readonly isApproved?: boolean;
   /** The commit whose state a rollback restores. */
   readonly restoredCommit?: number;
   readonly retirement?: { readonly judgedAt: Date; readonly isApproved: boolean };
@@ -109,10 +108,29 @@ export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind
   repair: ['repair'],
 };
 
-export const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
+const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
+
+export function commitKindOf(stated: string): CommitKind {
+  const kind = COMMIT_KINDS.find((known) => known === stated);
+  assert(kind !== undefined, `the catalog has known kinds of commits, not ${stated}`);
+  return kind;
+}
+
+/** The state of a dataset at the beginning of a transaction. */
+export interface DatasetBefore {
+  readonly tableName: string;
+  /** Null when the dataset has no live table. */
+  readonly live: ObservedTable | null;
+  /** The recorded checksum of the live table; null when none was recorded. */
+  readonly checksum: Checksum | null;
+  /** True when retirement has kept a table of this name; always false for changes, which do not need it. */
+  readonly isKept: boolean;
+  /** True when the dataset ever had a table; always false for changes, which do not need it. */
+  readonly hasCommits: boolean;
+}
 
 interface LoadedTable {
-  readonly current: Current;
+  readonly current: DatasetBefore;
   readonly columns: readonly PlannedColumn[];
   readonly rowCount: number;
   readonly checksum: Checksum;
@@ -120,10 +138,11 @@ interface LoadedTable {
   readonly net: RowDifference | null;
   readonly appliedAt: Date;
   readonly isLogged: boolean;
+  readonly isApproved: boolean;
 }
 
 export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntry {
-  const { current, columns, rowCount, checksum, net, appliedAt, isLogged } = loaded;
+  const { current, columns, rowCount, checksum, net, appliedAt, isLogged, isApproved } = loaded;
   const { tableName, live, isKept, hasCommits } = current;
   const before = live?.reloads ?? new Map();
   const firstOrReturn = hasCommits ? 'return' : 'load';
@@ -152,6 +171,7 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
       kind: live === null ? firstOrReturn : 'reload',
       net,
       appliedAt,
+      isApproved,
     },
   };
 }
@@ -166,11 +186,12 @@ interface ChangedTable {
   readonly net: Counts;
   readonly appliedAt: Date;
   readonly isLogged: boolean;
+  readonly isApproved: boolean;
 }
 
 /** Changes do not alter the record of the snapshot that the table was last loaded from. */
 export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntry {
-  const { live, columns, areColumnsNew, rowCount, checksum, net, appliedAt, isLogged } = changed;
+  const { live, columns, areColumnsNew, rowCount, checksum, net, appliedAt, isLogged, isApproved } = changed;
   const { tableName, pinnedSince, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } =
     live;
   const loaded = { pinnedSince, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
@@ -190,6 +211,7 @@ export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntr
       kind: 'changes',
       net,
       appliedAt,
+      isApproved,
     },
   };
 }
@@ -247,7 +269,10 @@ function noLongerSatisfied(
  * A pinned table stays as it is: whatever else writes it may only bring back its own content, after damage.
  * @throws StorageError
  */
-export function refuseIfPinned(entry: CatalogEntry, { live, checksum }: Current): void {
+export function refuseIfPinned(
+  entry: CatalogEntry,
+  { live, checksum }: Pick<DatasetBefore, 'live' | 'checksum'>,
+): void {
   if (live === null || live.pinnedSince === null) return;
   if (entry.kind === 'retired' || entry.commit.kind === 'rollback') return;
   const isItsOwn = checksum?.version === entry.checksum.version && checksum.sum === entry.checksum.sum;
@@ -287,11 +312,13 @@ export interface RetiredTable {
   readonly tableName: string | null;
   /** Rows that left the table: none when retirement keeps the table. */
   readonly removedRows: number;
+  /** Of the rows, as the catalog knows it. */
+  readonly checksum: Checksum | null;
 }
 
 export function entryOfRetirement(
   { datasetId, reason, retiredAt: judgedAt, isApproved, plannedFrom: { version } }: RetirementJob,
-  { tableName, removedRows }: RetiredTable,
+  { tableName, removedRows, checksum }: RetiredTable,
   appliedAt: Date,
 ): RetiredEntry {
   return {
@@ -299,6 +326,7 @@ export function entryOfRetirement(
     datasetId,
     reason,
     tableName,
+    checksum: tableName === null ? null : checksum,
     commit: {
       fromVersion: version,
       toVersion: version,
@@ -328,134 +356,4 @@ function withNewer(
     return known === undefined || isLaterMark(mark, known);
   });
   return new Map([...written, ...newer]);
-}
-
-/** The tables with rows about a live table, which retirement deletes. */
-const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
-
-/** The entries belong to different datasets. Their commits take the numbers after `newestNumber`, in order. */
-export function writeEntries(given: readonly CatalogEntry[], newestNumber: number): readonly string[] {
-  const entries = given.map((entry, index) => ({ ...entry, commitNumber: newestNumber + index + 1 }));
-  const live = entries.filter((entry) => entry.kind === 'live');
-  const retired = entries.filter((entry) => entry.kind === 'retired');
-  const described = live.filter(({ areColumnsNew }) => areColumnsNew);
-  return [
-    ...deleteOf('datasets', entries),
-    ...insertRows('datasets', live.map(datasetRow)),
-    ...deleteOf('columns', [...described, ...retired]),
-    ...insertRows(
-      'columns',
-      described.flatMap(({ datasetId, columns }) => columnRows(datasetId, columns)),
-    ),
-    ...OF_RETIRED.flatMap((table) => deleteOf(table, retired)),
-    ...replaceReloads(live),
-    ...oweReloads(live),
-    ...deleteReturned(live.filter(({ wasKept }) => wasKept)),
-    ...insertRows('archived', retired.map(archivedRow)),
-    ...insertRows('commits', entries.map(commitRow)),
-  ];
-}
-
-export function unpinned(datasetId: string): string {
-  return `UPDATE ${catalogTable('datasets')} SET pinned_since = NULL WHERE dataset_id = ${text(datasetId)}`;
-}
-
-type Numbered<Entry> = Entry & { readonly commitNumber: number };
-
-function datasetRow({ datasetId, table, checksum, commitNumber }: Numbered<LiveEntry>): CatalogRow {
-  return [
-    datasetId,
-    table.tableName,
-    table.version,
-    table.schemaVersion,
-    table.rowCount,
-    table.keyColumns,
-    commitNumber,
-    table.snapshotVersion,
-    table.snapshotDigest,
-    table.digestKind,
-    table.loadedThrough,
-    table.loadedAt,
-    table.publishedAt,
-    table.appliedAt,
-    checksum.sum,
-    checksum.version,
-    table.pinnedSince,
-  ];
-}
-
-function columnRows(datasetId: string, columns: readonly RecordedColumn[]): readonly CatalogRow[] {
-  return columns.map((column, index) => {
-    const { name, columnName, type, isNullable, description, sourceName, role, crs } = column;
-    return [datasetId, index + 1, name, columnName, type, isNullable, description, sourceName, role, crs];
-  });
-}
-
-function replaceReloads(live: readonly LiveEntry[]): readonly string[] {
-  const same = live.flatMap(({ datasetId, reloads: { before, after } }) =>
-    [...new Set([...before.keys(), ...after.keys()])]
-      .filter((subscriptionId) => before.get(subscriptionId) !== after.get(subscriptionId))
-      .map((subscriptionId) => tuple([text(datasetId), text(subscriptionId)])),
-  );
-  const rows = live.flatMap(({ datasetId, reloads: { before, after } }) =>
-    [...after]
-      .filter(([subscriptionId, mark]) => before.get(subscriptionId) !== mark)
-      .map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => {
-        return [datasetId, subscriptionId, logNumber, eventNumber, createdAt] as const;
-      }),
-  );
-  return [...deleteWhere('reloads', '(dataset_id, subscription_id)', same), ...insertRows('reloads', rows)];
-}
-
-/** A reload that is owed already has one row. */
-function oweReloads(live: readonly LiveEntry[]): readonly string[] {
-  const rows = live.flatMap(({ datasetId, owed = new Map<string, ReloadMark>() }) =>
-    [...owed].map(([subscriptionId, { logNumber, eventNumber, createdAt }]): CatalogRow => {
-      return [datasetId, subscriptionId, logNumber, eventNumber, createdAt];
-    }),
-  );
-  if (rows.length === 0) return [];
-  const keys = rows.map((row) => row.slice(0, -1));
-  return [...deleteRows('owed', keys), ...insertRows('owed', rows)];
-}
-
-/** A kept table that is loaded again becomes the live one and leaves the list of retired tables. */
-function deleteReturned(returned: readonly LiveEntry[]): readonly string[] {
-  const same = returned.map(({ datasetId, table }) => tuple([text(datasetId), text(table.tableName)]));
-  return deleteWhere('archived', '(dataset_id, table_name)', same);
-}
-
-function archivedRow({ datasetId, tableName, reason, commit }: RetiredEntry): CatalogRow {
-  return [datasetId, tableName, commit.toVersion, reason, commit.appliedAt];
-}
-
-function commitRow(entry: Numbered<CatalogEntry>): CatalogRow {
-  const { datasetId, commit, commitNumber } = entry;
-  const { fromVersion, toVersion, kind, net, appliedAt, restoredCommit = null, retirement = null } = commit;
-  const counts = [net?.added ?? null, net?.changed ?? null, net?.removed ?? null];
-  const judged = [retirement?.judgedAt ?? null, retirement?.isApproved ?? null];
-  const restored =
-    entry.kind === 'live' && entry.isLogged
-      ? restoredCells({ ...entry, reloads: entry.reloads.after })
-      : RESTORED_COLUMNS.map(() => null);
-  return [
-    commitNumber,
-    datasetId,
-    fromVersion,
-    toVersion,
-    kind,
-    ...counts,
-    appliedAt,
-    ...judged,
-    restoredCommit,
-    ...restored,
-  ];
-}
-
-function deleteOf(table: CatalogTable, entries: readonly CatalogEntry[]): readonly string[] {
-  return deleteWhere(
-    table,
-    'dataset_id',
-    entries.map(({ datasetId }) => text(datasetId)),
-  );
 }

@@ -1,0 +1,28 @@
+/** `feed-sync dbt-sources`: writes the tables of the mirror as a file of sources for dbt. */
+
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { describedTables } from '../../destination/catalog/described-tables.ts';
+import { plural } from '../../lib/units.ts';
+import { usingMirror } from '../../reporting/stores.ts';
+import { type Context, write } from '../context.ts';
+import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { type DbtOptions, dbtSources } from '../render/dbt-sources.ts';
+
+/**
+ * @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than
+ * `lock.wait`.
+ */
+export async function writeDbtSources(
+  options: DbtOptions,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<ExitCode> {
+  const tables = await usingMirror(configuration, context, describedTables);
+  const { text, leftOut } = dbtSources(tables, options);
+  await write(context.terminal.stdout, text);
+  if (leftOut.length > 0) {
+    const what = `${plural(leftOut.length, 'column')} with Jinja, quotes or control characters in the name`;
+    await write(context.terminal.stderr, `Left out, because dbt cannot name them: ${what}.\n`);
+  }
+  return EXIT_CODES.caughtUp;
+}

@@ -1,0 +1,151 @@
+/**
+ * `query --output FILE`: the rows of a statement in a file. They are written in a folder beside it, the only one that the
+ * statement can reach, and the file gets its name once it is whole.
+ */
+
+import { existsSync } from 'node:fs';
+import { dirname, extname, join, resolve } from 'node:path';
+import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import type { MirrorReader } from '../../destination/duckdb/reader.ts';
+import {
+  makeDirectory,
+  openForWriting,
+  remove,
+  renameFile,
+  systemCode,
+  systemReason,
+} from '../../lib/files.ts';
+import { printable } from '../../lib/text.ts';
+import { plural } from '../../lib/units.ts';
+import { StorageError, UsageError } from '../../model/errors.ts';
+import { usingMirrorFile } from '../../reporting/stores.ts';
+import { confirm } from '../confirm.ts';
+import { type Context, write } from '../context.ts';
+import { writeRows } from '../render/rows.ts';
+import type { QueryFileFormat, QueryFormat } from '../render/table.ts';
+
+export interface QueryFlags {
+  readonly format?: QueryFileFormat;
+  readonly asOf?: string;
+  /** The file that holds the statement; `-` is standard input. */
+  readonly file?: string;
+  readonly output?: string;
+  readonly load?: readonly string[];
+  readonly yes?: boolean;
+}
+
+const FORMATS_BY_ENDING: ReadonlyMap<string, QueryFileFormat> = new Map([
+  ['.csv', 'csv'],
+  ['.json', 'json'],
+  ['.jsonl', 'json'],
+  ['.ndjson', 'json'],
+  ['.parquet', 'parquet'],
+  ['.geoparquet', 'geoparquet'],
+  ['.txt', 'table'],
+]);
+
+interface Output {
+  readonly path: string;
+  readonly format: QueryFileFormat;
+}
+
+/** Null: the rows go to standard output. @throws UsageError */
+export function outputOf({ output, format }: QueryFlags, { workingDirectory }: Context): Output | null {
+  const hint = 'feed-sync query --help';
+  if (output === undefined) {
+    if (format !== 'parquet' && format !== 'geoparquet') return null;
+    throw new UsageError(`${format} goes to a file: give --output FILE.`, { hint });
+  }
+  if (output === '') throw new UsageError('The name of the output is empty.', { hint });
+  const byEnding = FORMATS_BY_ENDING.get(extname(output).toLowerCase());
+  const chosen = format ?? byEnding;
+  if (chosen !== undefined) return { path: resolve(workingDirectory, output), format: chosen };
+  const endings = [...FORMATS_BY_ENDING.keys()].join(', ');
+  throw new UsageError(
+    `The ending of ${printable(output)} names no format: give --format, or one of ${endings}.`,
+    {
+      hint,
+    },
+  );
+}
+
+interface QueryToFile {
+  readonly sql: string;
+  readonly asOf: Date | undefined;
+  readonly extensions: readonly string[];
+  readonly output: Output;
+  /** The operator agrees that an existing file is replaced. */
+  readonly isYes: boolean;
+}
+
+/** @throws UsageError, StorageError */
+export async function writeToFile(
+  { sql, asOf, extensions, output, isYes }: QueryToFile,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<void> {
+  const { path, format } = output;
+  if (!existsSync(dirname(path))) {
+    throw new StorageError(`There is no folder ${printable(dirname(path))}.`, { hint: 'Make it first.' });
+  }
+  if (existsSync(path)) {
+    await confirm(
+      isYes,
+      { lines: [`The file ${printable(path)} is there.`], question: 'Replace it?' },
+      context,
+    );
+  }
+  const folder = join(dirname(path), `.${path.slice(dirname(path).length + 1)}.writing`);
+  const part = join(folder, 'rows');
+  try {
+    await clear(folder);
+    await makeDirectory('cli.make-query-folder', folder);
+    const use = (reader: MirrorReader): Promise<number | null> => {
+      if (format === 'parquet' || format === 'geoparquet') {
+        return reader.writeParquet(sql, { path: part, needsGeometry: format === 'geoparquet' }, asOf);
+      }
+      return writeText(reader, { sql, asOf, format, part });
+    };
+    const rows = await usingMirrorFile('query --output', configuration, context, use, { extensions, folder });
+    await renameFile('cli.place-query-result', part, path);
+    const count = rows === null ? '' : ` (${plural(rows, 'row')})`;
+    await write(context.terminal.stderr, `Wrote ${printable(path)}${count}.\n`);
+  } catch (error) {
+    if (systemCode(error) === null || !(error instanceof Error)) throw error;
+    throw new StorageError(`The file ${printable(path)} cannot be written: ${systemReason(error)}.`, {
+      hint: 'Name a file in a folder that exists and that you may write to.',
+      cause: error,
+    });
+  } finally {
+    await clear(folder).catch(() => {});
+  }
+}
+
+/** A killed process may have left it. */
+function clear(folder: string): Promise<void> {
+  return remove('cli.clear-query-folder', folder);
+}
+
+async function writeText(
+  reader: MirrorReader,
+  {
+    sql,
+    asOf,
+    format,
+    part,
+  }: Pick<QueryToFile, 'sql' | 'asOf'> & {
+    readonly format: QueryFormat;
+    readonly part: string;
+  },
+): Promise<null> {
+  const result = await reader.query(sql, asOf);
+  const file = await openForWriting('cli.open-query-result', part, 'new');
+  const stream = file.createWriteStream();
+  try {
+    await writeRows(result, format, stream);
+  } finally {
+    stream.end();
+    await new Promise<void>((ended) => stream.once('close', ended));
+  }
+  return null;
+}

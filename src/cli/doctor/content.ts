@@ -1,0 +1,32 @@
+/** Judges what a readable mirror contains, whatever holds it. Pure. */
+
+import type { ObservedState } from '../../destination/destination.ts';
+import { shellWord } from '../../lib/text.ts';
+import { plural } from '../../lib/units.ts';
+import { isPinned } from '../../model/write-jobs.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import { listed } from '../render/messages.ts';
+import { type Finding, ok, problem, warning } from './check.ts';
+
+export function judgeTables(
+  { service, datasets }: Pick<ObservedState, 'service' | 'datasets'>,
+  baseUrl: string | null,
+): readonly Finding[] {
+  const rows = [...datasets.values()].reduce((sum, { rowCount }) => sum + rowCount, 0);
+  const findings: Finding[] = [];
+  findings.push(ok('content', `${plural(datasets.size, 'table')}, ${plural(rows, 'row')}`));
+  const pinned = [...datasets.values()].filter(isPinned).map(({ datasetId }) => datasetId);
+  if (pinned.length > 0) {
+    const hint = `To take new versions again: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`;
+    findings.push(warning('pins', `A rollback keeps these where they are: ${listed(pinned)}.`, hint));
+  }
+  const origin = baseUrl === null ? null : new URL(baseUrl).origin;
+  if (service !== null && origin !== null && service.origin !== origin) {
+    const found = `The mirror belongs to the service at ${service.origin}, not to ${origin}.`;
+    const moved = 'If the service has moved there: feed-sync resume --service-moved';
+    const other =
+      'Give this configuration a data directory of its own (dataDir), or correct service.baseUrl.';
+    findings.push(problem('service', found, EXIT_CODES.wrongConfiguration, moved, other));
+  }
+  return findings;
+}

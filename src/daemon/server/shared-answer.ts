@@ -1,0 +1,42 @@
+/**
+ * An answer that is made once for all who ask for it within a second, however many they are.
+ *
+ * Invariant: one making runs at a time. A failure reaches those who waited for that making, and is not kept.
+ */
+
+import type { Clock } from '../../lib/clock.ts';
+import { type Answer, withETag } from './answers.ts';
+import { SHARED_FOR_MS } from './limits.ts';
+
+export class SharedAnswer {
+  readonly #make: () => Promise<Answer>;
+  readonly #clock: Clock;
+  #latest: Promise<Answer> | null = null;
+  /** Infinite while the latest answer is being made. */
+  #freshUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(make: () => Promise<Answer>, clock: Clock) {
+    this.#make = make;
+    this.#clock = clock;
+  }
+
+  /** @throws the error of making it. */
+  get(): Promise<Answer> {
+    if (this.#latest === null || this.#clock.monotonicMs() >= this.#freshUntilMs) {
+      this.#freshUntilMs = Number.POSITIVE_INFINITY;
+      this.#latest = this.#makeNow();
+    }
+    return this.#latest;
+  }
+
+  async #makeNow(): Promise<Answer> {
+    let keptForMs = 0;
+    try {
+      const answer = withETag(await this.#make());
+      keptForMs = SHARED_FOR_MS;
+      return answer;
+    } finally {
+      this.#freshUntilMs = this.#clock.monotonicMs() + keptForMs;
+    }
+  }
+}

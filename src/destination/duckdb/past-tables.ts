@@ -1,0 +1,140 @@
+/**
+ * Compares the tables of the past with their recorded checksums: undo logs, the tables that froze with them, and archived tables. One
+ * that was emptied or altered by hand must not pass for what was committed.
+ */
+
+import type { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
+import { identifier, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { type Checksum, checksumAt, checksumOrNullAt } from '../catalog/cells.ts';
+import { readFormat } from './catalog/observed-state.ts';
+import { catalogOf, catalogTable, MIRROR } from './catalog/schema.ts';
+import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
+import { IS_DAMAGE } from './count-tables.ts';
+import { knowsLogs } from './past-logs.ts';
+
+export interface PastTable {
+  readonly datasetId: string;
+  readonly kind: 'log' | 'frozen' | 'archived';
+  readonly schema: string;
+  readonly name: string;
+  /** The log itself, or the log that leads back from the table; null: none does. */
+  readonly logName: string | null;
+  /** Null where none was recorded. */
+  readonly recorded: Checksum | null;
+}
+
+export interface ComparedPastTable extends PastTable {
+  /** `unrecorded`: no checksum was recorded, or one of another version of the hash. */
+  readonly state: 'equal' | 'altered' | 'missing' | 'damaged' | 'unrecorded';
+  /** As the table is now; null where it is missing or damaged. */
+  readonly checksum: Checksum | null;
+  /** Why a damaged table cannot be read. */
+  readonly damage: string | null;
+}
+
+export interface PastTables {
+  /** Null: of all datasets. */
+  readonly datasetIds: readonly string[] | null;
+  /** How many of them, in their order, were compared before. */
+  readonly skipped: number;
+}
+
+/** Compares at least one table, and further ones until `isEnough`; `isEnd`: none is left. @throws DuckDbError */
+export async function comparePastTables(
+  engine: Engine,
+  path: string,
+  { datasetIds, skipped }: PastTables,
+  isEnough: () => boolean,
+): Promise<{ readonly compared: readonly ComparedPastTable[]; readonly isEnd: boolean }> {
+  await engine.run('BEGIN TRANSACTION READ ONLY');
+  const tables = (await readPastTables(engine, await readFormat(engine, path), datasetIds)).slice(skipped);
+  const compared: ComparedPastTable[] = [];
+  for (const table of tables) {
+    const one = await comparePastTable(engine, table);
+    compared.push(one);
+    // An instance that met damage may refuse everything from then on.
+    if (one.damage !== null) return { compared, isEnd: compared.length === tables.length };
+    if (isEnough()) break;
+  }
+  await engine.run('ROLLBACK');
+  return { compared, isEnd: compared.length === tables.length };
+}
+
+/** An archived table that is gone is left out: operators drop those that they no longer need. */
+export async function readPastTables(
+  engine: Engine,
+  format: number | null,
+  datasetIds: readonly string[] | null,
+): Promise<readonly PastTable[]> {
+  if (format === null) return [];
+  const chosen = datasetIds === null ? 'TRUE' : `dataset_id IN (${[...datasetIds, ''].map(text).join(', ')})`;
+  const hasLogs = await knowsLogs(engine, format);
+  const selects = [
+    ...(hasLogs ? [selectLogs(format), selectFrozen(format)] : []),
+    selectArchived(format, hasLogs),
+  ];
+  const rows = await engine.rows(
+    `SELECT * FROM (${selects.join(' UNION ALL ')}) WHERE ${chosen} ORDER BY ALL`,
+  );
+  return rows.map((row) => ({
+    datasetId: textAt(row, 0),
+    kind: kindAt(textAt(row, 1)),
+    schema: textAt(row, 2),
+    name: textAt(row, 3),
+    logName: textOrNullAt(row, 4),
+    recorded: checksumOrNullAt(row, 5),
+  }));
+}
+
+function kindAt(kind: string): PastTable['kind'] {
+  return kind === 'frozen' || kind === 'archived' ? kind : 'log';
+}
+
+function selectLogs(format: number): string {
+  return `SELECT dataset_id, 'log' AS kind, 'history' AS schema_name, log_name AS name, log_name, checksum, checksum_version
+    FROM ${catalogOf(format, 'history_logs')}`;
+}
+
+/** A view in schema `history` stands for a retired table that was kept in its place. */
+function selectFrozen(format: number): string {
+  return `SELECT dataset_id, 'frozen', 'history', table_name[9:], log_name, table_checksum, table_checksum_version
+    FROM ${catalogOf(format, 'history_logs')} WHERE frozen_commit IS NOT NULL AND table_name LIKE 'history.%'
+      AND table_name[9:] NOT IN (SELECT view_name FROM duckdb_views()
+        WHERE database_name = ${text(MIRROR)} AND schema_name = 'history')`;
+}
+
+/** A retired table that was kept in its place has its own name still. */
+function selectArchived(format: number, hasLogs: boolean): string {
+  const logName = hasLogs
+    ? `(SELECT any_value(log_name) FROM ${catalogTable('history_logs')} AS logs
+        JOIN ${catalogTable('commits')} AS commits ON commit_number = frozen_commit
+        WHERE logs.dataset_id = kept.dataset_id AND applied_at = archived_at)`
+    : 'NULL';
+  return `SELECT kept.dataset_id, 'archived', schema_name, kept.table_name, ${logName}, checksum, checksum_version
+    FROM (SELECT * FROM ${catalogOf(format, 'archived')}) AS kept JOIN ${catalogTable('names')} AS names USING (dataset_id)
+      JOIN duckdb_tables() AS tables ON tables.database_name = ${text(MIRROR)} AND tables.table_name = kept.table_name
+        AND schema_name = CASE WHEN kept.table_name = names.table_name THEN 'main' ELSE 'archived' END`;
+}
+
+/** @throws DuckDbError for every other reason than damage. */
+export async function comparePastTable(engine: Engine, table: PastTable): Promise<ComparedPastTable> {
+  const { schema, name, recorded } = table;
+  const [there] = await engine.rows(`SELECT 1 FROM duckdb_tables()
+    WHERE database_name = ${text(MIRROR)} AND schema_name = ${text(schema)} AND table_name = ${text(name)}`);
+  if (there === undefined) return { ...table, state: 'missing', checksum: null, damage: null };
+  try {
+    const place = [MIRROR, schema, name].map(identifier).join('.');
+    const [row = []] = await engine.rows(`SELECT ${SUM_OF_ALL_HASHES}, ${CHECKSUM_VERSION} FROM ${place}`);
+    const checksum = checksumAt(row, 0);
+    return { ...table, state: stateOf(checksum, recorded), checksum, damage: null };
+  } catch (error) {
+    if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
+    return { ...table, state: 'damaged', checksum: null, damage: firstLine(error) };
+  }
+}
+
+function stateOf(found: Checksum, recorded: Checksum | null): 'equal' | 'altered' | 'unrecorded' {
+  if (recorded?.version !== found.version) return 'unrecorded';
+  return recorded.sum === found.sum ? 'equal' : 'altered';
+}

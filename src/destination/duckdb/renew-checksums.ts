@@ -1,0 +1,140 @@
+/**
+ * Stores the checksums that the catalog lacks, or has of another version of the hash, and closes undo logs that are not as they were
+ * written.
+ *
+ * Invariant: a recorded checksum of today's hash is never replaced here, whatever the rows are: it tells that they were altered.
+ */
+
+import type { Clock } from '../../lib/clock.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { dateAt, integer, numberAt, text } from '../../staging/engine/sql.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import { ALTERED } from '../catalog/undo-logs.ts';
+import type { ChecksumRenewal, RenewedChecksums, TableChecksum } from '../destination.ts';
+import { readFoundTables } from './apply-changes.ts';
+import { ensureSchema, readLiveTables, writeChecksum } from './catalog/observed-state.ts';
+import { catalogTable, FORMAT_VERSION, mirrored } from './catalog/schema.ts';
+import { computeChecksum } from './checksum.ts';
+import { strayColumnsOf } from './count-tables.ts';
+import { closeLog, dropLog, readLogs, recordEntries } from './history.ts';
+import { readColumnsOfLog, readPastLogs, sourceInMirror } from './past-logs.ts';
+import { comparePastTable, type PastTable, readPastTables } from './past-tables.ts';
+import { closeUnusable } from './unusable-logs.ts';
+import type { WriteSessions } from './write-session.ts';
+
+/** A write session begins no further dataset after this time, so that readers come in between. */
+const MAX_SESSION_MS = 2_000;
+
+/** Each dataset is renewed in a transaction of its own. */
+export async function renewChecksums(
+  sessions: WriteSessions,
+  path: string,
+  { datasetIds, unreadable }: ChecksumRenewal,
+  clock: Clock,
+): Promise<RenewedChecksums> {
+  const renewed = { stored: [] as string[], closed: [] as string[] };
+  for (let next = 0; next < datasetIds.length; ) {
+    await sessions.write(async (session) => {
+      const endMs = clock.monotonicMs() + MAX_SESSION_MS;
+      do {
+        const datasetId = datasetIds[next] ?? '';
+        const one = await session.transaction(async (engine) => {
+          await ensureSchema(engine, path);
+          return await renewDataset(engine, datasetId, unreadable);
+        });
+        renewed.stored.push(...one.stored);
+        renewed.closed.push(...one.closed);
+        next += 1;
+      } while (next < datasetIds.length && clock.monotonicMs() < endMs);
+    });
+  }
+  return renewed;
+}
+
+async function renewDataset(
+  engine: Engine,
+  datasetId: string,
+  unreadable: readonly string[],
+): Promise<RenewedChecksums> {
+  const stored = await storeMissing(engine, datasetId);
+  const closed: string[] = [];
+  for (const table of await readPastTables(engine, FORMAT_VERSION, [datasetId])) {
+    const name = `${table.schema}.${table.name}`;
+    const isUnreadable = unreadable.includes(name);
+    const compared = isUnreadable ? null : await comparePastTable(engine, table);
+    if (compared?.state === 'equal') continue;
+    if (compared?.state === 'unrecorded' && compared.checksum !== null) {
+      await engine.run(recordOf(table, compared.checksum));
+      stored.push(name);
+    } else if (table.logName !== null) {
+      await close(engine, table, table.logName, isUnreadable);
+      closed.push(`history.${table.logName}`);
+    }
+  }
+  return { stored, closed: [...new Set(closed)] };
+}
+
+/**
+ * Records the checksum of a table whose content was found right. Where another one was recorded, a commit wrote over rows that were
+ * altered outside feed-sync, and its entries hold them: the log is closed. Resolves to false when the newest commit is another one.
+ */
+export async function storeChecksum(engine: Engine, checksum: TableChecksum): Promise<boolean> {
+  const { datasetId, commitNumber, sum, version } = checksum;
+  const live = (await readLiveTables(engine, [datasetId])).get(datasetId);
+  if (!(await writeChecksum(engine, checksum))) return false;
+  const log = (await readLogs(engine, [datasetId])).get(datasetId);
+  if (live === undefined || log === undefined || commitNumber === null) return true;
+  if (live.checksum?.version !== version || live.checksum.sum === sum) return true;
+  const { appliedAt } = live.observed;
+  await runTogether(engine, closeLog(log.logName, { commitNumber, appliedAt }, ALTERED));
+  return true;
+}
+
+/** A table with other rows or columns than the catalog says gets no checksum. */
+async function storeMissing(engine: Engine, datasetId: string): Promise<string[]> {
+  const live = (await readLiveTables(engine, [datasetId])).get(datasetId);
+  if (live === undefined) return [];
+  const { observed, checksum: recorded } = live;
+  if ((await strayColumnsOf(engine, observed)).length > 0) return [];
+  const { tableName, commitNumber, columns } = observed;
+  const rowCount = (await readFoundTables(engine, [tableName])).get(tableName)?.rowCount;
+  if (rowCount !== observed.rowCount) return [];
+  const names = columns.map(({ columnName }) => columnName);
+  const found = await computeChecksum(engine, mirrored(tableName), names);
+  if (recorded?.version === found.version) return [];
+  await writeChecksum(engine, { datasetId, commitNumber, ...found });
+  return [`main.${tableName}`];
+}
+
+function recordOf({ kind, datasetId, name, logName }: PastTable, { sum, version }: Checksum): string {
+  if (kind === 'log') return recordEntries(name);
+  const values = [`${integer(sum)}::HUGEINT`, text(version)];
+  return kind === 'frozen'
+    ? `UPDATE ${catalogTable('history_logs')} SET table_checksum = ${values[0]}, table_checksum_version = ${values[1]}
+        WHERE log_name = ${text(logName)}`
+    : `UPDATE ${catalogTable('archived')} SET checksum = ${values[0]}, checksum_version = ${values[1]}
+        WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`;
+}
+
+/** A log without its table leads nowhere. What is left of a log that cannot be read is dropped: no copy of the mirror could carry it. */
+async function close(
+  engine: Engine,
+  { datasetId, kind }: PastTable,
+  logName: string,
+  isUnreadable: boolean,
+): Promise<void> {
+  const log = (await readPastLogs(engine, FORMAT_VERSION)).find((one) => one.logName === logName);
+  if (kind !== 'log' || log === undefined) return runTogether(engine, dropLog(logName));
+  const columns = await readColumnsOfLog(engine, log);
+  const [last = []] =
+    await engine.rows(`SELECT max(commit_number), epoch_ms(max(applied_at)) FROM ${catalogTable('commits')}
+    WHERE dataset_id = ${text(datasetId)} AND commit_number < coalesce(${integer(log.frozenCommit)}, 9223372036854775807)`);
+  const table = {
+    datasetId,
+    tableName: log.tableName,
+    columns,
+    lastCommit: numberAt(last, 0),
+    at: dateAt(last, 1),
+  };
+  await closeUnusable(engine, logName, { ...table, source: sourceInMirror(log) }, isUnreadable);
+}

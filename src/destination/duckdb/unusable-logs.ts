@@ -1,0 +1,124 @@
+/**
+ * Undo logs that somebody dropped, emptied or altered by hand. The next commit of such a table finds out that the log is gone, or has
+ * other columns or another number of entries; `verify` also finds other values. What is left of the log is set aside, and the log is
+ * begun anew: it answers for nothing that it does not know.
+ */
+
+import { assert } from '../../lib/assert.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { identifier, integer, numberAt, text, textAt, timestamp } from '../../staging/engine/sql.ts';
+import { BY_HAND, freeName, type LoggedTable } from '../catalog/undo-logs.ts';
+import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
+import {
+  createLog,
+  dropLog,
+  namesInHistory,
+  type RecordedLog,
+  recordEntries,
+  typedLogColumns,
+} from './history.ts';
+
+/**
+ * Replaces those of the logs that cannot be written any more by empty ones, and returns the names of all by dataset id. A log whose
+ * table has no columns in the catalog ends: the load that follows begins another one. `tables` has the table of each log.
+ */
+export async function withoutUnusable(
+  engine: Engine,
+  logs: ReadonlyMap<string, RecordedLog>,
+  tables: ReadonlyMap<string, ObservedTable>,
+): Promise<ReadonlyMap<string, string>> {
+  const usable = new Map([...logs].map(([datasetId, { logName }]) => [datasetId, logName]));
+  if (logs.size === 0) return usable;
+  const found = await readColumns(engine, [...usable.values()]);
+  const counts = await readCounts(engine, [...found.keys()]);
+  for (const [datasetId, { logName, rowCount, hasChecksum }] of logs) {
+    const table = tables.get(datasetId);
+    assert(table !== undefined, 'the log is of a live table');
+    const columns = found.get(logName) ?? null;
+    const isWhole = rowCount === null || rowCount === counts.get(logName);
+    if (columns !== null && isWhole && hasColumns(columns, table)) {
+      if (!hasChecksum) await engine.run(recordEntries(logName));
+      continue;
+    }
+    await closeUnusable(engine, logName, {
+      ...table,
+      lastCommit: table.commitNumber ?? 0,
+      at: table.appliedAt,
+    });
+    if (table.columns.length === 0) usable.delete(datasetId);
+  }
+  return usable;
+}
+
+type Columns = ReadonlyMap<string, string>;
+
+/** Returns the columns of the logs that are there: names and types as DuckDB writes them. */
+async function readColumns(
+  engine: Engine,
+  logNames: readonly string[],
+): Promise<ReadonlyMap<string, Columns>> {
+  const rows = await engine.rows(`SELECT table_name, column_name, data_type
+    FROM duckdb_tables() AS tables JOIN duckdb_columns() AS columns USING (database_oid, table_oid, table_name)
+    WHERE tables.database_name = ${text(MIRROR)} AND tables.schema_name = 'history'
+      AND table_name IN (${logNames.map(text).join(', ')})`);
+  const found = new Map<string, Map<string, string>>();
+  for (const row of rows) {
+    const columns = found.get(textAt(row, 0)) ?? new Map<string, string>();
+    found.set(textAt(row, 0), columns.set(textAt(row, 1), textAt(row, 2)));
+  }
+  return found;
+}
+
+/** DuckDB knows the number of rows without reading them. */
+async function readCounts(engine: Engine, logNames: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  if (logNames.length === 0) return new Map();
+  const counts = logNames.map((name) => `SELECT ${text(name)}, count(*) FROM ${historic(name)}`);
+  const rows = await engine.rows(counts.join(' UNION ALL '));
+  return new Map(rows.map((row) => [textAt(row, 0), numberAt(row, 1)]));
+}
+
+function hasColumns(found: Columns, { columns }: ObservedTable): boolean {
+  const expected = typedLogColumns(columns);
+  return (
+    columns.length > 0 &&
+    found.size === expected.length &&
+    expected.every(([name, type]) => found.get(name) === type)
+  );
+}
+
+/** The table that a log leads back from. */
+interface TableOfLog extends LoggedTable {
+  /** The newest commit whose state the table is, and its time. */
+  readonly lastCommit: number;
+  readonly at: Date;
+  /** The table as SQL without the name of the database; the live one by default. */
+  readonly source?: string;
+}
+
+/** Begins a log anew at the state of its table. What is left of it keeps its rows under another name, unless these cannot be read. */
+export async function closeUnusable(
+  engine: Engine,
+  logName: string,
+  table: TableOfLog,
+  isUnreadable = false,
+): Promise<void> {
+  const { lastCommit, at, columns, source } = table;
+  const isThere = (await readColumns(engine, [logName])).has(logName);
+  const remove = isUnreadable ? `DROP TABLE ${historic(logName)}` : await renameRemains(engine, logName);
+  const aside = isThere ? [remove] : [];
+  if (columns.length === 0) return runTogether(engine, [...aside, ...dropLog(logName)]);
+  await runTogether(engine, [
+    ...aside,
+    ...createLog(table, logName, source),
+    `UPDATE ${catalogTable('history_logs')} SET closed_commit = ${integer(lastCommit)},
+        closed_time = ${timestamp(at)}, closed_reason = ${text(BY_HAND)}
+      WHERE log_name = ${text(logName)}`,
+    recordEntries(logName),
+  ]);
+}
+
+async function renameRemains(engine: Engine, logName: string): Promise<string> {
+  const name = freeName(`${logName}_unusable`, await namesInHistory(engine));
+  return `ALTER TABLE ${historic(logName)} RENAME TO ${identifier(name)}`;
+}

@@ -1,0 +1,248 @@
+/** Reads the observed state from the catalog, and the state of one dataset at the beginning of its transaction. */
+
+import { ConfigurationError, StorageError } from '../../../model/errors.ts';
+import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
+import { booleanAt, dateAt, integer, numberAt, text, textAt } from '../../../staging/engine/sql.ts';
+import { columnsFrom, type RecordedColumn } from '../../catalog/columns.ts';
+import { newNames } from '../../catalog/enrolment.ts';
+import type { DatasetBefore } from '../../catalog/entries.ts';
+import {
+  type CatalogedTable,
+  catalogedTableAt,
+  EMPTY,
+  type Meta,
+  metaOf,
+  RETIRED_DAYS,
+  reloadsOf,
+  retiredTableAt,
+} from '../../catalog/observed-state.ts';
+import { owedReloadAt, progressOf, storedMembersAt, storedSubscriptionAt } from '../../catalog/progress.ts';
+import { logColumns } from '../../catalog/undo-logs.ts';
+import { insertRows } from '../../catalog/writes.ts';
+import type { ObservedState, StoredProgress, TableChecksum } from '../../destination.ts';
+import type { Transaction } from '../connection.ts';
+import { type FoundTable, isSameType, LIVE_SCHEMA, readFound } from '../tables.ts';
+import type { Postgis } from '../types.ts';
+import { statementsOf } from './rows.ts';
+import {
+  catalogTable,
+  FORMAT_VERSION,
+  HISTORY_SCHEMA,
+  milliseconds,
+  selectCatalog,
+  selectMeta,
+  selectTableNames,
+} from './schema.ts';
+
+export async function hasCatalog(transaction: Transaction): Promise<boolean> {
+  return (await transaction.rows(selectCatalog())).length > 0;
+}
+
+/** @throws ConfigurationError when a newer program wrote the catalog. */
+export async function readMeta(transaction: Transaction, place: string): Promise<Meta> {
+  const meta = metaOf(await transaction.rows(selectMeta()));
+  if (meta.format === FORMAT_VERSION) return meta;
+  throw new ConfigurationError(
+    `The catalog in ${place} has the format ${meta.format}; this program knows the format ${FORMAT_VERSION}.`,
+    { hint: 'Use the version of feed-sync that wrote it, or set destination.url to another database.' },
+  );
+}
+
+/** Reads everything in one transaction. @throws ConfigurationError when a newer program wrote the catalog. */
+export async function readObservedState(transaction: Transaction, place: string): Promise<ObservedState> {
+  if (!(await hasCatalog(transaction))) return EMPTY;
+  const { service } = await readMeta(transaction, place);
+  const tables = await readTables(transaction, null);
+  return {
+    service,
+    datasets: new Map([...tables].map(([datasetId, { observed }]) => [datasetId, observed])),
+    progress: await readProgress(transaction),
+    retired: await readRetired(transaction),
+  };
+}
+
+/** Returns the live tables by dataset id, sorted by id; null means all datasets. */
+export async function readTables(
+  transaction: Transaction,
+  datasetIds: readonly string[] | null,
+): Promise<ReadonlyMap<string, CatalogedTable>> {
+  const where =
+    datasetIds === null ? '' : ` WHERE dataset_id IN (${['NULL', ...datasetIds.map(text)].join(', ')})`;
+  const columns = await readColumns(transaction, where);
+  const reloads = reloadsOf(
+    await transaction.rows(`SELECT dataset_id, subscription_id, log_number, event_number, ${milliseconds('created_at')}
+      FROM ${catalogTable('reloads')}${where}`),
+  );
+  const rows =
+    await transaction.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
+      snapshot_version, snapshot_digest, digest_kind, loaded_through, ${milliseconds('loaded_at')},
+      ${milliseconds('published_at')}, ${milliseconds('applied_at')}, checksum, checksum_version, commit_number,
+      ${milliseconds('pinned_since')} FROM ${catalogTable('datasets')}${where} ORDER BY dataset_id COLLATE "C"`);
+  const tables = rows.map((row) => catalogedTableAt(row, columns, reloads));
+  return new Map(tables.map((table) => [table.observed.datasetId, table]));
+}
+
+/** The columns of a table come as one JSON text: a row for each column of thousands of tables would take several times as long. */
+async function readColumns(
+  transaction: Transaction,
+  where: string,
+): Promise<ReadonlyMap<string, readonly ObservedColumn[]>> {
+  const rows = await transaction.rows(`SELECT dataset_id,
+      json_agg(json_build_array("position"::text, name, column_name, type, role, crs))::text
+    FROM ${catalogTable('columns')}${where} GROUP BY dataset_id`);
+  return new Map(rows.map((row) => [textAt(row, 0), columnsFrom(textAt(row, 1))]));
+}
+
+export async function readProgress(transaction: Transaction): Promise<StoredProgress | null> {
+  const subscriptions = await transaction.rows(`SELECT subscription_id, name, log_number, event_number,
+      ${milliseconds('event_created_at')}, ${milliseconds('position_at')}, states_last_event
+    FROM ${catalogTable('subscriptions')} ORDER BY subscription_id COLLATE "C"`);
+  const members = await transaction.rows(`SELECT subscription_id,
+      json_agg(json_build_array(dataset_id, added_event::text, dropped_event::text)
+        ORDER BY dataset_id COLLATE "C")::text
+    FROM ${catalogTable('members')} GROUP BY subscription_id ORDER BY subscription_id COLLATE "C"`);
+  const owed = await transaction.rows(`SELECT dataset_id, subscription_id, log_number, event_number,
+      ${milliseconds('created_at')} FROM ${catalogTable('owed')}
+    ORDER BY dataset_id COLLATE "C", subscription_id COLLATE "C", log_number, event_number`);
+  return progressOf({
+    subscriptions: subscriptions.map(storedSubscriptionAt),
+    members: members.flatMap(storedMembersAt),
+    owed: owed.map(owedReloadAt),
+  });
+}
+
+/** Newest first. */
+async function readRetired(transaction: Transaction): Promise<ObservedState['retired']> {
+  const retired = "kind = 'retire' AND service_time IS NOT NULL";
+  const rows =
+    await transaction.rows(`SELECT dataset_id, ${milliseconds('service_time')}, coalesce(approved, false)
+    FROM ${catalogTable('commits')} WHERE ${retired} AND service_time >= (
+      SELECT max(service_time) - INTERVAL '${RETIRED_DAYS} days' FROM ${catalogTable('commits')} WHERE ${retired})
+    ORDER BY service_time DESC, dataset_id COLLATE "C"`);
+  return rows.map(retiredTableAt);
+}
+
+/** The state of a dataset at the beginning of its transaction. */
+export interface Current extends DatasetBefore {
+  /** The columns of the live table as recorded in the catalog. */
+  readonly recordedColumns: readonly RecordedColumn[];
+  /** The table as it is in the database; null where it is missing. */
+  readonly found: FoundTable | null;
+  /** The undo log of the live table; null where it has none. */
+  readonly log: CurrentLog | null;
+  /** The number and the time of the newest commit of all. */
+  readonly newestNumber: number;
+  readonly newestTime: Date;
+}
+
+/**
+ * A dataset keeps its name while it has no table, and an operator may meanwhile have made an object of that name. It is never
+ * touched. @throws StorageError
+ */
+export async function readCurrent(
+  transaction: Transaction,
+  datasetId: string,
+  postgis: Postgis | null,
+): Promise<Current> {
+  const table = (await readTables(transaction, [datasetId])).get(datasetId) ?? null;
+  const tableName = table?.observed.tableName ?? (await nameOf(transaction, datasetId));
+  const [facts = []] = await transaction.rows(`SELECT
+      EXISTS (SELECT 1 FROM ${catalogTable('archived')}
+        WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(tableName)}),
+      EXISTS (SELECT 1 FROM ${catalogTable('commits')} WHERE dataset_id = ${text(datasetId)}),
+      (SELECT coalesce(max(commit_number), 0) FROM ${catalogTable('commits')}),
+      (SELECT coalesce(${milliseconds('max(applied_at)')}, 0) FROM ${catalogTable('commits')}),
+      (SELECT json_agg(json_build_object('name', name, 'columnName', column_name, 'type', type, 'isNullable', nullable,
+        'description', description, 'sourceName', source_name, 'role', role, 'crs', crs) ORDER BY "position")::text
+        FROM ${catalogTable('columns')} WHERE dataset_id = ${text(datasetId)})`);
+  const isKept = booleanAt(facts, 0);
+  const found = await readFound(transaction, tableName);
+  if (found !== null && (found.table === null || (table === null && !isKept))) {
+    throw taken(datasetId, tableName, found.kind);
+  }
+  const columns = facts[4] ?? null;
+  return {
+    tableName,
+    live: table?.observed ?? null,
+    checksum: table?.checksum ?? null,
+    isKept,
+    hasCommits: booleanAt(facts, 1),
+    recordedColumns: columns === null ? [] : (JSON.parse(textAt(facts, 4)) as readonly RecordedColumn[]),
+    found: found?.table ?? null,
+    log: await readLog(transaction, datasetId, table?.observed.columns ?? [], postgis),
+    newestNumber: numberAt(facts, 2),
+    newestTime: dateAt(facts, 3),
+  };
+}
+
+interface CurrentLog {
+  readonly logName: string;
+  /** `altered`: it has other columns than it was left with. */
+  readonly state: 'usable' | 'altered' | 'missing';
+}
+
+async function readLog(
+  transaction: Transaction,
+  datasetId: string,
+  columns: readonly ObservedColumn[],
+  postgis: Postgis | null,
+): Promise<CurrentLog | null> {
+  const [row] = await transaction.rows(`SELECT log_name FROM ${catalogTable('history_logs')}
+    WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
+  if (row === undefined) return null;
+  const logName = textAt(row, 0);
+  const found = await readFound(transaction, logName, HISTORY_SCHEMA);
+  if (found === null) return { logName, state: 'missing' };
+  const expected = logColumns(columns);
+  const isUsable =
+    found.table?.columns.size === expected.length &&
+    expected.every(([name, type]) => isSameType(found.table?.columns.get(name), { type }, postgis));
+  return { logName, state: isUsable ? 'usable' : 'altered' };
+}
+
+function taken(datasetId: string, tableName: string, kind: string): StorageError {
+  return new StorageError(
+    `The database has a ${kind} ${LIVE_SCHEMA}.${tableName} that feed-sync did not make, under the name of the table of ${datasetId}.`,
+    {
+      code: 'dataset_storage_failed',
+      hint: 'Rename or drop it; the next catch-up then loads the dataset. Until then it is left as it is.',
+    },
+  );
+}
+
+/** A dataset without a name gets one. */
+async function nameOf(transaction: Transaction, datasetId: string): Promise<string> {
+  const known = (await readNames(transaction)).get(datasetId);
+  return known ?? (await giveNames(transaction, [datasetId])).get(datasetId) ?? '';
+}
+
+export async function readNames(transaction: Transaction): Promise<ReadonlyMap<string, string>> {
+  const rows = await transaction.rows(`SELECT dataset_id, table_name FROM ${catalogTable('names')}`);
+  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+}
+
+/** Gives the datasets without a name one, in the order of the list. */
+export async function giveNames(
+  transaction: Transaction,
+  datasetIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const names = await readNames(transaction);
+  const existing = (await transaction.rows(selectTableNames(LIVE_SCHEMA))).map((row) => textAt(row, 0));
+  const given = newNames(names, datasetIds, existing);
+  for (const statement of statementsOf([insertRows('names', [...given])])) await transaction.run(statement);
+  return given;
+}
+
+/** Resolves to false when the newest commit of the table is another one. */
+export async function writeChecksum(
+  transaction: Transaction,
+  { datasetId, commitNumber, sum, version }: TableChecksum,
+): Promise<boolean> {
+  const observed: ObservedTable | undefined = (await readTables(transaction, [datasetId])).get(
+    datasetId,
+  )?.observed;
+  if (observed === undefined || observed.commitNumber !== commitNumber) return false;
+  await transaction.run(`UPDATE ${catalogTable('datasets')}
+    SET checksum = ${integer(sum)}, checksum_version = ${text(version)} WHERE dataset_id = ${text(datasetId)}`);
+  return true;
+}

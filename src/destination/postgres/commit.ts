@@ -1,0 +1,166 @@
+/** Commits one job in one transaction, and finds out what became of it where the answer to COMMIT was lost. */
+
+import type { Clock } from '../../lib/clock.ts';
+import { InterruptedError } from '../../model/errors.ts';
+import type { JudgedCommit } from '../../model/gate.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engine/sql.ts';
+import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
+import { writeEntries } from '../catalog/entry-writes.ts';
+import type { HistoryOptions } from '../catalog/undo-logs.ts';
+import type { JobResult } from '../destination.ts';
+import { committed, versionAfter } from '../results.ts';
+import { type Current, readCurrent, readTables } from './catalog/observed-state.ts';
+import { statementsOf } from './catalog/rows.ts';
+import { catalogTable, milliseconds } from './catalog/schema.ts';
+import { type Connection, OutcomeUnknownError, type Transaction } from './connection.ts';
+import type { Pipe } from './copy-rows.ts';
+import { PostgresError } from './errors.ts';
+import { alterPatiently, copyInto, type ValidatedWrite } from './job.ts';
+import type { Lease } from './lease.ts';
+import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
+import { type Postgis, searchPath } from './types.ts';
+
+export interface Committing {
+  readonly connection: Connection;
+  readonly lease: Lease;
+  readonly postgis: Postgis | null;
+  readonly pipe: Pipe;
+  /** Writes the rows of files. */
+  readonly writing: Engine;
+  readonly clock: Clock;
+  readonly lockWaitMs: number;
+  readonly indexes: Indexes;
+  readonly history: HistoryOptions;
+  readonly signal?: AbortSignal;
+}
+
+/** How often a transaction is repeated that the server ended for the sake of another one, or whose connection broke. */
+const MAX_ATTEMPTS = 5;
+const PAUSE_MS = 500;
+
+/** Rolls the transaction back. */
+class AwaitsApproval extends Error {
+  override readonly name = 'AwaitsApproval';
+  readonly judged: JudgedCommit;
+
+  constructor(judged: JudgedCommit) {
+    super('The commit awaits approval.');
+    this.judged = judged;
+  }
+}
+
+/** Never throws for the job: an error is returned as it came, because its cause in the data is looked for afterwards. */
+export async function commitJob(committing: Committing, job: ValidatedWrite): Promise<JobResult | Error> {
+  const { clock, signal } = committing;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
+      return await attemptOf(committing, job);
+    } catch (error) {
+      if (attempt >= MAX_ATTEMPTS || !isRepeatable(error)) {
+        return error instanceof Error ? error : new Error(String(error));
+      }
+      await clock.sleep(PAUSE_MS * attempt, signal).catch(() => {});
+    }
+  }
+}
+
+function isRepeatable(error: unknown): boolean {
+  return error instanceof PostgresError && (error.fault === 'conflict' || error.fault === 'unavailable');
+}
+
+async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<JobResult> {
+  const { connection, postgis, clock } = committing;
+  const path = searchPath(postgis);
+  let appliedAt = clock.now();
+  try {
+    return await connection.transaction(
+      async (transaction) => {
+        await committing.lease.hold(transaction);
+        const current = await readCurrent(transaction, job.job.datasetId, postgis);
+        // Times never fall, so that each time names one state.
+        appliedAt = appliedAt > current.newestTime ? appliedAt : current.newestTime;
+        return await executed(committing, transaction, job, current, appliedAt);
+      },
+      { searchPath: path },
+    );
+  } catch (error) {
+    if (error instanceof AwaitsApproval) {
+      return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
+    }
+    if (!(error instanceof OutcomeUnknownError)) throw error;
+    const found = await connection.transaction((transaction) => findCommitted(transaction, job, appliedAt), {
+      isReadOnly: true,
+    });
+    if (found === null) throw error.cause;
+    return found;
+  }
+}
+
+async function executed(
+  { writing, pipe, postgis, clock, lockWaitMs, indexes, history }: Committing,
+  transaction: Transaction,
+  job: ValidatedWrite,
+  current: Current,
+  appliedAt: Date,
+): Promise<JobResult> {
+  const { datasetId } = job.job;
+  const startedMs = clock.monotonicMs();
+  const isLate = (): boolean => clock.monotonicMs() - startedMs > lockWaitMs;
+  const entry = await job.execute(
+    {
+      transaction,
+      commitNumber: current.newestNumber + 1,
+      appliedAt,
+      keepsHistory: history.keeps(datasetId),
+      postgis,
+      indexes,
+      staging: writing,
+      copy: copyInto(writing, pipe, { transaction, postgis }),
+      alter: (statements) => alterPatiently(transaction, statements, isLate),
+    },
+    current,
+  );
+  if (entry === null) return { kind: 'stale-plan', datasetId };
+  if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
+  refuseIfPinned(entry, current);
+  for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
+    await transaction.run(statement);
+  }
+  return resultOf(job, entry, current);
+}
+
+function resultOf({ job }: ValidatedWrite, entry: CatalogEntry, { live, newestNumber }: Current): JobResult {
+  if (entry.kind === 'retired') return retired(job, entry.tableName);
+  const { fromVersion, net } = entry.commit;
+  return committed(job, fromVersion, net, observedAfter(entry, live, newestNumber + 1));
+}
+
+function retired(job: ValidatedWrite['job'], tableName: string | null): JobResult {
+  const schema = job.kind === 'retirement' && job.how === 'keep' ? LIVE_SCHEMA : ARCHIVE_SCHEMA;
+  const table = tableName === null ? null : `${schema}.${tableName}`;
+  return { kind: 'retired', datasetId: job.datasetId, table };
+}
+
+/** Null: the transaction took no effect. */
+async function findCommitted(
+  transaction: Transaction,
+  { job }: ValidatedWrite,
+  appliedAt: Date,
+): Promise<JobResult | null> {
+  const { datasetId } = job;
+  const kinds = KINDS_OF_JOB[job.kind].map(text).join(', ');
+  const [row] = await transaction.rows(`SELECT c.from_version, c.added, c.changed, c.removed,
+      (SELECT a.table_name FROM ${catalogTable('archived')} a
+        WHERE a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at)
+    FROM ${catalogTable('commits')} c WHERE c.dataset_id = ${text(datasetId)} AND c.kind IN (${kinds})
+      AND c.to_version = ${integer(versionAfter(job))} AND ${milliseconds('c.applied_at')} = ${integer(appliedAt.getTime())}`);
+  if (row === undefined) return null;
+  if (job.kind === 'retirement') return retired(job, textOrNullAt(row, 4));
+  const observed = (await readTables(transaction, [datasetId])).get(datasetId)?.observed;
+  if (observed === undefined) return null;
+  const [added, changed, removed] = [numberOrNullAt(row, 1), numberOrNullAt(row, 2), numberOrNullAt(row, 3)];
+  const net = added === null || removed === null ? null : { added, changed, removed };
+  return committed(job, numberOrNullAt(row, 0), net, observed);
+}

@@ -1,0 +1,292 @@
+/**
+ * One connection to the server, and transactions on it.
+ *
+ * Invariants: every setting is SET LOCAL, so that nothing leaks through a pooler to the next client. A statement that failed is
+ * followed by ROLLBACK. The answer to COMMIT is looked at: a failed transaction answers it with ROLLBACK. A connection that ended is
+ * opened again by the next transaction.
+ */
+
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import pg from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import type { Clock } from '../../lib/clock.ts';
+import { durable } from '../../lib/files.ts';
+import type { Secret } from '../../lib/secret.ts';
+import type { Row } from '../../staging/engine/engine.ts';
+import { diagnose, PostgresError } from './errors.ts';
+
+/** The server's answer to the end of a transaction in which a statement failed. */
+const ROLLED_BACK = 'ROLLBACK';
+const CONNECT_TIMEOUT_MS = 15_000;
+const KEEP_ALIVE_AFTER_MS = 10_000;
+/** After a statement was cancelled, the server gets so long to end it before the connection is closed. */
+const CANCEL_PATIENCE_MS = 5_000;
+
+export interface ConnectionOptions {
+  /** `postgres://…`, with the password. */
+  readonly url: Secret;
+  /** Ends the running statement when aborted. */
+  readonly signal?: AbortSignal;
+  readonly clock: Clock;
+}
+
+/** The connection broke while COMMIT was under way: only the catalog tells whether it took effect. */
+export class OutcomeUnknownError extends Error {
+  override readonly name = 'OutcomeUnknownError';
+  override readonly cause: PostgresError;
+
+  constructor(cause: PostgresError) {
+    super(cause.message);
+    this.cause = cause;
+  }
+}
+
+/** What a transaction can do. */
+export interface Transaction {
+  /** Returns the rows of a small result: whole numbers as bigint, times as text. @throws PostgresError */
+  rows(sql: string): Promise<readonly Row[]>;
+  /** Runs statements. Resolves to the number of rows that the last of them touched. @throws PostgresError */
+  run(sql: string): Promise<number>;
+  /** Feeds a COPY to its end, and resolves to the number of its rows. @throws PostgresError, or the error of the source */
+  copyIn(sql: string, source: Readable): Promise<number>;
+}
+
+/** The first statements of every transaction. Literals have no escapes, and no name means an object of another schema. */
+function settings(searchPath: string): readonly string[] {
+  return [
+    'BEGIN ISOLATION LEVEL READ COMMITTED',
+    'SET LOCAL standard_conforming_strings = on',
+    "SET LOCAL TimeZone = 'UTC'",
+    "SET LOCAL DateStyle = 'ISO, YMD'",
+    'SET LOCAL extra_float_digits = 1',
+    'SET LOCAL statement_timeout = 0',
+    'SET LOCAL idle_in_transaction_session_timeout = 0',
+    'SET LOCAL client_min_messages = error',
+    `SET LOCAL search_path = ${searchPath}`,
+  ];
+}
+
+export class Connection implements Transaction {
+  readonly #options: ConnectionOptions;
+  #client: pg.Client | null = null;
+  /** The process of the server that runs the transaction: behind a pooler another one than the connection was told of. */
+  #backend: bigint | null = null;
+  #ended = 0;
+
+  /** Opens no connection yet. */
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+  }
+
+  /** A number that changes whenever a statement ends. */
+  get progress(): number {
+    return this.#ended;
+  }
+
+  /**
+   * Runs `work` in a transaction and commits it; `isReadOnly` transactions are rolled back. `searchPath` is SQL.
+   * @throws any error of `work`, after ROLLBACK; PostgresError; OutcomeUnknownError.
+   */
+  async transaction<T>(
+    work: (transaction: Transaction) => Promise<T>,
+    { searchPath = 'pg_catalog', isReadOnly = false } = {},
+  ): Promise<T> {
+    await this.begin([...settings(searchPath), ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : [])]);
+    let result: T;
+    try {
+      result = await work(this);
+    } catch (error) {
+      await this.#rollBack();
+      throw error;
+    }
+    if (isReadOnly) await this.#rollBack();
+    else await this.#commit();
+    return result;
+  }
+
+  /** Runs the first statements of a transaction, and asks which process of the server runs it. @throws PostgresError */
+  async begin(statements: readonly string[]): Promise<void> {
+    const [row = []] = await this.rows([...statements, SELECT_BACKEND].join(';'));
+    this.#backend = row[0] as bigint;
+  }
+
+  async rows(sql: string): Promise<readonly Row[]> {
+    // The driver returns what its parsers make of the values, which are those of a row.
+    return (await this.#query({ text: sql, rowMode: 'array', types: TYPES })).rows as readonly Row[];
+  }
+
+  async run(sql: string): Promise<number> {
+    return (await this.#query({ text: sql })).rowCount ?? 0;
+  }
+
+  async copyIn(sql: string, source: Readable): Promise<number> {
+    return await this.#stoppable(async (client) => {
+      const copy = client.query(copyFrom(sql));
+      await pipeline(source, copy);
+      return copy.rowCount;
+    });
+  }
+
+  /** Whether a pooler stands between: it tells a number of its own for the process of the server. Null outside a transaction. */
+  get isPooled(): boolean | null {
+    if (this.#client === null || this.#backend === null) return null;
+    return BigInt(announcedBackend(this.#client)) !== this.#backend;
+  }
+
+  /** Runs one statement, however many the text holds: the server refuses more. Values are as the server writes them. */
+  async query(sql: string): Promise<pg.QueryArrayResult> {
+    const asText = { getTypeParser: () => String };
+    return await this.#query({ text: sql, rowMode: 'array', types: asText, queryMode: 'extended' });
+  }
+
+  async #query(
+    config: pg.QueryConfig & { rowMode?: 'array'; queryMode?: 'extended' },
+  ): Promise<pg.QueryArrayResult> {
+    return await this.#stoppable(async (client) => {
+      // The types of the driver know no mode beside a text.
+      const result = (await client.query(config)) as unknown as pg.QueryArrayResult | pg.QueryArrayResult[];
+      const last = Array.isArray(result) ? result.at(-1) : result;
+      return last as pg.QueryArrayResult;
+    });
+  }
+
+  async #commit(): Promise<void> {
+    const client = this.#client;
+    try {
+      const answer = await durable('destination.commit-postgres', () => client?.query('COMMIT'));
+      if (answer?.command === ROLLED_BACK) {
+        throw new PostgresError('conflict', 'the server has rolled the transaction back', answer);
+      }
+      this.#backend = null;
+    } catch (error) {
+      const diagnosed = diagnose(error);
+      if (diagnosed.fault === 'unavailable') {
+        await this.close();
+        throw new OutcomeUnknownError(diagnosed);
+      }
+      await this.#rollBack();
+      throw diagnosed;
+    }
+  }
+
+  /** A connection that cannot roll back is closed: the server then rolls back by itself. */
+  async #rollBack(): Promise<void> {
+    try {
+      await this.#client?.query('ROLLBACK');
+      // Behind a pooler the process may serve another program from now on.
+      this.#backend = null;
+    } catch {
+      await this.close();
+    }
+  }
+
+  /** Calls the driver; an abortion cancels the statement in the server, and closes the connection where that does not help. */
+  async #stoppable<T>(call: (client: pg.Client) => Promise<T>): Promise<T> {
+    const { signal, clock } = this.#options;
+    signal?.throwIfAborted();
+    const client = await this.#connected();
+    const ended = new AbortController();
+    const stop = (): void => {
+      void this.#cancel(this.#backend ?? BigInt(announcedBackend(client)));
+      clock.sleep(CANCEL_PATIENCE_MS, ended.signal).then(
+        () => this.#drop(client),
+        () => {},
+      );
+    };
+    signal?.addEventListener('abort', stop);
+    try {
+      return await call(client);
+    } catch (error) {
+      throw error instanceof SourceError ? error.cause : diagnose(error);
+    } finally {
+      this.#ended += 1;
+      signal?.removeEventListener('abort', stop);
+      ended.abort();
+    }
+  }
+
+  async #connected(): Promise<pg.Client> {
+    if (this.#client !== null) return this.#client;
+    const client = this.#newClient();
+    // An error beside a statement means that the connection is gone; the next statement says so.
+    client.on('error', () => this.#forget(client));
+    client.on('end', () => this.#forget(client));
+    try {
+      await client.connect();
+    } catch (error) {
+      throw diagnose(error);
+    }
+    this.#client = client;
+    return client;
+  }
+
+  #newClient(): pg.Client {
+    return new pg.Client({
+      connectionString: this.#options.url.reveal(),
+      application_name: 'feed-sync',
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+    });
+  }
+
+  /** Asks the server by a connection of its own, and by the number of its process: a pooler knows only its own numbers. */
+  async #cancel(backend: bigint): Promise<void> {
+    const beside = new Connection({ url: this.#options.url, clock: this.#options.clock });
+    await beside.run(`SELECT pg_catalog.pg_cancel_backend(${backend})`).catch(() => {});
+    await beside.close();
+  }
+
+  #forget(client: pg.Client): void {
+    if (this.#client !== client) return;
+    this.#client = null;
+    this.#backend = null;
+  }
+
+  #drop(client: pg.Client): void {
+    this.#forget(client);
+    (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client;
+    this.#client = null;
+    this.#backend = null;
+    await client?.end().catch(() => {});
+  }
+}
+
+const SELECT_BACKEND = 'SELECT pg_catalog.pg_backend_pid()';
+
+/** The process of the server, as the beginning of the connection told it. */
+function announcedBackend(client: pg.Client): number {
+  return Number((client as unknown as { processID: number | null }).processID ?? 0);
+}
+
+/** The source of a COPY failed. The server was told so, and keeps nothing of it. */
+export class SourceError extends Error {
+  override readonly name = 'SourceError';
+  override readonly cause: unknown;
+
+  constructor(cause: unknown) {
+    super('The source of a COPY failed.');
+    this.cause = cause;
+  }
+}
+
+const BOOLEAN = 16;
+const WHOLE_NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 26, 1700]);
+const TEXT_LIST = 1009;
+
+/** The types of the driver know no lists. */
+const readTextList = pg.types.getTypeParser(Number(TEXT_LIST));
+
+const TYPES = {
+  getTypeParser(type: number): (value: string) => unknown {
+    if (WHOLE_NUMBERS.has(type)) return BigInt;
+    if (type === BOOLEAN) return (value) => value === 't';
+    if (type === TEXT_LIST) return readTextList;
+    return String;
+  },
+};

@@ -1,0 +1,134 @@
+/**
+ * Rows from DuckDB to PostgreSQL: DuckDB writes CSV into a named pipe, and its bytes go into a COPY. No row becomes a value of
+ * JavaScript, and nothing is written to a disk.
+ *
+ * Invariants: the COPY ends only after DuckDB has said that everything is written, because a pipe that ends early looks like one
+ * that ends. This process holds the writing end open until then. The reading end is closed first where anything fails: DuckDB does
+ * not return while the pipe is full. It may then still be about to open the pipe, which waits for a reader: readers come and go
+ * until it has returned.
+ */
+
+import { closeSync, constants, openSync, statSync } from 'node:fs';
+import { Socket } from 'node:net';
+import type { Clock } from '../../lib/clock.ts';
+import { systemReason } from '../../lib/files.ts';
+import type { RunProgram } from '../../lib/run-program.ts';
+import { StorageError } from '../../model/errors.ts';
+import type { ColumnType } from '../../model/records.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { text } from '../../staging/engine/sql.ts';
+import { SourceError, type Transaction } from './connection.ts';
+
+const MAKE_PIPE_MS = 10_000;
+
+/** Between two readers of a pipe whose content nobody wants any more. */
+const RELEASE_EVERY_MS = 20;
+
+export interface Pipe {
+  readonly path: string;
+  readonly clock: Clock;
+}
+
+/** Makes the pipe, or takes the one that an earlier process has left. @throws StorageError */
+export async function makePipe(
+  path: string,
+  run: RunProgram,
+  searchPath: string,
+  clock: Clock,
+): Promise<Pipe> {
+  const isThere = statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
+  if (isThere) return { path, clock };
+  const environment = { PATH: searchPath };
+  try {
+    await run({ file: 'mkfifo', args: ['-m', '600', path], environment, timeoutMs: MAKE_PIPE_MS });
+  } catch (error) {
+    throw new StorageError(`The named pipe ${path} cannot be made: ${systemReason(error)}.`, {
+      hint: 'Rows go to PostgreSQL through it. Set dataDir to a local disk, and install mkfifo (coreutils).',
+      cause: error,
+    });
+  }
+  return { path, clock };
+}
+
+/** A column of the rows that DuckDB selects, in order. */
+export interface CopiedColumn {
+  /** The SQL value in DuckDB. */
+  readonly value: string;
+  readonly type: ColumnType | 'flag';
+  /** The number of the coordinate system, for a geometry. */
+  readonly srid: number;
+}
+
+export interface CopiedRows {
+  readonly columns: readonly CopiedColumn[];
+  /** DuckDB's SQL after FROM. */
+  readonly from: string;
+  /** Whether geometries are those of PostGIS; else they are bytes (WKB). */
+  readonly hasPostgis: boolean;
+}
+
+/** `target` is a table of PostgreSQL with its columns. Resolves to the number of rows. @throws DuckDbError, PostgresError */
+export async function copyRows(
+  engine: Engine,
+  pipe: Pipe,
+  transaction: Transaction,
+  target: string,
+  rows: CopiedRows,
+): Promise<number> {
+  const reading = openSync(pipe.path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const writing = openSync(pipe.path, constants.O_WRONLY | constants.O_NONBLOCK);
+  const source = new Socket({ fd: reading, readable: true, writable: false });
+  const copying = transaction.copyIn(`COPY ${target} FROM STDIN (FORMAT csv)`, source);
+  const written = engine.runWhileSpaceIsFree(writeCsv(rows, pipe.path)).then(
+    () => closeSync(writing),
+    (error) => {
+      source.destroy(new SourceError(error));
+      closeSync(writing);
+    },
+  );
+  try {
+    return await copying;
+  } finally {
+    source.destroy();
+    await released(pipe, written);
+  }
+}
+
+/** Resolves when the writer has ended. A writer that opens the pipe meanwhile finds a reader, and then none for its first byte. */
+async function released({ path, clock }: Pipe, written: Promise<void>): Promise<void> {
+  let isWritten = false;
+  const noted = written.finally(() => {
+    isWritten = true;
+  });
+  await Promise.race([noted, clock.sleep(RELEASE_EVERY_MS)]);
+  while (!isWritten) {
+    closeSync(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK));
+    await Promise.race([noted, clock.sleep(RELEASE_EVERY_MS)]);
+  }
+}
+
+/** Quoted are the values in which an empty text or a line of COPY could stand; NULL never is. */
+const IS_QUOTED: ReadonlySet<CopiedColumn['type']> = new Set(['string', 'json']);
+
+function writeCsv({ columns, from, hasPostgis }: CopiedRows, path: string): string {
+  const values = columns.map((column, index) => `${csvValue(column, hasPostgis)} AS c${index}`);
+  const quoted = columns.flatMap(({ type }, index) => (IS_QUOTED.has(type) ? [`c${index}`] : []));
+  const force = quoted.length === 0 ? '' : `, FORCE_QUOTE (${quoted.join(', ')})`;
+  return `COPY (SELECT ${values.join(', ')} FROM ${from})
+    TO ${text(path)} (FORMAT csv, HEADER false, USE_TMP_FILE false${force})`;
+}
+
+function csvValue({ value, type, srid }: CopiedColumn, hasPostgis: boolean): string {
+  if (type !== 'geometry') return value;
+  const digits = `hex(ST_AsWKB(${value}))`;
+  if (!hasPostgis) return `'\\x' || ${digits}`;
+  return srid === 0 ? digits : withSrid(digits, srid);
+}
+
+/** WKB says first in which order its bytes come; DuckDB writes the lowest first. The flag is in the highest byte of the type. */
+function withSrid(digits: string, srid: number): string {
+  const number = Buffer.alloc(4);
+  number.writeUInt32LE(srid);
+  const shown = number.toString('hex').toUpperCase();
+  return `(${digits})[1:8] || '20' || '${shown}' || (${digits})[11:]`;
+}

@@ -1,0 +1,111 @@
+/** Counts the rows of the tables and compares columns, keys and checksums with the catalog, which reveals changes made by hand. */
+
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { identifier, numberAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../reader.ts';
+import { readTables, writeChecksum } from './catalog/observed-state.ts';
+import type { Transaction } from './connection.ts';
+import { isSameType, LIVE_SCHEMA, mirrored, readFound } from './tables.ts';
+import { type Postgis, shownTypeName } from './types.ts';
+import { readContent } from './write-rows.ts';
+
+/** The longest part of a key value that is shown, in characters. */
+const MAX_SHOWN_VALUE = 200;
+
+/** Counts those of the given datasets that have a table, in order. Asks `isEnough` after each; counts at least one. */
+export async function countDatasets(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  datasetIds: readonly string[],
+  isEnough: () => boolean,
+): Promise<readonly CountedDataset[]> {
+  const tables = await readTables(transaction, datasetIds);
+  const counted: CountedDataset[] = [];
+  for (const { observed, checksum } of datasetIds.flatMap((id) => tables.get(id) ?? [])) {
+    const table = await countOne(transaction, postgis, observed, checksum);
+    counted.push({ observed, table, damage: null });
+    if (isEnough()) break;
+  }
+  return counted;
+}
+
+async function countOne(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  observed: ObservedTable,
+  recorded: Checksum | null,
+): Promise<CountedTable | null> {
+  const found = (await readFound(transaction, observed.tableName))?.table ?? null;
+  if (found === null) return null;
+  const keys = observed.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
+  const strayColumns = strayOf(observed, found.columns, postgis);
+  const isHashed = strayColumns.length === 0;
+  const { rowCount, checksum } = await readContent(
+    transaction,
+    mirrored(observed.tableName),
+    isHashed ? observed.columns : [],
+  );
+  const usable = keys.length > 0 && keys.every((key) => found.columns.has(key));
+  return {
+    rowCount,
+    keys: usable ? await countKeys(transaction, observed.tableName, keys) : null,
+    strayColumns,
+    hasRecordedChecksum:
+      isHashed && recorded?.version === checksum.version ? recorded.sum === checksum.sum : null,
+  };
+}
+
+async function countKeys(
+  transaction: Transaction,
+  tableName: string,
+  keyColumns: readonly string[],
+): Promise<CountedKeys> {
+  const keys = keyColumns.map(identifier);
+  const table = mirrored(tableName);
+  const [nulls = []] = await transaction.rows(
+    `SELECT count(*) FROM ${table} WHERE ${keys.map((key) => `${key} IS NULL`).join(' OR ')}`,
+  );
+  const shown = keys.map((key) => `left(${key}::text, ${MAX_SHOWN_VALUE})`);
+  const repeated = `SELECT count(*) - 1 AS copies, ${shown.join(', ')} FROM ${table}
+    GROUP BY ${keys.join(', ')} HAVING count(*) > 1`;
+  const [sum = []] = await transaction.rows(
+    `SELECT coalesce(sum(copies), 0)::bigint FROM (${repeated}) AS repeated`,
+  );
+  const repeatedRows = numberAt(sum, 0);
+  const [row = []] = repeatedRows === 0 ? [] : await transaction.rows(`${repeated} LIMIT 1`);
+  const example = new Map(keyColumns.map((key, index) => [key, textOrNullAt(row, index + 1)]));
+  return { nullRows: numberAt(nulls, 0), repeatedRows, example: repeatedRows === 0 ? null : example };
+}
+
+function strayOf(
+  { columns }: ObservedTable,
+  found: ReadonlyMap<string, string>,
+  postgis: Postgis | null,
+): readonly StrayColumn[] {
+  const known = new Set(columns.map(({ columnName }) => columnName));
+  return [
+    ...columns
+      .filter((column) => !isSameType(found.get(column.columnName), column, postgis))
+      .map(({ columnName, type }) => ({
+        columnName,
+        expected: shownTypeName(type, postgis),
+        found: found.get(columnName) ?? null,
+      })),
+    ...[...found]
+      .filter(([columnName]) => !known.has(columnName))
+      .map(([columnName, type]) => ({ columnName, expected: null, found: type })),
+  ];
+}
+
+/** Stores the checksum of a table of the recorded size whose recorded one cannot be compared. Returns its name, else null. */
+export async function renewChecksum(transaction: Transaction, datasetId: string): Promise<string | null> {
+  const table = (await readTables(transaction, [datasetId])).get(datasetId);
+  if (table === undefined) return null;
+  const { observed, checksum: recorded } = table;
+  const { tableName, columns, commitNumber } = observed;
+  const { rowCount, checksum } = await readContent(transaction, mirrored(tableName), columns);
+  if (recorded?.version === checksum.version || rowCount !== observed.rowCount) return null;
+  const isStored = await writeChecksum(transaction, { datasetId, commitNumber, ...checksum });
+  return isStored ? `${LIVE_SCHEMA}.${tableName}` : null;
+}

@@ -1,0 +1,404 @@
+/**
+ * PostgreSQL as a destination. Jobs are validated beside the work on the database; each is a transaction of its own: the lease is
+ * held → the rows are staged, compared, written in place and proven → the catalog is written → COMMIT.
+ */
+
+import { join } from 'node:path';
+import pLimit from 'p-limit';
+import { assert } from '../../lib/assert.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import type { RunProgram } from '../../lib/run-program.ts';
+import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
+import { type BusyError, ConfigurationError } from '../../model/errors.ts';
+import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
+import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
+import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
+import { replaceProgress } from '../catalog/progress.ts';
+import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
+import type {
+  ChecksumRenewal,
+  Destination,
+  Enrolment,
+  JobQueue,
+  JobResult,
+  ObservedState,
+  RenewedChecksums,
+  StoredProgress,
+  TableChecksum,
+  ValidatedJob,
+} from '../destination.ts';
+import { Validation } from '../validation.ts';
+import { validateChanges, validateChangesTogether } from './apply-changes.ts';
+import {
+  giveNames,
+  hasCatalog,
+  readMeta,
+  readNames,
+  readObservedState,
+  readProgress,
+  writeChecksum,
+} from './catalog/observed-state.ts';
+import { statementsOf } from './catalog/rows.ts';
+import {
+  CATALOG_COLUMNS,
+  completeSchema,
+  countColumns,
+  createCatalog,
+  createSchemas,
+  HISTORY_SCHEMA,
+  selectSchemas,
+  unpinned,
+} from './catalog/schema.ts';
+import { type Committing, commitJob } from './commit.ts';
+import { Connection, type Transaction } from './connection.ts';
+import { makePipe, type Pipe } from './copy-rows.ts';
+import { renewChecksum } from './count-tables.ts';
+import { destinationError } from './errors.ts';
+import { grantReaders } from './grants.ts';
+import type { ValidatedWrite } from './job.ts';
+import { Lease } from './lease.ts';
+import { validateSnapshot } from './load-snapshot.ts';
+import { pruneHistory } from './prune-history.ts';
+import { DatabaseRequests } from './requests.ts';
+import { validateRetirement } from './retire.ts';
+import { validateRollback } from './rollback.ts';
+import { readServer, refuseServer } from './server.ts';
+import type { Indexes } from './tables.ts';
+import { type Postgis, searchPath } from './types.ts';
+
+export interface PostgresOptions {
+  /** `postgres://…`, with the password. */
+  readonly url: Secret;
+  readonly dataDirectory: string;
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  readonly reserveBytes: number;
+  /** How long another writer, and a lock of a reader, are waited for. */
+  readonly lockWaitMs: number;
+  readonly leaseMs: number;
+  /** Roles that may read every table of the mirror. */
+  readonly readers: readonly string[];
+  /** The indexes of new tables. */
+  readonly indexes: Indexes;
+  /** Tells which datasets keep their history, and for how long; none by default. */
+  readonly history?: HistoryOptions;
+  /** Random, different for each process. */
+  readonly token: string;
+  /** Names this process for people. */
+  readonly holder: string;
+  /** Called with the holder each time that another writer is found at work; with it, that one is waited for without end. */
+  readonly onStandby?: (holder: string) => void;
+  /** Called once when another writer has taken over. */
+  readonly onSuperseded?: (error: BusyError) => void;
+  readonly runProgram: RunProgram;
+  /** The PATH in which `mkfifo` is looked up. */
+  readonly programPath: string;
+  readonly signal?: AbortSignal;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * Connects, makes the catalog where it is missing, and takes the lease. @throws DestinationError, ConfigurationError, StorageError;
+ * BusyError where another writer holds the lease for longer than `lockWaitMs`.
+ */
+export async function openPostgres(options: PostgresOptions): Promise<Destination> {
+  const { url, clock, signal, dataDirectory, lockWaitMs } = options;
+  const place = placeOfDatabase(url);
+  const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => connection.close());
+  try {
+    const postgis = await connection.transaction(async (transaction) => {
+      const server = await readServer(transaction);
+      refuseServer(server, place);
+      if (await hasCatalog(transaction)) await complete(transaction, place);
+      else await create(transaction);
+      await createHistory(transaction);
+      return server.postgis;
+    });
+    const pipe = await makePipe(
+      join(dataDirectory, 'postgres.pipe'),
+      options.runProgram,
+      options.programPath,
+      clock,
+    );
+    const engineOptions = {
+      directories: [dataDirectory, literalPattern(dataDirectory)],
+      guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
+      memoryLimitBytes: options.memoryLimitBytes / 2,
+      clock,
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const validating = new Engine({
+      ...engineOptions,
+      threads: 1,
+      temporaryDirectory: temporaryDirectory(dataDirectory, 'validating'),
+    });
+    opened.defer(() => validating.close());
+    const writing = new Engine({
+      ...engineOptions,
+      threads: options.threads,
+      inAnyOrder: true,
+      temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
+    });
+    opened.defer(() => writing.close());
+    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs });
+    opened.defer(() => lease.release());
+    await connection.transaction(async (transaction) => {
+      await lease.hold(transaction);
+      await grantReaders(transaction, options.readers, place);
+    });
+    opened.move();
+    return new PostgresDestination(options, { place, connection, lease, postgis, pipe, validating, writing });
+  } catch (error) {
+    throw destinationError(error, place);
+  }
+}
+
+/** Adds columns that an earlier version did not know. @throws ConfigurationError when a newer program wrote the catalog. */
+async function complete(transaction: Transaction, place: string): Promise<void> {
+  await readMeta(transaction, place);
+  const [row = []] = await transaction.rows(countColumns());
+  if (numberAt(row, 0) >= CATALOG_COLUMNS) return;
+  for (const statement of completeSchema()) await transaction.run(statement);
+}
+
+async function create(transaction: Transaction): Promise<void> {
+  const existing = (await transaction.rows(selectSchemas())).map((row) => String(row[0]));
+  for (const statement of [...createSchemas(existing), ...createCatalog()]) await transaction.run(statement);
+}
+
+/** A role that may make no schema needs this one only for history: the commit that misses it says so. */
+async function createHistory(transaction: Transaction): Promise<void> {
+  const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(HISTORY_SCHEMA)}) IS NULL
+    AND has_database_privilege(current_database(), 'CREATE')`);
+  if (row[0] === true) await transaction.run(`CREATE SCHEMA ${identifier(HISTORY_SCHEMA)}`);
+}
+
+interface Opened {
+  readonly place: string;
+  readonly connection: Connection;
+  readonly lease: Lease;
+  readonly postgis: Postgis | null;
+  readonly pipe: Pipe;
+  readonly validating: Engine;
+  readonly writing: Engine;
+}
+
+class PostgresDestination implements Destination {
+  readonly #options: PostgresOptions;
+  readonly #opened: Opened;
+  readonly #validation: Validation<ValidatedWrite>;
+  readonly #inTurn = pLimit(1);
+  /** When the past was last pruned, on the monotonic clock. */
+  #prunedMs = Number.NEGATIVE_INFINITY;
+  readonly requests: DatabaseRequests;
+
+  constructor(options: PostgresOptions, opened: Opened) {
+    this.#options = options;
+    this.#opened = opened;
+    const { url, clock } = options;
+    this.requests = new DatabaseRequests({ url, clock }, opened.lease);
+    const { place, validating } = opened;
+    const validate = (engine: Engine, job: WriteJob) => validateJob(engine, job, place);
+    const validateTogether = (engine: Engine, jobs: readonly ChangesJob[]) =>
+      validateChangesTogether(engine, jobs, place);
+    this.#validation = new Validation({ validate, validateTogether }, validating, null);
+  }
+
+  has(): Promise<ObservedState> {
+    const { place } = this.#opened;
+    return this.#read((transaction) => readObservedState(transaction, place));
+  }
+
+  async enroll(enrolment: Enrolment): Promise<void> {
+    const { place } = this.#opened;
+    await this.#write(async (transaction) => {
+      if (!(await hasCatalog(transaction))) await create(transaction);
+      const { service } = await readMeta(transaction, place);
+      if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
+      for (const statement of statementsOf(serviceWrites(service, enrolment)))
+        await transaction.run(statement);
+      await giveNames(transaction, enrolment.datasetIds);
+    });
+  }
+
+  validate(job: WriteJob): Promise<ValidatedJob> {
+    return this.#validation.validate(job);
+  }
+
+  readAhead(job: ChangesJob): Promise<ReadAhead | null> {
+    return this.#validation.readAhead(job);
+  }
+
+  async commit(queue: JobQueue): Promise<void> {
+    const failed: (readonly [job: ValidatedWrite, error: unknown])[] = [];
+    await this.#inTurn(async () => {
+      for (let jobs = queue.take(); jobs.length > 0; jobs = queue.take()) {
+        for (const validated of jobs) {
+          const job = ownValidated(validated);
+          const result = await commitJob(this.#committing(), job);
+          if (result instanceof Error) failed.push([job, result]);
+          else queue.report(job, result);
+        }
+      }
+      if (failed.length === 0) await this.#storeBesideCommits(queue);
+      await this.#pruneHistory();
+    });
+    for (const [job, cause] of failed) {
+      const { datasetId } = job.job;
+      const error = await this.#validation.use((engine) => job.explain(engine, cause));
+      queue.report(job, { kind: 'failed', datasetId, error } satisfies JobResult);
+    }
+  }
+
+  #committing(): Committing {
+    const { clock, lockWaitMs, indexes, history = NO_HISTORY, signal } = this.#options;
+    return {
+      ...this.#opened,
+      clock,
+      lockWaitMs,
+      indexes,
+      history,
+      ...(signal === undefined ? {} : { signal }),
+    };
+  }
+
+  /** A failure is only logged, because the jobs are committed. */
+  async #storeBesideCommits(queue: JobQueue): Promise<void> {
+    const progress = (await queue.progressToStore?.()) ?? null;
+    if (progress === null) return;
+    try {
+      await this.#storeProgress(progress);
+    } catch (error) {
+      const { place: path } = this.#opened;
+      this.#options.log.warn(
+        { path, why: String(error) },
+        'The progress was not stored in the mirror; its tables are committed.',
+      );
+    }
+  }
+
+  /** A failure is only logged, because the jobs are committed. */
+  async #pruneHistory(): Promise<void> {
+    const { clock, log, history = NO_HISTORY } = this.#options;
+    const { connection, lease, postgis, place: path } = this.#opened;
+    if (!Number.isFinite(history.keepMs) || clock.monotonicMs() - this.#prunedMs < PRUNE_EVERY_MS) return;
+    this.#prunedMs = clock.monotonicMs();
+    const inTransaction = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> =>
+      connection.transaction(
+        async (transaction) => {
+          await lease.hold(transaction);
+          return await work(transaction);
+        },
+        { searchPath: searchPath(postgis) },
+      );
+    try {
+      await pruneHistory(inTransaction, new Date(clock.now().getTime() - history.keepMs));
+    } catch (error) {
+      log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
+    }
+  }
+
+  /** A server tells of damage itself, by the error of a statement. */
+  async findDamage(): Promise<readonly []> {
+    return [];
+  }
+
+  async unpin(datasetId: string): Promise<void> {
+    await this.#write(async (transaction) => void (await transaction.run(unpinned(datasetId))));
+  }
+
+  async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
+    if (mode === 'if-free' && this.#inTurn.activeCount + this.#inTurn.pendingCount > 0) return false;
+    return await this.#inTurn(() => this.#translated(() => this.#storeProgress(progress)));
+  }
+
+  async #storeProgress(progress: StoredProgress): Promise<boolean> {
+    const { connection, lease } = this.#opened;
+    return await connection.transaction(async (transaction) => {
+      await lease.hold(transaction);
+      const writes = replaceProgress(await readProgress(transaction), progress);
+      for (const statement of statementsOf(writes)) await transaction.run(statement);
+      return true;
+    });
+  }
+
+  storeChecksum(checksum: TableChecksum): Promise<boolean> {
+    return this.#write((transaction) => writeChecksum(transaction, checksum));
+  }
+
+  /** Only a server that hashes otherwise leaves checksums of another version. */
+  async renewChecksums({ datasetIds }: ChecksumRenewal): Promise<RenewedChecksums> {
+    const stored: string[] = [];
+    for (const datasetId of datasetIds) {
+      const table = await this.#write((transaction) => renewChecksum(transaction, datasetId));
+      if (table !== null) stored.push(table);
+    }
+    return { stored, closed: [] };
+  }
+
+  progress(): number {
+    const { connection, writing } = this.#opened;
+    return connection.progress + writing.progress + this.#validation.progress;
+  }
+
+  async close(): Promise<void> {
+    const { connection, lease, writing } = this.#opened;
+    await this.requests.close();
+    await this.#inTurn(async () => {
+      await lease.release();
+      await connection.close();
+    });
+    await this.#validation.close();
+    writing.close();
+  }
+
+  #read<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const { connection } = this.#opened;
+    return this.#inTurn(() => this.#translated(() => connection.transaction(work, { isReadOnly: true })));
+  }
+
+  #write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const { connection, lease, postgis } = this.#opened;
+    const held = async (transaction: Transaction): Promise<T> => {
+      await lease.hold(transaction);
+      return await work(transaction);
+    };
+    return this.#inTurn(() =>
+      this.#translated(() => connection.transaction(held, { searchPath: searchPath(postgis) })),
+    );
+  }
+
+  async #translated<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw destinationError(error, this.#opened.place);
+    }
+  }
+}
+
+function ownValidated(validated: ValidatedJob): ValidatedWrite {
+  assert('execute' in validated, 'a unit is committed by the destination that prepared it');
+  return validated as ValidatedWrite;
+}
+
+/** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError, ConfigurationError */
+async function validateJob(engine: Engine, job: WriteJob, place: string): Promise<ValidatedWrite> {
+  switch (job.kind) {
+    case 'snapshot':
+      return await validateSnapshot(engine, job, place);
+    case 'changes':
+      return await validateChanges(engine, job, place);
+    case 'retirement':
+      return await validateRetirement(engine, job, place);
+    case 'rollback':
+      return await validateRollback(engine, job, place);
+    case 'repair':
+      throw new ConfigurationError('A repair is not available with PostgreSQL yet.');
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * The difference between a table and the rows that are staged, as one temporary table: a row for each key that the commit adds, changes
+ * or removes, with its operation, where the row is in the table and in the stage, and the row as it was. The gate counts it, the
+ * statements in place follow it, the undo log and a repair take the old rows from it.
+ *
+ * Invariant: between the difference and the statements that follow it nothing moves a row, so that their addresses hold: the table is
+ * read in the same transaction, which keeps a rewrite of the table out.
+ */
+
+import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
+import type { Counts } from '../../model/records.ts';
+import { PRESENT } from '../../staging/changes/net-change.ts';
+import { identifier, numberAt } from '../../staging/engine/sql.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';
+import type { Transaction } from './connection.ts';
+import { STAGED, sameKey, type Target } from './stage.ts';
+import { mirrored } from './tables.ts';
+import { differs } from './types.ts';
+
+/** Its columns: `operation`, `place` and `staged` (addresses), `is_counted`, and `v0`, `v1`, … in the order of the table's columns. */
+export const DIFFERENCE = identifier('feed-sync: difference');
+
+export interface Difference extends Counts {
+  /** The changed rows that differ in a column which the table had before. */
+  readonly changedBefore: number;
+}
+
+export interface Differing {
+  readonly target: Target;
+  /** The names of the columns that the table has now, with the types that they are to have. The others are null in all of its rows. */
+  readonly known: ReadonlySet<string>;
+  /** Whether the values of changed and removed rows are kept as they were; the keys are kept always. */
+  readonly keepsRows: boolean;
+}
+
+/** The memory for the hashes of one join. */
+const JOIN_MEMORY = '64MB';
+
+/** Compares the stage with the table, which has the columns of the key. @throws PostgresError */
+export async function createDifference(transaction: Transaction, differing: Differing): Promise<Difference> {
+  await transaction.run(`SET LOCAL work_mem = '${JOIN_MEMORY}'`);
+  await transaction.run(
+    `CREATE TEMPORARY TABLE ${DIFFERENCE} ON COMMIT DROP AS ${selectDifference(differing)}`,
+  );
+  await transaction.run(`ANALYZE ${DIFFERENCE}`);
+  const of = (operation: string): string => `count(*) FILTER (WHERE operation = '${operation}')`;
+  const [row = []] = await transaction.rows(
+    `SELECT ${['added', 'changed', 'removed'].map(of).join(', ')}, count(*) FILTER (WHERE is_counted) FROM ${DIFFERENCE}`,
+  );
+  return {
+    added: numberAt(row, 0),
+    changed: numberAt(row, 1),
+    removed: numberAt(row, 2),
+    changedBefore: numberAt(row, 3),
+  };
+}
+
+function selectDifference({ target, known, keepsRows }: Differing): string {
+  const { tableName, columns, isNet } = target;
+  const values = columns.map((column, index) => `${valueBefore(column, known, keepsRows)} AS v${index}`);
+  const differ = (some: readonly PlannedColumn[]): string => {
+    const conditions = some
+      .filter(({ role }) => role !== 'key')
+      .map((column) => differs(nameBefore(column, known), `s.${identifier(column.columnName)}`, column.type));
+    return conditions.length === 0 ? 'false' : `(${conditions.join(' OR ')})`;
+  };
+  const isThere = 's.ctid IS NOT NULL AND t.ctid IS NOT NULL';
+  const isPresent = isNet ? `s.${PRESENT}` : 'true';
+  const counted = differ(columns.filter(({ columnName }) => known.has(columnName)));
+  const join = isNet
+    ? `${STAGED} AS s LEFT JOIN ${mirrored(tableName)} AS t`
+    : `${mirrored(tableName)} AS t FULL JOIN ${STAGED} AS s`;
+  const isRemoved = isNet ? `NOT s.${PRESENT}` : 's.ctid IS NULL';
+  return `SELECT CASE WHEN t.ctid IS NULL THEN 'added' WHEN ${isRemoved} THEN 'removed' ELSE 'changed' END AS operation,
+      t.ctid AS place, s.ctid AS staged, ${isThere} AND ${isPresent} AND ${counted} AS is_counted, ${values.join(', ')}
+    FROM ${join} ON ${sameKey(columns)}
+    WHERE (t.ctid IS NULL AND ${isPresent}) OR (t.ctid IS NOT NULL AND (${isRemoved} OR ${differ(columns)}))`;
+}
+
+function nameBefore({ columnName, type }: PlannedColumn, known: ReadonlySet<string>): string {
+  return known.has(columnName) ? `t.${identifier(columnName)}` : nullOf(type);
+}
+
+/** The server takes the type of a null from where it stands, and the text of a document from a document alone. */
+function nullOf(type: PlannedColumn['type']): string {
+  if (type === 'json') return 'NULL::jsonb';
+  return type === 'number' ? 'NULL::double precision' : 'NULL';
+}
+
+function valueBefore(column: PlannedColumn, known: ReadonlySet<string>, keepsRows: boolean): string {
+  const name = identifier(column.columnName);
+  if (column.role === 'key') return `CASE WHEN t.ctid IS NULL THEN s.${name} ELSE t.${name} END`;
+  // A null of the stage's type.
+  if (!keepsRows || !known.has(column.columnName)) return `CASE WHEN false THEN s.${name} END`;
+  return `t.${name}`;
+}
+
+/** Returns statements for `readShownKeys`. */
+export function lowestKeys({ columns }: Target): KeyStatements {
+  const keys = columns.flatMap(({ role, type }, index) =>
+    role === 'key' ? [{ name: `v${index}`, type }] : [],
+  );
+  const shown = keys.map(({ name }) => `left(${name}::text, ${MAX_KEY_CHARACTERS})`);
+  const order = keys.map(({ name, type }) => (type === 'string' ? `${name} COLLATE "C"` : name));
+  const lowest = (where: string): string =>
+    `SELECT ${shown.join(', ')} FROM ${DIFFERENCE} WHERE ${where} ORDER BY ${order.join(', ')} LIMIT ${MAX_SHOWN_KEYS}`;
+  return {
+    added: lowest("operation = 'added'"),
+    changed: lowest('is_counted'),
+    removed: lowest("operation = 'removed'"),
+  };
+}

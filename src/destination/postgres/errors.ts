@@ -1,0 +1,163 @@
+/** The meaning of PostgreSQL's errors. Every error of the driver is diagnosed here, by its SQLSTATE and never by its text. */
+
+import { DatabaseError } from 'pg';
+import { systemCode, systemReason } from '../../lib/files.ts';
+import {
+  BusyError,
+  ConfigurationError,
+  DestinationError,
+  type FeedSyncError,
+  InterruptedError,
+  StorageError,
+} from '../../model/errors.ts';
+
+/**
+ * - `unavailable`: no connection, or it ended.
+ * - `not-admitted`: user, password or database are wrong.
+ * - `not-permitted`: the role lacks a right.
+ * - `interrupted`: this program stopped the statement.
+ * - `locked`: a lock was not free within the time that a statement waits for it.
+ * - `conflict`: the server ended the transaction for the sake of another one: repeating it helps.
+ * - `depended-on`: an object of a reader stands in the way.
+ * - `storage`: the server lacks disk or memory, or is damaged.
+ * - `value`: a value or a key that the server refuses.
+ * - `statement`: any other error of a statement.
+ */
+export type Fault =
+  | 'unavailable'
+  | 'not-admitted'
+  | 'not-permitted'
+  | 'interrupted'
+  | 'locked'
+  | 'conflict'
+  | 'depended-on'
+  | 'storage'
+  | 'value'
+  | 'statement';
+
+/** Codes decide before classes, which are the first two characters of a code. */
+const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
+  ['3D000', 'not-admitted'],
+  ['3F000', 'not-permitted'],
+  ['42501', 'not-permitted'],
+  ['57014', 'interrupted'],
+  ['55P03', 'locked'],
+  ['25P03', 'conflict'],
+  ['25P04', 'conflict'],
+  ['40', 'conflict'],
+  ['2BP01', 'depended-on'],
+  ['23503', 'depended-on'],
+  ['57P01', 'unavailable'],
+  ['57P02', 'unavailable'],
+  ['57P03', 'unavailable'],
+  ['57P05', 'unavailable'],
+  ['53300', 'unavailable'],
+  ['08', 'unavailable'],
+  ['28', 'not-admitted'],
+  ['53', 'storage'],
+  ['58', 'storage'],
+  ['XX', 'storage'],
+  ['22', 'value'],
+  ['23', 'value'],
+  ['54000', 'value'],
+]);
+
+/** An object of a reader stands in the way of an altered column: the code alone does not say so, for it has other meanings, too. */
+const NOT_SUPPORTED = '0A000';
+
+export class PostgresError extends Error {
+  override readonly name = 'PostgresError';
+  readonly fault: Fault;
+  /** The code of the server; null where the connection itself failed. */
+  readonly sqlState: string | null;
+  /** What the server says beside the message: which objects, which key. */
+  readonly detail: string | null;
+  /** Where in a COPY or a function it happened. */
+  readonly where: string | null;
+
+  constructor(fault: Fault, message: string, cause: unknown) {
+    super(message, { cause });
+    const server = cause instanceof DatabaseError ? cause : null;
+    this.fault = fault;
+    this.sqlState = server?.code ?? null;
+    this.detail = server?.detail ?? null;
+    this.where = server?.where ?? null;
+  }
+}
+
+/** Diagnoses any value thrown by the driver. */
+export function diagnose(thrown: unknown): PostgresError {
+  if (thrown instanceof PostgresError) return thrown;
+  if (thrown instanceof DatabaseError) {
+    const { code = '' } = thrown;
+    const dependent = code === NOT_SUPPORTED && thrown.detail !== undefined ? 'depended-on' : null;
+    const fault = FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? dependent ?? 'statement';
+    return new PostgresError(fault, thrown.message, thrown);
+  }
+  const why = systemCode(thrown) === null ? messageOf(thrown) : systemReason(thrown);
+  return new PostgresError('unavailable', why, thrown);
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** Turns any thrown value into an error of the model. `place` names the database without its password. */
+export function destinationError(error: unknown, place: string): Error {
+  if (error instanceof PostgresError) return destinationFailure(error, place);
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+function destinationFailure(error: PostgresError, place: string): FeedSyncError {
+  const cause = error;
+  const said = sentence(error);
+  switch (error.fault) {
+    case 'unavailable':
+    case 'conflict':
+      return new DestinationError(`The database ${place} is not available: ${said}`, {
+        code: 'destination_unavailable',
+        hint: 'If it lasts: feed-sync doctor',
+        cause,
+      });
+    case 'not-admitted':
+      return new ConfigurationError(`The database ${place} does not admit feed-sync: ${said}`, {
+        hint: 'Correct destination.url (FEED_SYNC_DESTINATION_URL), or the role in the database.',
+        cause,
+      });
+    case 'not-permitted':
+      return new DestinationError(`The role lacks a right in the database ${place}: ${said}`, {
+        code: 'destination_refused',
+        hint: 'Make the role the owner of the schemas feeds, feed_sync, archived and history, and of everything in them.',
+        cause,
+      });
+    case 'interrupted':
+      return new InterruptedError(`Work in the database ${place} was interrupted.`, { cause });
+    case 'locked':
+      return new BusyError(`Others hold a table in the database ${place} locked: ${said}`, {
+        hint: 'End the transactions that hold it; pg_locks and pg_stat_activity name them.',
+        cause,
+      });
+    case 'depended-on':
+      return readerDependency(error, place);
+    default:
+      return new StorageError(`The database ${place} cannot be used: ${said}`, { cause });
+  }
+}
+
+/** An object of a reader stands in the way of one dataset. */
+function readerDependency(error: PostgresError, place: string): DestinationError {
+  return new DestinationError(
+    `A reader's object in the database ${place} stands in the way: ${sentence(error)}`,
+    {
+      code: 'reader_dependency',
+      hint: 'Drop or change the object; the next catch-up goes on by itself. Nothing was changed.',
+      cause: error,
+    },
+  );
+}
+
+/** The message with what the server says beside it, as sentences. */
+export function sentence({ message, detail }: PostgresError): string {
+  const parts = [message, ...(detail === null ? [] : [detail.replaceAll('\n', '; ')])];
+  return parts.map((part) => (/[.!]$/.test(part) ? part : `${part}.`)).join(' ');
+}

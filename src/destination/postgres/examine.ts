@@ -1,0 +1,161 @@
+/** Looks at a server for `doctor`: what the role may do, who works on the database, what is in the way. Changes nothing. */
+
+import type { Clock } from '../../lib/clock.ts';
+import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
+import { booleanAt, identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { hasCatalog } from './catalog/observed-state.ts';
+import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA } from './catalog/schema.ts';
+import { Connection, type Transaction } from './connection.ts';
+import { destinationError } from './errors.ts';
+import { readServer, type Server } from './server.ts';
+import { ARCHIVE_SCHEMA, LIVE_SCHEMA } from './tables.ts';
+
+const SCHEMAS: readonly string[] = [LIVE_SCHEMA, CATALOG_SCHEMA, ARCHIVE_SCHEMA, HISTORY_SCHEMA];
+
+export interface ExamineOptions {
+  readonly url: Secret;
+  readonly clock: Clock;
+  /** The roles of `destination.readers`. */
+  readonly readers: readonly string[];
+  readonly signal?: AbortSignal;
+}
+
+export interface ExaminedServer extends Server {
+  /** What the role may not do and has to, as clauses. */
+  readonly missingRights: readonly string[];
+  readonly isSuperuser: boolean;
+  /** Roles of `destination.readers` that do not exist. */
+  readonly unknownReaders: readonly string[];
+  /** Whether a pooler such as PgBouncer stands between. */
+  readonly isPooled: boolean;
+  /** How far the clock of the server is ahead of the clock of this machine. */
+  readonly clockAheadMs: number;
+  /** The process that works on the database; null where none does. */
+  readonly holder: string | null;
+  /** Transactions that have held locks on tables of the mirror for longer than `OLD_TRANSACTION_MINUTES`. */
+  readonly blockers: readonly Blocker[];
+}
+
+export interface Blocker {
+  /** Null for a prepared transaction, which has no process. */
+  readonly pid: number | null;
+  /** The name of a prepared transaction; else the role and the program. */
+  readonly who: string;
+  readonly minutes: number;
+}
+
+/** @throws DestinationError, ConfigurationError */
+export async function examineServer(options: ExamineOptions): Promise<ExaminedServer> {
+  const { url, clock, readers } = options;
+  const connection = new Connection(options);
+  try {
+    return await connection.transaction(
+      async (transaction) => {
+        const isPooled = connection.isPooled ?? false;
+        const server = await readServer(transaction);
+        const askedAtMs = clock.now().getTime();
+        const [row = []] =
+          await transaction.rows(`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+          (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)`);
+        const betweenMs = (askedAtMs + clock.now().getTime()) / 2;
+        return {
+          ...server,
+          missingRights: (await transaction.rows(SELECT_MISSING_RIGHTS)).map((right) => textAt(right, 0)),
+          isSuperuser: booleanAt(row, 1),
+          unknownReaders: await unknownRoles(transaction, readers),
+          isPooled,
+          clockAheadMs: numberAt(row, 0) - betweenMs,
+          holder: (await hasCatalog(transaction)) ? await holderOfLease(transaction) : null,
+          blockers: await readBlockers(transaction),
+        };
+      },
+      { isReadOnly: true },
+    );
+  } catch (error) {
+    throw destinationError(error, placeOfDatabase(url));
+  } finally {
+    await connection.close();
+  }
+}
+
+const NAMES = `ARRAY[${SCHEMAS.map(text).join(', ')}]`;
+
+const SELECT_MISSING_RIGHTS = `SELECT 'create temporary tables in the database'
+    WHERE NOT has_database_privilege(current_database(), 'TEMP')
+  UNION ALL SELECT 'create the schema ' || name FROM unnest(${NAMES}) AS name
+    WHERE to_regnamespace(name) IS NULL AND NOT has_database_privilege(current_database(), 'CREATE')
+  UNION ALL SELECT 'create tables in the schema ' || name FROM unnest(${NAMES}) AS name
+    WHERE to_regnamespace(name) IS NOT NULL AND NOT has_schema_privilege(name, 'CREATE')
+  UNION ALL SELECT 'own the table ' || n.nspname || '.' || c.relname FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ${text(CATALOG_SCHEMA)} AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')`;
+
+async function unknownRoles(
+  transaction: Transaction,
+  readers: readonly string[],
+): Promise<readonly string[]> {
+  if (readers.length === 0) return [];
+  const names = readers.map((name) => `(${text(name)})`).join(', ');
+  const rows = await transaction.rows(`SELECT name FROM (VALUES ${names}) AS reader(name)
+    WHERE NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = name)`);
+  return rows.map((row) => textAt(row, 0));
+}
+
+async function holderOfLease(transaction: Transaction): Promise<string | null> {
+  const lease = text(catalogTable('lease'));
+  const [[mayRead] = []] = await transaction.rows(`SELECT has_table_privilege(${lease}, 'SELECT')`);
+  if (mayRead !== true) return null;
+  const [row] = await transaction.rows(
+    `SELECT holder FROM ${catalogTable('lease')} WHERE expires_at > clock_timestamp()`,
+  );
+  return row === undefined ? null : textAt(row, 0);
+}
+
+/** A commit of feed-sync may take as long. */
+export const OLD_TRANSACTION_MINUTES = 15;
+
+/** A role sees since when the transactions of others run only where it may read all statistics. */
+async function readBlockers(transaction: Transaction): Promise<readonly Blocker[]> {
+  const rows = await transaction.rows(`WITH held AS (
+      SELECT DISTINCT l.pid, l.virtualtransaction FROM pg_locks l
+      JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND n.nspname = ANY (${NAMES}) AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid())
+    SELECT a.pid, a.usename || ', ' || coalesce(nullif(a.application_name, ''), 'a program without a name'),
+        floor(extract(epoch FROM clock_timestamp() - a.xact_start) / 60)::int
+      FROM held JOIN pg_stat_activity a ON a.pid = held.pid
+      WHERE a.xact_start < clock_timestamp() - interval '${OLD_TRANSACTION_MINUTES} minutes'
+    UNION ALL SELECT NULL, p.gid, floor(extract(epoch FROM clock_timestamp() - p.prepared) / 60)::int
+      FROM held JOIN pg_locks own ON held.pid IS NULL AND own.pid IS NULL AND own.locktype = 'transactionid'
+        AND own.virtualtransaction = held.virtualtransaction
+      JOIN pg_prepared_xacts p ON p.transaction = own.transactionid
+      WHERE p.prepared < clock_timestamp() - interval '${OLD_TRANSACTION_MINUTES} minutes'
+    ORDER BY 3 DESC, 2`);
+  return rows.map((row) => ({
+    pid: row[0] === null ? null : numberAt(row, 0),
+    who: textAt(row, 1),
+    minutes: numberAt(row, 2),
+  }));
+}
+
+/** Returns the script for psql that makes role, database and schemas where they are missing. It contains no password. */
+export function setUpScript(role: string, database: string, readers: readonly string[]): string {
+  const created = (kind: string, name: string, catalog: string, column: string, rest = ''): string => {
+    const make = `CREATE ${kind} ${identifier(name)}${rest}`;
+    return `SELECT ${text(make)} WHERE NOT EXISTS (SELECT 1 FROM ${catalog} WHERE ${column} = ${text(name)}) \\gexec`;
+  };
+  const owner = identifier(role);
+  return [
+    '-- Run by a superuser: psql -d postgres -f FILE. It may be run again.',
+    created('ROLE', role, 'pg_roles', 'rolname', ' LOGIN'),
+    `-- To give the role a password: \\password ${owner}`,
+    ...readers.map((reader) => created('ROLE', reader, 'pg_roles', 'rolname')),
+    created('DATABASE', database, 'pg_database', 'datname', " ENCODING 'UTF8' TEMPLATE template0"),
+    `\\connect ${identifier(database)}`,
+    '-- Without PostGIS geometries are stored as bytes (WKB).',
+    'CREATE EXTENSION IF NOT EXISTS postgis;',
+    `GRANT CONNECT, TEMPORARY ON DATABASE ${identifier(database)} TO ${owner};`,
+    ...SCHEMAS.map((name) => `CREATE SCHEMA IF NOT EXISTS ${identifier(name)} AUTHORIZATION ${owner};`),
+    '',
+  ].join('\n');
+}

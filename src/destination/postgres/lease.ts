@@ -1,0 +1,217 @@
+/**
+ * The exclusion of writers: one row with an epoch and a random token.
+ *
+ * Invariants: a transaction that writes locks the row FOR KEY SHARE and compares both; whoever takes the row over locks it FOR
+ * UPDATE, waits for such transactions or ends their sessions, and raises the epoch. So a writer that was stopped and woken can do
+ * no harm. The lease is renewed over a connection of its own, by the server's clock, and changes other columns only: a transaction
+ * that takes longer than the lease is left alone.
+ */
+
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Secret } from '../../lib/secret.ts';
+import { BusyError } from '../../model/errors.ts';
+import { booleanAt, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { catalogTable } from './catalog/schema.ts';
+import { Connection, type Transaction } from './connection.ts';
+import { diagnose, PostgresError } from './errors.ts';
+
+/** A standby looks so often whether the lease has ended. */
+const LOOK_EVERY_MS = 500;
+/** The lease is renewed so often within its time. */
+const RENEWALS = 3;
+/** How long a takeover waits for a transaction of the earlier writer before it ends its session. */
+const PATIENCE = "SET LOCAL lock_timeout = '1s'";
+
+export interface LeaseOptions {
+  readonly url: Secret;
+  /** The database without its password, for messages. */
+  readonly place: string;
+  readonly leaseMs: number;
+  /** How long another writer is waited for. */
+  readonly waitMs: number;
+  /** Random, different for each process. */
+  readonly token: string;
+  /** Names this process for people. */
+  readonly holder: string;
+  /** Called with the holder each time that the lease is found held; with it, another writer is waited for without end. */
+  readonly onStandby?: (holder: string) => void;
+  /** Called once when another writer has taken over. */
+  readonly onSuperseded?: (error: BusyError) => void;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal?: AbortSignal;
+}
+
+export class Lease {
+  readonly #options: LeaseOptions;
+  readonly #connection: Connection;
+  readonly #over = new AbortController();
+  readonly #epoch: number;
+  #isLost = false;
+  #renewing: Promise<void> = Promise.resolve();
+
+  private constructor(options: LeaseOptions, connection: Connection, epoch: number) {
+    this.#options = options;
+    this.#connection = connection;
+    this.#epoch = epoch;
+  }
+
+  /** Waits until no other writer holds the lease. @throws BusyError when one holds it for longer than `waitMs`. */
+  static async take(options: LeaseOptions): Promise<Lease> {
+    const { url, clock, signal } = options;
+    const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
+    const startedMs = clock.monotonicMs();
+    try {
+      for (;;) {
+        const epoch = await patiently(connection, options);
+        if (typeof epoch === 'number') {
+          // Renewing and giving back go on while the process is asked to stop.
+          await connection.close();
+          const lease = new Lease(options, new Connection({ url, clock }), epoch);
+          lease.#renewing = lease.#renew();
+          return lease;
+        }
+        options.onStandby?.(epoch.holder);
+        const isLate = clock.monotonicMs() - startedMs >= options.waitMs;
+        if (isLate && options.onStandby === undefined) throw held(options, epoch.holder);
+        await clock.sleep(LOOK_EVERY_MS, signal);
+      }
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+  }
+
+  /** The first statement of a transaction that writes. @throws BusyError when another writer has taken over. */
+  async hold(transaction: Transaction): Promise<void> {
+    const rows = this.#isLost
+      ? []
+      : await transaction.rows(
+          `SELECT 1 FROM ${catalogTable('lease')} WHERE ${this.#isOurs()} FOR KEY SHARE`,
+        );
+    if (rows.length > 0) return;
+    throw this.#lost();
+  }
+
+  #lost(): BusyError {
+    const { place, onSuperseded } = this.#options;
+    const error = new BusyError(
+      `Another feed-sync has taken over the database ${place}: this one writes nothing any more.`,
+      {
+        code: 'instance_running',
+        hint: 'Start it again, and it waits until the other one has ended.',
+      },
+    );
+    if (!this.#isLost) onSuperseded?.(error);
+    this.#isLost = true;
+    return error;
+  }
+
+  /** Gives the lease back, so that the next writer need not wait. */
+  async release(): Promise<void> {
+    this.#over.abort();
+    await this.#renewing;
+    await this.#connection
+      .run(`UPDATE ${catalogTable('lease')} SET expires_at = clock_timestamp() WHERE ${this.#isOurs()}`)
+      .catch(() => {});
+    await this.#connection.close();
+  }
+
+  #isOurs(): string {
+    return `epoch = ${integer(this.#epoch)} AND token = ${text(this.#options.token)}`;
+  }
+
+  /** Never rejects. A renewal that fails is tried again: what counts is the row at the next transaction. */
+  async #renew(): Promise<void> {
+    const { leaseMs, clock, log, place: path } = this.#options;
+    for (;;) {
+      try {
+        await clock.sleep(leaseMs / RENEWALS, this.#over.signal);
+      } catch {
+        return;
+      }
+      try {
+        const renewed = await this.#connection.run(`UPDATE ${catalogTable('lease')}
+          SET expires_at = clock_timestamp() + ${interval(leaseMs)} WHERE ${this.#isOurs()}`);
+        if (renewed > 0) continue;
+        this.#lost();
+        return;
+      } catch (error) {
+        log.warn({ path, why: diagnose(error).message }, 'The lease of the database could not be renewed.');
+      }
+    }
+  }
+}
+
+interface Held {
+  readonly holder: string;
+}
+
+/** A standby outlives a server that restarts. */
+async function patiently(connection: Connection, options: LeaseOptions): Promise<number | Held> {
+  try {
+    return await takeOver(connection, options);
+  } catch (error) {
+    const { fault, message } = diagnose(error);
+    const isPassing = fault === 'unavailable' || fault === 'conflict';
+    if (options.signal?.aborted === true || options.onStandby === undefined || !isPassing) throw error;
+    return { holder: `nobody that can be seen: ${message}` };
+  }
+}
+
+/** Returns the new epoch, or who holds the lease. */
+async function takeOver(connection: Connection, options: LeaseOptions): Promise<number | Held> {
+  const seen = await readHolder(connection);
+  if (seen !== null) return seen;
+  try {
+    return await raiseEpoch(connection, options);
+  } catch (error) {
+    if (!(error instanceof PostgresError) || error.fault !== 'locked') throw error;
+    await endHolders(connection);
+    return { holder: 'a writer whose session is being ended' };
+  }
+}
+
+/** Returns null when nobody holds the lease. */
+export async function readHolder(connection: Transaction, lock = ''): Promise<Held | null> {
+  const [row = []] = await connection.rows(
+    `SELECT expires_at > clock_timestamp(), holder FROM ${catalogTable('lease')}${lock}`,
+  );
+  return booleanAt(row, 0) ? { holder: textAt(row, 1) } : null;
+}
+
+/** An UPDATE without the lock would not wait for those who hold the row FOR KEY SHARE. */
+async function raiseEpoch(
+  connection: Connection,
+  { leaseMs, token, holder }: LeaseOptions,
+): Promise<number | Held> {
+  return await connection.transaction(async (transaction) => {
+    await transaction.run(PATIENCE);
+    const held = await readHolder(transaction, ' FOR UPDATE');
+    if (held !== null) return held;
+    const [row = []] = await transaction.rows(`UPDATE ${catalogTable('lease')}
+      SET epoch = epoch + 1, token = ${text(token)}, holder = ${text(holder)},
+        expires_at = clock_timestamp() + ${interval(leaseMs)} RETURNING epoch`);
+    return numberAt(row, 0);
+  });
+}
+
+/** Ends the sessions of the same role that hold the row: a stopped process keeps its locks. */
+async function endHolders(connection: Connection): Promise<void> {
+  await connection.transaction(async (transaction) => {
+    await transaction.run(`SELECT pg_terminate_backend(pid) FROM pg_locks
+      WHERE relation = '${catalogTable('lease')}'::regclass AND mode = 'RowShareLock' AND pid <> pg_backend_pid()`);
+  });
+}
+
+function interval(durationMs: number): string {
+  return `interval '${integer(Math.round(durationMs))} milliseconds'`;
+}
+
+function held({ place, waitMs }: LeaseOptions, holder: string): BusyError {
+  return new BusyError(
+    `Another feed-sync works on the database ${place}: ${holder}. It was waited for ${Math.round(waitMs / 1000)} s (lock.wait).`,
+    { code: 'instance_running', hint: 'Stop it, or let this one wait longer.' },
+  );
+}

@@ -1,0 +1,266 @@
+/**
+ * Validates a snapshot: its files must fit the schema and the manifest. Then loads it: a table that is not there yet is made and
+ * filled; the rows of one that is there are compared with the snapshot and written in place, so that what readers made on it stays.
+ */
+
+import type { RowDifference } from '../../model/commits.ts';
+import { DataError } from '../../model/errors.ts';
+import type { SnapshotJob } from '../../model/write-jobs.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { examineSnapshot, refuseOtherCount } from '../../staging/snapshot/examine-snapshot.ts';
+import { BadKeysError, explainFailure } from '../../staging/snapshot/explain-failure.ts';
+import { MAX_SHOWN_VALUE, selectRows } from '../../staging/snapshot/scan-sql.ts';
+import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
+import { isPlannedFrom } from '../catalog/guard.ts';
+import { type CommittedVersion, TABLE_MISSING } from '../catalog/undo-logs.ts';
+import type { Awaiting } from '../judge-commit.ts';
+import type { Current } from './catalog/observed-state.ts';
+import { logOfCommit } from './commit-log.ts';
+import type { Transaction } from './connection.ts';
+import { destinationError, PostgresError, sentence } from './errors.ts';
+import { freezeKept } from './history.ts';
+import type { Turn, ValidatedWrite } from './job.ts';
+import { analyzeStage, createStage, STAGED, stageWithColumns } from './stage.ts';
+import {
+  addKey,
+  alterationTo,
+  comments,
+  createTable,
+  type FoundTable,
+  geometryOf,
+  mirrored,
+  sridOfColumn,
+} from './tables.ts';
+import { type Content, readContent } from './write-rows.ts';
+import { judgeUncompared, writeStaged } from './write-staged.ts';
+
+/** @throws DataError, StorageError */
+export async function validateSnapshot(
+  engine: Engine,
+  job: SnapshotJob,
+  place: string,
+): Promise<ValidatedWrite> {
+  const { plan } = await examineSnapshot(engine, job);
+  refuseUnspeakable(job, plan);
+  return {
+    job,
+    execute: (turn, current) => loadSnapshot(turn, { job, plan, current }),
+    explain: (examiner, error) =>
+      explainFailure(examiner, { job, plan }, error, (other) =>
+        explained(examiner, { job, plan }, other, place),
+      ),
+  };
+}
+
+/** Renders the statements once before the transaction, so that a name which SQL cannot hold fails early. */
+function refuseUnspeakable(job: SnapshotJob, plan: TablePlan): void {
+  const texts = [job.datasetId, job.digest, job.schema.schemaVersion, ...job.reloads.keys()];
+  for (const value of texts) text(value);
+  for (const { column } of plan.columns) text(column.sourceName);
+  comments('table', job.datasetId, plan.columns);
+  selectRows(plan);
+}
+
+interface Loading {
+  readonly job: SnapshotJob;
+  readonly plan: TablePlan;
+  readonly current: Current;
+}
+
+async function loadSnapshot(
+  turn: Turn,
+  { job, plan, current }: Loading,
+): Promise<CatalogEntry | Awaiting | null> {
+  if (!isPlannedFrom(current.live, job.plannedFrom)) return null;
+  const { found } = current;
+  const loaded =
+    found === null
+      ? await make(turn, { job, plan, current })
+      : await edit(turn, { job, plan, current }, found);
+  if ('kind' in loaded) return loaded;
+  const { appliedAt } = turn;
+  const { columns } = plan;
+  const isLogged = turn.keepsHistory && job.schema.keyColumns.length > 0;
+  return entryOfSnapshot(job, { current, ...loaded, columns, appliedAt, isLogged });
+}
+
+interface Loaded extends Content {
+  readonly net: RowDifference | null;
+  /** An operator has approved that the content exceeds its gate. */
+  readonly isApproved: boolean;
+}
+
+/** Nobody sees the table before the end of the transaction, so it is filled before it gets its key and its indexes. */
+async function make(turn: Turn, { job, plan, current }: Loading): Promise<Loaded | Awaiting> {
+  const { transaction, postgis } = turn;
+  const { tableName } = current;
+  const table = mirrored(tableName);
+  await transaction.run(createTable(tableName, plan.columns, postgis));
+  const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
+  await turn.copy(`${table} (${list})`, copied(plan));
+  const content = await readContent(transaction, table, plan.columns);
+  refuseOtherCount(job, content.rowCount);
+  await proveKeys(transaction, job, table, plan.columns, content.rowCount);
+  const judgement = await judgeUncompared(job.gate, () => job.digest, current.live, content.rowCount);
+  if (judgement?.kind === 'awaiting') return judgement;
+  await finishTable(turn, current, plan.columns, job);
+  return { ...content, net: null, isApproved: judgement !== null };
+}
+
+/** Gives a table that was made and filled its key, its indexes, its comments and its undo log. */
+export async function finishTable(
+  turn: Turn,
+  current: Current,
+  columns: readonly PlannedColumn[],
+  version: CommittedVersion & { readonly datasetId: string },
+): Promise<void> {
+  const { transaction, postgis, indexes } = turn;
+  const { tableName, live } = current;
+  const table = mirrored(tableName);
+  await addKey(transaction, tableName, columns, indexes);
+  for (const statement of columns.flatMap((column) => geometryOf(table, column, postgis, indexes))) {
+    await transaction.run(statement);
+  }
+  await transaction.run(comments(table, version.datasetId, columns).join(';\n'));
+  await transaction.run(`ANALYZE ${table}`);
+  const log = await logOfCommit(turn, {
+    current,
+    live,
+    columns,
+    isCompared: false,
+    version,
+    lost: TABLE_MISSING,
+  });
+  await turn.alter(log.after);
+}
+
+async function edit(
+  turn: Turn,
+  { job, plan, current }: Loading,
+  found: FoundTable,
+): Promise<Loaded | Awaiting> {
+  const { transaction, postgis, indexes } = turn;
+  const { tableName } = current;
+  const { columns } = plan;
+  const table = mirrored(tableName);
+  const target = { tableName, columns, isNet: false };
+  await transaction.run(createStage(target, postgis));
+  await turn.copy(stageWithColumns(target), copied(plan));
+  const staged = await readContent(transaction, STAGED, columns);
+  refuseOtherCount(job, staged.rowCount);
+  await proveKeys(transaction, job, STAGED, columns, staged.rowCount);
+  await transaction.run(analyzeStage());
+  const alteration = alterationTo(tableName, found, columns, postgis, indexes);
+  const { rowCount } = staged;
+  const { gate, digest } = job;
+  await turn.alter(await freezeKept(transaction, current));
+  const written = await writeStaged(turn, {
+    target,
+    current,
+    found,
+    version: job,
+    alteration,
+    gate,
+    digest: () => digest,
+    rowCount,
+    looksForAltered: true,
+    prove: async () => proveEqual(job, await readContent(transaction, table, columns), staged),
+  });
+  if ('kind' in written) return written;
+  await transaction.run(comments(table, job.datasetId, columns).join(';\n'));
+  return { ...staged, ...written };
+}
+
+/** Whatever was in the table before, it has the content of the snapshot now. @throws DataError */
+function proveEqual({ datasetId, version }: SnapshotJob, content: Content, staged: Content): void {
+  if (content.rowCount === staged.rowCount && content.checksum.sum === staged.checksum.sum) return;
+  throw new DataError(
+    `The table of ${datasetId} would not have the rows of the snapshot of version ${version}: a trigger or a rule changes them.`,
+  );
+}
+
+function copied(plan: TablePlan) {
+  return {
+    columns: plan.columns.map((column) => ({
+      value: `rows.${identifier(column.columnName)}`,
+      type: column.type,
+      srid: sridOfColumn(column),
+    })),
+    from: `(${selectRows(plan)}) AS rows`,
+  };
+}
+
+/** `table` is SQL. @throws BadKeysError */
+async function proveKeys(
+  transaction: Transaction,
+  { datasetId }: SnapshotJob,
+  table: string,
+  columns: readonly PlannedColumn[],
+  rowCount: number,
+): Promise<void> {
+  const keys = columns.filter(({ role }) => role === 'key');
+  if (keys.length === 0) return;
+  const names = keys.map(({ columnName }) => identifier(columnName));
+  const [counts = []] = await transaction.rows(
+    `SELECT ${names.map((name) => `count(*) - count(${name})`).join(', ')} FROM ${table}`,
+  );
+  for (const [index, column] of keys.entries()) {
+    const nulls = numberAt(counts, index);
+    if (nulls === 0) continue;
+    throw new BadKeysError(
+      `The key column ${JSON.stringify(column.column.name)} of ${datasetId} is null in ${nulls} of ${rowCount} rows`,
+      [{ column, value: null }],
+    );
+  }
+  const shown = names.map((name) => `left(${name}::text, ${MAX_SHOWN_VALUE})`);
+  const [repeated] = await transaction.rows(`SELECT count(*), ${shown.join(', ')} FROM ${table}
+    GROUP BY ${names.join(', ')} HAVING count(*) > 1 LIMIT 1`);
+  if (repeated === undefined) return;
+  const key = keys.map(({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`);
+  throw new BadKeysError(
+    `The key ${key.join(', ')} of ${datasetId} is there ${numberAt(repeated, 0)} times`,
+    keys.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
+  );
+}
+
+/** The codes of texts and of JSON values with a NUL. */
+const HOLDS_NUL: ReadonlySet<string> = new Set(['22021', '22P05']);
+
+async function explained(
+  engine: Engine,
+  { job, plan }: Pick<Loading, 'job' | 'plan'>,
+  error: unknown,
+  place: string,
+): Promise<Error> {
+  if (!(error instanceof PostgresError) || error.fault !== 'value') return destinationError(error, place);
+  const { datasetId, version } = job;
+  const found = HOLDS_NUL.has(error.sqlState ?? '') ? await findNul(engine, job, plan) : null;
+  if (found !== null) return found;
+  const where = error.where === null ? '' : ` (${error.where.split('\n', 1)[0]})`;
+  return new DataError(
+    `The snapshot of ${datasetId} version ${version} has a value that PostgreSQL cannot hold: ${sentence(error)}${where}`,
+    { cause: error },
+  );
+}
+
+/** The server names neither the column nor the row of a NUL. */
+async function findNul(engine: Engine, job: SnapshotJob, plan: TablePlan): Promise<DataError | null> {
+  const keys = plan.columns.filter(({ role }) => role === 'key');
+  const shown = keys.map(({ columnName }) => `left(${identifier(columnName)}::VARCHAR, ${MAX_SHOWN_VALUE})`);
+  for (const { column, columnName, type } of plan.columns) {
+    if (type !== 'string' && type !== 'json') continue;
+    const nul = type === 'json' ? text('\\u0000') : 'chr(0)';
+    const [row] = await engine.rows(`SELECT 1${shown.map((key) => `, ${key}`).join('')}
+      FROM (${selectRows(plan)}) AS rows WHERE contains(${identifier(columnName)}::VARCHAR, ${nul}) LIMIT 1`);
+    if (row === undefined) continue;
+    const cells = keys.map((key, index) => `${key.column.name} = ${JSON.stringify(row[index + 1])}`);
+    const where = cells.length === 0 ? '' : `, in the row ${cells.join(', ')}`;
+    return new DataError(
+      `The snapshot of ${job.datasetId} version ${job.version} has a NUL character in the column ` +
+        `${JSON.stringify(column.name)}${where}, which PostgreSQL cannot store.`,
+    );
+  }
+  return null;
+}

@@ -1,0 +1,257 @@
+/** Reads the database beside the writer, for `query`, `status` and `verify`, in transactions that can change nothing. */
+
+import type { Clock } from '../../lib/clock.ts';
+import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
+import { BusyError, FeedSyncError, UsageError } from '../../model/errors.ts';
+import type { PastCommit, PastState } from '../../model/past-states.ts';
+import { identifier, integer, numberAt, textAt } from '../../staging/engine/sql.ts';
+import { compareStates, diffResult, foreseeRollback } from '../catalog/compare-states.ts';
+import type { ObservedState } from '../destination.ts';
+import type {
+  CountedDataset,
+  DestinationReader,
+  DiffResult,
+  PastLog,
+  QueryResult,
+  Rendered,
+  RollbackForeseen,
+} from '../reader.ts';
+import { showAsOf } from './as-of.ts';
+import { hasCatalog, readMeta, readObservedState } from './catalog/observed-state.ts';
+import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
+import { Connection, type Transaction } from './connection.ts';
+import { countDatasets } from './count-tables.ts';
+import { countDiff, selectDiff } from './diff.ts';
+import { destinationError, diagnose, PostgresError, sentence } from './errors.ts';
+import { pastCatalog, readPastLogs } from './past-logs.ts';
+import { readServer } from './server.ts';
+import { LIVE_SCHEMA } from './tables.ts';
+import { type Postgis, searchPath } from './types.ts';
+
+/** A statement of `query` is ended after so long. */
+const MAX_QUERY_MS = 600_000;
+/** Rows fetched at once. */
+const ROWS_AT_ONCE = 1_000;
+
+export interface PostgresReaderOptions {
+  readonly url: Secret;
+  readonly clock: Clock;
+  /** Ends the running statement when aborted. */
+  readonly signal?: AbortSignal;
+}
+
+/** Returns null when the database has no catalog yet. @throws DestinationError, ConfigurationError */
+export async function openPostgresReader(options: PostgresReaderOptions): Promise<DestinationReader | null> {
+  const connection = new Connection(options);
+  const place = placeOfDatabase(options.url);
+  try {
+    const found = await connection.transaction(
+      async (transaction) => {
+        if (!(await hasCatalog(transaction))) return null;
+        await readMeta(transaction, place);
+        return await readServer(transaction);
+      },
+      { isReadOnly: true },
+    );
+    if (found !== null) return new PostgresReader(connection, place, found.postgis);
+  } catch (error) {
+    await connection.close();
+    throw destinationError(error, place);
+  }
+  await connection.close();
+  return null;
+}
+
+class PostgresReader implements DestinationReader {
+  readonly #connection: Connection;
+  readonly #place: string;
+  readonly #postgis: Postgis | null;
+
+  constructor(connection: Connection, place: string, postgis: Postgis | null) {
+    this.#connection = connection;
+    this.#place = place;
+    this.#postgis = postgis;
+  }
+
+  observed(): Promise<ObservedState> {
+    return this.#reading((transaction) => readObservedState(transaction, this.#place));
+  }
+
+  async format(): Promise<number> {
+    return FORMAT_VERSION;
+  }
+
+  count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]> {
+    return this.#reading((transaction) => countDatasets(transaction, this.#postgis, datasetIds, isEnough));
+  }
+
+  bytes(): Promise<number> {
+    return this.#reading(async (transaction) =>
+      numberAt((await transaction.rows(selectBytes()))[0] ?? [], 0),
+    );
+  }
+
+  commits(datasetId: string): Promise<readonly PastCommit[]> {
+    return this.#reading((transaction) => pastCatalog(transaction).commits(datasetId));
+  }
+
+  pastLogs(): Promise<readonly PastLog[]> {
+    return this.#reading(readPastLogs);
+  }
+
+  async diff(
+    datasetId: string,
+    states: { readonly from: PastState; readonly to: PastState | null },
+  ): Promise<DiffResult> {
+    const compared = await this.#reading((transaction) =>
+      compareStates(pastCatalog(transaction), datasetId, states),
+    );
+    return diffResult(compared, await this.query(selectDiff(compared)));
+  }
+
+  async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
+    return await this.#reading((transaction) =>
+      foreseeRollback(pastCatalog(transaction), datasetId, state, (compared) =>
+        countDiff(transaction, compared),
+      ),
+    );
+  }
+
+  async query(sql: string, asOf?: Date): Promise<QueryResult> {
+    const statement = withoutNul(sql).replace(/[\s;]+$/, '');
+    try {
+      await this.#connection.begin(this.#begin(asOf === undefined));
+      if (asOf !== undefined) await showAsOf(this.#connection, statement, asOf);
+      const shape = await this.#connection.query(`${DECLARE} ${statement}`).then(() => this.#read(0));
+      const types = await this.#typesOf(shape.fields.map(({ dataTypeID }) => dataTypeID));
+      if (types.includes('GEOMETRY')) {
+        const names = shape.fields.map(({ name }) => name);
+        await this.#connection.run('CLOSE shown');
+        await this.#connection.query(`${DECLARE} ${this.#asText(statement, names, types)}`);
+      }
+      return {
+        columnNames: shape.fields.map(({ name }) => name),
+        columnTypes: types,
+        rows: this.#rows(types),
+      };
+    } catch (error) {
+      throw this.#notRun(error);
+    }
+  }
+
+  /** Names without a schema are those of the mirrored tables, then those that the role sees anyway. */
+  #begin(isReadOnly: boolean): readonly string[] {
+    const path = [LIVE_SCHEMA, ...(this.#postgis === null ? [] : [this.#postgis.schema]), 'public'];
+    return [
+      `BEGIN ISOLATION LEVEL REPEATABLE READ ${isReadOnly ? 'READ ONLY' : 'READ WRITE'}`,
+      'SET LOCAL standard_conforming_strings = on',
+      "SET LOCAL TimeZone = 'UTC'",
+      "SET LOCAL DateStyle = 'ISO, YMD'",
+      'SET LOCAL extra_float_digits = 1',
+      `SET LOCAL statement_timeout = ${integer(MAX_QUERY_MS)}`,
+      `SET LOCAL search_path = ${[...new Set(path)].map(identifier).join(', ')}`,
+    ];
+  }
+
+  /** The statement may name two columns alike, so they are named by their places. */
+  #asText(statement: string, names: readonly string[], types: readonly string[]): string {
+    const schema = identifier(this.#postgis?.schema ?? 'public');
+    const values = types.map((type, index) => {
+      const value = type === 'GEOMETRY' ? `${schema}.ST_AsText(c${index})` : `c${index}`;
+      return `${value} AS ${identifier(names[index] || '_')}`;
+    });
+    return `SELECT ${values.join(', ')} FROM (${statement}\n) AS shown(${types.map((_, index) => `c${index}`).join(', ')})`;
+  }
+
+  async #typesOf(ids: readonly number[]): Promise<readonly string[]> {
+    if (ids.length === 0) return [];
+    const rows = await this.#connection.rows(
+      `SELECT format_type(id::oid, NULL) FROM unnest(ARRAY[${ids.join(', ')}]) WITH ORDINALITY AS t(id, place) ORDER BY place`,
+    );
+    return rows.map((row) => shownType(textAt(row, 0)));
+  }
+
+  #read(count: number) {
+    return this.#connection.query(`FETCH ${integer(count)} FROM shown`);
+  }
+
+  async *#rows(types: readonly string[]): AsyncGenerator<readonly Rendered[]> {
+    for (;;) {
+      const { rows } = await this.#read(ROWS_AT_ONCE).catch((error) => {
+        throw this.#notRun(error);
+      });
+      for (const row of rows) yield row.map((value, index) => rendered(value as string | null, types[index]));
+      if (rows.length < ROWS_AT_ONCE) return;
+    }
+  }
+
+  #notRun(error: unknown): Error {
+    if (error instanceof FeedSyncError) return error;
+    const diagnosed = diagnose(error);
+    if (diagnosed.fault === 'interrupted') {
+      return new BusyError(`The statement was ended: it took longer than ${MAX_QUERY_MS / 60_000} minutes.`, {
+        cause: error,
+      });
+    }
+    const isStatements = ['statement', 'value', 'not-permitted', 'depended-on', 'locked'].includes(
+      diagnosed.fault,
+    );
+    if (!isStatements && diagnosed.sqlState !== READ_ONLY) return destinationError(diagnosed, this.#place);
+    return new UsageError(`The SQL does not run: ${sentence(diagnosed)}`, {
+      hint: 'It is one statement that reads. The tables: feed-sync query "SELECT table_name FROM feed_sync.datasets"',
+      cause: error,
+    });
+  }
+
+  async #reading<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    try {
+      const options = { isReadOnly: true, searchPath: searchPath(this.#postgis) };
+      return await this.#connection.transaction(work, options);
+    } catch (error) {
+      throw error instanceof PostgresError ? destinationError(error, this.#place) : error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close();
+  }
+}
+
+const DECLARE = 'DECLARE shown NO SCROLL CURSOR FOR';
+/** The code of a statement that would write. */
+const READ_ONLY = '25006';
+
+function withoutNul(sql: string): string {
+  if (sql.includes('\0')) throw new UsageError('A statement cannot hold a NUL character.');
+  return sql;
+}
+
+/** The names by which `query` tells how a value is written are those of DuckDB, whatever the destination. */
+const TYPE_NAMES: ReadonlyMap<string, string> = new Map([
+  ['text', 'VARCHAR'],
+  ['character varying', 'VARCHAR'],
+  ['smallint', 'SMALLINT'],
+  ['integer', 'INTEGER'],
+  ['bigint', 'BIGINT'],
+  ['numeric', 'DECIMAL'],
+  ['double precision', 'DOUBLE'],
+  ['real', 'FLOAT'],
+  ['timestamp with time zone', 'TIMESTAMP WITH TIME ZONE'],
+  ['jsonb', 'JSON'],
+  ['json', 'JSON'],
+]);
+
+function shownType(name: string): string {
+  return TYPE_NAMES.get(name) ?? (name.endsWith('geometry') ? 'GEOMETRY' : name.toUpperCase());
+}
+
+function rendered(value: string | null, type: string | undefined): Rendered {
+  if (value === null) return null;
+  if (type === 'BOOLEAN') return value === 't';
+  if (type === 'DOUBLE' || type === 'FLOAT' || type === 'INTEGER' || type === 'SMALLINT') {
+    const number = Number(value);
+    return Number.isFinite(number) ? number : value;
+  }
+  if (type === 'TIMESTAMP WITH TIME ZONE') return value.replace(' ', 'T').replace(/\+00$/, 'Z');
+  return type === 'BYTEA' ? value.replace(/^\\x/, '') : value;
+}

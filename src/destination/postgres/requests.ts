@@ -1,0 +1,141 @@
+/**
+ * The requests of operators in the database: a command of any instance asks there, and the instance that holds the lease performs.
+ *
+ * Invariants: only the holder of the lease begins a request, in a transaction that holds it. A request that a holder began and did
+ * not answer waits again once another instance has taken over: whoever performs requests must stand that. Times are the server's.
+ */
+
+import type { OperatorRequest, RequestAnswer, RequestState, Requests } from '../../checkpoint/requests.ts';
+import { MAX_REQUESTS, MAX_SILENCE_MS } from '../../checkpoint/requests.ts';
+import { present } from '../../lib/assert.ts';
+import { placeOfDatabase } from '../../lib/secret.ts';
+import { booleanAt, integer, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { hasCatalog } from './catalog/observed-state.ts';
+import { catalogTable, hasRequests } from './catalog/schema.ts';
+import { Connection, type ConnectionOptions, type Transaction } from './connection.ts';
+import { destinationError } from './errors.ts';
+import { type Lease, readHolder } from './lease.ts';
+
+const REQUESTS = catalogTable('requests');
+const HOLDER = `(SELECT token FROM ${catalogTable('lease')})`;
+const IS_WAITING = `state = 'waiting' AND begun_by IS DISTINCT FROM ${HOLDER}`;
+/** Its command still waits for the answer. */
+const IS_AWAITED = `asked_at > clock_timestamp() - interval '${integer(MAX_SILENCE_MS)} milliseconds'`;
+
+export class DatabaseRequests implements Requests {
+  readonly #connection: Connection;
+  readonly #place: string;
+  readonly #lease: Lease | null;
+  /** Answers that the database does not have yet: the connection was broken. */
+  readonly #unsent = new Map<string, RequestAnswer>();
+
+  /** `lease`: of the instance that performs requests; null for one that asks. */
+  constructor(options: ConnectionOptions, lease: Lease | null) {
+    this.#connection = new Connection(options);
+    this.#place = placeOfDatabase(options.url);
+    this.#lease = lease;
+  }
+
+  /** Names the instance that holds the lease, for people; null: none does, or there is no catalog yet. */
+  async holder(): Promise<string | null> {
+    return await this.#reading(async (transaction) => {
+      if (!(await hasCatalog(transaction))) return null;
+      // An instance of a version without requests is asked for nothing.
+      const [row = []] = await transaction.rows(hasRequests());
+      return booleanAt(row, 0) ? ((await readHolder(transaction))?.holder ?? null) : null;
+    });
+  }
+
+  async ask({ requestId, datasetId, command, parameters }: OperatorRequest): Promise<void> {
+    const values = [requestId, datasetId, command, JSON.stringify(parameters)].map(text).join(', ');
+    await this.#writing(async (transaction) => {
+      await transaction.run(`INSERT INTO ${REQUESTS}
+        (request_id, dataset_id, command, arguments, requested_at, asked_at, state)
+        VALUES (${values}, clock_timestamp(), clock_timestamp(), 'waiting')
+        ON CONFLICT (request_id) DO UPDATE SET asked_at = clock_timestamp()`);
+      await transaction.run(`DELETE FROM ${REQUESTS} WHERE request_id IN
+        (SELECT request_id FROM ${REQUESTS} ORDER BY requested_at DESC OFFSET ${integer(MAX_REQUESTS)})`);
+    });
+  }
+
+  async withdraw(requestId: string): Promise<boolean> {
+    const removed = await this.#writing((transaction) =>
+      transaction.run(`DELETE FROM ${REQUESTS} WHERE request_id = ${text(requestId)} AND ${IS_WAITING}`),
+    );
+    return removed > 0;
+  }
+
+  async state(requestId: string): Promise<RequestState | null> {
+    const [row] = await this.#reading((transaction) =>
+      transaction.rows(`SELECT answer, ${IS_WAITING} FROM ${REQUESTS} WHERE request_id = ${text(requestId)}`),
+    );
+    if (row === undefined) return null;
+    const answer = textOrNullAt(row, 0);
+    if (answer !== null) return JSON.parse(answer) as RequestAnswer;
+    return booleanAt(row, 1) ? { kind: 'waiting' } : { kind: 'begun' };
+  }
+
+  async waitingDatasets(): Promise<readonly string[]> {
+    await this.#send();
+    const rows = await this.#reading((transaction) =>
+      transaction.rows(`SELECT dataset_id FROM ${REQUESTS} WHERE ${IS_WAITING} AND ${IS_AWAITED}
+        GROUP BY dataset_id ORDER BY min(requested_at)`),
+    );
+    return rows.map((row) => textAt(row, 0));
+  }
+
+  async begin(datasetId: string): Promise<OperatorRequest | null> {
+    const lease = this.#ownLease();
+    const [row] = await this.#writing(async (transaction) => {
+      await lease.hold(transaction);
+      return await transaction.rows(`UPDATE ${REQUESTS} SET begun_by = ${HOLDER} WHERE request_id =
+        (SELECT request_id FROM ${REQUESTS} WHERE dataset_id = ${text(datasetId)} AND ${IS_WAITING} AND ${IS_AWAITED}
+          ORDER BY requested_at LIMIT 1 FOR UPDATE) RETURNING request_id, command, arguments`);
+    });
+    if (row === undefined) return null;
+    const parameters: unknown = JSON.parse(textAt(row, 2));
+    return { requestId: textAt(row, 0), datasetId, command: textAt(row, 1), parameters };
+  }
+
+  /** An answer that cannot be stored now is stored by the next look for requests. */
+  async answer(requestId: string, answer: RequestAnswer): Promise<void> {
+    this.#unsent.set(requestId, answer);
+    await this.#send().catch(() => {});
+  }
+
+  async #send(): Promise<void> {
+    for (const [requestId, answer] of this.#unsent) {
+      await this.#writing(async (transaction) => {
+        await this.#ownLease().hold(transaction);
+        await transaction.run(`UPDATE ${REQUESTS} SET state = ${text(answer.kind)},
+          answer = ${text(JSON.stringify(answer))}, finished_at = clock_timestamp() WHERE request_id = ${text(requestId)}`);
+      });
+      this.#unsent.delete(requestId);
+    }
+  }
+
+  #ownLease(): Lease {
+    return present(this.#lease, 'only the instance that works on the database performs requests');
+  }
+
+  async #reading<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return await this.#translated(this.#connection.transaction(work, { isReadOnly: true }));
+  }
+
+  async #writing<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return await this.#translated(this.#connection.transaction(work));
+  }
+
+  async #translated<T>(transaction: Promise<T>): Promise<T> {
+    try {
+      return await transaction;
+    } catch (error) {
+      throw destinationError(error, this.#place);
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#send().catch(() => {});
+    await this.#connection.close();
+  }
+}

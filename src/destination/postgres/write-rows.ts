@@ -1,0 +1,97 @@
+/**
+ * Writes rows into a table that is there, in place: DELETE what was removed, UPDATE what changed, INSERT what was added. A row that
+ * changed is never deleted, because a reader's foreign key may hang on it. Then proves what was written.
+ */
+
+import { identifier, numberAt } from '../../staging/engine/sql.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { type Checksum, checksumAt } from '../catalog/cells.ts';
+import type { Transaction } from './connection.ts';
+import { DIFFERENCE } from './difference.ts';
+import { columnNames, STAGED, sameKey, type Target } from './stage.ts';
+import { mirrored } from './tables.ts';
+import { CHECKSUM_VERSION, rowHash, sumOfHashes } from './types.ts';
+
+/** Follows the difference, row by row. @throws PostgresError */
+export async function writeInPlace(transaction: Transaction, target: Target): Promise<void> {
+  for (const statement of [deleteRemoved(target), updateChanged(target), insertAdded(target)]) {
+    if (statement !== null) await transaction.run(statement);
+  }
+}
+
+/** Rows without a key in common cannot be compared: all of them go, and all come. */
+export async function replaceRows(transaction: Transaction, { tableName, columns }: Target): Promise<void> {
+  const list = columnNames(columns).join(', ');
+  await transaction.run(`DELETE FROM ${mirrored(tableName)}`);
+  await transaction.run(`INSERT INTO ${mirrored(tableName)} (${list}) SELECT ${list} FROM ${STAGED}`);
+}
+
+/** A table that has lost its index of the key may hold rows with one key. */
+export async function hasRepeatedKey(
+  transaction: Transaction,
+  { tableName, columns }: Target,
+): Promise<boolean> {
+  const keys = columnNames(columns.filter(({ role }) => role === 'key'));
+  const repeated = `SELECT 1 FROM ${mirrored(tableName)} GROUP BY ${keys.join(', ')} HAVING count(*) > 1 LIMIT 1`;
+  return (await transaction.rows(repeated)).length > 0;
+}
+
+function deleteRemoved({ tableName }: Target): string {
+  return `DELETE FROM ${mirrored(tableName)} AS t USING ${DIFFERENCE} AS d
+    WHERE t.ctid = d.place AND d.operation = 'removed'`;
+}
+
+/** Null for a table of keys alone. */
+function updateChanged({ tableName, columns }: Target): string | null {
+  const values = columns.filter(({ role }) => role !== 'key');
+  if (values.length === 0) return null;
+  const set = values.map(({ columnName }) => `${identifier(columnName)} = s.${identifier(columnName)}`);
+  return `UPDATE ${mirrored(tableName)} AS t SET ${set.join(', ')}
+    FROM ${DIFFERENCE} AS d JOIN ${STAGED} AS s ON s.ctid = d.staged
+    WHERE t.ctid = d.place AND d.operation = 'changed'`;
+}
+
+function insertAdded({ tableName, columns }: Target): string {
+  const values = columns.map(({ columnName }) => `s.${identifier(columnName)}`);
+  return `INSERT INTO ${mirrored(tableName)} (${columnNames(columns).join(', ')}) SELECT ${values.join(', ')}
+    FROM ${DIFFERENCE} AS d JOIN ${STAGED} AS s ON s.ctid = d.staged WHERE d.operation = 'added'`;
+}
+
+type HashedColumn = Pick<PlannedColumn, 'columnName' | 'type'>;
+
+export interface Content {
+  readonly rowCount: number;
+  readonly checksum: Checksum;
+}
+
+/** Reads every row. `table` is SQL. */
+export async function readContent(
+  transaction: Transaction,
+  table: string,
+  columns: readonly HashedColumn[],
+): Promise<Content> {
+  const [row = []] = await transaction.rows(
+    `SELECT count(*), ${sumOfHashes(hashOf(columns))}, ${CHECKSUM_VERSION} FROM ${table} AS t`,
+  );
+  return { rowCount: numberAt(row, 0), checksum: checksumAt(row, 1) };
+}
+
+/** Reads the rows of the table whose keys are in the net change. */
+export async function readTouched(
+  transaction: Transaction,
+  { tableName, columns }: Target,
+): Promise<Content> {
+  return await readContent(
+    transaction,
+    `(SELECT t.* FROM ${mirrored(tableName)} AS t JOIN ${STAGED} AS s ON ${sameKey(columns)})`,
+    columns,
+  );
+}
+
+export async function countRows(transaction: Transaction, tableName: string): Promise<number> {
+  return numberAt((await transaction.rows(`SELECT count(*) FROM ${mirrored(tableName)}`))[0] ?? [], 0);
+}
+
+function hashOf(columns: readonly HashedColumn[]): string {
+  return rowHash(columns.map(({ columnName, type }) => [`t.${identifier(columnName)}`, type] as const));
+}

@@ -1,0 +1,157 @@
+/**
+ * The order in which staged rows get into a table that is there, whatever staged them: difference → gate → columns → rows in place →
+ * key → proof → undo log. Nothing is written before the gate has passed, and no undo log before the rows are proven.
+ */
+
+import { isDeepStrictEqual } from 'node:util';
+import { type Gate, NO_KEYS, rowCountsOf } from '../../model/gate.ts';
+import type { Counts } from '../../model/records.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { ALTERED, type CommittedVersion } from '../catalog/undo-logs.ts';
+import { type Awaiting, type Judgement, judgeCommit } from '../judge-commit.ts';
+import type { Current } from './catalog/observed-state.ts';
+import { logOfCommit, tellsOfAlteration } from './commit-log.ts';
+import { createDifference, type Difference } from './difference.ts';
+import type { Turn } from './job.ts';
+import { judgeDifference } from './judge-difference.ts';
+import type { Target } from './stage.ts';
+import { type Alteration, addKey, type FoundTable, isSameType, mirrored } from './tables.ts';
+import { hasRepeatedKey, readContent, replaceRows, writeInPlace } from './write-rows.ts';
+
+export interface Staged {
+  readonly target: Target;
+  /** Nothing is judged, and no difference reported, where it has no live table. */
+  readonly current: Current;
+  readonly found: FoundTable;
+  /** The version that the commit brings. */
+  readonly version: CommittedVersion & { readonly datasetId: string };
+  /** From the found table to the columns of the target. */
+  readonly alteration: Alteration;
+  /** Undefined: nothing is judged. */
+  readonly gate: Gate | undefined;
+  /** Identifies the content. */
+  readonly digest: () => Promise<string> | string;
+  /** The rows of the table afterwards, where they are known before they are compared. */
+  readonly rowCount: number | null;
+  /** Whether the rows before are compared with the recorded checksum where the table has an undo log. */
+  readonly looksForAltered: boolean;
+  /** Proves the rows once they are written, with what became of them. @throws any error that rolls the commit back. */
+  prove(net: Counts | null): Promise<void>;
+}
+
+export interface WrittenRows {
+  /** Null where there was no table before, or where its rows have no common key. */
+  readonly net: Counts | null;
+  /** An operator has approved that the content exceeds its gate. */
+  readonly isApproved: boolean;
+}
+
+/** @throws PostgresError */
+export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRows | Awaiting> {
+  const { transaction, indexes } = turn;
+  const { target, current, alteration, version } = staged;
+  const { live } = current;
+  const known = knownColumns(turn, staged);
+  const isCompared = await isComparable(turn, staged, known);
+  const log = await logOfCommit(turn, {
+    current,
+    live,
+    columns: target.columns,
+    isCompared,
+    lost: await whyLost(turn, staged, known),
+    version,
+  });
+  const { keepsRows } = log;
+  const difference = isCompared ? await createDifference(transaction, { target, known, keepsRows }) : null;
+  const judgement = await judgeStaged(turn, staged, difference);
+  if (judgement?.kind === 'awaiting') return judgement;
+  await turn.alter([...log.before, ...alteration.before]);
+  await (difference === null ? replaceRows(transaction, target) : writeInPlace(transaction, target));
+  await turn.alter(alteration.after);
+  // A table without an index of its key keeps going without one: changes wait for no reader.
+  if (alteration.addsKey && !target.isNet)
+    await addKey(transaction, target.tableName, target.columns, indexes);
+  const net = netOf(difference);
+  await staged.prove(net);
+  await turn.alter(log.after);
+  return { net: live === null ? null : net, isApproved: judgement !== null };
+}
+
+/**
+ * Why the rows of the table are not those that the commit before left; null where they are, or where nobody looks: a commit of changes
+ * reads no more than it touches.
+ */
+async function whyLost(
+  { transaction, keepsHistory }: Turn,
+  { target, looksForAltered, current: { live, log, checksum } }: Staged,
+  known: ReadonlySet<string>,
+): Promise<string | null> {
+  if (live === null || (log === null && !keepsHistory)) return null;
+  const after = new Map(target.columns.map(({ columnName, type }) => [columnName, type]));
+  const missing = live.columns.filter(
+    ({ columnName, type }) => after.get(columnName) === type && !known.has(columnName),
+  );
+  if (missing.length > 0) {
+    const names = missing.map(({ columnName }) => JSON.stringify(columnName));
+    return `columns were missing, or of another type: ${names.join(', ')}`;
+  }
+  if (!looksForAltered || live.columns.some(({ columnName }) => !known.has(columnName))) return null;
+  const found = await readContent(transaction, mirrored(live.tableName), live.columns);
+  return tellsOfAlteration(checksum, found.checksum) ? ALTERED : null;
+}
+
+function netOf(difference: Difference | null): Counts | null {
+  if (difference === null) return null;
+  const { added, changed, removed } = difference;
+  return { added, changed, removed };
+}
+
+/** The columns that the table has and keeps. */
+function knownColumns({ postgis }: Turn, { target, found }: Staged): ReadonlySet<string> {
+  const kept = target.columns.filter((column) =>
+    isSameType(found.columns.get(column.columnName), column, postgis),
+  );
+  return new Set(kept.map(({ columnName }) => columnName));
+}
+
+/** Rows can be compared where both sides have one key in common, and each row of the table one of its own. */
+async function isComparable(
+  { transaction }: Turn,
+  { target, current: { live }, alteration }: Staged,
+  known: ReadonlySet<string>,
+): Promise<boolean> {
+  if (target.isNet || alteration.hasSameKey) return true;
+  const keys = target.columns.filter(({ role }) => role === 'key');
+  if (keys.length === 0 || live === null || !keys.every(({ columnName }) => known.has(columnName)))
+    return false;
+  if (!isDeepStrictEqual(keyTypes(keys), keyTypes(live.columns))) return false;
+  return !(await hasRepeatedKey(transaction, target));
+}
+
+function keyTypes(columns: readonly Pick<PlannedColumn, 'columnName' | 'type' | 'role'>[]) {
+  return columns.filter(({ role }) => role === 'key').map(({ columnName, type }) => [columnName, type]);
+}
+
+/** A first load, and the return of a dataset, are not judged. */
+async function judgeStaged(
+  { transaction }: Turn,
+  { target, current: { live }, gate, digest, rowCount }: Staged,
+  difference: Difference | null,
+): Promise<Judgement> {
+  if (live === null) return null;
+  if (difference !== null) return await judgeDifference(transaction, { gate, target, difference, digest });
+  return await judgeUncompared(gate, digest, live, rowCount ?? live.rowCount);
+}
+
+/** Rows that have no common key, or are missing, count with their recorded number. */
+export async function judgeUncompared(
+  gate: Gate | undefined,
+  digest: Staged['digest'],
+  live: ObservedTable | null,
+  rowCount: number,
+): Promise<Judgement> {
+  if (live === null) return null;
+  const counts = rowCountsOf(live.rowCount, rowCount, null);
+  return await judgeCommit({ gate, counts, digest, keys: async () => NO_KEYS });
+}

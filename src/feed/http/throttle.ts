@@ -1,0 +1,184 @@
+/**
+ * What a 429 means for all requests to its origin: they wait until `Retry-After`, or for the backoff; then one of them probes, and
+ * the others follow spread over some seconds.
+ *
+ * Invariant: waiting ends. Once the origin has refused every probe for two of the longest waits, requests fail at once, and one
+ * probes each time that the origin's wait is over.
+ */
+
+import { type Backoff, longestDelayMs } from '../../lib/backoff.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
+import { sleepUnlessStopped, TransientError, unlessStopped } from './failures.ts';
+
+export const TOO_MANY_REQUESTS = 429;
+
+/** The time over which waiting requests are sent once a probe was answered. */
+const SPREAD_MS = 10_000;
+
+/** Periods of the longest wait in which every probe was refused; then the others do not wait any longer. */
+const LASTING_PERIODS = 2;
+
+interface ThrottleTools {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly retry: Backoff;
+  /** The longest wait that the service may ask for, in milliseconds. */
+  readonly maxRetryAfterMs: number;
+}
+
+/** The right to send one request. */
+interface Pass {
+  readonly isProbe: boolean;
+  /** How often the origin had refused by then. */
+  readonly refusals: number;
+}
+
+/** The state of one origin. */
+class Throttle {
+  readonly #origin: string;
+  readonly #tools: ThrottleTools;
+  /** Counts all refusals; those of requests that were under way together count as one. */
+  #refusals = 0;
+  /** Null while requests are sent freely. */
+  #closed: Closed | null = null;
+  #waiting = 0;
+
+  constructor(origin: string, tools: ThrottleTools) {
+    this.#origin = origin;
+    this.#tools = tools;
+  }
+
+  /**
+   * Resolves as soon as the request may be sent. The caller must call `settle` with the result.
+   * @throws TransientError when the origin has refused requests for too long. @throws InterruptedError
+   */
+  async pass(signal: AbortSignal): Promise<Pass> {
+    const { clock } = this.#tools;
+    let before: Closed | null = null;
+    this.#waiting += 1;
+    try {
+      for (let closed = this.#closed; closed !== null; closed = this.#closed) {
+        before = closed;
+        const restMs = closed.untilMs - clock.monotonicMs();
+        if (closed.periods >= LASTING_PERIODS && (restMs > 0 || closed.probe !== null)) {
+          throw refusedForLong(restMs);
+        }
+        if (restMs > 0) await sleepUnlessStopped(clock, restMs, signal);
+        else if (closed.probe === null) return this.#probe(closed);
+        else await unlessStopped(closed.probe.promise, signal);
+      }
+    } finally {
+      this.#waiting -= 1;
+    }
+    if (before !== null) await this.#follow(before, signal);
+    return { isProbe: false, refusals: this.#refusals };
+  }
+
+  /** `status` is null when no answer came. */
+  settle(pass: Pass, status: number | null, retryAfterMs: number | null): void {
+    const closed = this.#closed;
+    if (status === TOO_MANY_REQUESTS) this.#close(pass, retryAfterMs);
+    else if (pass.isProbe && status !== null && closed !== null) {
+      closed.followers = this.#waiting;
+      this.#closed = null;
+    }
+    if (!pass.isProbe || closed === null) return;
+    const { probe } = closed;
+    closed.probe = null;
+    probe?.resolve();
+  }
+
+  #probe(closed: Closed): Pass {
+    closed.probe = Promise.withResolvers<void>();
+    return { isProbe: true, refusals: this.#refusals };
+  }
+
+  async #follow(before: Closed, signal: AbortSignal): Promise<void> {
+    const waitMs = (before.followed * SPREAD_MS) / Math.max(1, before.followers);
+    before.followed += 1;
+    if (waitMs > 0) await sleepUnlessStopped(this.#tools.clock, waitMs, signal);
+  }
+
+  #close(pass: Pass, retryAfterMs: number | null): void {
+    const { clock, log, retry, maxRetryAfterMs } = this.#tools;
+    const nowMs = clock.monotonicMs();
+    const isLate = pass.refusals < this.#refusals;
+    if (this.#closed === null) {
+      if (isLate) return;
+      this.#closed = {
+        untilMs: nowMs,
+        periodMs: nowMs,
+        periods: 0,
+        inARow: 0,
+        probe: null,
+        followers: 0,
+        followed: 0,
+      };
+    }
+    const closed = this.#closed;
+    if (!isLate) {
+      this.#refusals += 1;
+      closed.inARow += 1;
+      if (nowMs - closed.periodMs >= maxRetryAfterMs) {
+        closed.periods += 1;
+        closed.periodMs = nowMs;
+      }
+    }
+    const askedMs = Math.max(retryAfterMs ?? 0, longestDelayMs(retry, closed.inARow));
+    const untilMs = Math.min(nowMs + askedMs, closed.periodMs + maxRetryAfterMs);
+    const waitMs = untilMs - nowMs;
+    closed.untilMs = Math.max(closed.untilMs, untilMs);
+    const fields = { service: this.#origin, waitMs };
+    if (closed.inARow === 1 && !isLate)
+      log.warn(fields, 'The service refuses requests for their number: all of them wait.');
+  }
+}
+
+interface Closed {
+  /** On the monotonic clock. */
+  untilMs: number;
+  /** When the current period of the longest wait began. */
+  periodMs: number;
+  periods: number;
+  /** Refusals in a row. */
+  inARow: number;
+  probe: PromiseWithResolvers<void> | null;
+  /** The requests that waited when a probe was answered, and how many of them were sent since. */
+  followers: number;
+  followed: number;
+}
+
+function refusedForLong(restMs: number): TransientError {
+  return new TransientError('the service refuses requests for their number (429)', {
+    hint: 'It is asked again by itself. If it stays so, ask the service which number of requests it allows.',
+    retryAfterMs: Math.max(0, restMs),
+    mayBeDone: false,
+    isThrottled: true,
+    isFinal: true,
+  });
+}
+
+/** The throttles of all origins. */
+export class Throttles {
+  readonly #tools: ThrottleTools;
+  readonly #origins = new Map<string, Throttle>();
+
+  constructor(tools: ThrottleTools) {
+    this.#tools = tools;
+  }
+
+  /** Returns the one of an origin. Beyond `MAX_ORIGINS` the oldest is forgotten. */
+  of(origin: string): Throttle {
+    const known = this.#origins.get(origin);
+    if (known !== undefined) return known;
+    const [oldest] = this.#origins.keys();
+    if (this.#origins.size >= MAX_ORIGINS && oldest !== undefined) this.#origins.delete(oldest);
+    const made = new Throttle(origin, this.#tools);
+    this.#origins.set(origin, made);
+    return made;
+  }
+}
+
+/** Files may come from any number of hosts. */
+const MAX_ORIGINS = 100;

@@ -1,0 +1,197 @@
+/**
+ * Sends notifications to the operator's own address.
+ *
+ * Invariants: nothing waits for a notification: each has a limit of time, and what cannot be delivered stays due instead of piling
+ * up. A notification is stored as told after it was delivered, so a process that ends in between repeats it. The address is a secret
+ * (whoever knows it may post there): no text has any part of it.
+ */
+
+import type { Checkpoint } from '../checkpoint/checkpoint.ts';
+import { agent } from '../feed/http/connections.ts';
+import type { ProxyOptions } from '../feed/http/options.ts';
+import type { Clock } from '../lib/clock.ts';
+import { systemCode } from '../lib/files.ts';
+import type { Log } from '../lib/log.ts';
+import { type Secret, struckOut } from '../lib/secret.ts';
+import { relayed } from '../lib/text.ts';
+import { InterruptedError, NotificationError } from '../model/errors.ts';
+import {
+  type Condition,
+  MAX_ITEM_CHARACTERS,
+  type Notification,
+  type NotificationLedger,
+  nextNotification,
+  type Occurrence,
+  withOccurrences,
+  withoutEnded,
+} from '../model/notification.ts';
+
+/** From the connection to the last byte of the answer. */
+const DELIVERY_TIMEOUT_MS = 10_000;
+/** Occurrences that wait to be stored; the loop takes them every few seconds, and of more only the first are named anyway. */
+const MAX_OCCURRENCES = 1_000;
+/** Answers are not read, beyond what lets a connection end well. */
+const MAX_ANSWER_BYTES = 64_000;
+
+export type NotificationFormat = 'json' | 'slack';
+
+export interface NotificationTarget {
+  readonly url: Secret;
+  readonly format: NotificationFormat;
+}
+
+/** Where notifications come from. */
+export interface NotificationSource {
+  readonly host: string;
+  readonly dataDirectory: string;
+}
+
+/** Sends one notification. @throws NotificationError */
+export type Deliver = (notification: Notification, at: Date, signal: AbortSignal) => Promise<void>;
+
+export interface NotificationParts {
+  readonly deliver: Deliver;
+  readonly checkpoint: Pick<Checkpoint, 'notificationLedger' | 'keepNotificationLedger'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+export class Notifications {
+  readonly #parts: NotificationParts;
+  #ledger: NotificationLedger | null = null;
+  #occurrences: Occurrence[] = [];
+
+  constructor(parts: NotificationParts) {
+    this.#parts = parts;
+  }
+
+  /** Returns at once. */
+  note(occurrences: readonly Occurrence[]): void {
+    this.#occurrences = [...this.#occurrences, ...occurrences].slice(0, MAX_OCCURRENCES);
+  }
+
+  /**
+   * Sends whatever is due, one notification after another. `isComplete` as `nextNotification` takes it. @returns how many were sent.
+   * @throws NotificationError where one cannot be delivered: it stays due; the errors of the checkpoint.
+   */
+  async tell(conditions: readonly Condition[], isComplete: boolean): Promise<number> {
+    const { deliver, checkpoint, clock, log, signal } = this.#parts;
+    let ledger = this.#ledger ?? checkpoint.notificationLedger();
+    if (this.#occurrences.length > 0) {
+      ledger = withOccurrences(ledger, this.#occurrences);
+      checkpoint.keepNotificationLedger(ledger);
+      this.#occurrences = [];
+    }
+    if (isComplete) ledger = withoutEnded(ledger, conditions);
+    this.#ledger = ledger;
+    for (let sent = 0; ; sent += 1) {
+      const now = clock.now();
+      const due = nextNotification(ledger, conditions, now, isComplete);
+      if (due === null) return sent;
+      const { kind, cause, count } = due.notification;
+      await deliver(due.notification, now, signal);
+      ledger = due.after;
+      checkpoint.keepNotificationLedger(ledger);
+      this.#ledger = ledger;
+      log.info({ kind, cause, count }, 'An operator was notified.');
+    }
+  }
+}
+
+/** `secrets`: texts that no notification may hold, whatever its parts say. */
+export function deliverTo(
+  { url, format }: NotificationTarget,
+  source: NotificationSource,
+  { proxy, secrets }: { readonly proxy: ProxyOptions; readonly secrets: readonly Secret[] },
+): Deliver {
+  return async (notification, at, signal) => {
+    const message =
+      format === 'slack' ? slackMessage(notification, source) : jsonMessage(notification, source, at);
+    const hidden = [url, ...secrets].map((secret) => secret.reveal());
+    const body = struckOut(JSON.stringify(message), hidden);
+    const dispatcher = agent({ connections: 1, timeoutMs: DELIVERY_TIMEOUT_MS }, proxy, {});
+    try {
+      await post(url, body, dispatcher, AbortSignal.any([signal, AbortSignal.timeout(DELIVERY_TIMEOUT_MS)]));
+    } catch (error) {
+      throw signal.aborted
+        ? new InterruptedError('A notification was interrupted; it stays due.', { cause: signal.reason })
+        : error;
+    } finally {
+      await dispatcher.destroy();
+    }
+  };
+}
+
+/** Follows no redirect: the operator named this address and no other. */
+async function post(
+  secretUrl: Secret,
+  body: string,
+  dispatcher: ReturnType<typeof agent>,
+  signal: AbortSignal,
+): Promise<void> {
+  let status: number;
+  try {
+    const { origin, pathname, search } = new URL(secretUrl.reveal());
+    const headers = { 'content-type': 'application/json; charset=utf-8', 'user-agent': 'feed-sync' };
+    const path = `${pathname}${search}`;
+    const answer = await dispatcher.request({ origin, path, method: 'POST', headers, body, signal });
+    status = answer.statusCode;
+    await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal });
+  } catch (error) {
+    // The message of an error may have the address in it, and so may its cause.
+    const why = signal.aborted ? 'no answer came in time' : (systemCode(error) ?? 'the connection failed');
+    throw failed(why);
+  }
+  if (status < 200 || status > 299) throw failed(`it answered with the status ${status}`);
+}
+
+function failed(why: string): NotificationError {
+  return new NotificationError(
+    `A notification could not be delivered to the address in notify.url: ${why}.`,
+    {
+      hint: 'Try it with: feed-sync notify test. What it was about stays due; see also feed-sync status.',
+    },
+  );
+}
+
+function jsonMessage({ items, ...rest }: Notification, source: NotificationSource, at: Date) {
+  return { ...rest, title: plain(rest.title), items: items.map(plainItem), at: at.toISOString(), source };
+}
+
+/** The form of Slack's incoming webhooks, which Mattermost, Rocket.Chat and others take, too. */
+function slackMessage({ title, items, count, advice }: Notification, source: NotificationSource) {
+  const { host, dataDirectory } = source;
+  const more = count - items.length;
+  const lines = [
+    `*${escaped(plain(title))}*`,
+    ...items.map(plainItem).map(({ subject, text }) => `• ${escaped(subject)}: ${escaped(text)}`),
+    ...(more > 0 && items.length > 0 ? [`• and ${more} more`] : []),
+    escaped(advice),
+    escaped(`feed-sync on ${host}, ${dataDirectory}`),
+  ];
+  return { text: lines.join('\n') };
+}
+
+function plainItem({ subject, text }: Notification['items'][number]) {
+  return { subject: plain(subject), text: plain(text) };
+}
+
+function plain(text: string): string {
+  return relayed(text).slice(0, MAX_ITEM_CHARACTERS).toWellFormed();
+}
+
+/** Slack makes links and mentions of what stands between angle brackets: `<!channel>` would call everybody. */
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** What `feed-sync notify test` sends. */
+export const TEST_NOTIFICATION: Notification = {
+  kind: 'test',
+  cause: 'test',
+  title: 'Test: notifications of feed-sync arrive here',
+  items: [],
+  count: 0,
+  advice: 'Nothing to do.',
+};

@@ -1,0 +1,262 @@
+/** History in each destination: what the undo logs know of earlier states (F69, F70). */
+
+import { describe, expect, it } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { withAddedColumn } from '../../fixtures/source/evolve.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
+import type { DiffRow } from '../../src/destination/reader.ts';
+import { present } from '../../src/lib/assert.ts';
+import {
+  type DestinationKind,
+  type DestinationWorld,
+  destinationKinds,
+} from '../support/destination-kinds.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { errorOf } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const KINDS = destinationKinds();
+const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+  schemaVersion: '2',
+});
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+  [3, 'three'],
+];
+const SECOND: readonly Row[] = [
+  [1, 'one'],
+  [2, 'TWO'],
+  [4, 'four'],
+];
+const THIRD: readonly Row[] = [
+  [2, 'two'],
+  [4, null],
+  [5, ''],
+];
+const texts = (rows: readonly Row[]) =>
+  rows.map((row) => row.map((cell) => (cell === null ? null : String(cell))));
+
+/** Runs one statement, with a time as it was then. */
+async function read(world: DestinationWorld, sql: string, asOf?: Date) {
+  const reader = await world.reader();
+  try {
+    const rows: (string | null)[][] = [];
+    for await (const row of (await reader.query(sql, asOf)).rows) {
+      rows.push(row.map((cell) => (cell === null ? null : String(cell))));
+    }
+    return rows;
+  } finally {
+    await reader.close();
+  }
+}
+
+const stateAfter = (world: DestinationWorld, commit: number) =>
+  read(world, `SELECT * FROM history.parcels_as_of_commit(${commit}) ORDER BY id`);
+
+/** Loads three people, changes them, and loads the third version in their place: commits 1, 2 and 3. */
+async function threeCommits(kind: DestinationKind, history: Parameters<DestinationKind['open']>[0] = ALL) {
+  const world = await kind.open(history);
+  const course = await world.loaded(firstContent(people, FIRST));
+  const times = [(await world.observed()).appliedAt];
+  course.publishRows(SECOND);
+  await world.apply(course);
+  times.push((await world.observed()).appliedAt);
+  course.publishRows(THIRD);
+  await world.load(course);
+  times.push((await world.observed()).appliedAt);
+  return { world, course, times };
+}
+
+async function rollBack(world: DestinationWorld, toCommit: number): Promise<JobResult> {
+  const plannedFrom = await world.observed();
+  const fetched = { bytes: 0, elapsedMs: () => 0 };
+  const job = { kind: 'rollback', datasetId: 'parcels', toCommit, version: 1, fetched, plannedFrom } as const;
+  return present((await world.execute(job))[0], 'a job has a result');
+}
+
+describe.each(KINDS)('the destination $name', (kind) => {
+  it('F69 answers for every commit with the rows that it left, and for every time', async () => {
+    const { world, times } = await threeCommits(kind);
+    for (const [index, rows] of [FIRST, SECOND, THIRD].entries()) {
+      expect(await stateAfter(world, index + 1)).toEqual(texts(rows));
+      expect(await read(world, 'SELECT * FROM parcels ORDER BY id', times[index])).toEqual(texts(rows));
+    }
+    expect(await read(world, 'SELECT count(*) FROM history.parcels')).toEqual([['7']]);
+    await expect(stateAfter(world, 0)).rejects.toThrow(/The history of parcels begins with commit 1 at/);
+    const early = read(world, 'SELECT * FROM parcels', new Date('2020-01-01'));
+    await expect(early).rejects.toThrow(/The history of parcels begins with commit 1 at/);
+  });
+
+  it('F69 lists the rows that differ between two states, in both directions', async () => {
+    const { world } = await threeCommits(kind);
+    const diff = async (from: number, to: number) => {
+      const reader = await world.reader();
+      try {
+        const commit = (commitNumber: number) => ({ by: 'commit', commitNumber }) as const;
+        const rows: DiffRow[] = [];
+        const result = await reader.diff('parcels', { from: commit(from), to: commit(to) });
+        for await (const row of result.rows) rows.push(row);
+        expect([result.keys[0]?.[0], result.values[0]?.[0]]).toEqual(['id', 'name']);
+        return rows.map((row) => [row.change, String(row.key[0]), row.before?.[0], row.after?.[0]]);
+      } finally {
+        await reader.close();
+      }
+    };
+    expect(await diff(1, 2)).toEqual([
+      ['changed', '2', 'two', 'TWO'],
+      ['removed', '3', 'three', undefined],
+      ['added', '4', undefined, 'four'],
+    ]);
+    expect(await diff(3, 1)).toEqual([
+      ['added', '1', undefined, 'one'],
+      ['added', '3', undefined, 'three'],
+      ['removed', '4', null, undefined],
+      ['removed', '5', '', undefined],
+    ]);
+  });
+
+  it('F69 keeps the log where a column is added: it is null in earlier states', async () => {
+    const { world, course } = await threeCommits(kind);
+    course.publish(withAddedColumn(course.newest().content, column('age', 'integer'), () => 7));
+    expect(await world.apply(course, { addsColumns: true })).toMatchObject({ kind: 'committed' });
+    expect(await stateAfter(world, 1)).toEqual(texts(FIRST).map((row) => [...row, null]));
+    expect(await stateAfter(world, 4)).toEqual(texts(THIRD).map((row) => [...row, '7']));
+  });
+
+  it('F69 freezes the log where a column goes, and query --as-of reads both sides', async () => {
+    const { world, course, times } = await threeCommits(kind);
+    course.publish(firstContent(owners, [[1, 'Ann']]));
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    const sql = 'SELECT * FROM parcels ORDER BY id';
+    expect(await read(world, sql, times[0])).toEqual(texts(FIRST));
+    expect(await read(world, sql, times[2])).toEqual(texts(THIRD));
+    expect(await read(world, sql, (await world.observed()).appliedAt)).toEqual([['1', 'Ann']]);
+    const frozen = 'SELECT * FROM history.parcels__4_log_as_of_commit(2) ORDER BY id';
+    expect(await read(world, frozen)).toEqual(texts(SECOND));
+    await expect(stateAfter(world, 2)).rejects.toThrow('begins with commit 4');
+  });
+
+  it.each(['archive', 'keep'] as const)('F69 reads a retired table (%s) for the time before', async (how) => {
+    const { world, course, times } = await threeCommits(kind);
+    await world.retire(course, how);
+    const sql = 'SELECT * FROM parcels ORDER BY id';
+    expect(await read(world, sql, times[1])).toEqual(texts(SECOND));
+    const later = read(world, sql, new Date(Date.now() + 1_000));
+    await expect(later).rejects.toThrow(/The table parcels was retired by commit 4 at/);
+    course.publishRows([[9, 'nine']]);
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    expect(await read(world, sql, times[1])).toEqual(texts(SECOND));
+    expect(await stateAfter(world, 5)).toEqual([['9', 'nine']]);
+  });
+
+  it('F69 forgets the log of a table that is dropped as it retires', async () => {
+    const { world, course } = await threeCommits(kind);
+    await world.retire(course, 'drop');
+    expect(await read(world, 'SELECT count(*) FROM feed_sync.history_logs')).toEqual([['0']]);
+    await expect(stateAfter(world, 2)).rejects.toMatchObject({ code: 'usage_invalid' });
+  });
+
+  it('F69 closes the log where history was switched off meanwhile, and begins one where it is switched on', async () => {
+    let isOn = false;
+    const { world, course } = await threeCommits(kind, { ...ALL, keeps: () => isOn });
+    isOn = true;
+    course.publishRows(FIRST);
+    await world.apply(course);
+    expect(await stateAfter(world, 3)).toEqual(texts(THIRD));
+    isOn = false;
+    course.publishRows(SECOND);
+    await world.apply(course);
+    isOn = true;
+    course.publishRows(THIRD);
+    await world.apply(course);
+    await expect(stateAfter(world, 4)).rejects.toThrow('history was switched off');
+    expect(await stateAfter(world, 5)).toEqual(texts(SECOND));
+  });
+
+  it('F70 closes the log where rows were altered by hand before a reload', async () => {
+    const { world, course } = await threeCommits(kind);
+    await world.byHand(`UPDATE ${world.table} SET name = 'by hand' WHERE id = 5`);
+    course.publishRows(FIRST);
+    await world.load(course);
+    await expect(stateAfter(world, 3)).rejects.toThrow('rows of the table were altered outside feed-sync');
+    expect(await stateAfter(world, 4)).toEqual(texts(FIRST));
+  });
+
+  it('F70 refuses a log that was emptied by hand, and begins it anew where it was dropped', async () => {
+    const { world, course, times } = await threeCommits(kind);
+    await world.byHand('DELETE FROM history.parcels');
+    const emptied = read(world, 'SELECT * FROM parcels', times[0]);
+    await expect(emptied).rejects.toMatchObject({ code: 'dataset_storage_failed' });
+    await world.byHand('DROP TABLE history.parcels');
+    course.publishRows(FIRST);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    await expect(stateAfter(world, 2)).rejects.toThrow('the log was dropped or altered by hand');
+    expect([await stateAfter(world, 3), await stateAfter(world, 4)]).toEqual([texts(THIRD), texts(FIRST)]);
+  });
+
+  it('F69 refuses by name a table without history, and a statement that reads around it', async () => {
+    const keeps = (id: string) => id === 'parcels';
+    const { world, times } = await threeCommits(kind, { ...ALL, keeps });
+    await world.loaded(firstContent(people, FIRST), 'zones');
+    const now = new Date(Date.now() + 1_000);
+    await expect(read(world, 'SELECT * FROM zones', now)).rejects.toThrow('The table zones has no history');
+    const around = read(world, 'SELECT * FROM history.parcels', now);
+    await expect(around).rejects.toThrow('which --as-of does not change');
+    const sql = "SELECT row_count FROM feed_sync.datasets WHERE dataset_id = 'parcels'";
+    expect(await read(world, sql, times[0])).toEqual([['3']]);
+    const joined = `SELECT p.id FROM parcels p JOIN feed_sync.datasets d ON d.table_name = 'parcels' ORDER BY 1`;
+    expect(await read(world, joined, times[0])).toEqual([['1'], ['2'], ['3']]);
+    await expect(read(world, 'SELEC', now)).rejects.toMatchObject({ code: 'usage_invalid' });
+  });
+
+  it('F69 keeps what a rollback needs with each commit, and nothing without history', async () => {
+    const recorded = `SELECT count(checksum), count(columns) FROM feed_sync.commits`;
+    expect(await read((await threeCommits(kind)).world, recorded)).toEqual([['3', '3']]);
+    const without = await threeCommits(kind, { ...ALL, keeps: () => false });
+    expect(await read(without.world, recorded)).toEqual([['0', '0']]);
+    expect(await read(without.world, 'SELECT count(*) FROM feed_sync.history_logs')).toEqual([['0']]);
+  });
+
+  it('F69 rolls back to a commit, pins the table there, and takes nothing until the pin is lifted', async () => {
+    const { world, course } = await threeCommits(kind);
+    const back = await rollBack(world, 1);
+    expect(back).toMatchObject({
+      kind: 'committed',
+      committed: { net: { added: 2, changed: 0, removed: 2 } },
+    });
+    expect(await world.rows()).toEqual(texts(FIRST));
+    expect(await world.observed()).toMatchObject({ version: 1, pinnedSince: expect.any(Date) });
+    const refused = errorOf(await world.load(course));
+    expect(refused.message).toContain('The table of parcels is pinned at version 1');
+    expect(errorOf(await rollBack(world, 1)).message).toContain('there is nothing to roll back');
+    await world.destination.unpin('parcels');
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    for (const [index, rows] of [FIRST, SECOND, THIRD, FIRST, THIRD].entries()) {
+      expect(await stateAfter(world, index + 1)).toEqual(texts(rows));
+    }
+  });
+
+  it('F70 refuses to roll back rows that were altered by hand, and changes nothing', async () => {
+    const { world } = await threeCommits(kind);
+    await world.byHand(`UPDATE ${world.table} SET name = 'by hand' WHERE id = 2`);
+    await world.byHand(`INSERT INTO ${world.table} VALUES (8, 'by hand')`);
+    const refused = errorOf(await rollBack(world, 1));
+    expect(refused.message).toMatch(/^parcels cannot be rolled back to commit 1: .*Nothing was changed\.$/);
+    expect(await world.rows()).toHaveLength(4);
+  });
+
+  it('F69 goes back past other columns: those of then are there again', async () => {
+    const { world, course } = await threeCommits(kind);
+    course.publish(firstContent(owners, [[1, 'Ann']]));
+    await world.load(course);
+    expect(await rollBack(world, 2)).toMatchObject({ kind: 'committed' });
+    expect(await world.rows()).toEqual(texts(SECOND));
+    expect(await stateAfter(world, 5)).toEqual(texts(SECOND));
+    expect(await rollBack(world, 4)).toMatchObject({ kind: 'committed' });
+    expect(await world.rows()).toEqual([['1', 'Ann']]);
+  });
+});

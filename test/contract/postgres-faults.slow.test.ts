@@ -1,0 +1,249 @@
+/** What a server, its operators and its readers can do to a commit in PostgreSQL (F72 to F76): it is done once and whole, or not at all. */
+
+import process from 'node:process';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { commandLine } from '../support/command-line.ts';
+import { commitAll } from '../support/commit-all.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { cuttingProxy } from '../support/cutting-proxy.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { eventually } from '../support/patience.ts';
+import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
+import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+
+if (!HAS_PGBOUNCER) process.stderr.write('SKIPPED: PgBouncer is not installed.\n');
+
+describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  /** The table has the rows, and each version was committed once. */
+  async function expectVersions(address: string, newest: number, rows: readonly Row[]): Promise<void> {
+    const found = await statement(address, 'SELECT id, name FROM feeds.parcels ORDER BY id');
+    expect(found).toEqual(rows.map((row) => row.map(String)));
+    const versions = await statement(
+      address,
+      'SELECT to_version FROM feed_sync.commits ORDER BY commit_number',
+    );
+    expect(versions).toEqual(Array.from({ length: newest }, (_, index) => [String(index + 1)]));
+  }
+
+  /** Commits the changes with the fault, which is armed when only the commit itself is left to do. */
+  async function committedWith(
+    world: DatabaseAtWork,
+    course: PublishedCourse,
+    arm: () => void,
+    disarm: () => void,
+  ) {
+    const job = await course.changes(await world.observed());
+    const validated = await world.destination.validate(job);
+    arm();
+    const [result] = await commitAll(world.destination, [validated]);
+    disarm();
+    return result;
+  }
+
+  it.each(['before', 'after'] as const)(
+    'F74 is done once where the connection is cut just %s any statement',
+    async (moment) => {
+      const address = await server.database();
+      const proxy = await cuttingProxy(address);
+      const world = await databaseAtWork(proxy.address);
+      const course = await world.loaded(firstContent(people, FIRST));
+      let version = 1;
+      for (let at = 1; ; at += 1) {
+        version += 1;
+        const rows: readonly Row[] = [
+          [1, `one ${version}`],
+          [version + 1, 'new'],
+        ];
+        course.publishRows(rows);
+        const before = proxy.cuts();
+        const result = await committedWith(world, course, () => proxy.cutAt(at, moment), proxy.disarm);
+        expect(result, `cut at statement ${at}`).toMatchObject({ kind: 'committed' });
+        await expectVersions(address, version, rows);
+        if (proxy.cuts() === before) break;
+      }
+      expect(version).toBeGreaterThan(10);
+    },
+  );
+
+  it.each([4, 9])('F74 is done once where the server restarts at statement %i', async (at) => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address);
+    const course = await world.loaded(firstContent(people, FIRST));
+    const rows: readonly Row[] = [[1, 'ONE']];
+    course.publishRows(rows);
+    const result = await committedWith(
+      world,
+      course,
+      () => {
+        proxy.cutAt(at, 'before', () => server.restart());
+      },
+      proxy.disarm,
+    );
+    expect(result).toMatchObject({ kind: 'committed' });
+    expect(proxy.cuts()).toBe(1);
+    await expectVersions(address, 2, rows);
+  });
+
+  it.skipIf(!HAS_PGBOUNCER)('F74 is done once where PgBouncer restarts in it, and before it', async () => {
+    const address = await server.database();
+    const pooler = await pgbouncer(address);
+    const proxy = await cuttingProxy(pooler.address.replace('&port=6432', ''), 6432);
+    const world = await databaseAtWork(proxy.address);
+    const course = await world.loaded(firstContent(people, FIRST));
+    const rows: readonly Row[] = [[1, 'ONCE']];
+    course.publishRows(rows);
+    const result = await committedWith(
+      world,
+      course,
+      () => {
+        proxy.cutAt(5, 'before', () => pooler.restart());
+      },
+      proxy.disarm,
+    );
+    expect(result).toMatchObject({ kind: 'committed' });
+    await expectVersions(address, 2, rows);
+    course.publishRows([[1, 'ONE']]);
+    const job = await course.changes(await world.observed());
+    const validated = await world.destination.validate(job);
+    await pooler.restart();
+    expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
+  });
+
+  it('is not ended by the time limits that a server has for statements and idle transactions', async () => {
+    const address = await server.database();
+    const name = address.match(/county_\d+/)?.[0];
+    const limits = ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'];
+    for (const limit of limits) await statement(address, `ALTER DATABASE ${name} SET ${limit} = '1ms'`);
+    const world = await databaseAtWork(address);
+    const course = await world.loaded(firstContent(people, FIRST));
+    course.publishRows([[1, 'ONE']]);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+  });
+
+  it('F75 is done, whichever of the two the server ends, where the DDL of a reader closes a circle of locks with it', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address);
+    const course = await world.loaded(firstContent(people, FIRST));
+    const rows: readonly Row[] = [[1, 'ONE']];
+    course.publishRows(rows);
+    const reader = new pg.Client({ connectionString: address });
+    await reader.connect();
+    onTestFinished(() => reader.end());
+    await reader.query('BEGIN; LOCK TABLE feed_sync.datasets IN SHARE MODE');
+    const applied = world.apply(course);
+    const waiting =
+      "SELECT count(*) > 0 FROM pg_locks WHERE relation = 'feed_sync.datasets'::regclass AND NOT granted";
+    await eventually(async () => expect(await statement(address, waiting)).toEqual([['t']]));
+    await reader.query('CREATE INDEX by_name ON feeds.parcels (name)').catch((error: pg.DatabaseError) => {
+      expect(error.code).toBe('40P01');
+    });
+    await reader.query('COMMIT');
+    expect(await applied).toMatchObject({ kind: 'committed' });
+    await expectVersions(address, 2, rows);
+  });
+
+  describe('after something was done by hand', () => {
+    async function installation() {
+      const made = await countyFeed({ kinds: ['permits'], rowsPerDataset: 20 });
+      const address = await server.database();
+      const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
+      const line = commandLine({ feed: made.feed, now: () => made.feed.clock.now(), environment });
+      onTestFinished(() => line.remove());
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+      const [[table = ''] = []] = await statement(address, 'SELECT table_name FROM feed_sync.datasets');
+      return { ...made, address, line, table: `feeds.${table}` };
+    }
+
+    it.each([
+      ['a dropped table', (table: string) => `DROP TABLE ${table}`],
+      ['a dropped column', (table: string) => `ALTER TABLE ${table} DROP COLUMN status`],
+      [
+        'a column of another type',
+        (table: string) => `ALTER TABLE ${table} ALTER COLUMN status TYPE varchar(99)`,
+      ],
+      ['deleted rows', (table: string) => `DELETE FROM ${table}`],
+      ['a table that was emptied', (table: string) => `TRUNCATE ${table}`],
+    ])('F76 %s is named by verify, and mended by one resync', async (_, byHand) => {
+      const { address, line, table } = await installation();
+      await statement(address, byHand(table));
+      const verified = await line.run('verify');
+      const resynced = [await line.run('resync', '--all', '--yes'), await line.run('once')];
+      const again = await line.run('verify');
+      expect(
+        [verified.exitCode, resynced.map(({ exitCode }) => exitCode), again.exitCode],
+        verified.stdout,
+      ).toEqual([65, [0, 0], 0]);
+    });
+
+    it('F76 a dropped key is made again by a reload', async () => {
+      const { address, line, table } = await installation();
+      await statement(address, `ALTER TABLE ${table} DROP CONSTRAINT ${table.split('.')[1]}_pkey`);
+      await line.run('resync', '--all', '--yes');
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+      const keys =
+        "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND connamespace = 'feeds'::regnamespace";
+      expect(await statement(address, keys)).toEqual([['1']]);
+    });
+
+    it('F76 a dropped catalog is no mirror: everything is loaded anew, and a table that is there is left alone', async () => {
+      const { address, line, table } = await installation();
+      await statement(address, 'DROP SCHEMA feed_sync CASCADE');
+      await statement(address, `DELETE FROM ${table}`);
+      const once = await line.run('once');
+      expect([once.exitCode, once.stderr]).toEqual([0, expect.stringContaining('The mirror is not there')]);
+      const [[anew = ''] = []] = await statement(address, 'SELECT table_name FROM feed_sync.datasets');
+      expect(`feeds.${anew}`).not.toBe(table);
+      expect(await statement(address, `SELECT count(*) FROM feeds.${anew}`)).toEqual([['20']]);
+      expect(await statement(address, `SELECT count(*) FROM ${table}`)).toEqual([['0']]);
+    });
+
+    it('F76 a role that lost a table ends with 77 and is told how to mend it', async () => {
+      const { address, line, table, publishNext, datasetOf } = await installation();
+      await statement(address, 'DROP ROLE IF EXISTS somebody');
+      await statement(address, 'CREATE ROLE somebody LOGIN');
+      const name = address.match(/county_\d+/)?.[0];
+      await statement(address, `GRANT CREATE, TEMP ON DATABASE ${name} TO somebody`);
+      await statement(
+        address,
+        'ALTER SCHEMA feeds OWNER TO somebody; ALTER SCHEMA feed_sync OWNER TO somebody; ALTER SCHEMA archived OWNER TO somebody',
+      );
+      for (const [owned] of await statement(
+        address,
+        "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = 'feed_sync'",
+      ))
+        await statement(address, `ALTER TABLE ${owned} OWNER TO somebody`);
+      publishNext(datasetOf('permits'));
+      line.environment['FEED_SYNC_DESTINATION_URL'] = address.replace(
+        'postgres://feeds',
+        'postgres://somebody',
+      );
+      const once = await line.run('once');
+      expect([once.exitCode, once.stderr + once.stdout]).toEqual([
+        77,
+        expect.stringMatching(/lacks a right[\s\S]*owner of the schemas/),
+      ]);
+      await statement(address, `ALTER TABLE ${table} OWNER TO somebody`);
+      await line.run('resume', '--all');
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+    });
+  });
+});

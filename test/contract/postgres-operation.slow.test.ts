@@ -1,0 +1,155 @@
+/** The operation of PostgreSQL as the mirror: `doctor`, poolers, and what happens to a server or a role while the program works. */
+
+import process from 'node:process';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { setUpScriptFor } from '../../src/cli/doctor/database.ts';
+import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
+import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { commandLine } from '../support/command-line.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { eventually } from '../support/patience.ts';
+import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
+import { databaseAtWork } from '../support/postgres-destination.ts';
+import {
+  DEBIAN,
+  EMBEDDED,
+  PASSWORD,
+  type PostgresServer,
+  startPostgres,
+  statement,
+} from '../support/postgres-server.ts';
+import { psql } from '../support/psql.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+  [3, 'three'],
+];
+
+/** The program looks up mkfifo in the PATH. */
+const inDatabase = (address: string) => ({
+  FEED_SYNC_DESTINATION_URL: address,
+  PATH: process.env['PATH'] ?? '',
+});
+
+if (!HAS_PGBOUNCER) process.stderr.write('SKIPPED: PgBouncer is not installed.\n');
+
+describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  describe('doctor', () => {
+    it('finds a mirror in order, and names the right that the role has lost', async () => {
+      const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
+      const address = await server.database();
+      await statement(address, 'CREATE ROLE mirror LOGIN');
+      await statement(
+        address,
+        `GRANT CREATE ON DATABASE ${new URL(address.replace('@/', '@s/')).pathname.slice(1)} TO mirror`,
+      );
+      const own = address.replace('postgres://feeds', 'postgres://mirror');
+      const line = commandLine({
+        feed,
+        now: () => feed.clock.now(),
+        environment: inDatabase(own),
+      });
+      onTestFinished(() => line.remove());
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+      const sound = await line.run('doctor');
+      expect(sound.stdout).toMatch(/role +mirror, with the rights that it needs/);
+      expect(sound.stdout).toMatch(/lease +free/);
+      expect(sound.stdout).not.toContain(PASSWORD);
+      await statement(address, 'ALTER TABLE feed_sync.meta OWNER TO feeds');
+      const wrong = await line.run('doctor');
+      expect([wrong.exitCode, wrong.stdout]).toEqual([
+        77,
+        expect.stringMatching(/may not: own the table feed_sync\.meta[\s\S]*doctor --sql/),
+      ]);
+    });
+  });
+
+  describe.skipIf(!HAS_PGBOUNCER)('behind PgBouncer in transaction mode', () => {
+    it('loads, changes, alters and retires', async () => {
+      const { address } = await pgbouncer(await server.database());
+      const world = await databaseAtWork(address);
+      const course = await world.loaded(firstContent(people, FIRST));
+      course.publishRows([
+        [1, 'ONE'],
+        [4, 'four'],
+      ]);
+      expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+      const wider = { ...sourceSchema([...people.columns, column('age', 'integer')]), schemaVersion: '2' };
+      const rows: readonly Row[] = [[9, 'nine', 99]];
+      course.publish({ schema: wider, rowCount: 1, rows: () => rows, changes: null });
+      expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand('SELECT id, name, age FROM feeds.parcels')).toEqual([['9', 'nine', '99']]);
+      expect(await world.retire(course, 'archive')).toMatchObject({ kind: 'retired' });
+    });
+
+    it('an interrupted statement ends in the server, and no statement of others does', async () => {
+      const direct = await server.database();
+      const { address } = await pgbouncer(direct);
+      const world = await databaseAtWork(address);
+      await world.loaded(firstContent(people, FIRST));
+      const running = `SELECT count(*) FROM pg_stat_activity WHERE (query ~ 'pg_sleep[(]2000[)]' OR query LIKE 'FETCH%') AND state = 'active'`;
+      const other = statement(direct, 'SELECT pg_sleep(2000.5)').catch(String);
+      const stop = new AbortController();
+      const reader = present(
+        await openPostgresReader({ url: new Secret(address), clock: systemClock, signal: stop.signal }),
+        'the catalog is there',
+      );
+      const reading = reader.query('SELECT pg_sleep(2000)').then(async ({ rows }) => {
+        for await (const _ of rows) expect.unreachable('the statement sleeps');
+      });
+      await eventually(async () => expect(await statement(direct, running)).toEqual([['1']]));
+      stop.abort();
+      await expect(reading).rejects.toThrow();
+      await eventually(async () => expect(await statement(direct, running)).toEqual([['0']]));
+      const others = `FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(2000.5)' AND state = 'active'`;
+      expect(await statement(direct, `SELECT count(*) ${others}`)).toEqual([['1']]);
+      await statement(direct, `SELECT pg_terminate_backend(pid) ${others}`);
+      await other;
+      await reader.close();
+    });
+
+    it('is told by doctor, and nothing is wrong with it', async () => {
+      const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
+      const { address } = await pgbouncer(await server.database());
+      const line = commandLine({
+        feed,
+        now: () => feed.clock.now(),
+        environment: inDatabase(address),
+      });
+      onTestFinished(() => line.remove());
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+      expect(await line.run('verify')).toMatchObject({ exitCode: 0 });
+      expect((await line.run('doctor')).stdout).toContain('PgBouncer or another pooler stands between');
+    });
+  });
+});
+
+describe.skipIf(DEBIAN.folder === null)(DEBIAN.name, () => {
+  it('the script of doctor --sql makes all that a catch-up needs, and may be run again', async () => {
+    const server = await startPostgres(DEBIAN);
+    onTestFinished(() => server.stop());
+    const admin = await server.database();
+    const url = admin.replace(/\/\/feeds:/, '//mirror:').replace(/county_\d+/, 'made');
+    const script = setUpScriptFor(new Secret(url), ['qgis']);
+    await psql(admin, script);
+    await psql(admin, script);
+    const world = await databaseAtWork(url, { readers: ['qgis'] });
+    await world.loaded(firstContent(people, FIRST));
+    expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['3']]);
+  });
+});

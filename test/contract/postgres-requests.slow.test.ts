@@ -1,0 +1,60 @@
+/** What operators ask of one instance is done by the other one, which works on the database. */
+
+import process from 'node:process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/patience.ts';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
+import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
+
+if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed no PostgreSQL.\n');
+
+describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  const requests = (address: string) =>
+    statement(
+      address,
+      'SELECT command, state, begun_by <> $$$$, finished_at IS NOT NULL FROM feed_sync.requests ORDER BY requested_at',
+    );
+
+  it('a resync that is asked of the instance that stands by is done by the one that works, and a mistake is told as there', async () => {
+    const address = await server.database();
+    const { installed, firstInstalled, datasetOf } = await twoDaemons(address);
+    const datasetId = datasetOf('permits');
+    const asked = await installed.run('resync', datasetId);
+    expect(asked).toMatchObject({ exitCode: 0 });
+    expect(asked.stdout).toContain(
+      `Will be loaded again from the snapshot at the next catch-up: ${datasetId}.`,
+    );
+    await eventually(async () => expect(await committedVersions(address)).toEqual([['1'], ['1']]));
+    expect(await requests(address)).toEqual([
+      ['resync', 'done', 't', 't'],
+      ['resync', 'done', 't', 't'],
+    ]);
+    // The instance that works answers as it would its own operator.
+    for (const words of [
+      ['resync', 'permit'],
+      ['resume', '--dataset', datasetId],
+      ['forget', '--subscription', 'sub_nobody', '--yes'],
+      ['approve', datasetId, '--version', '1', '--content', '0123abcd'],
+    ]) {
+      const [here, there] = [await firstInstalled.run(...words), await installed.run(...words)];
+      expect(here.exitCode).toBe(64);
+      expect({ exitCode: there.exitCode, stderr: there.stderr }).toEqual({
+        exitCode: 64,
+        stderr: here.stderr,
+      });
+    }
+    expect((await installed.run('resync', '--all')).stderr).toContain(
+      'This loads the snapshots of all 1 dataset again.',
+    );
+    expect(await installed.run('resync', '--all', '--yes')).toMatchObject({ exitCode: 0 });
+    await eventually(async () => expect(await committedVersions(address)).toEqual([['1'], ['1'], ['1']]));
+  });
+});

@@ -1,0 +1,125 @@
+/** Two daemons on one database: one works, one stands by and takes over (F72, F73), and the first, woken, does no harm. */
+
+import process from 'node:process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cuttingProxy } from '../support/cutting-proxy.ts';
+import { logged } from '../support/logged.ts';
+import { eventually } from '../support/patience.ts';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
+import { ask } from '../support/status-server.ts';
+import { committedVersions, LEASE_MS, type TwoDaemons, twoDaemons, urlOf } from '../support/two-daemons.ts';
+
+if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed no PostgreSQL.\n');
+
+describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  /** Who holds the lease, and until when, in milliseconds by the server's clock. */
+  const leaseOf = async (address: string) => {
+    const ends = '(extract(epoch FROM expires_at) * 1000)::bigint';
+    const [row] = await statement(address, `SELECT holder, ${ends} FROM feed_sync.lease`);
+    return { holder: String(row?.[0]), endsMs: Number(row?.[1]) };
+  };
+
+  /** The second has the lease within the time that the guide states: two seconds after the lease of the first has ended. */
+  async function expectInTime({ second }: TwoDaemons, address: string): Promise<void> {
+    const before = await leaseOf(address);
+    const after = await eventually(async () => {
+      const lease = await leaseOf(address);
+      expect(lease.holder).toContain(`process ${second.pid} `);
+      return lease;
+    }, 50);
+    // The lease that was taken over ends so long after the takeover.
+    const tookMs = after.endsMs - LEASE_MS - before.endsMs;
+    expect(tookMs).toBeLessThanOrEqual(2_000);
+    expect(tookMs).toBeGreaterThan(0);
+  }
+
+  /** The second works: it loads nothing again, and takes what is published now. */
+  async function expectTakenOver(
+    { second, publishNext, datasetOf }: TwoDaemons,
+    address: string,
+  ): Promise<void> {
+    await logged(second, 'Following the subscriptions.');
+    const before = await committedVersions(address);
+    publishNext(datasetOf('permits'));
+    await eventually(async () =>
+      expect((await committedVersions(address)).length).toBeGreaterThan(before.length),
+    );
+    await eventually(async () => expect((await ask(`${await urlOf(second)}/readyz`)).status).toBe(200));
+    expect(second.stderr()).not.toContain('"msg":"Loaded a snapshot.');
+    // Each version was committed once, in order.
+    const numbers = (await committedVersions(address)).map(([version]) => Number(version));
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+  }
+
+  it('F72 the second says that it stands by, follows the death of the first, and loads nothing again', async () => {
+    const address = await server.database();
+    const daemons = await twoDaemons(address);
+    const url = await urlOf(daemons.second);
+    const [ready, live, status] = [
+      await ask(`${url}/readyz`),
+      await ask(`${url}/livez`),
+      await ask(`${url}/status`),
+    ];
+    expect([ready.status, live.status, status.status]).toEqual([503, 200, 503]);
+    expect(JSON.parse(ready.text)).toMatchObject({
+      status: 'failing',
+      reasons: [{ kind: 'standby', message: expect.stringContaining(`process ${daemons.first.pid} `) }],
+    });
+    daemons.first.kill('SIGKILL');
+    await daemons.first.ended;
+    await expectInTime(daemons, address);
+    await expectTakenOver(daemons, address);
+    const metrics = await ask(`${await urlOf(daemons.second)}/metrics`);
+    const [, bytes] = /^feed_sync_mirror_bytes (\d+)$/m.exec(metrics.text) ?? [];
+    expect(Number(bytes)).toBeGreaterThan(100_000);
+    daemons.second.kill('SIGTERM');
+    expect(await daemons.second.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  it('F73 the second takes over from one that is stopped, which ends with 75 once it is woken and has changed nothing', async () => {
+    const address = await server.database();
+    const daemons = await twoDaemons(address);
+    daemons.first.kill('SIGSTOP');
+    await expectInTime(daemons, address);
+    await expectTakenOver(daemons, address);
+    const before = await committedVersions(address);
+    daemons.first.kill('SIGCONT');
+    const { exitCode, stderr } = await daemons.first.ended;
+    expect([exitCode, stderr]).toEqual([75, expect.stringContaining('has taken over the database')]);
+    expect(await committedVersions(address)).toEqual(before);
+  });
+
+  it('F73 the second takes over from one that has lost its network, which ends with 75 once it is back', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const daemons = await twoDaemons(address, { firstAddress: proxy.address });
+    proxy.lose();
+    await expectTakenOver(daemons, address);
+    proxy.restore();
+    const { exitCode, stderr } = await daemons.first.ended;
+    expect([exitCode, stderr]).toEqual([75, expect.stringContaining('has taken over the database')]);
+  });
+
+  it('F72 a first that is stopped in order gives the lease back, and a second that is stopped while it stands by ends with 0', async () => {
+    const address = await server.database();
+    const daemons = await twoDaemons(address);
+    const third = daemons.installed.startWith(
+      { FEED_SYNC_DATA_DIR: `${daemons.installed.home}/third` },
+      'run',
+    );
+    await logged(third, 'Stands by: another instance works on the database.');
+    third.kill('SIGTERM');
+    expect(await third.ended).toMatchObject({ exitCode: 0 });
+    daemons.first.kill('SIGTERM');
+    expect(await daemons.first.ended).toMatchObject({ exitCode: 0 });
+    await expectTakenOver(daemons, address);
+  });
+});

@@ -1,0 +1,140 @@
+/** `feed-sync query`: where the statement comes from, and where the rows go. */
+
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { type CommandLine, commandLine } from '../support/command-line.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { tableNameOf } from '../support/published.ts';
+
+interface Mirrored {
+  readonly installed: CommandLine;
+  readonly home: string;
+  readonly table: string;
+}
+
+async function mirrored(standardInput = ''): Promise<Mirrored> {
+  const { feed, datasetIds } = await countyFeed({ kinds: ['parcels'], rowsPerDataset: 10 });
+  const installed = commandLine({ feed, now: () => feed.clock.now(), standardInput });
+  onTestFinished(() => installed.remove());
+  expect((await installed.run('once')).exitCode).toBe(0);
+  return { installed, home: join(installed.dataDirectory, '..'), table: tableNameOf(datasetIds[0] ?? '') };
+}
+
+function bufferOf(path: string): ArrayBuffer {
+  const bytes = readFileSync(path);
+  return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
+}
+
+describe('the statement', () => {
+  it('comes from standard input where there is no other, or where it is named', async () => {
+    const { installed } = await mirrored('SELECT 7 AS seven;\n');
+    const expected = { exitCode: 0, stdout: 'seven\n7\n' };
+    expect(await installed.run('query', '--format', 'csv')).toMatchObject(expected);
+    expect(await installed.run('query', '-', '--format', 'csv')).toMatchObject(expected);
+    expect(await installed.run('query', '-f', '-', '--format', 'csv')).toMatchObject(expected);
+  });
+
+  it('comes from a file; a file that is not there, and two statements, are wrong usage', async () => {
+    const { installed, home } = await mirrored();
+    writeFileSync(join(home, 'seven.sql'), '-- as always\nSELECT 7 AS seven\n');
+    const expected = { exitCode: 0, stdout: 'seven\n7\n' };
+    expect(await installed.run('query', '-f', 'seven.sql', '--format', 'csv')).toMatchObject(expected);
+    const missing = await installed.run('query', '--file', 'eight.sql');
+    expect(missing).toMatchObject({
+      exitCode: 64,
+      stderr: expect.stringContaining('eight.sql cannot be read'),
+    });
+    expect(await installed.run('query', 'SELECT 1', '-f', 'seven.sql')).toMatchObject({ exitCode: 64 });
+    expect(await installed.run('query')).toMatchObject({ exitCode: 64 });
+  });
+});
+
+describe('the rows', () => {
+  it('go to a file in the format of its ending, with the values that standard output shows', async () => {
+    const { installed, home, table } = await mirrored();
+    const sql = `FROM ${table} ORDER BY 1`;
+    for (const format of ['csv', 'json'] as const) {
+      expect(await installed.run('query', sql, '--output', `rows.${format}`)).toMatchObject({
+        stdout: '',
+        exitCode: 0,
+      });
+      const { stdout } = await installed.run('query', sql, '--format', format);
+      expect(readFileSync(join(home, `rows.${format}`), 'utf8')).toBe(stdout);
+    }
+    expect(readdirSync(home).toSorted()).toEqual(['data', 'rows.csv', 'rows.json']);
+  });
+
+  it('go to GeoParquet that another reader reads', async () => {
+    const { installed, home, table } = await mirrored();
+    const ended = await installed.run('query', `FROM ${table};`, '--output', 'rows.geoparquet');
+    expect(ended).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('(10 rows)') });
+    const file = bufferOf(join(home, 'rows.geoparquet'));
+    const { key_value_metadata: metadata = [] } = await parquetMetadataAsync(file);
+    const geo = JSON.parse(metadata.find(({ key }) => key === 'geo')?.value ?? '{}');
+    expect(geo).toMatchObject({ version: expect.stringMatching(/^1\./), primary_column: 'geometry' });
+    expect(await parquetReadObjects({ file, compressors })).toHaveLength(10);
+    const plain = await installed.run('query', 'SELECT 1 AS one', '--output', 'rows.parquet');
+    expect(plain).toMatchObject({ exitCode: 0 });
+    const without = await installed.run('query', 'SELECT 1', '--output', 'none.geoparquet');
+    expect(without).toMatchObject({
+      exitCode: 64,
+      stderr: expect.stringContaining('needs a column of geometries'),
+    });
+    expect(existsSync(join(home, 'none.geoparquet'))).toBe(false);
+  });
+
+  it('replace a file only with --yes, and a statement that fails leaves the file as it is', async () => {
+    const { installed, home } = await mirrored();
+    const path = join(home, 'rows.csv');
+    writeFileSync(path, 'mine');
+    expect(await installed.run('query', 'SELECT 1', '--output', 'rows.csv')).toMatchObject({ exitCode: 64 });
+    const failing = await installed.run('query', "SELECT error('no')", '--output', 'rows.csv', '--yes');
+    expect(failing).toMatchObject({ exitCode: 64 });
+    expect(readFileSync(path, 'utf8')).toBe('mine');
+    expect(await installed.run('query', 'SELECT 1 AS a', '--output', 'rows.csv', '--yes')).toMatchObject({
+      exitCode: 0,
+    });
+    expect(readFileSync(path, 'utf8')).toBe('a\n1\n');
+    const nowhere = await installed.run('query', 'SELECT 1', '--output', 'no/such/rows.csv');
+    expect(nowhere).toMatchObject({ exitCode: 74, stderr: expect.stringContaining('There is no folder') });
+    expect(existsSync(join(home, 'no'))).toBe(false);
+    expect(await installed.run('query', 'SELECT 1', '--output', 'rows.xyz')).toMatchObject({ exitCode: 64 });
+    expect(await installed.run('query', 'SELECT 1', '--format', 'parquet')).toMatchObject({ exitCode: 64 });
+    expect(readdirSync(home).toSorted()).toEqual(['data', 'rows.csv']);
+  });
+
+  it('of a statement cannot reach a file beside the output', async () => {
+    const { installed, home } = await mirrored();
+    mkdirSync(join(home, 'private'));
+    writeFileSync(join(home, 'private', 'secret.csv'), 'a\n1\n');
+    const sql = `FROM '${join(home, 'private', 'secret.csv')}'`;
+    const ended = await installed.run('query', sql, '--output', join(home, 'rows.csv'));
+    expect(ended).toMatchObject({ exitCode: 64 });
+  });
+
+  it('that are wider than the screen stand one column under another, and a plan stands as DuckDB draws it', async () => {
+    const { installed, table } = await mirrored();
+    const sql = `FROM ${table} LIMIT 2`;
+    const { stdout } = await installed.runOn({ width: 80, resultWidth: 80 }, 'query', sql);
+    expect(stdout).toMatch(/^row 1 ─+\nparcel_id +\S+\n[\s\S]*\nrow 2 ─+\n[\s\S]*\(2 rows\)\n$/);
+    const narrow = await installed.runOn({ width: 80, resultWidth: 80 }, 'query', 'SELECT 1 AS a');
+    expect(narrow.stdout).toBe('a\n─\n1\n(1 row)\n');
+    const plan = await installed.run('query', 'EXPLAIN SELECT 1');
+    expect(plan.stdout).toContain('┌');
+    expect(plan.stdout).not.toContain('\\u000a');
+  });
+});
+
+it('an extension that is not installed is named with what to do, and a path is no name of one', async () => {
+  const { installed } = await mirrored();
+  const missing = await installed.run('query', 'SELECT 1', '--load', 'no_such_extension');
+  expect(missing).toMatchObject({
+    exitCode: 64,
+    stderr: expect.stringContaining('INSTALL no_such_extension'),
+  });
+  const path = await installed.run('query', 'SELECT 1', '--load', '/tmp/evil.duckdb_extension');
+  expect(path).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('is no name of an extension') });
+});

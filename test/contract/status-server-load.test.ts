@@ -1,0 +1,191 @@
+/** F60: the status server under load and among clients that mean no good; its token and its socket. */
+
+import { mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect, createServer, type Socket } from 'node:net';
+import { dirname, join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import {
+  MAX_CONNECTIONS,
+  MAX_WAITING_REQUESTS,
+  SEND_TIMEOUT_MS,
+  SHARED_FOR_MS,
+} from '../../src/daemon/server/limits.ts';
+import { ConfigurationError } from '../../src/model/errors.ts';
+import { temporaryPath } from '../support/checkpoint-files.ts';
+import { eventually } from '../support/patience.ts';
+import { ask, converse, serve } from '../support/status-server.ts';
+import { SteppedClock } from '../support/stepped-clock.ts';
+
+const STATUS = 'GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n';
+/** More than the system keeps for a reader that does not read. */
+const MUCH = 50_000_000;
+
+/** A report that waits until the test lets it be made. */
+function heldStatus() {
+  const made = Promise.withResolvers<unknown>();
+  const asked = Promise.withResolvers<void>();
+  let makings = 0;
+  const status = (): Promise<unknown> => {
+    makings += 1;
+    asked.resolve();
+    return made.promise;
+  };
+  return {
+    status,
+    asked: asked.promise,
+    make: () => made.resolve({ made: makings }),
+    makings: () => makings,
+  };
+}
+
+/** Connections that have sent `bytes`. */
+async function connected(url: string, count: number, bytes = ''): Promise<readonly Socket[]> {
+  const { hostname, port } = new URL(url);
+  const sockets = Array.from({ length: count }, () => connect(Number(port), hostname));
+  onTestFinished(() => sockets.forEach((socket) => void socket.destroy()));
+  for (const socket of sockets) socket.on('error', () => {});
+  await Promise.all(sockets.map((socket) => new Promise((resolve) => socket.once('connect', resolve))));
+  for (const socket of sockets) socket.write(bytes);
+  return sockets;
+}
+
+describe('F60: many who ask at once', () => {
+  it('are answered with one report, and liveness is answered before any queued report', async () => {
+    const held = heldStatus();
+    const { url } = await serve({ status: held.status });
+    const answers: string[] = [];
+    const sockets = await connected(url, MAX_CONNECTIONS - 1, STATUS.repeat(MAX_WAITING_REQUESTS));
+    for (const socket of sockets) socket.on('data', (chunk: Buffer) => void answers.push(chunk.toString()));
+    await held.asked;
+    expect((await ask(`${url}/livez`)).status).toBe(200);
+    expect((await ask(`${url}/readyz`)).status).toBe(200);
+    expect(answers).toEqual([]);
+    held.make();
+    const expected = sockets.length * MAX_WAITING_REQUESTS;
+    await eventually(() => expect(answers.join('').match(/^HTTP\/1\.1 200 /gm)).toHaveLength(expected));
+    expect(held.makings()).toBe(1);
+  });
+
+  it('get a new report after a second, and 304 for the one they have', async () => {
+    const clock = new SteppedClock();
+    let makings = 0;
+    const { url } = await serve({ clock, status: async () => ({ makings: ++makings }) });
+    const first = await ask(`${url}/status`);
+    const headers = { 'if-none-match': String(first.headers['etag']) };
+    expect(await ask(`${url}/status`, { headers })).toMatchObject({ status: 304, text: '' });
+    clock.pass(SHARED_FOR_MS);
+    const second = await ask(`${url}/status`, { headers });
+    expect([second.status, JSON.parse(second.text)]).toEqual([200, { makings: 2 }]);
+  });
+
+  it('lose their connection where they send more requests than they wait for', async () => {
+    const held = heldStatus();
+    const { url } = await serve({ status: held.status });
+    expect(await converse(url, STATUS.repeat(1_200)).catch(() => '')).toBe('');
+    expect(held.makings()).toBeLessThanOrEqual(1);
+    held.make();
+    expect((await ask(`${url}/status`)).status).toBe(200);
+  });
+
+  it('do not keep the server from its end: queued requests are not answered any more', async () => {
+    const held = heldStatus();
+    const { url, server } = await serve({ clock: new SteppedClock(), status: held.status });
+    const answer = converse(url, STATUS.repeat(MAX_WAITING_REQUESTS));
+    await held.asked;
+    const closing = server.close();
+    held.make();
+    await closing;
+    expect((await answer).match(/^HTTP\/1\.1 /gm)).toHaveLength(1);
+  });
+});
+
+describe('F60: connections that do not end', () => {
+  it('make way for a new one, the one without an answer for longest first', async () => {
+    const { url } = await serve();
+    const [first, ...others] = await connected(url, MAX_CONNECTIONS, 'GET /livez HTTP/1.1\r\nX-Slow: ');
+    expect((await ask(`${url}/livez`)).status).toBe(200);
+    await eventually(() => expect(first?.closed).toBe(true));
+    expect(others.filter(({ closed }) => closed)).toEqual([]);
+  });
+
+  it('are dropped where they take too long to read, however steadily they read', async () => {
+    const clock = new SteppedClock();
+    const { url } = await serve({ clock, status: async () => ({ much: 'x'.repeat(MUCH) }) });
+    const [socket] = await connected(url, 1, STATUS);
+    await new Promise((resolve) => socket?.once('readable', resolve));
+    clock.pass(SEND_TIMEOUT_MS);
+    socket?.resume();
+    await eventually(() => expect(socket?.closed).toBe(true));
+    expect(socket?.bytesRead).toBeLessThan(MUCH);
+  });
+});
+
+describe('the token', () => {
+  const TOKEN = 'a-token-of-the-status-server';
+  const basic = (password: string) => `Basic ${Buffer.from(`anybody:${password}`).toString('base64')}`;
+
+  it.each([
+    ['no header', {}, 401],
+    ['another token', { authorization: 'Bearer another' }, 401],
+    ['the token', { authorization: `Bearer ${TOKEN}` }, 200],
+    ['the token as a password', { authorization: basic(TOKEN) }, 200],
+    ['another password', { authorization: basic('another') }, 401],
+  ])('is asked for by /status alone, and with %s the status is right', async (_, headers, expected) => {
+    const { url } = await serve({ token: { file: '/token', readFile: () => `${TOKEN}\n` } });
+    const { status, text } = await ask(`${url}/status`, { headers });
+    expect(status).toBe(expected);
+    expect(text).not.toContain(TOKEN);
+    for (const path of ['/livez', '/healthz', '/metrics']) {
+      expect((await ask(`${url}${path}`)).status).toBe(200);
+    }
+  });
+
+  it.each(['', 'short', 'two words of a token', 'x'.repeat(2_000)])('is no %j', async (text) => {
+    const started = serve({ token: { file: '/token', readFile: () => text } });
+    await expect(started).rejects.toThrow(ConfigurationError);
+    await expect(started).rejects.toThrow('The file /token of status.tokenFile holds no token.');
+  });
+});
+
+describe('a unix socket', () => {
+  /** The status of `/livez`, by the socket. */
+  function livez(path: string): Promise<number | undefined> {
+    return new Promise((resolve, reject) => {
+      const asking = request({ socketPath: path, path: '/livez' }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      asking.on('error', reject);
+      asking.end();
+    });
+  }
+
+  it('is listened on where a killed process left its own, and goes with the server', async () => {
+    const path = temporaryPath('status.sock');
+    const left = createServer().listen(`${path}.made`);
+    renameSync(`${path}.made`, path);
+    await new Promise((resolve) => void left.close(resolve));
+    const { server } = await serve({ listen: { path } });
+    expect([server.url, server.isOpen]).toEqual([`unix:${path}`, false]);
+    expect(await livez(path)).toBe(200);
+    await expect(serve({ listen: { path } })).rejects.toThrow(/EADDRINUSE/);
+    expect(await livez(path)).toBe(200);
+    await server.close();
+    expect(statSync(path, { throwIfNoEntry: false })).toBeUndefined();
+  });
+
+  it('takes the place of no other file, and needs its folder', async () => {
+    const file = temporaryPath('file');
+    const folder = dirname(file);
+    writeFileSync(file, 'mine');
+    mkdirSync(join(folder, 'folder'));
+    for (const path of [file, join(folder, 'folder')]) {
+      await expect(serve({ listen: { path } })).rejects.toThrow(/EADDRINUSE.*or a file is in the way/);
+    }
+    await expect(serve({ listen: { path: join(folder, 'none', 'sock') } })).rejects.toThrow(
+      ConfigurationError,
+    );
+    expect(statSync(file).size).toBe(4);
+  });
+});

@@ -1,0 +1,24 @@
+/** What somebody makes of the rows of a table by hand. */
+
+import type { Alteration } from '../stage.ts';
+import type { Table } from './mirror-state.ts';
+import type { Rows } from './texts.ts';
+
+/** Null where there is nothing to alter. */
+export function alteredRows({ observed, rows }: Table, how: Alteration): Rows | null {
+  const [first] = rows;
+  if (first === undefined) return null;
+  const [key, row] = first;
+  const altered = new Map(rows);
+  switch (how) {
+    case 'a row less':
+      altered.delete(key);
+      return altered;
+    case 'a row more':
+      return altered.set(`${key} by hand`, row);
+    case 'a value': {
+      const at = observed.columns.findIndex(({ role }, index) => role === 'data' && row[index] != null);
+      return at < 0 ? null : altered.set(key, row.with(at, null));
+    }
+  }
+}

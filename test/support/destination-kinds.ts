@@ -1,0 +1,106 @@
+/** The kinds of destination that keep one contract: DuckDB, and PostgreSQL as npm brings it. */
+
+import process from 'node:process';
+import { afterAll, beforeAll } from 'vitest';
+import { type HistoryOptions, NO_HISTORY } from '../../src/destination/catalog/undo-logs.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
+import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
+import type { DestinationReader } from '../../src/destination/reader.ts';
+import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { fullJitter, inMirror } from './duckdb-mirror.ts';
+import { type DestinationAtWork, mirrorAtWork } from './mirror-at-work.ts';
+import { databaseAtWork, textsInDuckDb, textsInPostgres } from './postgres-destination.ts';
+import { EMBEDDED, type PostgresServer, startPostgres } from './postgres-server.ts';
+
+const APPROVALS = 'SELECT approved::VARCHAR FROM feed_sync.commits ORDER BY commit_number';
+
+export interface DestinationKind {
+  readonly name: string;
+  open(history?: HistoryOptions): Promise<DestinationWorld>;
+}
+
+export interface DestinationWorld extends DestinationAtWork {
+  /** The rows of the live table as texts, sorted. */
+  rows(datasetId?: string): Promise<readonly (readonly (string | null)[])[]>;
+  /** Of each commit, in their order: `true` where it was approved; null where it exceeded no gate. */
+  approvals(): Promise<readonly unknown[]>;
+  byHand(sql: string): Promise<unknown>;
+  /** Drops the index of the key of the table `parcels`, which only a database has. */
+  withoutKey(): Promise<void>;
+  /** The SQL name of the table `parcels`. */
+  readonly table: string;
+  reader(): Promise<DestinationReader>;
+}
+
+/** Starts the server before the tests of the file, and stops it after them. Without the server there is DuckDB alone. */
+export function destinationKinds(): readonly DestinationKind[] {
+  let server: PostgresServer | null = null;
+  beforeAll(async () => {
+    if (EMBEDDED.folder === null) {
+      process.stderr.write('SKIPPED: npm has installed no PostgreSQL for this platform.\n');
+      return;
+    }
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  return [
+    {
+      name: 'DuckDB',
+      async open(history = NO_HISTORY) {
+        const world = await mirrorAtWork({ history });
+        return {
+          ...world,
+          table: 'main.parcels',
+          rows: async (datasetId) => textsInDuckDb(world.folder, await world.observed(datasetId)),
+          approvals: async () => (await inMirror(world.folder, APPROVALS)).flat(),
+          byHand: (sql) => world.byHand(sql),
+          withoutKey: async () => {},
+          reader: async () =>
+            present(
+              await openReader({
+                path: world.path,
+                waitMs: 0,
+                memoryLimitBytes: 1e9,
+                threads: 1,
+                clock: systemClock,
+                random: fullJitter,
+              }),
+              'the mirror is there',
+            ),
+        };
+      },
+    },
+    ...(EMBEDDED.folder === null
+      ? []
+      : [
+          {
+            name: EMBEDDED.name,
+            async open(history = NO_HISTORY) {
+              const address = await present(server, 'the server runs').database();
+              const world = await databaseAtWork(address, { history });
+              return {
+                ...world,
+                table: 'feeds.parcels',
+                withoutKey: async () => {
+                  await world.byHand(
+                    'ALTER TABLE feeds.parcels DROP CONSTRAINT parcels_pkey, ALTER COLUMN id DROP NOT NULL',
+                  );
+                },
+                approvals: async () => (await world.byHand(APPROVALS)).flat(),
+                rows: async (datasetId?: string) => textsInPostgres(address, await world.observed(datasetId)),
+                reader: async () =>
+                  present(
+                    await openPostgresReader({ url: new Secret(address), clock: systemClock }),
+                    'the catalog is there',
+                  ),
+              };
+            },
+          } satisfies DestinationKind,
+        ]),
+  ];
+}

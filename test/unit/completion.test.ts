@@ -1,0 +1,92 @@
+/** Completion for shells and the examples of the help: both follow from the commands as they are defined. */
+
+import { spawnSync } from 'node:child_process';
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { defineCommands } from '../../src/cli/commands.ts';
+import { completionScript, SHELLS, type Shell } from '../../src/cli/completion.ts';
+import type { Context } from '../../src/cli/context.ts';
+import { EXAMPLES } from '../../src/cli/examples.ts';
+import { settings } from '../../src/configuration/schema.ts';
+
+function defined(): Command {
+  const program = new Command('feed-sync').exitOverride().configureOutput({ writeErr() {} });
+  // No command is run.
+  defineCommands(program, '1.2.3', {} as Context, () => {});
+  return program;
+}
+
+/** By the words that call them. */
+function commandsOf(program: Command): ReadonlyMap<string, Command> {
+  const named = program.commands.flatMap((command) =>
+    command.commands.length === 0
+      ? [[command.name(), command] as const]
+      : command.commands.map((one) => [`${command.name()} ${one.name()}`, one] as const),
+  );
+  return new Map(named);
+}
+
+/** Runs a script in the shell; null where the machine has no such shell. */
+function ran(shell: Shell, script: string): string | null {
+  const { stdout, stderr, status, error } = spawnSync(shell, ['-c', script], { encoding: 'utf8' });
+  if (error !== undefined) return null;
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  return stdout;
+}
+
+/** What bash offers after these words, of which the last is being typed. */
+function offered(...words: readonly string[]): readonly string[] {
+  const typed = words.map((word) => `'${word}'`).join(' ');
+  const script = `${completionScript(defined(), 'bash')}
+COMP_WORDS=(feed-sync ${typed}); COMP_CWORD=${words.length}; _feed_sync; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  return (ran('bash', script) ?? '').trim().split('\n');
+}
+
+describe('completion', () => {
+  it.each(SHELLS)('for %s names every command and every option', (shell) => {
+    const program = defined();
+    const script = completionScript(program, shell);
+    const words = [...commandsOf(program).keys()].flatMap((name) => name.split(' '));
+    expect(words.filter((word) => !new RegExp(`\\b${word}\\b`).test(script))).toEqual([]);
+    const flags = [...settings.values()].flatMap(({ flag }) => flag ?? []);
+    const ofCommands = [...commandsOf(program).values()].flatMap(({ options }) => options);
+    const options = [...flags, ...ofCommands.flatMap(({ long }) => long ?? [])];
+    const written = (option: string) => (shell === 'fish' ? `-l ${option.slice(2)} ` : option);
+    expect(options.filter((option) => !script.includes(written(option)))).toEqual([]);
+  });
+
+  it('in bash offers commands, options, subcommands and words of a closed set', () => {
+    expect(offered('st')).toEqual(['status']);
+    expect(offered('status', '--wat')).toEqual(['--watch']);
+    expect(offered('--config', 'x', 'webhook', '')).toEqual(expect.arrayContaining(['add', 'test']));
+    expect(offered('diff', '--format', '')).toEqual(['table', 'json', 'csv']);
+    expect(offered('completion', 'x')).toEqual(['']);
+  });
+
+  it.for(['zsh', 'fish'] as const)('for %s is a script that the shell reads', (shell, { skip }) => {
+    const script = completionScript(defined(), shell);
+    const read = ran(shell, shell === 'zsh' ? `autoload -U compinit; compinit -D\n${script}` : script);
+    skip(read === null, `This machine has no ${shell}: its completion was not tried.`);
+  });
+});
+
+describe('the examples', () => {
+  const commands = commandsOf(defined());
+
+  it('are there for every command', () => {
+    expect(Object.keys(EXAMPLES).toSorted()).toEqual([...commands.keys()].toSorted());
+  });
+
+  it.each(Object.values(EXAMPLES).flat())('%s parses', (example) => {
+    const program = defined();
+    const line = example.replace(/^.*?feed-sync /, '').replace(/ > .*$|(?<=^completion bash)\)$/, '');
+    const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(
+      ([, inQuotes, plain]) => inQuotes ?? plain ?? '',
+    );
+    const command = commands.get(words.slice(0, 2).join(' ')) ?? commands.get(words[0] ?? '');
+    const all = [program, ...program.commands, ...program.commands.flatMap((one) => one.commands)];
+    for (const one of all) one.action(() => {});
+    expect(command, example).toBeDefined();
+    expect(() => program.parse(words, { from: 'user' })).not.toThrow();
+  });
+});

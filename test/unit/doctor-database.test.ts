@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { judgeEncryption, judgeServer, setUpScriptFor } from '../../src/cli/doctor/database.ts';
+import type { ExaminedServer } from '../../src/destination/postgres/examine.ts';
+import { Secret } from '../../src/lib/secret.ts';
+
+const SOUND: ExaminedServer = {
+  majorVersion: 17,
+  version: '17.2',
+  role: 'feed_sync',
+  encoding: 'UTF8',
+  isInRecovery: false,
+  postgis: { schema: 'public', version: '3.5' },
+  missingRights: [],
+  isSuperuser: false,
+  unknownReaders: [],
+  isPooled: false,
+  clockAheadMs: 40,
+  holder: null,
+  blockers: [],
+};
+const judged = (rest: Partial<ExaminedServer>) =>
+  judgeServer({ ...SOUND, ...rest }, 'postgres://feed_sync@db/county').filter(({ state }) => state !== 'ok');
+
+describe('doctor says of a PostgreSQL server', () => {
+  it('nothing but ok where nothing is wrong', () => {
+    expect(judged({})).toEqual([]);
+    expect(judged({ isPooled: true, holder: 'feed-sync run, process 1 on a' })).toEqual([]);
+  });
+
+  it.each([
+    [{ majorVersion: 13, version: '13.9' }, 'server', 'problem', 78],
+    [{ isInRecovery: true }, 'server', 'problem', 78],
+    [{ encoding: 'LATIN1' }, 'server', 'problem', 78],
+    [{ missingRights: ['create the schema feeds'] }, 'role', 'problem', 77],
+    [{ isSuperuser: true }, 'role', 'warning', 0],
+    [{ unknownReaders: ['qgis'] }, 'readers', 'problem', 78],
+    [{ clockAheadMs: -60_000 }, 'clock', 'warning', 0],
+    [{ postgis: null }, 'PostGIS', 'warning', 0],
+    [{ blockers: [{ pid: 7, who: 'ann, psql', minutes: 20 }] }, 'locks', 'warning', 0],
+  ] as const)('%j: %s is a %s', (fault, about, state, exitCode) => {
+    const findings = judged(fault);
+    expect(findings).toMatchObject([{ about, state, exitCode }]);
+    expect(findings[0]?.hints.length).toBeGreaterThan(0);
+  });
+
+  it('how to end what holds locks', () => {
+    const blockers = [
+      { pid: 7, who: 'ann, psql', minutes: 20 },
+      { pid: null, who: 'gid-1', minutes: 30 },
+    ];
+    expect(judged({ blockers })[0]?.hints.slice(1)).toEqual([
+      'To end that of ann, psql: SELECT pg_terminate_backend(7)',
+      'To end the prepared transaction gid-1: COMMIT PREPARED or ROLLBACK PREPARED',
+    ]);
+  });
+});
+
+describe('doctor says of the way to a PostgreSQL server', () => {
+  it.each([
+    ['postgres://a:secret@db.example/x?sslmode=verify-full', 'ok'],
+    ['postgres://a:secret@db.example/x?sslmode=require', 'warning'],
+    ['postgres://a:secret@db.example/x?sslmode=no-verify', 'warning'],
+    ['postgres://a:secret@db.example/x?sslmode=disable', 'warning'],
+    ['postgres://a:secret@db.example/x', 'warning'],
+    ['postgres://a:secret@10.0.0.7/x', 'warning'],
+  ])('%s: %s', (url, state) => {
+    const findings = judgeEncryption(new Secret(url));
+    expect(findings).toMatchObject([{ about: 'encryption', state }]);
+    expect(JSON.stringify(findings)).not.toContain('secret');
+  });
+
+  it.each([
+    'postgres://a@localhost/x',
+    'postgres://a@127.0.0.1:5433/x',
+    'postgres://a@[::1]/x',
+    'postgres://a@/x?host=/run/postgresql',
+    'postgres://a@/x?host=%2Frun%2Fpostgresql',
+  ])('%s stays on this machine, so nothing', (url) => {
+    expect(judgeEncryption(new Secret(url))).toEqual([]);
+  });
+});
+
+describe('doctor --sql', () => {
+  it('names role, database and readers of the settings, quoted, and no password', () => {
+    const script = setUpScriptFor(new Secret('postgres://feed%20sync:hidden@db/my%22county'), ['qgis']);
+    expect(script).toContain('CREATE ROLE "feed sync" LOGIN');
+    expect(script).toContain('CREATE DATABASE "my""county"');
+    expect(script).toContain('CREATE ROLE "qgis"');
+    expect(script).not.toContain('hidden');
+  });
+
+  it('is refused without an address', () => {
+    expect(() => setUpScriptFor(null, [])).toThrow('destination.url names no database');
+  });
+});

@@ -1,0 +1,166 @@
+/** Undo logs, the tables that froze with them, and archived tables have checksums: what was altered does not pass for the past (F70). */
+
+import { expect, it } from 'vitest';
+import type { PastTables } from '../../src/destination/duckdb/past-tables.ts';
+import { openReader } from '../../src/destination/duckdb/reader.ts';
+import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { type Log, silentLog } from '../../src/lib/log.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { fullJitter, inMirror } from '../support/duckdb-mirror.ts';
+import { recordingLog } from '../support/feed-client.ts';
+import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+  schemaVersion: '2',
+});
+
+/** A live log of parcels, a frozen table with its log, and an archived table of roads with its log. */
+async function everyKind(log: Log = silentLog): Promise<MirrorAtWork> {
+  const history = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+  const world = await mirrorAtWork({ history, log });
+  for (const datasetId of ['parcels', 'roads']) {
+    const course = await world.loaded(firstContent(people, [[1, 'one']]), datasetId);
+    course.publishRows([[1, 'uno']]);
+    await world.apply(course);
+    if (datasetId === 'roads') await world.retire(course, 'archive');
+    if (datasetId === 'roads') continue;
+    course.publish(firstContent(owners, [[1, 'Ann']]));
+    await world.load(course);
+    course.publishRows([[1, 'Bob']]);
+    await world.apply(course);
+  }
+  return world;
+}
+
+async function comparing({ path }: MirrorAtWork, tables: PastTables, isEnough: () => boolean) {
+  const reader = await openReader({
+    path,
+    waitMs: 0,
+    memoryLimitBytes: 1e9,
+    threads: 1,
+    clock: systemClock,
+    random: fullJitter,
+  });
+  const found = present(reader, 'there is a mirror');
+  try {
+    return await found.comparePast(tables, isEnough);
+  } finally {
+    await found.close();
+  }
+}
+
+async function compared(world: MirrorAtWork) {
+  const { compared: tables } = await comparing(world, { datasetIds: null, skipped: 0 }, () => false);
+  return tables.map(({ kind, schema, name, state }) => {
+    return [`${kind} ${schema}.${name.replace(/__2_.*/, '')}`, state];
+  });
+}
+
+const EQUAL = [
+  ['frozen history.parcels__3', 'equal'],
+  ['log history.parcels', 'equal'],
+  ['log history.parcels__3_log', 'equal'],
+  ['archived archived.roads', 'equal'],
+  ['log history.roads__7_log', 'equal'],
+];
+
+const renewed = (world: MirrorAtWork, unreadable: readonly string[] = []) =>
+  world.mirror.renewChecksums({ datasetIds: ['parcels', 'roads'], unreadable });
+
+const asOf = (world: MirrorAtWork, log: string, commit: number) =>
+  inMirror(world.folder, `FROM history.${log}_as_of_commit(${commit})`);
+
+it('are equal to what commits, freezing and retirement have written, and compared in turns', async () => {
+  const world = await everyKind();
+  expect(await compared(world)).toEqual(EQUAL);
+  expect(await renewed(world)).toEqual({ stored: [], closed: [] });
+  const names: string[] = [];
+  for (let isEnd = false; !isEnd; ) {
+    const turn = await comparing(world, { datasetIds: ['parcels'], skipped: names.length }, () => true);
+    names.push(...turn.compared.map(({ name }) => name));
+    ({ isEnd } = turn);
+  }
+  expect(names).toEqual(['parcels__3', 'parcels', 'parcels__3_log']);
+});
+
+it.each([
+  ['log history.parcels', "UPDATE history.parcels SET owner = 'Eve'", 'parcels', 3, 4, 'Bob'],
+  ['log history.parcels__3_log', 'DELETE FROM history.parcels__3_log', 'parcels__3_log', 1, 2, 'uno'],
+] as const)(
+  '%s: an altered log is found, and closed: only the state of its table is known',
+  async (...given) => {
+    const [kind, statement, log, lost, last, value] = given;
+    const world = await everyKind();
+    await world.byHand(statement);
+    expect(await compared(world)).toEqual(EQUAL.map((one) => (one[0] === kind ? [kind, 'altered'] : one)));
+    expect(await renewed(world)).toEqual({ stored: [], closed: [`history.${log}`] });
+    await expect(asOf(world, log, lost)).rejects.toThrow('the log was dropped or altered by hand');
+    expect(await asOf(world, log, last)).toEqual([['1', value]]);
+    expect(await compared(world)).toEqual(EQUAL);
+    expect(await inMirror(world.folder, `SELECT count(*) FROM history.${log}_unusable`)).toHaveLength(1);
+  },
+);
+
+it.each(["UPDATE history.parcels__3 SET name = 'x'", 'DROP TABLE history.parcels__3'])(
+  'a log whose earlier table was altered or dropped leads nowhere: %s',
+  async (statement) => {
+    const world = await everyKind();
+    await world.byHand(statement);
+    expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'] });
+    expect(await compared(world)).toEqual(EQUAL.filter(([name]) => !name?.includes('parcels__3')));
+    expect(await asOf(world, 'parcels', 3)).toEqual([['1', 'Ann']]);
+  },
+);
+
+it('a log that cannot be read is dropped, because no copy of the mirror could carry it', async () => {
+  const world = await everyKind();
+  expect(await renewed(world, ['history.parcels'])).toEqual({ stored: [], closed: ['history.parcels'] });
+  const names = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '%unusable%'";
+  expect(await inMirror(world.folder, names)).toEqual([]);
+  expect(await asOf(world, 'parcels', 4)).toEqual([['1', 'Bob']]);
+});
+
+it('an archived table that was altered stays named, one that was dropped is not missed', async () => {
+  const world = await everyKind();
+  const [[name] = []] = await inMirror(world.folder, 'SELECT table_name FROM feed_sync.archived');
+  await world.byHand(`DELETE FROM archived.${name}`);
+  await renewed(world);
+  expect(await compared(world)).toContainEqual(['archived archived.roads', 'altered']);
+  await world.byHand(`DROP TABLE archived.${name}`);
+  expect((await compared(world)).map(([kind]) => kind)).not.toContain('archived archived.roads');
+});
+
+it('checksums of another version of the hash are computed again once, and said to be; the rows of the table stay proven', async () => {
+  const world = await everyKind();
+  const others = ['datasets', 'archived', 'history_logs'].map((table) => {
+    return `UPDATE feed_sync.${table} SET checksum = 1, checksum_version = 'another'`;
+  });
+  await world.byHand(...others, "UPDATE feed_sync.history_logs SET table_checksum_version = 'another'");
+  expect((await compared(world)).every(([, state]) => state === 'unrecorded')).toBe(true);
+  const { stored, closed } = await renewed(world);
+  expect(closed).toEqual([]);
+  expect(stored.map((name) => name.replace(/__2_.*/, ''))).toEqual([
+    'main.parcels',
+    ...EQUAL.map(([name]) => name?.replace(/.* /, '')),
+  ]);
+  expect(await compared(world)).toEqual(EQUAL);
+  expect(await renewed(world)).toEqual({ stored: [], closed: [] });
+  await world.byHand('DELETE FROM parcels', 'UPDATE feed_sync.datasets SET checksum = NULL');
+  expect(await renewed(world)).toEqual({ stored: [], closed: [] });
+});
+
+it('a commit computes the checksums of another version of the hash again, and says so', async () => {
+  const lines: string[] = [];
+  const world = await everyKind(recordingLog(lines));
+  await world.byHand(
+    "UPDATE feed_sync.datasets SET checksum_version = 'another'",
+    "UPDATE feed_sync.history_logs SET checksum_version = 'another' WHERE log_name = 'parcels'",
+  );
+  const course = world.published(firstContent(owners, [[1, 'Cem']]));
+  await world.load(course);
+  expect(lines.filter((line) => line.includes('The hash of DuckDB is another'))).toHaveLength(1);
+  expect(await compared(world)).toEqual(EQUAL);
+});

@@ -1,0 +1,27 @@
+-- The mirror of format-1.sql in format 4: with an undo log of parcels, which has no checksum.
+CREATE SCHEMA feed_sync;
+CREATE TABLE feed_sync.names (dataset_id VARCHAR, table_name VARCHAR);
+CREATE TABLE feed_sync.datasets (dataset_id VARCHAR, table_name VARCHAR, version BIGINT, schema_version VARCHAR, row_count BIGINT, key_columns VARCHAR[], commit_number BIGINT, snapshot_version BIGINT, snapshot_digest VARCHAR, digest_kind VARCHAR, loaded_through VARCHAR, loaded_at TIMESTAMPTZ, published_at TIMESTAMPTZ, applied_at TIMESTAMPTZ, checksum HUGEINT, checksum_version VARCHAR, pinned_since TIMESTAMPTZ);
+CREATE TABLE feed_sync.reloads (dataset_id VARCHAR, subscription_id VARCHAR, log_number BIGINT, event_number BIGINT, created_at TIMESTAMPTZ);
+CREATE TABLE feed_sync.subscriptions (subscription_id VARCHAR, "name" VARCHAR, log_number BIGINT, event_number BIGINT, event_created_at TIMESTAMPTZ, position_at TIMESTAMPTZ, states_last_event BOOLEAN);
+CREATE TABLE feed_sync.members (subscription_id VARCHAR, dataset_id VARCHAR, added_event BIGINT, dropped_event BIGINT);
+CREATE TABLE feed_sync.owed (dataset_id VARCHAR, subscription_id VARCHAR, log_number BIGINT, event_number BIGINT, created_at TIMESTAMPTZ);
+CREATE TABLE feed_sync.columns (dataset_id VARCHAR, "position" BIGINT, "name" VARCHAR, column_name VARCHAR, "type" VARCHAR, "nullable" BOOLEAN, description VARCHAR, source_name VARCHAR, "role" VARCHAR, crs VARCHAR);
+CREATE TABLE feed_sync.commits (commit_number BIGINT, dataset_id VARCHAR, from_version BIGINT, to_version BIGINT, kind VARCHAR, added BIGINT, changed BIGINT, removed BIGINT, applied_at TIMESTAMPTZ, service_time TIMESTAMPTZ, approved BOOLEAN, restored_commit BIGINT, schema_version VARCHAR, key_columns VARCHAR[], row_count BIGINT, snapshot_version BIGINT, snapshot_digest VARCHAR, digest_kind VARCHAR, loaded_through VARCHAR, loaded_at TIMESTAMPTZ, published_at TIMESTAMPTZ, checksum HUGEINT, checksum_version VARCHAR, reloads VARCHAR, "columns" VARCHAR);
+CREATE TABLE feed_sync.archived (dataset_id VARCHAR, table_name VARCHAR, version BIGINT, reason VARCHAR, archived_at TIMESTAMPTZ);
+CREATE TABLE feed_sync.history_logs (dataset_id VARCHAR, log_name VARCHAR, table_name VARCHAR, first_commit BIGINT, first_time TIMESTAMPTZ, closed_commit BIGINT, closed_time TIMESTAMPTZ, closed_reason VARCHAR, frozen_commit BIGINT);
+CREATE TABLE feed_sync.meta ("key" VARCHAR, "value" VARCHAR);
+INSERT INTO feed_sync.meta VALUES ('format_version', '4'), ('service_origin', 'https://feed.example'), ('subscription_id', 'sub_1'), ('subscription_id', 'sub_2');
+INSERT INTO feed_sync.names VALUES ('parcels', 'parcels'), ('zoning', 'zoning');
+INSERT INTO feed_sync.datasets VALUES ('parcels', 'parcels', 4, '1', 2, ['id'], 4, 3, 'digest-3', NULL, NULL, NULL, '2026-01-02T03:04:05Z', '2026-01-02T03:05:00Z', NULL, NULL, NULL);
+INSERT INTO feed_sync.reloads VALUES ('parcels', 'sub_1', 1, 9223372036854775807, NULL), ('parcels', 'sub_2', 1, 7, NULL);
+INSERT INTO feed_sync.columns VALUES ('parcels', 1, 'id', 'id', 'integer', false, NULL, NULL, 'key', NULL), ('parcels', 2, 'owner', 'owner', 'string', true, 'Who owns it', NULL, 'data', NULL);
+INSERT INTO feed_sync.commits VALUES (1, 'zoning', NULL, 1, 'load', NULL, NULL, NULL, '2026-01-01T00:00:00Z', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), (2, 'parcels', NULL, 3, 'load', NULL, NULL, NULL, '2026-01-01T00:00:00Z', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), (3, 'zoning', 1, 1, 'retire', 0, 0, 0, '2026-01-02T00:00:00Z', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), (4, 'parcels', 3, 4, 'changes', 1, 0, 0, '2026-01-02T03:05:00Z', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO feed_sync.archived VALUES ('zoning', 'zoning', 1, 'no subscription contains it', '2026-01-02T00:00:00Z');
+CREATE TABLE main.parcels (id BIGINT, owner VARCHAR);
+INSERT INTO main.parcels VALUES (1, 'Ann'), (2, NULL);
+CREATE TABLE main.zoning (id BIGINT);
+INSERT INTO feed_sync.history_logs VALUES ('parcels', 'parcels', 'main.parcels', 2, '2026-01-01T00:00:00Z', NULL, NULL, NULL, NULL);
+CREATE SCHEMA history;
+CREATE TABLE history.parcels (_commit BIGINT, _operation VARCHAR, _version BIGINT, _published_at TIMESTAMPTZ, _applied_at TIMESTAMPTZ, id BIGINT, owner VARCHAR);
+INSERT INTO history.parcels VALUES (4, 'added', 4, '2026-01-02T03:04:05Z', '2026-01-02T03:05:00Z', 2, NULL);

@@ -13,7 +13,10 @@ import { sleepUnlessStopped, TransientError, unlessStopped } from './failures.ts
 
 export const TOO_MANY_REQUESTS = 429;
 
-/** The time over which waiting requests are sent once a probe was answered. */
+/**
+ * The longest time over which waiting requests are sent once a probe was answered. They are spread over no longer than the origin
+ * last asked them to wait.
+ */
 const SPREAD_MS = 10_000;
 
 /** Periods of the longest wait in which every probe was refused; then the others do not wait any longer. */
@@ -56,16 +59,21 @@ class Throttle {
   async pass(signal: AbortSignal): Promise<Pass> {
     const { clock } = this.#tools;
     let before: Closed | null = null;
+    let sleptUntilMs = Number.NEGATIVE_INFINITY;
     this.#waiting += 1;
     try {
       for (let closed = this.#closed; closed !== null; closed = this.#closed) {
         before = closed;
-        const restMs = closed.untilMs - clock.monotonicMs();
+        const { untilMs } = closed;
+        // A timer may end a little before its time.
+        const restMs = untilMs <= sleptUntilMs ? 0 : untilMs - clock.monotonicMs();
         if (closed.periods >= LASTING_PERIODS && (restMs > 0 || closed.probe !== null)) {
           throw refusedForLong(restMs);
         }
-        if (restMs > 0) await sleepUnlessStopped(clock, restMs, signal);
-        else if (closed.probe === null) return this.#probe(closed);
+        if (restMs > 0) {
+          await sleepUnlessStopped(clock, restMs, signal);
+          sleptUntilMs = untilMs;
+        } else if (closed.probe === null) return this.#probe(closed);
         else await unlessStopped(closed.probe.promise, signal);
       }
     } finally {
@@ -95,7 +103,8 @@ class Throttle {
   }
 
   async #follow(before: Closed, signal: AbortSignal): Promise<void> {
-    const waitMs = (before.followed * SPREAD_MS) / Math.max(1, before.followers);
+    const spreadMs = Math.min(SPREAD_MS, before.askedMs);
+    const waitMs = (before.followed * spreadMs) / Math.max(1, before.followers);
     before.followed += 1;
     if (waitMs > 0) await sleepUnlessStopped(this.#tools.clock, waitMs, signal);
   }
@@ -108,6 +117,7 @@ class Throttle {
       if (isLate) return;
       this.#closed = {
         untilMs: nowMs,
+        askedMs: 0,
         periodMs: nowMs,
         periods: 0,
         inARow: 0,
@@ -129,6 +139,7 @@ class Throttle {
     const untilMs = Math.min(nowMs + askedMs, closed.periodMs + maxRetryAfterMs);
     const waitMs = untilMs - nowMs;
     closed.untilMs = Math.max(closed.untilMs, untilMs);
+    closed.askedMs = waitMs;
     const fields = { service: this.#origin, waitMs };
     if (closed.inARow === 1 && !isLate)
       log.warn(fields, 'The service refuses requests for their number: all of them wait.');
@@ -138,6 +149,8 @@ class Throttle {
 interface Closed {
   /** On the monotonic clock. */
   untilMs: number;
+  /** How long the last refusal asked to wait. */
+  askedMs: number;
   /** When the current period of the longest wait began. */
   periodMs: number;
   periods: number;

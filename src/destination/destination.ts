@@ -75,7 +75,10 @@ export interface Destination {
    */
   storeChecksum(checksum: TableChecksum): Promise<boolean>;
 
-  /** Stores the checksums that are missing, or of another version of the hash, and closes undo logs that were altered. */
+  /**
+   * Stores the checksums that are missing, or of another version of the hash, and closes undo logs that were altered or cannot be
+   * read. An archived or frozen table that cannot be read is kept under another name, by which nothing reads it any more.
+   */
   renewChecksums(renewal: ChecksumRenewal): Promise<RenewedChecksums>;
 
   /** A number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
@@ -90,6 +93,8 @@ export interface DamagedTable {
   readonly tableName: string;
   /** The dataset whose live table it is; null for an undo log, an archived table, a table of the catalog or of an operator. */
   readonly datasetId: string | null;
+  /** The dataset whose undo log, frozen or archived table it is; null for any other table. */
+  readonly pastOf: string | null;
   /** A rollback keeps the table where it is. */
   readonly isPinned: boolean;
   /** What the database says, a clause. */
@@ -108,7 +113,7 @@ export interface TableChecksum {
 
 export interface ChecksumRenewal {
   readonly datasetIds: readonly string[];
-  /** Tables of the past that cannot be read, with their schema. */
+  /** Tables that cannot be read, with their schema. */
   readonly unreadable: readonly string[];
 }
 
@@ -116,6 +121,8 @@ export interface ChecksumRenewal {
 export interface RenewedChecksums {
   readonly stored: readonly string[];
   readonly closed: readonly string[];
+  /** The names under which archived and frozen tables that cannot be read are kept as they were found. */
+  readonly kept: readonly string[];
 }
 
 /** Gives a destination its jobs while its write session is open. */

@@ -1,10 +1,11 @@
 /**
  * What is done about damage: the damaged tables are found and marked to be loaded again, and the next catch-up loads exactly these.
+ * What the service does not have is closed: a damaged undo log begins anew, a damaged table of the past is kept under another name.
  * A damaged table is not a wrong one: nothing that cannot be read whole is ever called equal.
  */
 
 import type { DamagedTable } from '../destination/destination.ts';
-import { errorCodeOf } from '../model/errors.ts';
+import { errorCodeOf, StorageError } from '../model/errors.ts';
 import { endCandidate } from './candidates.ts';
 import { catchUp, type IsAsked } from './catch-up.ts';
 import { liveExecutor } from './execute/executor.ts';
@@ -21,24 +22,49 @@ export async function catchUpMendingDamage(
   isAsked?: IsAsked,
 ): Promise<CatchUpResult> {
   let result = await catchUp(parts, signal, liveExecutor, isAsked);
+  const lost: string[] = [];
   for (let repeats = 0; repeats < MAX_REPEATS && !signal.aborted; repeats += 1) {
     if (!result.incidents.some(({ error }) => isDamage(error))) break;
-    if (!(await markDamaged(parts))) break;
+    const found = await markDamaged(parts);
+    lost.push(...found.lost);
+    if (!found.isMendable) break;
     result = together(result, await catchUp(parts, signal, liveExecutor, isAsked));
   }
-  return result;
+  return withLost(result, lost);
+}
+
+/** Says once, by an incident, which parts of the past were lost. */
+export function withLost(result: CatchUpResult, lost: readonly string[]): CatchUpResult {
+  if (lost.length === 0) return result;
+  const error = new StorageError(
+    `Damaged, and the service does not have it: ${lost.join(', ')}. It was closed; everything else goes on.`,
+    {
+      code: 'mirror_damaged',
+      hint: 'Check the disk. Earlier states of these tables are not known any more, unless a backup has them.',
+    },
+  );
+  return { ...result, incidents: [...result.incidents, { subscriptionId: null, error }] };
 }
 
 export function isDamage(error: unknown): boolean {
   return errorCodeOf(error) === 'mirror_damaged';
 }
 
-/** Marks the damaged tables to be loaded again. Resolves to whether a catch-up can mend anything. Never throws. */
-export async function markDamaged(parts: Parts): Promise<boolean> {
+export interface MarkedDamage {
+  /** Another catch-up can mend something, or goes on without what was closed. */
+  readonly isMendable: boolean;
+  /** The undo logs, frozen and archived tables that were closed, with their schema. */
+  readonly lost: readonly string[];
+}
+
+/** Marks the damaged tables to be loaded again, and closes those of the past. Never throws. */
+export async function markDamaged(parts: Parts): Promise<MarkedDamage> {
   const { destination, checkpoint, log } = parts;
   try {
     const damaged = await destination.findDamage();
-    if (damaged === null) return true;
+    if (damaged === null) return { isMendable: true, lost: [] };
+    // The logs go first: the load that follows could neither continue them nor close them.
+    const lost = await closePast(damaged, parts);
     const datasetIds = damaged.flatMap(({ datasetId, isPinned }) => (isPinned ? [] : (datasetId ?? [])));
     const marked = checkpoint.requestResync(datasetIds);
     endChangesThatWait(marked, parts);
@@ -47,11 +73,25 @@ export async function markDamaged(parts: Parts): Promise<boolean> {
       const text = 'a part of it cannot be read';
       parts.onOccurrence?.({ kind: 'damaged', subject: `table ${table.tableName}`, text });
     }
-    return marked.length > 0;
+    return { isMendable: marked.length > 0 || lost.length > 0, lost };
   } catch (error) {
     log.error({ why: String(error) }, 'The damaged tables could not be found or marked.');
-    return false;
+    return { isMendable: false, lost: [] };
   }
+}
+
+/** Returns the names of the tables that were closed. */
+async function closePast(
+  damaged: readonly DamagedTable[],
+  { destination }: Parts,
+): Promise<readonly string[]> {
+  const past = damaged.filter(({ pastOf }) => pastOf !== null);
+  if (past.length === 0) return [];
+  await destination.renewChecksums({
+    datasetIds: [...new Set(past.flatMap(({ pastOf }) => pastOf ?? []))],
+    unreadable: damaged.map(({ tableName }) => tableName),
+  });
+  return past.map(({ tableName }) => tableName);
 }
 
 /** Changes that wait for approval cannot be applied to rows that cannot be read. */

@@ -93,7 +93,7 @@ export async function performRenewChecksums(
   { parameters }: OperatorRequest,
   { parts }: Performing,
 ): Promise<RequestAnswer> {
-  const { stored, closed } = await parts.destination.renewChecksums(RENEW_CHECKSUMS.parse(parameters));
+  const { stored, closed, kept } = await parts.destination.renewChecksums(RENEW_CHECKSUMS.parse(parameters));
   const sentences = [
     ...(stored.length === 0
       ? []
@@ -103,6 +103,7 @@ export async function performRenewChecksums(
       : [
           `Closed undo logs that were altered outside feed-sync: ${closed.join(', ')}. Earlier states are not known.`,
         ]),
+    ...(kept.length === 0 ? [] : [`Kept what cannot be read under another name: ${kept.join(', ')}.`]),
   ];
   return { kind: 'done', text: sentences.join(' ') || 'Nothing was to be stored.' };
 }

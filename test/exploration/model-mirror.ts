@@ -59,7 +59,7 @@ export class ModelMirror {
       },
       findDamage: async () => [],
       storeChecksum: async () => true,
-      renewChecksums: async () => ({ stored: [], closed: [] }),
+      renewChecksums: async () => ({ stored: [], closed: [], kept: [] }),
       progress: () => 0,
       close: async () => {},
     };

@@ -90,7 +90,7 @@ export function destinationOf(
     },
     async renewChecksums() {
       called('renew checksums');
-      return { stored: [], closed: [] };
+      return { stored: [], closed: [], kept: [] };
     },
     progress: () => 0,
     async close() {},

@@ -76,7 +76,7 @@ const asOf = (world: MirrorAtWork, log: string, commit: number) =>
 it('are equal to what commits, freezing and retirement have written, and compared in turns', async () => {
   const world = await everyKind();
   expect(await compared(world)).toEqual(EQUAL);
-  expect(await renewed(world)).toEqual({ stored: [], closed: [] });
+  expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   const names: string[] = [];
   for (let isEnd = false; !isEnd; ) {
     const turn = await comparing(world, { datasetIds: ['parcels'], skipped: names.length }, () => true);
@@ -96,7 +96,7 @@ it.each([
     const world = await everyKind();
     await world.byHand(statement);
     expect(await compared(world)).toEqual(EQUAL.map((one) => (one[0] === kind ? [kind, 'altered'] : one)));
-    expect(await renewed(world)).toEqual({ stored: [], closed: [`history.${log}`] });
+    expect(await renewed(world)).toEqual({ stored: [], closed: [`history.${log}`], kept: [] });
     await expect(asOf(world, log, lost)).rejects.toThrow('the log was dropped or altered by hand');
     expect(await asOf(world, log, last)).toEqual([['1', value]]);
     expect(await compared(world)).toEqual(EQUAL);
@@ -109,7 +109,7 @@ it.each(["UPDATE history.parcels__3 SET name = 'x'", 'DROP TABLE history.parcels
   async (statement) => {
     const world = await everyKind();
     await world.byHand(statement);
-    expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'] });
+    expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'], kept: [] });
     expect(await compared(world)).toEqual(EQUAL.filter(([name]) => !name?.includes('parcels__3')));
     expect(await asOf(world, 'parcels', 3)).toEqual([['1', 'Ann']]);
   },
@@ -117,7 +117,11 @@ it.each(["UPDATE history.parcels__3 SET name = 'x'", 'DROP TABLE history.parcels
 
 it('a log that cannot be read is dropped, because no copy of the mirror could carry it', async () => {
   const world = await everyKind();
-  expect(await renewed(world, ['history.parcels'])).toEqual({ stored: [], closed: ['history.parcels'] });
+  expect(await renewed(world, ['history.parcels'])).toEqual({
+    stored: [],
+    closed: ['history.parcels'],
+    kept: [],
+  });
   const names = "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE '%unusable%'";
   expect(await inMirror(world.folder, names)).toEqual([]);
   expect(await asOf(world, 'parcels', 4)).toEqual([['1', 'Bob']]);
@@ -147,9 +151,9 @@ it('checksums of another version of the hash are computed again once, and said t
     ...EQUAL.map(([name]) => name?.replace(/.* /, '')),
   ]);
   expect(await compared(world)).toEqual(EQUAL);
-  expect(await renewed(world)).toEqual({ stored: [], closed: [] });
+  expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   await world.byHand('DELETE FROM parcels', 'UPDATE feed_sync.datasets SET checksum = NULL');
-  expect(await renewed(world)).toEqual({ stored: [], closed: [] });
+  expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
 });
 
 it('a commit computes the checksums of another version of the hash again, and says so', async () => {

@@ -7,7 +7,7 @@ import type { Log } from '../../lib/log.ts';
 import { errorCodeOf, InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
 import { currentConditions, type ReportedIncident } from '../../reporting/conditions.ts';
 import type { IsAsked } from '../../sync/catch-up.ts';
-import { catchUpMendingDamage, markDamaged, together } from '../../sync/damage.ts';
+import { catchUpMendingDamage, markDamaged, together, withLost } from '../../sync/damage.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '../../sync/progress.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
@@ -70,9 +70,11 @@ export async function once(
 /** Damage that only the reading of a new copy has met is mended at once. */
 async function servingReaders(caughtUp: CatchUpResult, { parts, readers }: OpenedParts, signal: AbortSignal) {
   const served = await serveReaders(readers, signal);
-  if (!served.hasMetDamage || !(await markDamaged(parts))) return { result: caughtUp, served };
+  if (!served.hasMetDamage) return { result: caughtUp, served };
+  const { isMendable, lost } = await markDamaged(parts);
+  if (!isMendable) return { result: caughtUp, served };
   const result = together(caughtUp, await catchUpMendingDamage(parts, signal));
-  return { result, served: await serveReaders(readers, signal) };
+  return { result: withLost(result, lost), served: await serveReaders(readers, signal) };
 }
 
 /** Notifications change no exit code: what cannot be delivered stays due, and the log says so. */

@@ -42,7 +42,7 @@ function isUnrecorded({ observed, table }: CountedDataset): boolean {
 }
 
 function isRenewed({ state, logName }: ComparedPastTable): boolean {
-  return state === 'unrecorded' || (state !== 'equal' && logName !== null);
+  return state === 'unrecorded' || state === 'damaged' || (state !== 'equal' && logName !== null);
 }
 
 export function isWrong({ state }: ComparedPastTable): boolean {

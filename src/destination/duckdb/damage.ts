@@ -7,10 +7,11 @@ import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import type { DamagedTable } from '../destination.ts';
-import { readObservedState } from './catalog/observed-state.ts';
+import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { CATALOG_SCHEMA, MIRROR } from './catalog/schema.ts';
 import { type CopiedTable, digestOf, tablesOf } from './copy-content.ts';
 import { IS_DAMAGE } from './count-tables.ts';
+import { isKeptDamaged, readPastTables } from './past-tables.ts';
 import type { WriteSessions } from './write-session.ts';
 
 /**
@@ -25,7 +26,7 @@ export async function findDamage(
   let left: readonly CopiedTable[] | null = null;
   for (;;) {
     const found = await sessions.read(async (engine) => {
-      left ??= await tablesOf(engine, MIRROR);
+      left ??= (await tablesOf(engine, MIRROR)).filter((table) => !isKeptDamaged(table));
       return await firstUnreadable(engine, path, left);
     });
     if (found === null) return null;
@@ -43,6 +44,7 @@ async function firstUnreadable(
   tables: readonly CopiedTable[],
 ): Promise<{ readonly damaged: DamagedTable | null; readonly left: readonly CopiedTable[] }> {
   const { datasets } = await readObservedState(engine, path);
+  const past = await readPastTables(engine, await readFormat(engine, path), null);
   for (const [index, table] of tables.entries()) {
     const error = await errorOfReading(engine, table);
     if (error === null) continue;
@@ -53,6 +55,8 @@ async function firstUnreadable(
     const damaged = {
       tableName: `${table.schema}.${table.name}`,
       datasetId: observed?.datasetId ?? null,
+      pastOf:
+        past.find(({ schema, name }) => schema === table.schema && name === table.name)?.datasetId ?? null,
       isPinned: isPinned(observed),
       why: firstLine(error),
     };

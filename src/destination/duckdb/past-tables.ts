@@ -24,6 +24,14 @@ export interface PastTable {
   readonly recorded: Checksum | null;
 }
 
+/** Follows the name of a table that is kept though it cannot be read. */
+export const DAMAGED_SUFFIX = '__damaged';
+
+/** Whether the table was found damaged before, and is kept as it is: the service does not have it. */
+export function isKeptDamaged({ schema, name }: Pick<PastTable, 'schema' | 'name'>): boolean {
+  return (schema === 'archived' || schema === 'history') && name.includes(DAMAGED_SUFFIX);
+}
+
 export interface ComparedPastTable extends PastTable {
   /** `unrecorded`: no checksum was recorded, or one of another version of the hash. */
   readonly state: 'equal' | 'altered' | 'missing' | 'damaged' | 'unrecorded';
@@ -61,7 +69,7 @@ export async function comparePastTables(
   return { compared, isEnd: compared.length === tables.length };
 }
 
-/** An archived table that is gone is left out: operators drop those that they no longer need. */
+/** An archived table that is gone is left out: operators drop those that they no longer need. So is one that is kept though damaged. */
 export async function readPastTables(
   engine: Engine,
   format: number | null,
@@ -77,7 +85,7 @@ export async function readPastTables(
   const rows = await engine.rows(
     `SELECT * FROM (${selects.join(' UNION ALL ')}) WHERE ${chosen} ORDER BY ALL`,
   );
-  return rows.map((row) => ({
+  const tables = rows.map((row) => ({
     datasetId: textAt(row, 0),
     kind: kindAt(textAt(row, 1)),
     schema: textAt(row, 2),
@@ -85,6 +93,7 @@ export async function readPastTables(
     logName: textOrNullAt(row, 4),
     recorded: checksumOrNullAt(row, 5),
   }));
+  return tables.filter((table) => !isKeptDamaged(table));
 }
 
 function kindAt(kind: string): PastTable['kind'] {

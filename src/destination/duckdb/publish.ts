@@ -25,7 +25,7 @@ import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, type MirrorPlace } from '../../staging/engine/errors.ts';
-import { textAt } from '../../staging/engine/sql.ts';
+import { identifier, text, textAt } from '../../staging/engine/sql.ts';
 import type { ObservedState } from '../destination.ts';
 import type { Publication } from '../publication.ts';
 import { readPosition } from './catalog/commits.ts';
@@ -34,6 +34,7 @@ import { MIRROR, selectTableNames } from './catalog/schema.ts';
 import { tablesOf } from './copy-content.ts';
 import { errorOfReading } from './damage.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
+import { isKeptDamaged } from './past-tables.ts';
 import type { WriteSessions } from './write-session.ts';
 
 /** The name of an unfinished copy. The next publication removes what a killed process left. */
@@ -135,6 +136,7 @@ export class Publisher {
    * its end: readers may be at work on a sound copy that a damaged one would replace.
    */
   async #verify(catalog: Catalog): Promise<void> {
+    await this.#leaveOutDamaged();
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
     const copied = await usingFile(this.#unfinished, this.#options, async (engine) => {
       const found = await catalogOf(engine, this.#unfinished);
@@ -149,6 +151,30 @@ export class Publisher {
         hint: 'Check the disk of destination.publish. The previous copy stays in place.',
       },
     );
+  }
+
+  /** The tables that the mirror keeps though they cannot be read are no part of a copy that can be read whole. */
+  async #leaveOutDamaged(): Promise<void> {
+    const tables = await usingFile(this.#unfinished, this.#options, async (engine) =>
+      (await tablesOf(engine, MIRROR)).filter(isKeptDamaged),
+    );
+    if (tables === 'unreadable' || tables.length === 0) return;
+    const { memoryLimitBytes, temporaryDirectory } = this.#options;
+    const engine = await Engine.open({
+      memoryLimitBytes: Math.min(memoryLimitBytes, MAX_CATALOG_READ_MEMORY_BYTES),
+      threads: 1,
+      temporaryDirectory,
+      directories: [dirname(this.#unfinished)],
+    });
+    try {
+      await engine.finish(`ATTACH ${text(this.#unfinished)} AS ${identifier(MIRROR)}`);
+      for (const { schema, name } of tables) {
+        await engine.run(`DROP TABLE ${[MIRROR, schema, name].map(identifier).join('.')}`);
+      }
+      await engine.finish(`DETACH DATABASE ${identifier(MIRROR)}`);
+    } finally {
+      engine.close();
+    }
   }
 
   /** @throws StorageError `mirror_damaged`: nearly always the mirror has the damage, too. */

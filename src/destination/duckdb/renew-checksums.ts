@@ -7,18 +7,18 @@
 
 import type { Clock } from '../../lib/clock.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
-import { dateAt, integer, numberAt, text } from '../../staging/engine/sql.ts';
+import { dateAt, identifier, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
-import { ALTERED } from '../catalog/undo-logs.ts';
+import { ALTERED, freeName } from '../catalog/undo-logs.ts';
 import type { ChecksumRenewal, RenewedChecksums, TableChecksum } from '../destination.ts';
 import { readFoundTables } from './apply-changes.ts';
 import { ensureSchema, readLiveTables, writeChecksum } from './catalog/observed-state.ts';
-import { catalogTable, FORMAT_VERSION, mirrored } from './catalog/schema.ts';
+import { catalogTable, FORMAT_VERSION, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
 import { strayColumnsOf } from './count-tables.ts';
 import { closeLog, dropLog, readLogs, recordEntries } from './history.ts';
 import { readColumnsOfLog, readPastLogs, sourceInMirror } from './past-logs.ts';
-import { comparePastTable, type PastTable, readPastTables } from './past-tables.ts';
+import { comparePastTable, DAMAGED_SUFFIX, type PastTable, readPastTables } from './past-tables.ts';
 import { closeUnusable } from './unusable-logs.ts';
 import type { WriteSessions } from './write-session.ts';
 
@@ -32,7 +32,7 @@ export async function renewChecksums(
   { datasetIds, unreadable }: ChecksumRenewal,
   clock: Clock,
 ): Promise<RenewedChecksums> {
-  const renewed = { stored: [] as string[], closed: [] as string[] };
+  const renewed = { stored: [] as string[], closed: [] as string[], kept: [] as string[] };
   for (let next = 0; next < datasetIds.length; ) {
     await sessions.write(async (session) => {
       const endMs = clock.monotonicMs() + MAX_SESSION_MS;
@@ -44,6 +44,7 @@ export async function renewChecksums(
         });
         renewed.stored.push(...one.stored);
         renewed.closed.push(...one.closed);
+        renewed.kept.push(...one.kept);
         next += 1;
       } while (next < datasetIds.length && clock.monotonicMs() < endMs);
     });
@@ -56,8 +57,9 @@ async function renewDataset(
   datasetId: string,
   unreadable: readonly string[],
 ): Promise<RenewedChecksums> {
-  const stored = await storeMissing(engine, datasetId);
+  const stored = await storeMissing(engine, datasetId, unreadable);
   const closed: string[] = [];
+  const kept: string[] = [];
   for (const table of await readPastTables(engine, FORMAT_VERSION, [datasetId])) {
     const name = `${table.schema}.${table.name}`;
     const isUnreadable = unreadable.includes(name);
@@ -66,12 +68,14 @@ async function renewDataset(
     if (compared?.state === 'unrecorded' && compared.checksum !== null) {
       await engine.run(recordOf(table, compared.checksum));
       stored.push(name);
-    } else if (table.logName !== null) {
+    } else {
+      if (isUnreadable) kept.push(...(await keepDamaged(engine, table)));
+      if (table.logName === null) continue;
       await close(engine, table, table.logName, isUnreadable);
       closed.push(`history.${table.logName}`);
     }
   }
-  return { stored, closed: [...new Set(closed)] };
+  return { stored, closed: [...new Set(closed)], kept };
 }
 
 /**
@@ -90,10 +94,34 @@ export async function storeChecksum(engine: Engine, checksum: TableChecksum): Pr
   return true;
 }
 
-/** A table with other rows or columns than the catalog says gets no checksum. */
-async function storeMissing(engine: Engine, datasetId: string): Promise<string[]> {
+/**
+ * Renames an archived or frozen table, so that nothing reads it any more; returns its new name. Another one has the name of its dataset
+ * still: it stays.
+ */
+async function keepDamaged(
+  engine: Engine,
+  { datasetId, kind, schema, name }: PastTable,
+): Promise<readonly string[]> {
+  if (kind === 'log' || (schema !== 'archived' && schema !== 'history')) return [];
+  const taken = new Set((await engine.rows(selectTableNames(schema))).map((row) => textAt(row, 0)));
+  const kept = freeName(`${name}${DAMAGED_SUFFIX}`, taken);
+  const place = [MIRROR, schema, name].map(identifier).join('.');
+  await engine.run(`ALTER TABLE ${place} RENAME TO ${identifier(kept)}`);
+  if (kind === 'archived') {
+    await engine.run(`UPDATE ${catalogTable('archived')} SET table_name = ${text(kept)}
+      WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`);
+  }
+  return [`${schema}.${kept}`];
+}
+
+/** A table with other rows or columns than the catalog says gets no checksum, nor does one that cannot be read. */
+async function storeMissing(
+  engine: Engine,
+  datasetId: string,
+  unreadable: readonly string[],
+): Promise<string[]> {
   const live = (await readLiveTables(engine, [datasetId])).get(datasetId);
-  if (live === undefined) return [];
+  if (live === undefined || unreadable.includes(`main.${live.observed.tableName}`)) return [];
   const { observed, checksum: recorded } = live;
   if ((await strayColumnsOf(engine, observed)).length > 0) return [];
   const { tableName, commitNumber, columns } = observed;

@@ -338,7 +338,7 @@ class PostgresDestination implements Destination {
       const table = await this.#write((transaction) => renewChecksum(transaction, datasetId));
       if (table !== null) stored.push(table);
     }
-    return { stored, closed: [] };
+    return { stored, closed: [], kept: [] };
   }
 
   progress(): number {

@@ -39,7 +39,9 @@ export async function explainFailure(
     if (engine.invalidated) await engine.reopen();
     return unexplained(load, error, searchError);
   }
-  return isMemory ? await otherwise(error) : unexplained(load, error, error);
+  // Every file of the snapshot can be read to its end, so the database file is what could not be read.
+  const isOfDatabase = isMemory || error.fault === 'unreadable';
+  return isOfDatabase ? await otherwise(error) : unexplained(load, error, error);
 }
 
 function isContent(error: unknown): error is DuckDbError {

@@ -131,6 +131,7 @@ export class ModelDestination implements Destination {
     return damaged.map(([datasetId, { observed }]) => ({
       tableName: `main.${observed.tableName}`,
       datasetId,
+      pastOf: null,
       isPinned: isPinned(observed),
       why: 'a block cannot be read',
     }));
@@ -159,7 +160,7 @@ export class ModelDestination implements Destination {
 
   async renewChecksums() {
     this.#use();
-    return { stored: [], closed: [] };
+    return { stored: [], closed: [], kept: [] };
   }
 
   /** False where there is no mirror. */

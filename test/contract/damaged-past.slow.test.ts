@@ -1,0 +1,88 @@
+/** F58: damage in what the service does not have: undo logs and archived tables. It is named once, closed, and holds up nothing else. */
+
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { damageTable } from '../support/damaged-mirror.ts';
+import { openExactly } from '../support/exact-mirror.ts';
+import { expectMirrored, once } from '../support/expect-mirrored.ts';
+import { mirrorDifferences } from '../support/mirror-comparison.ts';
+import { program } from '../support/program.ts';
+import { everythingPublished } from '../support/published.ts';
+
+/** Three tables with history under a published copy: one with two versions, one that has left and is archived. */
+async function withHistory() {
+  const made = await countyFeed({ kinds: ['permits', 'parcels', 'zoning'] });
+  const copies = await program();
+  mkdirSync(copies.dataDirectory);
+  const copy = join(copies.dataDirectory, 'copy.duckdb');
+  const environment = { FEED_SYNC_HISTORY_DATASETS: '*', FEED_SYNC_DESTINATION_PUBLISH: copy };
+  const installed = await program({ feed: made.feed, environment });
+  await once(installed);
+  made.publishNext(made.datasetOf('permits'));
+  made.publishNext(made.datasetOf('zoning'));
+  await once(installed);
+  made.feed.publisher.remove(made.datasetOf('zoning'), 'left_coverage');
+  await once(installed);
+  const permits = made.datasetOf('permits').replaceAll('-', '_');
+  return { ...made, installed, copy, permits };
+}
+
+async function tablesIn(path: string, schema: string): Promise<readonly string[]> {
+  const mirror = await openExactly(path);
+  try {
+    const rows = await mirror.rows(
+      `SELECT table_name FROM duckdb_tables() WHERE schema_name = '${schema}' ORDER BY ALL`,
+    );
+    return rows.map(([name]) => String(name));
+  } finally {
+    mirror.close();
+  }
+}
+
+it('F58 a damaged undo log is closed and told once by a reload that meets it, and the table is loaded', async () => {
+  const { feed, installed, copy, permits, datasetOf, publishNext } = await withHistory();
+  await damageTable(installed.mirrorPath, `history.${permits}`);
+  publishNext(datasetOf('permits'));
+  publishNext(datasetOf('parcels'));
+  await installed.run('resync', datasetOf('permits'));
+  const told = await installed.run('once');
+  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
+  expect(told.stdout).toContain(`the service does not have it: history.${permits}.`);
+  await once(installed);
+  await expectMirrored(installed, feed);
+  await expectMirrored({ ...installed, mirrorPath: copy }, feed);
+  expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a damaged undo log is closed by a load of its table, whose snapshot is not blamed', async () => {
+  const { feed, installed, permits, datasetOf } = await withHistory();
+  await damageTable(installed.mirrorPath, `history.${permits}`);
+  await damageTable(installed.mirrorPath, `main.${permits}`);
+  await installed.run('resync', datasetOf('permits'));
+  const told = await installed.run('once');
+  expect(told.stdout + told.stderr).not.toContain('data_invalid');
+  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
+  await once(installed);
+  await expectMirrored(installed, feed);
+  expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a damaged archived table is told once and kept as it is, and copies go on without it', async () => {
+  const { feed, installed, copy, datasetOf, publishNext } = await withHistory();
+  const [archived = ''] = await tablesIn(installed.mirrorPath, 'archived');
+  await damageTable(installed.mirrorPath, `archived.${archived}`);
+  publishNext(datasetOf('parcels'));
+  const told = await installed.run('once');
+  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
+  expect(told.stdout).toContain(`the service does not have it: archived.${archived}.`);
+  expect(await tablesIn(installed.mirrorPath, 'archived')).toEqual([`${archived}__damaged`]);
+  publishNext(datasetOf('permits'));
+  await once(installed);
+  await expectMirrored(installed, feed);
+  const different = await mirrorDifferences(copy, everythingPublished(feed));
+  expect(different.filter((one) => !one.includes(archived))).toEqual([]);
+  expect(await tablesIn(copy, 'archived')).toEqual([]);
+  expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
+});

@@ -33,9 +33,10 @@ await build({
   input: {
     main: 'src/main.ts',
     'digest-worker': 'src/feed/download/digest-worker.ts',
-    // A process that is steered from outside, for tests, has its clock and its durable effects here.
+    // A process that is steered from outside, for tests, has its clock, its durable effects and its DuckDB here.
     clock: 'src/lib/clock.ts',
     files: 'src/lib/files.ts',
+    duckdb: '@duckdb/node-api',
   },
   platform: 'node',
   external: OUTSIDE,

@@ -7,7 +7,10 @@
 
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import process from 'node:process';
-import { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import type { DuckDBConnection as Connection } from '@duckdb/node-api';
+import { duckDb } from './dist-duckdb.ts';
+
+const { DuckDBConnection, DuckDBInstance } = duckDb;
 
 const FASTER = Number(process.env['STUCK_FASTER'] ?? 30);
 const IS_INTERRUPTIBLE = process.env['STUCK'] === 'interruptible';
@@ -34,7 +37,7 @@ function goOnAt(newPace: number): void {
 
 const { run, interrupt } = DuckDBConnection.prototype;
 let isStuck = false;
-DuckDBConnection.prototype.run = function (this: DuckDBConnection, sql, ...rest) {
+DuckDBConnection.prototype.run = function (this: Connection, sql, ...rest) {
   const isFirst = !isStuck && sql.includes('feed-sync: loading') && sql.trim().startsWith('CREATE TABLE');
   if (!isFirst) return run.call(this, sql, ...rest);
   isStuck = true;
@@ -44,7 +47,7 @@ DuckDBConnection.prototype.run = function (this: DuckDBConnection, sql, ...rest)
 };
 // It reads no rows either.
 Object.defineProperty(DuckDBConnection.prototype, 'progress', { get: () => ({ rows_processed: 0n }) });
-DuckDBConnection.prototype.interrupt = function (this: DuckDBConnection) {
+DuckDBConnection.prototype.interrupt = function (this: Connection) {
   if (!IS_INTERRUPTIBLE) return;
   goOnAt(1);
   interrupt.call(this);

@@ -4,12 +4,14 @@
  */
 
 import process from 'node:process';
-import { DuckDBConnection } from '@duckdb/node-api';
+import type { DuckDBConnection as Connection } from '@duckdb/node-api';
+import { duckDb } from './dist-duckdb.ts';
 
+const { DuckDBConnection } = duckDb;
 const { run } = DuckDBConnection.prototype;
 let sinceMs: number | null = null;
 
-DuckDBConnection.prototype.run = async function (this: DuckDBConnection, sql, ...rest) {
+DuckDBConnection.prototype.run = async function (this: Connection, sql, ...rest) {
   const isAttaching = sql.startsWith('ATTACH') && !sql.endsWith('(READ_ONLY)');
   const fromMs = nowMs();
   const result = await run.call(this, sql, ...rest);

@@ -33,6 +33,9 @@ export interface CheckpointReader {
   /** Returns the subjects that are absent without an event that says so. */
   absences(): readonly Absence[];
 
+  /** Returns the mentions whose absence is not confirmed. */
+  mentions(): readonly Mention[];
+
   /** Returns the subscriptions that an operator forgot and that the destination still names. */
   forgotten(): readonly string[];
 
@@ -64,6 +67,12 @@ export interface CheckpointReader {
   othersStored(): number;
 
   close(): void;
+}
+
+/** The record of the subscription named the dataset, whose table no subscription was known to contain. */
+export interface Mention {
+  readonly subscriptionId: string;
+  readonly datasetId: string;
 }
 
 /**
@@ -101,6 +110,9 @@ export interface Checkpoint extends CheckpointReader {
 
   /** Stores `absent`, and removes `present`: subjects that are present again or confirmed to be gone. */
   noteAbsences(absent: readonly Absence[], present: readonly AbsenceSubject[]): void;
+
+  /** Stores new mentions, and removes mentions that are over. What an event says of a dataset ends its mention, too. */
+  noteMentions(mentions: readonly Mention[], over: readonly Mention[]): void;
 
   /** Notes that a list of versions ended with `newest`, for reloads that wait for the first list after them. */
   noteListed(datasetId: string, newest: number): void;

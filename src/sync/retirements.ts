@@ -3,18 +3,19 @@
  * suspension where an operator has to approve, and lifts it where no approval is needed any more.
  */
 
-import type { Suspension } from '../checkpoint/checkpoint.ts';
+import type { Mention, Suspension } from '../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import { printable } from '../lib/text.ts';
+import { type AbsenceSubject, absenceKey } from '../model/absence.ts';
 import type { DesiredStateChange } from '../model/desired-state.ts';
 import type { Refusal } from '../model/errors.ts';
-import { covers, watermarkOf } from '../model/manifest.ts';
 import type { Subscription } from '../model/records.ts';
 import { noteAbsences, requestReloads } from './follow/audit.ts';
 import { doubtedLogs } from './follow/log-restart.ts';
 import { isChosenDataset } from './follow/subscriptions.ts';
 import { waysOut } from './incidents.ts';
 import type { Parts } from './parts.ts';
+import { readMentions } from './plan/mentions.ts';
 import {
   type AwaitedSubscription,
   awaitedSubscriptions,
@@ -89,31 +90,37 @@ function inputOf(judging: Judging, parts: Parts): RetirementInput {
 }
 
 /**
- * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest
- * may not list them yet. A record that may predate the subscription's own drop of a dataset does not count. A record
- * without a newest event may be later than the drop, so the table waits until that is sure.
+ * Returns the datasets that a subscription contains by its record, with the ids of these subscriptions; its manifest may not
+ * list them yet. A dataset that no subscription contains counts until its absence from the record is confirmed.
  */
-function namedByRecords(
-  { records, readAt }: Judging,
-  { checkpoint, choices: { manifestLagMs } }: Parts,
-): RetirementInput['named'] {
-  const desiredStates = checkpoint.desiredStates();
-  const named = new Map<string, string[]>();
-  for (const { id, datasetIds, lastEventId } of records) {
-    const watermark = watermarkOf({ lastEventId, readAt, manifestLagMs });
-    for (const datasetId of datasetIds) {
-      const drop = desiredStates.get(datasetId)?.formerMembers.get(id);
-      const isBeforeDrop =
-        drop !== undefined &&
-        watermark.kind === 'number' &&
-        !covers(watermark, { eventNumber: drop.eventNumber, createdAt: drop.at });
-      if (isBeforeDrop) continue;
-      const naming = named.get(datasetId);
-      if (naming === undefined) named.set(datasetId, [id]);
-      else naming.push(id);
-    }
-  }
-  return named;
+function namedByRecords({ observed, records, readAt }: Judging, parts: Parts): RetirementInput['named'] {
+  const { checkpoint, choices } = parts;
+  const earlier = checkpoint.mentions();
+  const { named, news, shown, lacking, over } = readMentions({
+    records,
+    readAt,
+    manifestLagMs: choices.manifestLagMs,
+    desiredStates: checkpoint.desiredStates(),
+    tables: observed.datasets,
+    earlier,
+  });
+  const isThere = [...shown, ...over].map(memberOf);
+  const confirmed = noteAbsences(lacking.map(memberOf), isThere, readAt, parts).map(absenceKey);
+  const gone = lacking.filter((mention) => confirmed.includes(absenceKey(memberOf(mention))));
+  const ended = [...over, ...gone];
+  checkpoint.noteMentions(news, ended);
+  const counting = [...named, ...earlier.filter((mention) => !ended.includes(mention))];
+  const byDataset = Map.groupBy(counting, ({ datasetId }) => datasetId);
+  return new Map(
+    [...byDataset].map(([datasetId, of]) => [
+      datasetId,
+      [...new Set(of.map(({ subscriptionId }) => subscriptionId))],
+    ]),
+  );
+}
+
+function memberOf(mention: Mention): AbsenceSubject {
+  return { kind: 'member', ...mention };
 }
 
 /**
@@ -183,8 +190,8 @@ const WORDS: Readonly<Record<Reason, { readonly one: string; readonly several: s
   },
   'log-in-doubt': { one: 'whose log may have begun anew', several: 'whose logs may have begun anew' },
   'record-names-dataset': {
-    one: 'whose record still names the dataset',
-    several: 'whose records still name the dataset',
+    one: 'whose record names the dataset or named it lately',
+    several: 'whose records name the dataset or named it lately',
   },
 };
 const REASONS: readonly Reason[] = ['suspended', 'log-unread', 'log-in-doubt', 'record-names-dataset'];

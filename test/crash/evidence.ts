@@ -95,6 +95,7 @@ const QUERIES: readonly (readonly [what: string, sql: string])[] = [
        FROM desired_reloads`,
   ],
   ['absences', 'SELECT subject FROM absences'],
+  ['mentions', 'SELECT dataset_id, subscription_id FROM mentions'],
   ['forgotten', 'SELECT subscription_id FROM forgotten'],
   ['suspensions', 'SELECT scope_kind, scope_id, operation, status, code FROM suspensions'],
   ['failures', 'SELECT dataset_id, error, content FROM failures'],

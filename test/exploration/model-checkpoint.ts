@@ -3,7 +3,7 @@
  * the same pure functions (model/want-changes.ts); `checkpoints.test.ts` plays histories on both.
  */
 
-import type { Checkpoint, Failure, Followed, Suspension } from '../../src/checkpoint/checkpoint.ts';
+import type { Checkpoint, Failure, Followed, Mention, Suspension } from '../../src/checkpoint/checkpoint.ts';
 import type { Requests } from '../../src/checkpoint/requests.ts';
 import { type Absence, absenceKey } from '../../src/model/absence.ts';
 import {
@@ -27,6 +27,7 @@ export interface Stored {
   readonly followed: Map<string, Followed>;
   readonly desiredStates: Map<string, DesiredState>;
   readonly absences: Map<string, Absence>;
+  readonly mentions: Map<string, Mention>;
   readonly suspensions: Map<string, Suspension>;
   readonly failures: Map<string, Failure>;
 }
@@ -36,16 +37,25 @@ export function emptyStored(): Stored {
     followed: new Map(),
     desiredStates: new Map(),
     absences: new Map(),
+    mentions: new Map(),
     suspensions: new Map(),
     failures: new Map(),
   };
 }
 
-export function copyOf({ followed, desiredStates, absences, suspensions, failures }: Stored): Stored {
+export function copyOf({
+  followed,
+  desiredStates,
+  absences,
+  mentions,
+  suspensions,
+  failures,
+}: Stored): Stored {
   return {
     followed: new Map(followed),
     desiredStates: new Map(desiredStates),
     absences: new Map(absences),
+    mentions: new Map(mentions),
     suspensions: new Map(suspensions),
     failures: new Map(failures),
   };
@@ -62,7 +72,7 @@ const NO_REQUESTS: Requests = {
 };
 
 export function modelCheckpoint(stored: Stored): Checkpoint {
-  const { followed, desiredStates, absences, suspensions, failures } = stored;
+  const { followed, desiredStates, absences, mentions, suspensions, failures } = stored;
   const update = (datasetId: string, change: (desired: DesiredState) => DesiredState): void => {
     const after = change(desiredStates.get(datasetId) ?? emptyDesiredState(datasetId));
     desiredStates.set(datasetId, { ...after, reloads: after.reloads.toSorted(byNumber) });
@@ -75,6 +85,7 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     desiredStates: () => new Map(desiredStates),
     desired: (datasetId) => desiredStates.get(datasetId) ?? null,
     absences: () => [...absences.values()],
+    mentions: () => [...mentions.values()],
     forgotten: () => [],
     suspensions: () => [...suspensions.values()],
     candidates: () => [],
@@ -107,10 +118,17 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
       for (const absence of absent) absences.set(absenceKey(absence.subject), absence);
       for (const subject of present) absences.delete(absenceKey(subject));
     },
+    noteMentions(noted, over) {
+      for (const mention of noted) mentions.set(mentionKey(mention), mention);
+      for (const mention of over) mentions.delete(mentionKey(mention));
+    },
     noteListed: (datasetId, newest) => update(datasetId, (desired) => withListed(desired, newest)),
     voidAnnounced: (datasetId, above) =>
       update(datasetId, (desired) => withoutAnnouncedAbove(desired, above)),
-    noteRetired: (datasetId, owed) => update(datasetId, (desired) => ({ ...desired, reloads: owed })),
+    noteRetired(datasetId, owed) {
+      update(datasetId, (desired) => ({ ...desired, reloads: owed }));
+      for (const [key, mention] of mentions) if (mention.datasetId === datasetId) mentions.delete(key);
+    },
     markSatisfied: (datasetId, isSatisfied) =>
       update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),
     markRefreshed: (datasetId, refreshesRequested) =>
@@ -140,7 +158,8 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
 
 type Update = (datasetId: string, change: (desired: DesiredState) => DesiredState) => void;
 
-function followStep(step: FollowStep, { followed, desiredStates }: Stored, update: Update): void {
+function followStep(step: FollowStep, stored: Stored, update: Update): void {
+  const { followed, desiredStates } = stored;
   const { subscriptionId, subscriptionName: name, position, voids = null } = step;
   const { logNumber, cursor, cursorCreatedAt, isExpiredCursorReplay, coveredUntil, readAt } = position;
   if (voids !== null) {
@@ -149,7 +168,15 @@ function followStep(step: FollowStep, { followed, desiredStates }: Stored, updat
       update(datasetId, (desired) => without(desired, subscriptionId));
   }
   for (const change of step.changes) {
-    update(change.datasetId, (desired) => changedDesiredState(desired, subscriptionId, change));
+    const { datasetId, kind } = change;
+    update(datasetId, (desired) => {
+      const after = changedDesiredState(desired, subscriptionId, change);
+      if (after !== desired && (kind === 'member' || kind === 'no-member')) {
+        stored.absences.delete(absenceKey({ kind: 'member', subscriptionId, datasetId }));
+        stored.mentions.delete(mentionKey({ subscriptionId, datasetId }));
+      }
+      return after;
+    });
   }
   const before = followed.get(subscriptionId);
   const isSameLog = before?.logNumber === logNumber;
@@ -166,6 +193,10 @@ function followStep(step: FollowStep, { followed, desiredStates }: Stored, updat
     statesLastEvent: step.statesLastEvent === true || (isSameLog && before.statesLastEvent),
     auditedAt: before?.auditedAt ?? null,
   });
+}
+
+function mentionKey({ subscriptionId, datasetId }: Mention): string {
+  return JSON.stringify([subscriptionId, datasetId]);
 }
 
 function scopeKey(scope: RefusalScope): string {

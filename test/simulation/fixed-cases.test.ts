@@ -420,4 +420,30 @@ describe('what histories have found', () => {
       await expectCalm(world);
     });
   });
+
+  /**
+   * A dataset moved to another subscription and back, and no event told of the return. Its table waited, because the record of the
+   * first one named it, until one reading of that record skipped it (seed 336739).
+   */
+  it('W16 F55 a table stays where one reading of the record skips what only the record names', async () => {
+    await playScript({ manifestLastEventId: false }, async ({ world, first, second }) => {
+      const { publisher, omissions } = world.feed;
+      subscribeAnother(world, second);
+      await catchUp(world);
+      publisher.restore(first, { subscriptionId: 'sub_2' });
+      publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_1' });
+      await catchUp(world);
+      publisher.restore(first, { subscriptionId: 'sub_1', announce: false });
+      publisher.remove(first, 'left_coverage', { subscriptionId: 'sub_2' });
+      const awaited = [{ subscriptionId: 'sub_1', reason: 'record-names-dataset' }];
+      const named = await catchUp(world);
+      expect(named.datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ awaited });
+      omissions.add({ list: 'record', subscriptionId: 'sub_1', datasetId: first }, MANY_READINGS);
+      const skipped = await catchUp(world);
+      expect(skipped.datasets.find(({ datasetId }) => datasetId === first)).toMatchObject({ awaited });
+      omissions.clear();
+      await expectCalm(world);
+      expect(await liveTables(world)).toEqual([first, second]);
+    });
+  });
 });

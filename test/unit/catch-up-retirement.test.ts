@@ -206,8 +206,82 @@ describe('F35 a dataset that leaves its subscription', () => {
       { kind: 'current' },
     ]);
     expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
+  });
+
+  it('W16 F55 stays where one reading of a record lacks it that has named it, and goes ten minutes later', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    const naming = [subscription({ datasetIds: ['parcels'] })];
+    const lacking = [subscription()];
+    for (let times = 0; times < 3; times += 1) {
+      world.service.subscriptions = naming;
+      expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
+      expect(world.checkpoint.absences()).toEqual([]);
+      elapse(world, 60 * MINUTE_MS);
+      world.service.subscriptions = lacking;
+      const { datasets, again } = await world.catchUp();
+      expect(datasets).toMatchObject([
+        { kind: 'waiting', awaited: [{ subscriptionId: 'sub_1', reason: 'record-names-dataset' }] },
+        { kind: 'current' },
+      ]);
+      expect(again?.inMs).toBe(10 * MINUTE_MS);
+      elapse(world, 9 * MINUTE_MS);
+    }
+    expect(world.retired).toEqual([]);
+    await world.catchUp();
+    elapse(world, MINUTE_MS);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+    await world.catchUp();
+    expect(world.checkpoint.mentions()).toEqual([]);
+  });
+
+  it('W16 goes at once where an event says that it left again after its record named it', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    world.service.subscriptions = [subscription({ datasetIds: ['parcels'] })];
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
+    remove(world, ['parcels']);
     world.service.subscriptions = [subscription()];
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
+  });
+
+  it('W21 is gone once two manifests lack it, also where the record names it: the manifest decides about members', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    world.service.subscriptions = [subscription({ datasetIds: ['parcels'] })];
+    await world.catchUp();
+    world.service.members.set('sub_1', ['permits']);
+    elapse(world, 60 * MINUTE_MS);
+    await world.catchUp();
+    elapse(world, 10 * MINUTE_MS);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
+    expect(world.checkpoint.desired('parcels')?.members.size).toBe(0);
+    expect(world.checkpoint.mentions()).toEqual([{ subscriptionId: 'sub_1', datasetId: 'parcels' }]);
+  });
+
+  it('W16 waits for a suspended subscription whose record named it, though no event did', async () => {
+    const world = await oneSubscription('parcels', 'permits');
+    subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
+    await world.catchUp();
+    remove(world, ['parcels']);
+    const [first] = world.service.subscriptions;
+    const named = subscription({ id: 'sub_2', datasetIds: ['parcels'] });
+    world.service.subscriptions = [first ?? subscription(), named];
+    expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'waiting' });
+    world.service.subscriptions = [first ?? subscription(), subscription({ id: 'sub_2' })];
+    throwAt(world, /^events sub_2/, refusal({ kind: 'subscription', subscriptionId: 'sub_2' }));
+    for (let times = 0; times < 2; times += 1) {
+      const { datasets } = await world.catchUp();
+      expect(datasets.find(({ datasetId }) => datasetId === 'parcels')).toMatchObject({
+        awaited: [{ subscriptionId: 'sub_2', reason: 'suspended' }],
+      });
+    }
+    expect(world.retired).toEqual([]);
+    world.checkpoint.forget('sub_2');
+    calm(world);
+    world.service.subscriptions = [first ?? subscription()];
+    expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'retired' });
   });
 
   it('W16 names every subscription where it was dropped after the others were read', async () => {

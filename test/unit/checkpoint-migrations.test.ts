@@ -34,7 +34,7 @@ import {
 } from '../support/checkpoint-files.ts';
 import { candidate } from '../support/sync-values.ts';
 
-const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11] as const;
+const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11, 12] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 
@@ -72,6 +72,7 @@ function fill(checkpoint: Checkpoint, format: number): void {
   if (format > 8) fillPolls(checkpoint);
   if (format > 9) checkpoint.keepNotificationLedger(LEDGER);
   if (format > 10) checkpoint.keepWebhook(WEBHOOK);
+  if (format > 11) checkpoint.noteMentions([{ subscriptionId: 's', datasetId: "e's" }], []);
 }
 
 function fillPolls(checkpoint: Checkpoint): void {
@@ -166,6 +167,7 @@ function contentOf(checkpoint: CheckpointReader) {
     polls: checkpoint.polls(),
     desiredStates: checkpoint.desiredStates(),
     absences: checkpoint.absences(),
+    mentions: checkpoint.mentions(),
     forgotten: checkpoint.forgotten(),
     suspensions: checkpoint.suspensions(),
     candidates: checkpoint.candidates(),

@@ -33,13 +33,13 @@ describe('a table whose retirement waits', () => {
   it.each<readonly [string, readonly AwaitedSubscription[]]>([
     ['for subscription sub_2, which is suspended', [suspended('sub_2')]],
     ['for subscription sub_2, whose log was not read to its end since the dataset left', [unread('sub_2')]],
-    ['for subscription sub_2, whose record still names the dataset', [naming('sub_2')]],
+    ['for subscription sub_2, whose record names the dataset or named it lately', [naming('sub_2')]],
     [
       'for subscription sub_2, whose log may have begun anew',
       [{ subscriptionId: 'sub_2', reason: 'log-in-doubt' }],
     ],
     [
-      'for subscriptions sub_1, sub_3, which are suspended, and for subscription sub_2, whose record still names the dataset',
+      'for subscriptions sub_1, sub_3, which are suspended, and for subscription sub_2, whose record names the dataset or named it lately',
       [suspended('sub_1'), naming('sub_2'), suspended('sub_3')],
     ],
     [

@@ -10,7 +10,7 @@ import { ConfigurationError } from '../../model/errors.ts';
 /** Marks a file as a checkpoint of feed-sync (`fsyn`), so that the database of another program is never touched. */
 const APPLICATION_ID = 0x6673796e;
 
-export const CURRENT_FORMAT = 11;
+export const CURRENT_FORMAT = 12;
 
 /** The format of version 0.1. Format 5 was never released, but files of it are in use. */
 const FIRST_FORMAT = 4;
@@ -94,6 +94,12 @@ const CREATE = `
     dataset_id TEXT,
     version INTEGER,
     since TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE IF NOT EXISTS mentions (
+    dataset_id TEXT NOT NULL,
+    subscription_id TEXT NOT NULL,
+    PRIMARY KEY (dataset_id, subscription_id)
   ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE IF NOT EXISTS forgotten (subscription_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;

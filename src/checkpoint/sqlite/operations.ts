@@ -20,7 +20,13 @@ import { desiredStateTable } from './desired-states.ts';
 import { type Place, withStorageErrors } from './errors.ts';
 import { pollsTable } from './polls.ts';
 import { requestsTable } from './requests.ts';
-import { absencesTable, contractTable, forgottenTable, subscriptionsTable } from './subscriptions.ts';
+import {
+  absencesTable,
+  contractTable,
+  forgottenTable,
+  mentionsTable,
+  subscriptionsTable,
+} from './subscriptions.ts';
 import { failuresTable, suspensionTable } from './suspensions.ts';
 import { deliveriesTable, hookTable, notificationsTable, syncRunTable, webhooksTable } from './sync-runs.ts';
 import { whole } from './table.ts';
@@ -35,6 +41,7 @@ function tablesOf(database: Database.Database) {
     polls: pollsTable(database),
     desiredStates: desiredStateTable(database),
     absences: absencesTable(database),
+    mentions: mentionsTable(database),
     forgotten: forgottenTable(database),
     suspensions: suspensionTable(database),
     failures: failuresTable(database),
@@ -64,6 +71,7 @@ export function readingOperations(
     desiredStates: () => read(tables.desiredStates.all),
     desired: (datasetId) => read(() => tables.desiredStates.one(datasetId)),
     absences: () => read(tables.absences.all),
+    mentions: () => read(tables.mentions.all),
     forgotten: () => read(tables.forgotten.all),
     suspensions: () => read(tables.suspensions.all),
     candidates: () => read(tables.candidates.all),
@@ -144,6 +152,7 @@ function beginLogAnew(database: Database.Database): void {
 /** The operations on desired states and positions. */
 function desiredStateOperations(transaction: Transaction, tables: Tables) {
   const { desiredStates, subscriptions, absences } = tables;
+  const noteReading = (effect: () => void): void => transaction('checkpoint.note-absences', effect);
   return {
     commitFollowStep: (step) => transaction('checkpoint.follow-step', () => applyStep(tables, step)),
     adopt: (steps) =>
@@ -154,9 +163,16 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
       transaction('checkpoint.note-poll', () => tables.polls.ended(subscriptionId, at, end)),
     noteAbsences(absent, present) {
       if (absent.length + present.length === 0) return;
-      transaction('checkpoint.note-absences', () => {
+      noteReading(() => {
         for (const absence of absent) absences.put(absence);
         for (const subject of present) absences.remove(subject);
+      });
+    },
+    noteMentions(mentions, over) {
+      if (mentions.length + over.length === 0) return;
+      noteReading(() => {
+        for (const mention of mentions) tables.mentions.put(mention);
+        for (const mention of over) tables.mentions.remove(mention);
       });
     },
     noteListed: (datasetId, newest) =>
@@ -173,6 +189,7 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
           desired.reloads.length + owed.length === 0 ? desired : { ...desired, reloads: owed },
         );
         absences.removeOfTable(datasetId);
+        tables.mentions.removeOfTable(datasetId);
         tables.candidates.remove(datasetId);
       }),
     oweAgain: (datasetId, reloads) =>
@@ -241,9 +258,11 @@ function applyStep(tables: Tables, step: FollowStep): void {
     );
     const hasReturned = before.formerMembers.has(subscriptionId) && after.members.has(subscriptionId);
     if (hasReturned) tables.suspensions.remove({ kind: 'dataset', datasetId });
-    // An absence noted before the dataset joined or left says nothing about the time after.
+    // What was noted before the dataset joined or left says nothing about the time after.
     const isOfMember = change.kind === 'member' || change.kind === 'no-member';
-    if (isOfMember && after !== before) tables.absences.remove({ kind: 'member', subscriptionId, datasetId });
+    if (!isOfMember || after === before) continue;
+    tables.absences.remove({ kind: 'member', subscriptionId, datasetId });
+    tables.mentions.remove({ subscriptionId, datasetId });
   }
   tables.subscriptions.put({
     subscriptionId,
@@ -278,6 +297,7 @@ function forget(tables: Tables, subscriptionId: string): readonly string[] {
   tables.polls.remove(subscriptionId);
   tables.suspensions.remove({ kind: 'subscription', subscriptionId });
   tables.absences.removeOfSubscription(subscriptionId);
+  tables.mentions.removeOfSubscription(subscriptionId);
   tables.forgotten.add(whole(subscriptionId, 'subscriptionId'));
   return tables.desiredStates.forget(subscriptionId);
 }

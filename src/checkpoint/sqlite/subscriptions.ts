@@ -1,12 +1,12 @@
 /**
- * Stores the position of each subscription in its log, forgotten subscriptions, absences, and names from the service's
- * description of itself.
+ * Stores the position of each subscription in its log, forgotten subscriptions, absences, mentions, and names from the
+ * service's description of itself.
  */
 
 import type Database from 'better-sqlite3';
 import { type Absence, type AbsenceSubject, absenceKey } from '../../model/absence.ts';
 import type { RememberedContract } from '../../model/contract.ts';
-import type { Followed } from '../checkpoint.ts';
+import type { Followed, Mention } from '../checkpoint.ts';
 import {
   type Column,
   eventNumber,
@@ -143,6 +143,24 @@ function subjectOf(row: AbsenceRow): AbsenceSubject {
     case 'table':
       return { kind, datasetId };
   }
+}
+
+export function mentionsTable(database: Database.Database) {
+  const mentions = table<Mention>(database, 'mentions', { datasetId: id, subscriptionId: id });
+  const select = mentions.select('ORDER BY dataset_id, subscription_id');
+  const put = mentions.putAll();
+  const remove = database.prepare<[string, string]>(
+    'DELETE FROM mentions WHERE dataset_id = ? AND subscription_id = ?',
+  );
+  const removeOfSubscription = database.prepare<[string]>('DELETE FROM mentions WHERE subscription_id = ?');
+  const removeOfTable = database.prepare<[string]>('DELETE FROM mentions WHERE dataset_id = ?');
+  return {
+    all: (): readonly Mention[] => select(),
+    put: (mention: Mention) => put(mention),
+    remove: ({ datasetId, subscriptionId }: Mention) => remove.run(datasetId, subscriptionId),
+    removeOfSubscription: (subscriptionId: string) => removeOfSubscription.run(subscriptionId),
+    removeOfTable: (datasetId: string) => removeOfTable.run(datasetId),
+  };
 }
 
 export function contractTable(database: Database.Database) {

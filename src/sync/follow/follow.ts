@@ -250,16 +250,18 @@ class Follower {
     return read > reflected ? read : reflected;
   }
 
-  /** Members that were absent, and that an event has removed since. */
+  /** Members that were absent, and that an event has removed since. A dataset that only a record named is judged elsewhere. */
   #expectedNoMore(): readonly AbsenceSubject[] {
     const { checkpoint } = this.#parts;
+    const mentioned = checkpoint.mentions().filter(({ subscriptionId }) => subscriptionId === this.#id);
+    const isExpected = (datasetId: string): boolean =>
+      checkpoint.desired(datasetId)?.members.has(this.#id) === true ||
+      mentioned.some((mention) => mention.datasetId === datasetId);
     return checkpoint
       .absences()
       .map(({ subject }) => subject)
       .filter((subject) => subject.kind === 'member' && subject.subscriptionId === this.#id)
-      .filter(
-        (subject) => 'datasetId' in subject && !checkpoint.desired(subject.datasetId)?.members.has(this.#id),
-      );
+      .filter((subject) => 'datasetId' in subject && !isExpected(subject.datasetId));
   }
 
   async #askReloads(datasetIds: readonly string[]): Promise<void> {

@@ -46,7 +46,7 @@ export type AwaitedSubscription = { readonly subscriptionId: string } & (
 export interface Readings {
   /** The service as the destination knows it. */
   readonly observed: Pick<ObservedState, 'service'>;
-  /** By dataset id, the subscriptions whose records still name the dataset. Its table stays, and counts among all tables. */
+  /** By dataset id, the subscriptions whose records name the dataset or named it lately. Its table stays, and counts among all tables. */
   readonly named: ReadonlyMap<string, readonly string[]>;
   /** Subscriptions that the checkpoint follows. */
   readonly followed: ReadonlySet<string>;

@@ -165,8 +165,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'an absence of before the dataset joined again counts',
       file: OPERATIONS,
-      text: 'if (isOfMember && after !== before) tables.absences',
-      instead: 'if (isOfMember && after === before) tables.absences',
+      text: 'if (!isOfMember || after === before) continue;',
+      instead: 'if (!isOfMember || after !== before) continue;',
       breaks: ['F55'],
       tests: ['unit/absence.test.ts'],
     },

@@ -349,6 +349,14 @@ export const PLANNING: Area = {
       tests: ['unit/retirement.test.ts'],
     },
     {
+      name: 'what a record named, and then did not, is forgotten at once',
+      file: 'src/sync/plan/mentions.ts',
+      text: 'over: earlier.filter(isOver),',
+      instead: 'over: earlier.filter((mention) => isOver(mention) || !isNamed(mention)),',
+      breaks: ['F55', 'W16'],
+      tests: ['unit/catch-up-retirement.test.ts'],
+    },
+    {
       name: 'a table that waits for a suspended subscription and for a log is said to wait for an operator alone',
       file: 'src/sync/retirements.ts',
       text: "awaited.length > 0 && awaited.every(({ reason }) => reason === 'suspended');",

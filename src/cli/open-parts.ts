@@ -6,6 +6,7 @@ import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lo
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import type { HistoryOptions } from '../destination/catalog/undo-logs.ts';
+import type { UnionOptions } from '../destination/catalog/unions.ts';
 import type { Destination } from '../destination/destination.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
@@ -161,6 +162,7 @@ async function openDestination(
     uid: identity.uid,
     signal,
     history: historyOptions(configuration),
+    unions: unionOptions(configuration),
     publish: publishOptions(configuration, choices),
     exportFolder: folder,
     clock,
@@ -238,6 +240,12 @@ function historyOptions({ history: { datasets, keepMs } }: Configuration): Histo
 
 function keepsHistory(datasetId: string, datasets: readonly string[]): boolean {
   return datasets.length > 0 && isChosenDataset(datasetId, datasets, []);
+}
+
+function unionOptions({ unions }: Configuration): readonly UnionOptions[] {
+  return unions.map(({ name, globs }) => {
+    return { name, globs, includes: (datasetId) => isChosenDataset(datasetId, globs, []) };
+  });
 }
 
 function publishOptions(

@@ -48,6 +48,7 @@ function localConfiguration(values: LocalValues) {
     duckdb,
     history,
     gates,
+    unions,
     hooks,
     webhook,
     notify,
@@ -84,6 +85,7 @@ function localConfiguration(values: LocalValues) {
       rules: gates.rules,
       keepCandidatesBytes: gates.keepCandidates,
     },
+    unions,
     /** Null: nothing is exported. */
     export: exportPath === null ? null : { path: exportPath, everyMs: exportEveryMs, keep: exportKeep },
     hooks: { afterCommit: hooks.afterCommit, timeoutMs: hooks.timeout },

@@ -257,6 +257,7 @@ const NOT_WITH_POSTGRESQL: readonly SettingKey[] = [
   'destination.path',
   'destination.publish',
   'hooks.afterCommit',
+  'unions',
 ];
 
 /** Returns the settings whose values are wrong only in combination, and why. */

@@ -41,6 +41,7 @@ import {
   secret,
   secretUrl,
   size,
+  unions,
 } from './value-types.ts';
 
 const MOST_THREADS = 1_024;
@@ -247,6 +248,11 @@ const localSchema = z.strictObject({
       'How many bytes of content that waits for approval are kept. The oldest is evicted, and fetched again once it is approved.',
     ),
   }),
+  unions: setting(
+    unions,
+    absent<[]>('none', [], '{parcels: "us-*-parcels"}'),
+    'Views over the tables of several datasets: the name of each, and the ids of its datasets; * stands for any text.',
+  ),
   export: z.strictObject({
     path: setting(
       path('folder'),
@@ -364,7 +370,7 @@ export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
 export const FILE_FLAG = '--config';
 
 /** Settings whose values are too rich for one line of text. */
-const FILE_ONLY: ReadonlySet<string> = new Set(['gates.rules']);
+const FILE_ONLY: ReadonlySet<string> = new Set(['gates.rules', 'unions']);
 
 /** Never a flag, for everybody on the machine can read a command line. */
 const SECRET = /^(service\.apiKey|notify\.url|destination\.url)/;

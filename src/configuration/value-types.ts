@@ -227,6 +227,38 @@ export const gateRule = z
   )
   .meta({ title: 'rule' });
 
+const UNION_ADVICE = 'write for example {parcels: "us-*-parcels"}';
+const UNION_NAME = /^[a-z_][a-z0-9_]*$/;
+const MAX_UNION_NAME = 63;
+
+interface Union {
+  readonly name: string;
+  readonly globs: readonly string[];
+}
+
+/** Views by name, each with the patterns of its datasets. */
+export const unions = z
+  .record(z.string(), z.unknown(), { error: ({ input }) => `is ${shapeOf(input)}; ${UNION_ADVICE}` })
+  .transform((written, context): readonly Union[] => {
+    const found = Object.entries(written).map(([name, value]) => {
+      const read = z.array(datasetGlob).min(1).safeParse([value].flat());
+      if (name.length > MAX_UNION_NAME || !UNION_NAME.test(name)) {
+        const rule = `a name has lower-case letters, digits and _, at most ${MAX_UNION_NAME}, and no digit first`;
+        context.addIssue(`has the view ${quoted(name)}; ${rule}`);
+      }
+      if (!read.success) {
+        context.addIssue(`has no patterns of ids for the view ${quoted(name)}; ${UNION_ADVICE}`);
+      }
+      return { name, globs: read.data ?? [] };
+    });
+    return found.toSorted((left, right) => (left.name < right.name ? -1 : 1));
+  })
+  .meta({
+    title: 'views',
+    propertyNames: { pattern: UNION_NAME.source, maxLength: MAX_UNION_NAME },
+    additionalProperties: { type: ['string', 'array'], items: { type: 'string' }, minItems: 1 },
+  });
+
 const COMMAND_ADVICE = 'write a list of words, for example ["./refresh.sh", "--all"]';
 
 /**

@@ -43,8 +43,8 @@ describe('the example', () => {
     const lines = exampleConfiguration().split('\n');
     expect(lines.filter((line) => /^ *#\w/.test(line))).toHaveLength(allKeys.length);
     for (const { variable, description } of settings.values()) {
-      const named = lines.findIndex((line) => line.trim().startsWith(`# ${variable ?? 'In the file only'}.`));
-      expect(lines[named - 1]?.trim()).toBe(`# ${description}`);
+      const described = lines.findIndex((line) => line.trim() === `# ${description}`);
+      expect(lines[described + 1]?.trim()).toContain(`# ${variable ?? 'In the file only'}.`);
     }
     expect(lines.filter((line) => line.length > 125)).toEqual([]);
   });

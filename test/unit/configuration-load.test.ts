@@ -47,7 +47,7 @@ describe('the defaults', () => {
       status: { listen: { host: '127.0.0.1', port: 9464 }, tokenFile: null },
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
-
+      unions: [],
       gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
       export: null,
       hooks: { afterCommit: null, timeoutMs: 300_000 },
@@ -225,6 +225,7 @@ describe('the local part', () => {
       duckdb: { memoryLimitBytes: 8e9, threads: 4 },
       gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
       history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
+      unions: [],
       export: null,
       hooks: { afterCommit: null, timeoutMs: 300_000 },
       webhook: { secretFile: null },

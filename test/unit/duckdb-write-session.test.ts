@@ -452,7 +452,7 @@ describe('F12 asked to stop', () => {
         throw new InterruptedError('The statement was interrupted.');
       },
     };
-    const common = { appliedAt: new Date(0), keepsHistory: () => false, log: silentLog };
+    const common = { appliedAt: new Date(0), keepsHistory: () => false, unions: [], log: silentLog };
     const context = { session, ...common, signal: stop.signal };
     const results = [];
     for await (const { result } of commitJobs(context, prepared as ValidatedWrite[])) results.push(result);

@@ -7,6 +7,8 @@ export const META_FORMAT_VERSION = 'format_version';
 export const META_SERVICE_ORIGIN = 'service_origin';
 /** One row for each subscription ever seen. */
 export const META_SUBSCRIPTION_ID = 'subscription_id';
+/** One row for each union of the configuration: a record of its view, as JSON. */
+export const META_UNION = 'union';
 
 export type CatalogType = 'VARCHAR' | 'BIGINT' | 'HUGEINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 

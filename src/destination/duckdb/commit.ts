@@ -13,6 +13,7 @@ import { firstLine } from '../../staging/engine/errors.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
+import { logUnions, type MemberChange, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { readNewestNumber } from './catalog/commits.ts';
@@ -22,6 +23,7 @@ import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { IncomparableError } from './difference.ts';
 import { placeOf } from './retire.ts';
+import { writeOutdatedUnions } from './unions.ts';
 import type { ValidatedWrite } from './validate.ts';
 import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from './write-session.ts';
 
@@ -29,6 +31,7 @@ interface CommitContext {
   readonly session: WriteSession;
   readonly appliedAt: Date;
   readonly keepsHistory: (datasetId: string) => boolean;
+  readonly unions: readonly UnionOptions[];
   readonly log: Log;
   readonly signal?: AbortSignal;
 }
@@ -126,7 +129,7 @@ function noteIncomparable(error: unknown, incomparable: Map<string, string>): vo
 }
 
 async function commitTogether(
-  { session, appliedAt, keepsHistory, log, signal }: CommitContext,
+  { session, appliedAt, keepsHistory, unions, log, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
   incomparable: ReadonlyMap<string, string>,
 ): Promise<readonly JobResult[]> {
@@ -134,6 +137,7 @@ async function commitTogether(
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   const rehashed: string[] = [];
+  const written: WrittenUnion[] = [];
   const all = await session.transaction(async (engine) => {
     const current = await readCurrent(
       engine,
@@ -142,6 +146,7 @@ async function commitTogether(
     const newest = await readNewestNumber(engine, FORMAT_VERSION);
     const entries: CatalogEntry[] = [];
     const results: JobResult[] = [];
+    const changes: MemberChange[] = [];
     for (const each of batch) {
       const { datasetId } = each.job;
       const ofDataset = present(current.get(datasetId), 'every dataset of the batch was read');
@@ -156,16 +161,19 @@ async function commitTogether(
       if (entry !== null) {
         refuseIfPinned(entry, ofDataset);
         entries.push(entry);
+        changes.push({ before: ofDataset.live, entry });
         if (isRehashed(entry, ofDataset)) rehashed.push(datasetId);
       }
       results.push(resultOf(each, entry, ofDataset, commitNumber));
     }
     for (const statement of statementsOf(writeEntries(entries, newest, 'main'))) await engine.run(statement);
+    written.push(...(await writeOutdatedUnions(engine, unions, changes)));
     return results;
   });
   for (const dataset of rehashed) {
     log.info({ dataset }, 'The hash of DuckDB is another: the checksum of the table was computed again.');
   }
+  logUnions(log, written);
   return all;
 }
 

@@ -132,6 +132,17 @@ export async function strayColumnsOf(
   return strayColumns(observed, (await readColumns(engine, [observed])).get(observed.tableName) ?? new Map());
 }
 
+/** Returns the same for each of the tables, by dataset id. */
+export async function strayColumnsOfAll(
+  engine: Engine,
+  observed: readonly ObservedTable[],
+): Promise<ReadonlyMap<string, readonly StrayColumn[]>> {
+  const found = await readColumns(engine, observed);
+  return new Map(
+    observed.map((each) => [each.datasetId, strayColumns(each, found.get(each.tableName) ?? new Map())]),
+  );
+}
+
 function strayColumns(
   { columns }: ObservedTable,
   found: ReadonlyMap<string, string>,

@@ -275,7 +275,7 @@ export function asOfMacros(table: AsOf): readonly string[] {
  * Statements whose names have no database in them: readers attach the file under names of their own. DuckDB looks such names up
  * where the object is created, too.
  */
-function insideMirror(statements: readonly string[]): readonly string[] {
+export function insideMirror(statements: readonly string[]): readonly string[] {
   return [`USE ${identifier(MIRROR)}`, ...statements, OUTSIDE_MIRROR];
 }
 

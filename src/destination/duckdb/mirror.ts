@@ -17,6 +17,7 @@ import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/
 import { literalPattern } from '../../staging/engine/sql.ts';
 import { EMPTY } from '../catalog/observed-state.ts';
 import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
+import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
   ChecksumRenewal,
   DamagedTable,
@@ -57,6 +58,7 @@ import { pruneHistory } from './prune-history.ts';
 import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
 import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
+import { configureUnions, hasUnions } from './unions.ts';
 import { type ValidatedWrite, validateJob } from './validate.ts';
 import { QuarantinedError, type WaitForReaders, type WriteSession } from './write-session.ts';
 
@@ -89,6 +91,8 @@ export interface MirrorOptions {
   readonly signal?: AbortSignal;
   /** Tells which datasets keep their history, and for how long; none by default. */
   readonly history?: HistoryOptions;
+  /** The views over several tables; none by default. */
+  readonly unions?: readonly UnionOptions[];
   /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;
   /** The folder of the export, which the mirror may write to; null when nothing is exported. */
@@ -242,17 +246,20 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   enroll(enrolment: Enrolment): Promise<void> {
-    const { path } = this.#options;
+    const { path, unions = [], log } = this.#options;
     return this.#inTurn(async () => {
       this.#enrolment = enrolment;
       // A reader may keep the file open for long, so the file is opened for writing only when something is new.
-      if (await this.#sessions.of('small').read((engine) => isEnrolled(engine, path, enrolment))) return;
-      await this.#sessions.of('small').write((session) =>
+      const isDone = async (engine: Engine) =>
+        (await isEnrolled(engine, path, enrolment)) && (await hasUnions(engine, unions));
+      if (await this.#sessions.of('small').read(isDone)) return;
+      const written = await this.#sessions.of('small').write((session) =>
         session.transaction(async (engine) => {
           await ensureSchema(engine, path);
-          await writeEnrolment(engine, path, enrolment);
+          return await this.#writeEnrolment(engine, enrolment);
         }),
       );
+      logUnions(log, written);
     });
   }
 
@@ -287,7 +294,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 
   async #commitWhileOpen(opened: Opened, first: readonly ValidatedWrite[]): Promise<Ended> {
     const { session, size, queue, isNotLast } = opened;
-    const { clock, log, signal, history = NO_HISTORY } = this.#options;
+    const { clock, log, signal, history = NO_HISTORY, unions = [] } = this.#options;
     const failed: Failed[] = [];
     const forOtherSession: ValidatedWrite[] = [];
     await session.transaction(async (engine) => {
@@ -301,6 +308,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
         session,
         appliedAt,
         keepsHistory: (datasetId: string) => history.keeps(datasetId),
+        unions,
         log,
         ...(signal === undefined ? {} : { signal }),
       };
@@ -428,8 +436,15 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   async #enrollAgain(engine: Engine): Promise<boolean> {
     const { path } = this.#options;
     const isNew = await ensureSchema(engine, path);
-    if (isNew && this.#enrolment !== null) await writeEnrolment(engine, path, this.#enrolment);
+    if (isNew && this.#enrolment !== null) await this.#writeEnrolment(engine, this.#enrolment);
     return isNew;
+  }
+
+  /** Unions come first, so that no dataset gets the name of one. */
+  async #writeEnrolment(engine: Engine, enrolment: Enrolment): Promise<readonly WrittenUnion[]> {
+    const written = await configureUnions(engine, this.#options.unions ?? []);
+    await writeEnrolment(engine, this.#options.path, enrolment);
+    return written;
   }
 }
 

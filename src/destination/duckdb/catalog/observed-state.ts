@@ -20,6 +20,7 @@ import {
   retiredTableAt,
 } from '../../catalog/observed-state.ts';
 import type { CatalogTable } from '../../catalog/tables.ts';
+import { recordedUnions } from '../../catalog/unions.ts';
 import { insertRows } from '../../catalog/writes.ts';
 import type { Enrolment, ObservedState, RetiredTable, TableChecksum } from '../../destination.ts';
 import { readProgress } from './progress.ts';
@@ -90,7 +91,9 @@ export async function giveNames(
   const names = await readNames(engine);
   if (lackNames(names, datasetIds).length === 0) return names;
   const taken = (await engine.rows(selectTableNames('main'))).map((row) => textAt(row, 0));
-  const given = newNames(names, datasetIds, taken);
+  // The name of a union without members is taken, too.
+  const unions = recordedUnions(await engine.rows(selectMeta()));
+  const given = newNames(names, datasetIds, [...taken, ...unions.keys()]);
   for (const statement of statementsOf([insertRows('names', [...given])])) await engine.run(statement);
   return new Map([...names, ...given]);
 }

@@ -1,0 +1,253 @@
+/**
+ * Unions: views over all tables whose datasets match a pattern. What such a view contains is decided here, the same for every
+ * destination.
+ *
+ * A view lists its columns, so it is right only for the members and columns that it was made for: whoever commits a change of
+ * either makes the view again in the same transaction.
+ */
+
+import { assert } from '../../lib/assert.ts';
+import type { Log } from '../../lib/log.ts';
+import type { ColumnType } from '../../model/records.ts';
+import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
+import { isWgs84 } from '../../staging/coordinate-systems.ts';
+import type { Row } from '../../staging/engine/engine.ts';
+import { textAt } from '../../staging/engine/sql.ts';
+import type { CatalogEntry } from './entries.ts';
+import { META_UNION } from './tables.ts';
+import { type CatalogWrite, deleteRows, insertRows } from './writes.ts';
+
+/** A union as the configuration has it. */
+export interface UnionOptions {
+  /** The name of the view. */
+  readonly name: string;
+  /** The patterns of ids, for people, and to notice that they were changed. */
+  readonly globs: readonly string[];
+  /** True for the datasets whose tables belong to the union. */
+  includes(datasetId: string): boolean;
+}
+
+/** The first column of each union. */
+export const UNION_ID_COLUMN = 'dataset_id';
+
+/** Raised when views are to be made in another way, so that those of an earlier program are made again. */
+const UNION_FORM = 1;
+
+/** What the catalog records of a union. */
+export interface RecordedUnion {
+  readonly name: string;
+  readonly globs: readonly string[];
+  readonly form: number;
+  /** The number of tables in the view; none: there is no view. */
+  readonly members: number;
+  /** The datasets whose tables cannot be read as the catalog describes them, because somebody altered them. */
+  readonly unusable: readonly string[];
+  readonly leftOut: readonly LeftOutColumn[];
+}
+
+/** A column that members have and the view does not. */
+export interface LeftOutColumn {
+  readonly columnName: string;
+  /** What the column is in the members, each with the number of members and the id of one of them. */
+  readonly kinds: readonly { readonly kind: string; readonly members: number; readonly example: string }[];
+}
+
+/** A table of the union. */
+type UnionMember = Pick<ObservedTable, 'datasetId' | 'tableName' | 'columns'>;
+
+interface UnionColumn {
+  readonly columnName: string;
+  readonly type: ColumnType;
+}
+
+/** The content of the view. */
+export interface UnionView {
+  readonly columns: readonly UnionColumn[];
+  readonly leftOut: readonly LeftOutColumn[];
+  readonly members: readonly {
+    readonly datasetId: string;
+    readonly tableName: string;
+    /** In the order of the columns of the view, the name of each in this table; null: this table has none. */
+    readonly columnNames: readonly (string | null)[];
+  }[];
+}
+
+/** How a column occurs in the members, whatever the case of its name. */
+interface Occurrences {
+  readonly columnName: string;
+  readonly type: ColumnType;
+  readonly kinds: Map<string, { members: number; readonly example: string }>;
+}
+
+/**
+ * Returns the view of the members: their columns by name, in the order in which members have them first. A column whose types or
+ * coordinate systems differ is left out, because no type would be right for all rows. Null: there are no members.
+ */
+export function unionView(given: readonly UnionMember[]): UnionView | null {
+  const members = given.toSorted((left, right) => (left.datasetId < right.datasetId ? -1 : 1));
+  const found = new Map<string, Occurrences>();
+  for (const { datasetId, columns } of members) {
+    for (const { columnName, type, crs } of columns) {
+      const name = folded(columnName);
+      const occurrences = found.get(name) ?? { columnName, type, kinds: new Map() };
+      found.set(name, occurrences);
+      const kind = kindOf(type, crs);
+      const same = occurrences.kinds.get(kind) ?? { members: 0, example: datasetId };
+      same.members += 1;
+      occurrences.kinds.set(kind, same);
+    }
+  }
+  const isLeftOut = (name: string, { kinds }: Occurrences) =>
+    name === UNION_ID_COLUMN || haveConflict([...kinds.keys()]);
+  const columns = [...found].filter(([name, occurrences]) => !isLeftOut(name, occurrences));
+  const leftOut = [...found].filter(([name, occurrences]) => isLeftOut(name, occurrences));
+  if (members.length === 0) return null;
+  return {
+    columns: columns.map(([, { columnName, type }]) => ({ columnName, type })),
+    leftOut: leftOut.map(([, { columnName, kinds }]) => {
+      return { columnName, kinds: [...kinds].map(([kind, counted]) => ({ kind, ...counted })) };
+    }),
+    members: members.map((member) => {
+      const names = new Map(member.columns.map(({ columnName }) => [folded(columnName), columnName]));
+      const { datasetId, tableName } = member;
+      return { datasetId, tableName, columnNames: columns.map(([name]) => names.get(name) ?? null) };
+    }),
+  };
+}
+
+/** Databases compare names without regard to the case of the letters A to Z. */
+function folded(columnName: string): string {
+  return columnName.toLowerCase();
+}
+
+const UNKNOWN_SYSTEM = 'geometry in an unknown coordinate system';
+
+function kindOf(type: ColumnType, crs: string | null): string {
+  if (type !== 'geometry') return type;
+  if (crs === null) return UNKNOWN_SYSTEM;
+  return `geometry in ${isWgs84(crs) ? 'WGS 84' : crs}`;
+}
+
+/** A geometry column without a value has no coordinate system yet: it is in conflict with none. */
+function haveConflict(kinds: readonly string[]): boolean {
+  const known = kinds.filter((kind) => kind !== UNKNOWN_SYSTEM);
+  if (known.length > 1) return true;
+  return known.length < kinds.length && known.some((kind) => !kind.startsWith('geometry'));
+}
+
+/** Tells what became of a table, as far as unions depend on it. */
+export interface MemberChange {
+  /** Null: there was no live table. */
+  readonly before: Pick<ObservedTable, 'columns'> | null;
+  readonly entry: CatalogEntry;
+}
+
+/** Returns the unions whose views the commits make wrong. */
+export function outdatedUnions(
+  unions: readonly UnionOptions[],
+  recorded: ReadonlyMap<string, RecordedUnion>,
+  changes: readonly MemberChange[],
+): readonly UnionOptions[] {
+  return unions.filter((union) => {
+    const unusable = new Set(recorded.get(union.name)?.unusable);
+    return changes.some(({ before, entry }) => {
+      const { datasetId } = entry;
+      return union.includes(datasetId) && (unusable.has(datasetId) || hasOtherShape(before, entry));
+    });
+  });
+}
+
+function hasOtherShape(before: MemberChange['before'], entry: CatalogEntry): boolean {
+  if (entry.kind === 'retired') return before !== null;
+  return before === null || (entry.areColumnsNew && shapeOf(before.columns) !== shapeOf(entry.columns));
+}
+
+function shapeOf(
+  columns: readonly (Pick<ObservedColumn, 'columnName' | 'crs'> & { readonly type: string })[],
+) {
+  return JSON.stringify(columns.map(({ columnName, type, crs }) => [columnName.toWellFormed(), type, crs]));
+}
+
+/** True when the catalog has a view of this union as this program makes it, over the datasets of the same patterns. */
+export function isUnionCurrent({ globs }: UnionOptions, recorded: RecordedUnion | undefined): boolean {
+  return recorded?.form === UNION_FORM && JSON.stringify(recorded.globs) === JSON.stringify(globs);
+}
+
+/** Reads the unions from the rows of `meta`, by name. */
+export function recordedUnions(meta: readonly Row[]): ReadonlyMap<string, RecordedUnion> {
+  const rows = meta.filter((row) => textAt(row, 0) === META_UNION);
+  const unions = rows.map((row) => JSON.parse(textAt(row, 1)) as RecordedUnion);
+  return new Map(unions.map((union) => [union.name, union]));
+}
+
+/** Replaces what the catalog records of a union. Null: the union is there no longer. */
+export function recordUnion(
+  before: RecordedUnion | undefined,
+  after: RecordedUnion | null,
+): readonly CatalogWrite[] {
+  return [
+    ...(before === undefined
+      ? []
+      : [deleteRows('meta', ['key', 'value'], [[META_UNION, JSON.stringify(before)]])]),
+    ...(after === null ? [] : [insertRows('meta', [[META_UNION, JSON.stringify(after)]])]),
+  ];
+}
+
+/** Returns the record of a view that was made. */
+export function recordOf(
+  { name, globs }: UnionOptions,
+  view: UnionView | null,
+  unusable: readonly string[],
+): RecordedUnion {
+  const { members, leftOut } = view ?? { members: [], leftOut: [] };
+  return { name, globs, form: UNION_FORM, members: members.length, unusable, leftOut };
+}
+
+/** Says of a column why it is left out, for people: `"height": integer in 2 tables (us-a), string in 1 (us-b)`. */
+function formatLeftOut({ columnName, kinds }: LeftOutColumn): string {
+  assert(kinds.length > 0, 'a column occurs in a table');
+  const occurrences = kinds.map(({ kind, members, example }) => `${kind} in ${members} (${example})`);
+  return `${JSON.stringify(columnName)}: ${occurrences.join(', ')}`;
+}
+
+/** What became of the view of a union. */
+export interface WrittenUnion {
+  readonly before: RecordedUnion | null;
+  readonly after: RecordedUnion;
+  /** True when something that is not ours has the name of the view, which is left as it is. */
+  readonly isTaken: boolean;
+}
+
+/** Logs what an operator should know of the views, unless it was so before. */
+export function logUnions(log: Log, written: readonly WrittenUnion[]): void {
+  for (const { before, after, isTaken } of written) {
+    const { name: union, leftOut, unusable } = after;
+    if (isTaken) {
+      log.warn(
+        { union },
+        'The view of a union was not made: something that feed-sync did not make has its name.',
+      );
+    }
+    if (leftOut.length > 0 && kindsOf(leftOut) !== kindsOf(before?.leftOut ?? [])) {
+      const columns = leftOut.map(formatLeftOut);
+      log.warn(
+        { union, columns },
+        'Columns are left out of a union, because they differ between its tables.',
+      );
+    }
+    if (unusable.length > 0 && unusable.join() !== (before?.unusable ?? []).join()) {
+      const datasetIds = unusable;
+      log.warn(
+        { union, datasetIds },
+        'Tables are left out of a union, because they were altered outside feed-sync.',
+      );
+    }
+  }
+}
+
+/** A further table with the same conflict is no news. */
+function kindsOf(leftOut: readonly LeftOutColumn[]): string {
+  return JSON.stringify(
+    leftOut.map(({ columnName, kinds }) => [columnName, kinds.map(({ kind }) => kind).toSorted()]),
+  );
+}

@@ -1,0 +1,236 @@
+/** Unions: a view over the tables of several datasets, right after each commit. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { describe, expect, it } from 'vitest';
+import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+import { checkInput } from '../support/patient.ts';
+import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
+
+const TRAVIS = 'us-tx-travis-parcels';
+const LAKEWAY = 'us-tx-lakeway-parcels';
+const PERMITS = 'us-tx-travis-permits';
+
+/** The small schema with further columns. */
+function schemaWith(version: string, ...added: readonly SourceColumn[]) {
+  return { ...SMALL_SCHEMA, schemaVersion: version, columns: [...SMALL_SCHEMA.columns, ...added] };
+}
+
+async function mirroring(settings = 'unions: {parcels: "us-*-parcels"}') {
+  const feed = await startedFeed();
+  publishSmall(feed, [TRAVIS, LAKEWAY, PERMITS]);
+  const here = checkInput({
+    feed,
+    environment: { FEED_SYNC_LOG_LEVEL: 'warn', FEED_SYNC_LOG_FORMAT: 'json' },
+  });
+  const configure = (text: string) => writeFileSync(join(here.home, 'feed-sync.yaml'), text);
+  configure(settings);
+  return {
+    ...here,
+    feed,
+    configure,
+    /** Returns what was logged. */
+    async once(...words: readonly string[]) {
+      const { exitCode, stderr } = await here.run('once', ...words);
+      expect(exitCode, stderr).toBe(0);
+      return stderr;
+    },
+    /** The rows of the query, sorted, as text. */
+    async rows(sql: string): Promise<readonly string[]> {
+      const { exitCode, stdout, stderr } = await here.run(
+        'query',
+        '--format',
+        'csv',
+        `FROM (${sql}) ORDER BY ALL`,
+      );
+      expect(exitCode, stderr).toBe(0);
+      return stdout.trimEnd().split('\n');
+    },
+    async publish(datasetId: string, rows: readonly Row[], schema = SMALL_SCHEMA) {
+      feed.publisher.publish(datasetId, smallContent(rows, null, schema));
+      await feed.prepareSnapshots();
+    },
+  };
+}
+
+async function queryAttached(path: string, sql: string) {
+  const instance = await DuckDBInstance.create(':memory:');
+  const connection = await instance.connect();
+  try {
+    await connection.run(`ATTACH '${path}' AS copied (READ_ONLY)`);
+    return (await connection.runAndReadAll(sql)).getRows();
+  } finally {
+    connection.closeSync();
+    instance.closeSync();
+  }
+}
+
+describe('a union', () => {
+  it('has the rows of its members, with the dataset first', async () => {
+    const { once, rows } = await mirroring();
+    await once();
+    expect(await rows('FROM parcels')).toEqual([
+      'dataset_id,id,amount',
+      `${LAKEWAY},r00000,0`,
+      `${LAKEWAY},r00001,1`,
+      `${TRAVIS},r00000,0`,
+      `${TRAVIS},r00001,1`,
+    ]);
+  });
+
+  it.each(['reload', 'alter'])(
+    'has a new column of a member by name, null in the others, where schemaChanges is %s',
+    async (how) => {
+      const { once, rows, publish } = await mirroring(
+        `unions: {parcels: "us-*-parcels"}\nschemaChanges: ${how}`,
+      );
+      await once();
+      await publish(TRAVIS, [['a', 5, 'north']], schemaWith('2', column('side', 'string')));
+      await once();
+      expect(await rows('FROM parcels')).toEqual([
+        'dataset_id,id,amount,side',
+        `${LAKEWAY},r00000,0,`,
+        `${LAKEWAY},r00001,1,`,
+        `${TRAVIS},a,5,north`,
+      ]);
+    },
+  );
+
+  it('leaves out a column whose types conflict, says so once, and has it again when they agree', async () => {
+    const { once, rows, publish } = await mirroring();
+    await once();
+    const asText = {
+      ...SMALL_SCHEMA,
+      schemaVersion: '2',
+      columns: [column('id', 'string', false), column('amount', 'string')],
+    };
+    await publish(TRAVIS, [['a', 'five']], asText);
+    const told = await once();
+    expect(told.match(/Columns are left out of a union/g)).toHaveLength(1);
+    expect(told).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
+    expect(await rows('FROM parcels')).toEqual([
+      'dataset_id,id',
+      `${LAKEWAY},r00000`,
+      `${LAKEWAY},r00001`,
+      `${TRAVIS},a`,
+    ]);
+    await publish(LAKEWAY, [['b', 'six']], asText);
+    expect(await once()).toBe('');
+    expect(await rows('FROM parcels')).toEqual([
+      'dataset_id,id,amount',
+      `${LAKEWAY},b,six`,
+      `${TRAVIS},a,five`,
+    ]);
+  });
+
+  it('leaves out a column of the members that has the name of its own', async () => {
+    const { once, rows, publish } = await mirroring();
+    await publish(TRAVIS, [['a', 1, 'x']], schemaWith('2', column('Dataset_Id', 'string')));
+    expect(await once()).toContain('Columns are left out of a union');
+    expect(await rows('FROM parcels')).toContain(`${TRAVIS},a,1`);
+  });
+
+  it.each(['archive', 'drop', 'keep'])(
+    'loses a retired member and has it again when it is back, where removedDatasets is %s',
+    async (how) => {
+      const { once, rows, feed } = await mirroring(
+        `unions: {parcels: "us-*-parcels", permits: "*-permits"}\nremovedDatasets: ${how}`,
+      );
+      await once();
+      feed.publisher.remove(TRAVIS, 'source_retired');
+      feed.publisher.remove(PERMITS, 'source_retired');
+      await once();
+      expect(await rows('SELECT DISTINCT dataset_id FROM parcels')).toEqual(['dataset_id', LAKEWAY]);
+      // A union without a member has no columns, so there is no view.
+      expect((await rows('SELECT view_name FROM duckdb_views() WHERE NOT internal')).slice(1)).toEqual([
+        'parcels',
+      ]);
+      for (const datasetId of [TRAVIS, PERMITS]) feed.publisher.restore(datasetId);
+      await once();
+      expect(await rows('FROM parcels')).toContain(`${TRAVIS},r00000,0`);
+      expect(await rows('SELECT DISTINCT dataset_id FROM permits')).toEqual(['dataset_id', PERMITS]);
+    },
+  );
+
+  it('follows a changed setting: other patterns, another name, none', async () => {
+    const { once, rows, configure } = await mirroring();
+    await once();
+    configure('unions: {parcels: ["*-lakeway-*", "*-permits"], all_of_it: "*"}');
+    await once();
+    expect(await rows('SELECT DISTINCT dataset_id FROM parcels')).toEqual(['dataset_id', LAKEWAY, PERMITS]);
+    expect(await rows('SELECT count(*) AS n FROM all_of_it')).toEqual(['n', '6']);
+    configure('');
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM duckdb_views() WHERE NOT internal')).toEqual(['n', '0']);
+  });
+
+  it('keeps its name from datasets that come later, and from tables that were there before', async () => {
+    const { once, rows, run, feed, configure } = await mirroring();
+    await once();
+    publishSmall(feed, ['parcels']);
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '4']);
+    expect((await rows(`SELECT table_name FROM feed_sync.names WHERE dataset_id = 'parcels'`))[1]).toMatch(
+      /^parcels_[0-9a-f]{8}$/,
+    );
+    configure('unions: {us_tx_travis_permits: "us-*-parcels"}');
+    const refused = await run('once');
+    expect(refused.exitCode).toBe(78);
+    expect(refused.stdout + refused.stderr).toContain(`the table of ${PERMITS} has this name`);
+    expect(await rows('SELECT count(*) AS n FROM us_tx_travis_permits')).toEqual(['n', '2']);
+  });
+
+  it("replaces nothing of an operator's", async () => {
+    const { once, run, rows, mirrorPath, configure } = await mirroring('');
+    await once();
+    await writeMirror(mirrorPath, 'CREATE VIEW parcels AS SELECT 42 AS mine');
+    configure('unions: {parcels: "us-*-parcels"}');
+    const refused = await run('once');
+    expect(refused.exitCode).toBe(78);
+    expect(refused.stdout + refused.stderr).toContain('the mirror has a view main.parcels already');
+    expect(await rows('FROM parcels')).toEqual(['mine', '42']);
+  });
+
+  it('leaves a table out that was altered by hand, and no commit fails for it', async () => {
+    const { once, rows, publish, run, mirrorPath } = await mirroring();
+    await once();
+    await writeMirror(mirrorPath, 'DROP TABLE us_tx_travis_parcels');
+    await publish(LAKEWAY, [['a', 5, 'north']], schemaWith('2', column('side', 'string')));
+    expect(await once()).toContain('Tables are left out of a union');
+    expect(await rows('FROM parcels')).toEqual(['dataset_id,id,amount,side', `${LAKEWAY},a,5,north`]);
+    await run('resync', TRAVIS);
+    await once();
+    expect(await rows(`SELECT id FROM parcels WHERE dataset_id = '${TRAVIS}'`)).toEqual([
+      'id',
+      'r00000',
+      'r00001',
+    ]);
+  });
+
+  it('makes a view again that somebody dropped', async () => {
+    const { once, rows, mirrorPath } = await mirroring();
+    await once();
+    await writeMirror(mirrorPath, 'DROP VIEW parcels');
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '4']);
+  });
+
+  it('is in the published copy and in a compacted mirror, and verify finds nothing', async () => {
+    const { once, rows, run, home } = await mirroring(
+      'unions: {parcels: "us-*-parcels"}\ndestination: {publish: ./copy.duckdb}',
+    );
+    await once();
+    const compacted = await run('compact');
+    expect(compacted.exitCode, compacted.stderr).toBe(0);
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '4']);
+    const verified = await run('verify');
+    expect(verified.exitCode, verified.stdout + verified.stderr).toBe(0);
+    // A reader attaches the copy under a name of its own.
+    expect(await queryAttached(join(home, 'copy.duckdb'), 'SELECT count(*) FROM copied.parcels')).toEqual([
+      [4n],
+    ]);
+  });
+});

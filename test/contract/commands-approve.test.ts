@@ -18,7 +18,7 @@ interface Installed extends CommandLine {
 }
 
 /** One dataset of ten rows, of which a commit may remove two. */
-async function installed(): Promise<Installed> {
+async function installed(environment: Readonly<Record<string, string>> = {}): Promise<Installed> {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
   onTestFinished(feed.close);
   const id = 'permits';
@@ -28,7 +28,7 @@ async function installed(): Promise<Installed> {
   const line = commandLine({
     feed,
     now: () => feed.clock.now(),
-    environment: { FEED_SYNC_GATES_REMOVED_ROWS: '2' },
+    environment: { FEED_SYNC_GATES_REMOVED_ROWS: '2', ...environment },
   });
   onTestFinished(() => line.remove());
   expect(await line.run('once')).toMatchObject({ exitCode: 0 });
@@ -38,6 +38,9 @@ async function installed(): Promise<Installed> {
   };
   return { ...line, feed, id, publish };
 }
+
+/** Content that waits is evicted at once. */
+const NOTHING_KEPT = { FEED_SYNC_GATES_KEEP_CANDIDATES: '0MB' };
 
 /** The command that status prints. */
 async function commandOf({ run }: Installed): Promise<readonly string[]> {
@@ -127,6 +130,35 @@ describe('approve', () => {
     expect(again).toMatchObject({ exitCode: 64 });
     expect(again.stderr).toContain('Nothing of it waits.');
     expect((await world.run('approve')).stdout).toBe('Nothing waits for approval.\n');
+  });
+
+  it('F67 refuses with 64 a snapshot whose files were evicted and that the service offers no more, and names what waits', async () => {
+    const world = await installed(NOTHING_KEPT);
+    const publishSnapshot = (rows: ReturnType<typeof numberedRows>): void => {
+      world.feed.publisher.publish(world.id, smallContent(rows, null));
+    };
+    publishSnapshot(numberedRows(3));
+    expect(await world.run('once')).toMatchObject({ exitCode: 77 });
+    const command = await commandOf(world);
+    publishSnapshot(numberedRows(2));
+    const gone = await world.run(...command);
+    expect(gone).toMatchObject({ exitCode: 64, stdout: '' });
+    expect(gone.stderr).toContain('does not wait for approval. What waits is ');
+    expect(gone.stderr).toContain('version 3 would remove 8 of 10 rows');
+    expect(await rowsOf(world)).toBe(10);
+    const now = await commandOf(world);
+    expect(gone.stderr).toContain(`→ Where that is right: feed-sync ${now.join(' ')}`);
+    expect(await world.run(...now)).toMatchObject({ exitCode: 0 });
+    expect(await rowsOf(world)).toBe(2);
+  });
+
+  it('F67 commits a snapshot whose files were evicted, as it was judged, while the service offers it', async () => {
+    const world = await installed(NOTHING_KEPT);
+    world.feed.publisher.publish(world.id, smallContent(numberedRows(3), null));
+    await world.run('once');
+    expect(await world.run('once')).toMatchObject({ exitCode: 77 });
+    expect(await world.run(...(await commandOf(world)))).toMatchObject({ exitCode: 0 });
+    expect(await rowsOf(world)).toBe(3);
   });
 
   it('says that it is stored where the content cannot be committed now, and the next catch-up that can commits it', async () => {

@@ -192,6 +192,23 @@ describe.each([
     expect(ended(world)).toEqual(['version 4 was committed']);
   });
 
+  it('is coalesced with those after it once their sum passes, where each version is a commit of its own', async () => {
+    const world = await withCandidate();
+    Object.assign(world.parts.choices, { commitsEveryVersion: () => true });
+    publish(world, numberedRows(5), { changes });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect(await count(world)).toBe(10);
+    publish(world, [...numberedRows(9), ['r00009', 77]], { changes });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
+    expect(world.checkpoint.candidates()).toEqual([]);
+    for (const amount of [78, 79]) publish(world, [...numberedRows(9), ['r00009', amount]]);
+    await world.catchUp();
+    expect((await amounts(world)).at(-1)).toEqual(['r00009', 79]);
+    const commits = `SELECT from_version || ' to ' || to_version FROM feed_sync.commits
+      WHERE dataset_id = 'permits' AND from_version IS NOT NULL ORDER BY commit_number`;
+    expect((await inMirror(world.folder, commits)).flat()).toEqual(['2 to 5', '5 to 6', '6 to 7']);
+  });
+
   it('names a later version that waits, too, and fetches it once', async () => {
     const world = await withCandidate();
     publish(world, numberedRows(3), { changes });

@@ -14,6 +14,7 @@ import { countyFeed } from '../support/county-feed.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
+import { logged } from '../support/logged.ts';
 import { destinationAtWork, errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
 import {
@@ -73,7 +74,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       );
       expect(counted.stdout).toBe('count\n5\n');
       expect((await installed.run('doctor')).stdout).toContain('PostgreSQL 18');
-      for (const words of [['query', '--load', 'spatial', 'SELECT 1'], ['compact'], ['verify', '--deep']]) {
+      for (const words of [['query', '--load', 'spatial', 'SELECT 1'], ['compact']]) {
         const refused = await installed.run(...words);
         expect([refused.exitCode, refused.stderr]).toEqual([
           64,
@@ -86,6 +87,42 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await installed.runWith({ FEED_SYNC_DESTINATION_URL: nowhere }, 'once')).toMatchObject({
         exitCode: 75,
       });
+    });
+
+    it('F70 compares every value with the service, and repairs what was altered by hand, alone and beside a daemon', async () => {
+      const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 30 });
+      const address = await database();
+      const environment = { FEED_SYNC_DESTINATION_URL: address, FEED_SYNC_POLL_EVERY: '1s' };
+      const installed = await program({ feed, environment, secrets: [PASSWORD] });
+      expect(await installed.run('once')).toMatchObject({ exitCode: 0 });
+      publishNext(datasetOf('permits'));
+      expect(await installed.run('once')).toMatchObject({ exitCode: 0 });
+      const [[name = '', key = ''] = []] = await statement(
+        address,
+        "SELECT table_name, column_name FROM feed_sync.datasets JOIN feed_sync.columns USING (dataset_id) WHERE role = 'key'",
+      );
+      const damage = `DELETE FROM feeds.${name} WHERE ${key} IN (SELECT ${key} FROM feeds.${name} LIMIT 2)`;
+      const deep = (...words: string[]) => installed.run('verify', '--deep', ...words);
+      expect(await deep()).toMatchObject({ exitCode: 0 });
+      await statement(address, damage);
+      const found = await deep();
+      expect([found.exitCode, found.stdout]).toEqual([65, expect.stringContaining('2 rows missing')]);
+      const alone = await deep('--repair', '--yes');
+      expect([alone.exitCode, alone.stdout]).toEqual([0, expect.stringContaining('2 added')]);
+      const run = installed.start('run');
+      await logged(run, 'Following the subscriptions.');
+      await statement(address, damage);
+      const beside = await deep('--repair', '--yes');
+      expect([beside.exitCode, beside.stdout]).toEqual([0, expect.stringContaining('2 added')]);
+      run.kill('SIGTERM');
+      expect(await run.ended).toMatchObject({ exitCode: 0 });
+      expect(await deep()).toMatchObject({ exitCode: 0 });
+      expect(await statement(address, 'SELECT kind FROM feed_sync.commits ORDER BY commit_number')).toEqual([
+        ['load'],
+        ['changes'],
+        ['repair'],
+        ['repair'],
+      ]);
     });
 
     it('F69 keeps the past of tables, compares its states and reads them, and status counts the entries', async () => {

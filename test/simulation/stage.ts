@@ -6,7 +6,7 @@
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Operation } from '../../fixtures/feed/operations.ts';
-import type { ContentComparison } from '../../src/destination/duckdb/compare-table.ts';
+import type { ContentComparison } from '../../src/destination/comparer.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { ObservedTable, VersionContent } from '../../src/model/write-jobs.ts';
 import type { Parts } from '../../src/sync/parts.ts';

@@ -3,11 +3,15 @@
 import process from 'node:process';
 import { afterAll, beforeAll } from 'vitest';
 import { type HistoryOptions, NO_HISTORY } from '../../src/destination/catalog/undo-logs.ts';
+import type { Comparer } from '../../src/destination/comparer.ts';
+import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
+import { openPostgresComparer } from '../../src/destination/postgres/compare-table.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import type { DestinationReader } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { runProgram } from '../../src/lib/run-program.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { fullJitter, inMirror } from './duckdb-mirror.ts';
 import { type DestinationAtWork, mirrorAtWork } from './mirror-at-work.ts';
@@ -32,6 +36,20 @@ export interface DestinationWorld extends DestinationAtWork {
   /** The SQL name of the table `parcels`. */
   readonly table: string;
   reader(): Promise<DestinationReader>;
+  /** What `verify --deep` compares with. Is closed by the caller. */
+  comparer(): Promise<Comparer>;
+}
+
+function comparing(directory: string) {
+  const { signal } = new AbortController();
+  return {
+    directory,
+    memoryLimitBytes: 500_000_000,
+    threads: 1,
+    reserveBytes: 0,
+    clock: systemClock,
+    signal,
+  };
 }
 
 /** Starts the server before the tests of the file, and stops it after them. Without the server there is DuckDB alone. */
@@ -72,6 +90,13 @@ export function destinationKinds(): readonly DestinationKind[] {
               }),
               'the mirror is there',
             ),
+          comparer: () =>
+            openComparer({
+              ...comparing(world.folder),
+              path: world.path,
+              waitMs: 10_000,
+              random: fullJitter,
+            }),
         };
       },
     },
@@ -98,6 +123,13 @@ export function destinationKinds(): readonly DestinationKind[] {
                     await openPostgresReader({ url: new Secret(address), clock: systemClock }),
                     'the catalog is there',
                   ),
+                comparer: () =>
+                  openPostgresComparer({
+                    ...comparing(world.folder),
+                    url: new Secret(address),
+                    runProgram,
+                    programPath: process.env['PATH'] ?? '',
+                  }),
               };
             },
           } satisfies DestinationKind,

@@ -1,7 +1,6 @@
 /** What `verify --deep` found of the content of a table, as JSON and for people. Pure. */
 
-import type { ShownKey, ShownKeys } from '../../destination/duckdb/compare-rows.ts';
-import type { ContentComparison } from '../../destination/duckdb/compare-table.ts';
+import type { ContentComparison, ShownKey, ShownKeys } from '../../destination/comparer.ts';
 import { shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';

@@ -7,11 +7,9 @@ import { realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import pLimit from 'p-limit';
 import type { Configuration } from '../../configuration/configuration.ts';
-import {
-  type Comparer,
-  type ContentComparison,
-  openComparer,
-} from '../../destination/duckdb/compare-table.ts';
+import type { Comparer, ContentComparison } from '../../destination/comparer.ts';
+import { openComparer } from '../../destination/duckdb/compare-table.ts';
+import { runProgram } from '../../lib/run-program.ts';
 import { FeedSyncError, InapplicableChangesError, InterruptedError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Report } from '../../reporting/report.ts';
@@ -63,16 +61,7 @@ export async function compareContents(
   const log = logFor(configuration, terminal, screen);
   const { parts, close } = openReadOnlyParts(configuration, context, log, progress);
   opened.defer(close);
-  const comparer = await openComparer({
-    path: await realpath(configuration.destination.path).catch(() => resolve(configuration.destination.path)),
-    directory: folder.path,
-    ...configuration.duckdb,
-    reserveBytes: configuration.disk.reserveBytes,
-    waitMs: configuration.lock.waitMs,
-    clock,
-    random: context.random,
-    signal,
-  });
+  const comparer = await comparerOf(configuration, context, folder.path);
   opened.defer(() => comparer.close());
   if (screen !== null) opened.defer(progress.show(screen, terminal));
   await parts.feed.discover(signal);
@@ -88,6 +77,27 @@ export async function compareContents(
   for (const [datasetId, finding] of await deep.compareAll(tables, waitMs)) found.set(datasetId, finding);
   isWhole = true;
   return found;
+}
+
+async function comparerOf(
+  { destination, duckdb, disk, lock }: Configuration,
+  { clock, random, signal, environment }: Context,
+  directory: string,
+): Promise<Comparer> {
+  const options = { directory, ...duckdb, reserveBytes: disk.reserveBytes, clock, signal };
+  if (destination.postgres !== null) {
+    const { url } = destination.postgres;
+    // Loaded only where it is used, like the implementation of a command.
+    const { openPostgresComparer } = await import('../../destination/postgres/compare-table.ts');
+    return await openPostgresComparer({
+      ...options,
+      url,
+      runProgram,
+      programPath: environment['PATH'] ?? '',
+    });
+  }
+  const path = await realpath(destination.path).catch(() => resolve(destination.path));
+  return await openComparer({ ...options, path, waitMs: lock.waitMs, random });
 }
 
 /** Null: nothing is compared, and the findings say why. */

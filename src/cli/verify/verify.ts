@@ -14,13 +14,7 @@ import { FeedSyncError, InterruptedError, RefusalError, UsageError } from '../..
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { type DatasetReport, type Report, reportOf } from '../../reporting/report.ts';
-import {
-  type MirrorContent,
-  mirrorContent,
-  readCheckpoint,
-  refuseWithPostgres,
-  usingMirror,
-} from '../../reporting/stores.ts';
+import { type MirrorContent, mirrorContent, readCheckpoint, usingMirror } from '../../reporting/stores.ts';
 import { namedDatasets, refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
@@ -53,7 +47,6 @@ export async function verify(
   context: Context,
   { json, deep }: VerifyOptions,
 ): Promise<ExitCode> {
-  if (deep !== null) refuseWithPostgres('verify --deep', configuration);
   const mirror = await usingMirror(configuration, context, mirrorContent);
   const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
   const shallow = await compare(chosen, mirror, configuration, context);

@@ -7,19 +7,18 @@
  * row of one key are a changed row.
  */
 
-import { formatCount } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
-import { DataError } from '../../model/errors.ts';
-import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn } from '../../staging/changes/net-change.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { identifier, type KeyPair, numberAt, sameKey, textOrNullAt } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import { MAX_SHOWN_VALUE } from '../../staging/snapshot/scan-sql.ts';
+import type { ContentRows, ExpectedRows } from '../../staging/version-content.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
+import type { ChangedKey, ShownKey, ShownKeys } from '../comparer.ts';
 import { mirrored } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
-import type { ContentRows } from './version-content.ts';
 import type { LoggedRows } from './write-net-change.ts';
 
 /** `row_id`, `h`, `k0`, `k1`, … of the rows of the table. */
@@ -84,28 +83,6 @@ export function insertActual(table: ComparedTable, source: string, range: RowRan
   const where =
     range === null ? '' : ` WHERE ${ROW_ADDRESS} >= ${range.from} AND ${ROW_ADDRESS} < ${range.to}`;
   return `INSERT INTO ${ACTUAL} SELECT ${[address, rowHash(columns), ...keys].join(', ')} FROM ${source}${where}`;
-}
-
-export interface ExpectedRows {
-  readonly rowCount: number;
-  /** The rows with a whole key, and the number of their distinct keys; the row count for a table without keys. */
-  readonly keyedRows: number;
-  readonly keys: number;
-}
-
-/** @throws DataError when the content is not what the service states about the version. */
-export function proveExpected(
-  { datasetId, version, rowCount: stated }: VersionContent,
-  { rowCount, keyedRows, keys }: ExpectedRows,
-): void {
-  const which = `The content of ${datasetId} version ${version}`;
-  if (stated !== null && stated !== rowCount) {
-    throw new DataError(
-      `${which} has ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)}.`,
-    );
-  }
-  if (keyedRows === rowCount && keys === rowCount) return;
-  throw new DataError(`${which} has ${formatCount(rowCount)} rows and ${formatCount(keys)} whole keys.`);
 }
 
 export async function countExpected(engine: Engine, table: ComparedTable): Promise<ExpectedRows> {
@@ -173,21 +150,6 @@ function sameKeys(table: ComparedTable): string {
     return [`missing.k${index}`, `wrong.k${index}`, table.columns[position]?.type ?? 'string'];
   });
   return sameKey(pairs);
-}
-
-/** The values of a key as text, by the name of the column. */
-export type ShownKey = ReadonlyMap<string, string | null>;
-
-export interface ChangedKey {
-  readonly key: ShownKey;
-  /** The columns whose values differ. */
-  readonly columns: readonly string[];
-}
-
-export interface ShownKeys {
-  readonly added: readonly ShownKey[];
-  readonly changed: readonly ChangedKey[];
-  readonly removed: readonly ShownKey[];
 }
 
 /** The most keys of each kind that are shown. */

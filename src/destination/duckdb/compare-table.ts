@@ -8,13 +8,18 @@
 import { dirname, join } from 'node:path';
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
-import type { Checksum } from '../catalog/cells.ts';
+import {
+  type ContentRows,
+  examineContent,
+  OtherColumnsError,
+  proveExpected,
+} from '../../staging/version-content.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
+import type { Comparer, ContentComparison, ShownKeys } from '../comparer.ts';
 import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 import {
@@ -26,14 +31,11 @@ import {
   findDifference,
   hasAddresses,
   insertActual,
-  proveExpected,
   type RowRange,
-  type ShownKeys,
   showKeys,
 } from './compare-rows.ts';
 import { IS_DAMAGE, strayColumnsOf } from './count-tables.ts';
 import { waitForFile } from './mirror-file.ts';
-import { type ContentRows, examineContent, OtherColumnsError } from './version-content.ts';
 
 /** The longest time for which the mirror is open at a stretch. */
 const MAX_SLICE_MS = 5_000;
@@ -62,18 +64,6 @@ export interface ComparerOptions {
   readonly signal: AbortSignal;
 }
 
-export type ContentComparison =
-  /** `unrecorded` is the checksum of the table where the catalog has another one or none; null where it has this one. */
-  | { readonly kind: 'equal'; readonly unrecorded: Checksum | null }
-  /** `difference`: the rows that a repair adds, changes and removes. */
-  | { readonly kind: 'different'; readonly difference: RowDifference; readonly keys: ShownKeys }
-  /** The columns of the table are not those of the catalog, or the service has others for its version. */
-  | { readonly kind: 'other-columns'; readonly why: string }
-  /** The table cannot be read. `columnName` is null where no single column is at fault. */
-  | { readonly kind: 'damaged'; readonly columnName: string | null; readonly why: string }
-  /** Something was committed to the table, or it is gone. */
-  | { readonly kind: 'moved' };
-
 /** Ends a comparison with its outcome. */
 class Ended extends Error {
   readonly outcome: ContentComparison;
@@ -97,10 +87,10 @@ export async function openComparer(options: ComparerOptions): Promise<Comparer> 
     signal,
     guard: { folders: [directory], reserveBytes, clock },
   });
-  return new Comparer(engine, options);
+  return new MirrorComparer(engine, options);
 }
 
-export class Comparer {
+class MirrorComparer implements Comparer {
   readonly #engine: Engine;
   readonly #options: ComparerOptions;
   /** For how long the mirror was open since it was last left to writers. */
@@ -111,11 +101,6 @@ export class Comparer {
     this.#options = options;
   }
 
-  /**
-   * Compares a table with the content. `onRead` is told of rows of the table as they are read.
-   * @throws DataError, UnknownColumnsError, InapplicableChangesError when the content is not usable.
-   * @throws BusyError, StorageError
-   */
   async compare(
     table: ObservedTable,
     content: VersionContent,
@@ -133,7 +118,7 @@ export class Comparer {
     }
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.#engine.close();
   }
 

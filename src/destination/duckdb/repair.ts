@@ -6,11 +6,12 @@
  * repair that finds some writes no entries; unless it leads back to what was committed, it closes the log.
  */
 
-import { DataError, StorageError } from '../../model/errors.ts';
+import { StorageError } from '../../model/errors.ts';
 import type { ObservedTable, RepairJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { identifier } from '../../staging/engine/sql.ts';
+import { type ContentRows, examineRepair, proveExpected } from '../../staging/version-content.ts';
 import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { mirrored } from './catalog/schema.ts';
@@ -28,7 +29,6 @@ import {
   findDifference,
   hasAddresses,
   insertActual,
-  proveExpected,
   selectMissing,
   touchedBy,
   WRONG,
@@ -37,11 +37,10 @@ import { strayColumnsOf } from './count-tables.ts';
 import { closeLog, namesInHistory } from './history.ts';
 import { LOADING, swap } from './load-sql.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
-import { type ContentRows, examineContent, OtherColumnsError } from './version-content.ts';
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateRepair(engine: Engine, job: RepairJob): Promise<ValidatedWrite> {
-  const content = await examineContent(engine, job.content, job.plannedFrom).catch(refuseOtherColumns);
+  const content = await examineRepair(engine, job);
   return {
     job,
     rowCount: content.mostRows,
@@ -50,10 +49,6 @@ export async function validateRepair(engine: Engine, job: RepairJob): Promise<Va
     execute: (session, current, turn) => repair(session, { job, content, current, turn }),
     explain: (_examiner, error, place) => mirrorError(error, place),
   };
-}
-
-function refuseOtherColumns(error: unknown): never {
-  throw error instanceof OtherColumnsError ? new DataError(error.message) : error;
 }
 
 interface Repairing {

@@ -40,7 +40,7 @@ export interface CommitLog {
   readonly after: readonly string[];
 }
 
-const NO_LOG: CommitLog = { keepsRows: false, before: [], after: [] };
+export const NO_LOG: CommitLog = { keepsRows: false, before: [], after: [] };
 
 interface Logging {
   readonly current: Pick<Current, 'log' | 'checksum' | 'recordedColumns' | 'tableName'>;

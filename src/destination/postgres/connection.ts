@@ -85,14 +85,19 @@ export class Connection implements Transaction {
   }
 
   /**
-   * Runs `work` in a transaction and commits it; `isReadOnly` transactions are rolled back. `searchPath` is SQL.
+   * Runs `work` in a transaction and commits it; `isReadOnly` transactions are rolled back. `searchPath` is SQL. With `isSnapshot` all
+   * statements see the same state.
    * @throws any error of `work`, after ROLLBACK; PostgresError; OutcomeUnknownError.
    */
   async transaction<T>(
     work: (transaction: Transaction) => Promise<T>,
-    { searchPath = 'pg_catalog', isReadOnly = false } = {},
+    { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false } = {},
   ): Promise<T> {
-    await this.begin([...settings(searchPath), ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : [])]);
+    await this.begin([
+      ...settings(searchPath),
+      ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : []),
+      ...(isSnapshot ? ['SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'] : []),
+    ]);
     let result: T;
     try {
       result = await work(this);

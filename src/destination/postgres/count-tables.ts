@@ -78,7 +78,8 @@ async function countKeys(
   return { nullRows: numberAt(nulls, 0), repeatedRows, example: repeatedRows === 0 ? null : example };
 }
 
-function strayOf(
+/** Returns the columns that differ from the catalog. `found` has the names and the types of those that are there. */
+export function strayOf(
   { columns }: ObservedTable,
   found: ReadonlyMap<string, string>,
   postgis: Postgis | null,

@@ -10,7 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
-import { type BusyError, ConfigurationError } from '../../model/errors.ts';
+import type { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
@@ -61,6 +61,7 @@ import type { ValidatedWrite } from './job.ts';
 import { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { pruneHistory } from './prune-history.ts';
+import { validateRepair } from './repair.ts';
 import { DatabaseRequests } from './requests.ts';
 import { validateRetirement } from './retire.ts';
 import { validateRollback } from './rollback.ts';
@@ -399,6 +400,6 @@ async function validateJob(engine: Engine, job: WriteJob, place: string): Promis
     case 'rollback':
       return await validateRollback(engine, job, place);
     case 'repair':
-      throw new ConfigurationError('A repair is not available with PostgreSQL yet.');
+      return await validateRepair(engine, job, place);
   }
 }

@@ -88,6 +88,11 @@ export async function readTouched(
   );
 }
 
+/** Returns a query for the hashes of all rows, as `h`. `table` is SQL. */
+export function selectHashes(table: string, columns: readonly HashedColumn[]): string {
+  return `SELECT ${hashOf(columns)} AS h FROM ${table} AS t`;
+}
+
 export async function countRows(transaction: Transaction, tableName: string): Promise<number> {
   return numberAt((await transaction.rows(`SELECT count(*) FROM ${mirrored(tableName)}`))[0] ?? [], 0);
 }

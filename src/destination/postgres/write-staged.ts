@@ -11,7 +11,7 @@ import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { ALTERED, type CommittedVersion } from '../catalog/undo-logs.ts';
 import { type Awaiting, type Judgement, judgeCommit } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
-import { logOfCommit, tellsOfAlteration } from './commit-log.ts';
+import { type CommitLog, logOfCommit, NO_LOG, tellsOfAlteration } from './commit-log.ts';
 import { createDifference, type Difference } from './difference.ts';
 import type { Turn } from './job.ts';
 import { judgeDifference } from './judge-difference.ts';
@@ -36,6 +36,8 @@ export interface Staged {
   readonly rowCount: number | null;
   /** Whether the rows before are compared with the recorded checksum where the table has an undo log. */
   readonly looksForAltered: boolean;
+  /** Whether the rows become those that the newest commit left, so that the undo log stays as it is. */
+  readonly restores?: boolean;
   /** Proves the rows once they are written, with what became of them. @throws any error that rolls the commit back. */
   prove(net: Counts | null): Promise<void>;
 }
@@ -50,18 +52,11 @@ export interface WrittenRows {
 /** @throws PostgresError */
 export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRows | Awaiting> {
   const { transaction, indexes } = turn;
-  const { target, current, alteration, version } = staged;
-  const { live } = current;
+  const { target, alteration } = staged;
+  const { live } = staged.current;
   const known = knownColumns(turn, staged);
   const isCompared = await isComparable(turn, staged, known);
-  const log = await logOfCommit(turn, {
-    current,
-    live,
-    columns: target.columns,
-    isCompared,
-    lost: await whyLost(turn, staged, known),
-    version,
-  });
+  const log = await logOf(turn, staged, known, isCompared);
   const { keepsRows } = log;
   const difference = isCompared ? await createDifference(transaction, { target, known, keepsRows }) : null;
   const judgement = await judgeStaged(turn, staged, difference);
@@ -76,6 +71,25 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   await staged.prove(net);
   await turn.alter(log.after);
   return { net: live === null ? null : net, isApproved: judgement !== null };
+}
+
+async function logOf(
+  turn: Turn,
+  staged: Staged,
+  known: ReadonlySet<string>,
+  isCompared: boolean,
+): Promise<CommitLog> {
+  if (staged.restores === true) return NO_LOG;
+  const { current, version, target } = staged;
+  const lost = await whyLost(turn, staged, known);
+  return await logOfCommit(turn, {
+    current,
+    live: current.live,
+    columns: target.columns,
+    isCompared,
+    lost,
+    version,
+  });
 }
 
 /**

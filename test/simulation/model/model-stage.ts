@@ -18,7 +18,7 @@ import { SubscriptionRecords } from '../../../fixtures/feed/subscription-records
 import { randomFrom } from '../../../fixtures/source/random.ts';
 import type { Checkpoint } from '../../../src/checkpoint/checkpoint.ts';
 import { openCheckpoint } from '../../../src/checkpoint/sqlite/open.ts';
-import type { ContentComparison } from '../../../src/destination/duckdb/compare-table.ts';
+import type { ContentComparison } from '../../../src/destination/comparer.ts';
 import type { Clock } from '../../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../../src/lib/files.ts';
 import { silentLog } from '../../../src/lib/log.ts';

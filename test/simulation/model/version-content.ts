@@ -1,7 +1,7 @@
 /** The content that the service has for the version of a table, and how a table differs from it. */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { ContentComparison } from '../../../src/destination/duckdb/compare-table.ts';
+import type { ContentComparison } from '../../../src/destination/comparer.ts';
 import { assert } from '../../../src/lib/assert.ts';
 import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
 import { changed, loadedColumns } from './execute-job.ts';

@@ -4,20 +4,16 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { ObservedColumn, ObservedTable, VersionContent } from '../../model/write-jobs.ts';
-import {
-  coalesceChanges,
-  type NetChange,
-  netColumn,
-  netRows,
-  PRESENT,
-} from '../../staging/changes/net-change.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { identifier, type KeyPair, sameKey } from '../../staging/engine/sql.ts';
-import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
-import { examineSnapshot } from '../../staging/snapshot/examine-snapshot.ts';
-import { selectRows } from '../../staging/snapshot/scan-sql.ts';
-import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
+import { formatCount } from '../lib/units.ts';
+import { DataError } from '../model/errors.ts';
+import type { ObservedColumn, ObservedTable, RepairJob, VersionContent } from '../model/write-jobs.ts';
+import { coalesceChanges, type NetChange, netColumn, netRows, PRESENT } from './changes/net-change.ts';
+import type { Engine } from './engine/engine.ts';
+import { identifier, type KeyPair, sameKey } from './engine/sql.ts';
+import { DUCKDB_TYPES } from './snapshot/casts.ts';
+import { examineSnapshot } from './snapshot/examine-snapshot.ts';
+import { selectRows } from './snapshot/scan-sql.ts';
+import type { PlannedColumn, TablePlan } from './snapshot/table-plan.ts';
 
 export interface ContentRows {
   /** A query for the rows, in the order of the table's columns, as `c0`, `c1`, …; see `netColumn`. */
@@ -56,6 +52,18 @@ export async function examineContent(
   refuseOtherColumns(table, changes.schema.keyColumns, net.columns);
   await proveFirstValues(engine, plan, net);
   return { select: selectChanged(table, plan, net), mostRows: rowCount + net.rows, bytes };
+}
+
+/** As `examineContent`, where other columns are a fault of the content. @throws DataError, and as `examineContent` does */
+export async function examineRepair(
+  engine: Engine,
+  { content, plannedFrom }: RepairJob,
+): Promise<ContentRows> {
+  try {
+    return await examineContent(engine, content, plannedFrom);
+  } catch (error) {
+    throw error instanceof OtherColumnsError ? new DataError(error.message) : error;
+  }
 }
 
 /** The table that loading the snapshot would make: the changes are checked against it. */
@@ -135,4 +143,26 @@ function valuesOf(table: ObservedTable, columns: readonly PlannedColumn[], relat
     return `${value} AS ${netColumn(position)}`;
   });
   return values.join(', ');
+}
+
+export interface ExpectedRows {
+  readonly rowCount: number;
+  /** The rows with a whole key, and the number of their distinct keys; the row count for a table without keys. */
+  readonly keyedRows: number;
+  readonly keys: number;
+}
+
+/** @throws DataError when the content is not what the service states about the version. */
+export function proveExpected(
+  { datasetId, version, rowCount: stated }: VersionContent,
+  { rowCount, keyedRows, keys }: ExpectedRows,
+): void {
+  const which = `The content of ${datasetId} version ${version}`;
+  if (stated !== null && stated !== rowCount) {
+    throw new DataError(
+      `${which} has ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)}.`,
+    );
+  }
+  if (keyedRows === rowCount && keys === rowCount) return;
+  throw new DataError(`${which} has ${formatCount(rowCount)} rows and ${formatCount(keys)} whole keys.`);
 }

@@ -1,0 +1,215 @@
+/**
+ * Compares tables of the database with the content that the service has for them, beside the program that writes them. The content is
+ * staged in the database, and is gone with the transaction.
+ *
+ * Invariant: what is compared is one commit, because all of it is read in one snapshot of the database.
+ */
+
+import { join } from 'node:path';
+import type { Clock } from '../../lib/clock.ts';
+import type { RunProgram } from '../../lib/run-program.ts';
+import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
+import type { RowDifference } from '../../model/commits.ts';
+import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
+import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
+import { Engine, type Row, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
+import { identifier, literalPattern, textOrNullAt } from '../../staging/engine/sql.ts';
+import { type ContentRows, examineContent, OtherColumnsError } from '../../staging/version-content.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import { isPlannedFrom } from '../catalog/guard.ts';
+import { plannedColumn } from '../catalog/restored-state.ts';
+import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } from '../comparer.ts';
+import { MAX_KEY_CHARACTERS } from '../judge-commit.ts';
+import { readCurrent } from './catalog/observed-state.ts';
+import { Connection, type Transaction } from './connection.ts';
+import { makePipe, type Pipe } from './copy-rows.ts';
+import { strayOf } from './count-tables.ts';
+import { createDifference, DIFFERENCE, lowestKeys } from './difference.ts';
+import { destinationError } from './errors.ts';
+import { copyInto } from './job.ts';
+import { readServer } from './server.ts';
+import { STAGED, type Target } from './stage.ts';
+import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
+import { mirrored } from './tables.ts';
+import { differs, type Postgis, searchPath } from './types.ts';
+import { type Content, readContent } from './write-rows.ts';
+
+export interface PostgresComparerOptions {
+  readonly url: Secret;
+  /** An own folder: for the pipe to the database and what DuckDB spills; it contains the folders of downloads. */
+  readonly directory: string;
+  readonly memoryLimitBytes: number;
+  readonly threads: number;
+  /** Disk space that a comparison leaves free. */
+  readonly reserveBytes: number;
+  readonly runProgram: RunProgram;
+  /** The PATH in which `mkfifo` is looked up. */
+  readonly programPath: string;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** @throws DestinationError, StorageError */
+export async function openPostgresComparer(options: PostgresComparerOptions): Promise<Comparer> {
+  const { url, directory, clock, signal } = options;
+  const connection = new Connection({ url, clock, signal });
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => connection.close());
+  const place = placeOfDatabase(url);
+  try {
+    const { postgis } = await connection.transaction(readServer, { isReadOnly: true });
+    const path = join(directory, 'postgres.pipe');
+    const pipe = await makePipe(path, options.runProgram, options.programPath, clock);
+    const engine = new Engine({
+      memoryLimitBytes: options.memoryLimitBytes,
+      threads: options.threads,
+      temporaryDirectory: temporaryDirectory(directory, 'large'),
+      directories: [directory, literalPattern(directory)],
+      inAnyOrder: true,
+      clock,
+      signal,
+      guard: { folders: [directory], reserveBytes: options.reserveBytes, clock },
+    });
+    opened.move();
+    return new DatabaseComparer({ place, directory, connection, postgis, pipe, engine });
+  } catch (error) {
+    throw destinationError(error, place);
+  }
+}
+
+interface Opened {
+  readonly place: string;
+  readonly directory: string;
+  readonly connection: Connection;
+  readonly postgis: Postgis | null;
+  readonly pipe: Pipe;
+  readonly engine: Engine;
+}
+
+class DatabaseComparer implements Comparer {
+  readonly #opened: Opened;
+
+  constructor(opened: Opened) {
+    this.#opened = opened;
+  }
+
+  async compare(
+    table: ObservedTable,
+    content: VersionContent,
+    onRead: (rows: number) => void,
+  ): Promise<ContentComparison> {
+    const { engine, connection, postgis, place, directory: path } = this.#opened;
+    try {
+      const rows = await examineContent(engine, content, table);
+      const compared = (transaction: Transaction) => this.#compare(transaction, table, content, rows);
+      const options = { isSnapshot: true, searchPath: searchPath(postgis) };
+      const comparison = await connection.transaction(compared, options);
+      onRead(table.rowCount);
+      return comparison;
+    } catch (error) {
+      if (error instanceof OtherColumnsError) return { kind: 'other-columns', why: error.message };
+      throw error instanceof DuckDbError
+        ? await mirrorFailure(error, { path })
+        : destinationError(error, place);
+    } finally {
+      if (engine.invalidated) await engine.reopen();
+    }
+  }
+
+  async close(): Promise<void> {
+    const { engine, connection } = this.#opened;
+    engine.close();
+    await connection.close();
+  }
+
+  async #compare(
+    transaction: Transaction,
+    table: ObservedTable,
+    content: VersionContent,
+    rows: ContentRows,
+  ): Promise<ContentComparison> {
+    const { engine, pipe, postgis } = this.#opened;
+    const { datasetId, tableName, columns } = table;
+    const { live, found, recordedColumns, checksum } = await readCurrent(transaction, datasetId, postgis);
+    if (live === null || !isPlannedFrom(live, table)) return { kind: 'moved' };
+    const why =
+      found === null ? `The table ${tableName} is missing.` : otherColumns(table, found.columns, postgis);
+    if (why !== null) return { kind: 'other-columns', why };
+    const target: Target = { tableName, columns: recordedColumns.map(plannedColumn), isNet: false };
+    const copy = copyInto(engine, pipe, { transaction, postgis });
+    const staged = await stageContent({ transaction, postgis, copy }, target, columns, content, rows);
+    const actual = await readContent(transaction, mirrored(tableName), columns);
+    if (isSameContent(actual, staged)) return { kind: 'equal', unrecorded: unrecorded(checksum, actual) };
+    return { kind: 'different', ...(await findDifference(transaction, target)) };
+  }
+}
+
+export function isSameContent(one: Content, other: Content): boolean {
+  return one.rowCount === other.rowCount && one.checksum.sum === other.checksum.sum;
+}
+
+/** Null: the catalog has this checksum. */
+function unrecorded(recorded: Checksum | null, { checksum }: Content): Checksum | null {
+  return recorded?.sum === checksum.sum && recorded.version === checksum.version ? null : checksum;
+}
+
+function otherColumns(
+  table: ObservedTable,
+  found: ReadonlyMap<string, string>,
+  postgis: Postgis | null,
+): string | null {
+  const [stray] = strayOf(table, found, postgis);
+  if (stray === undefined) return null;
+  return `The table ${table.tableName} has not the columns that the catalog lists: ${JSON.stringify(stray.columnName)}.`;
+}
+
+async function findDifference(
+  transaction: Transaction,
+  target: Target,
+): Promise<{ readonly difference: RowDifference; readonly keys: ShownKeys }> {
+  const { columns } = target;
+  if (!(await hasKeys(transaction, target))) {
+    const difference = await compareWholeRows(transaction, target);
+    return { difference, keys: { added: [], changed: [], removed: [] } };
+  }
+  const known = new Set(columns.map(({ columnName }) => columnName));
+  const { added, changed, removed } = await createDifference(transaction, {
+    target,
+    known,
+    keepsRows: false,
+  });
+  const lowest = lowestKeys(target);
+  const shown = async (statement: string | null): Promise<readonly ShownKey[]> =>
+    statement === null ? [] : (await transaction.rows(statement)).map((row) => keyAt(target, row));
+  return {
+    difference: { added, changed, removed },
+    keys: {
+      added: await shown(lowest.added),
+      changed: await readChanged(transaction, target),
+      removed: await shown(lowest.removed),
+    },
+  };
+}
+
+async function readChanged(transaction: Transaction, target: Target): Promise<readonly ChangedKey[]> {
+  const { tableName, columns } = target;
+  const keys = columns.flatMap(({ role }, index) => (role === 'key' ? [`d.v${index}`] : []));
+  const values = columns.filter(({ role }) => role !== 'key');
+  const shown = keys.map((key) => `left(${key}::text, ${MAX_KEY_CHARACTERS})`);
+  const changes = values.map(({ columnName, type }) =>
+    differs(`t.${identifier(columnName)}`, `s.${identifier(columnName)}`, type),
+  );
+  const rows = await transaction.rows(`SELECT ${[...shown, ...changes].join(', ')}
+    FROM ${DIFFERENCE} AS d JOIN ${mirrored(tableName)} AS t ON t.ctid = d.place JOIN ${STAGED} AS s ON s.ctid = d.staged
+    WHERE d.operation = 'changed' ORDER BY ${keys.join(', ')} LIMIT ${MAX_SHOWN_KEYS}`);
+  return rows.map((row) => ({
+    key: keyAt(target, row),
+    columns: values.flatMap(({ columnName }, index) => (row[keys.length + index] === true ? columnName : [])),
+  }));
+}
+
+function keyAt({ columns }: Target, row: Row): ShownKey {
+  const keys = columns.filter(({ role }) => role === 'key');
+  return new Map(keys.map(({ columnName }, index) => [columnName, textOrNullAt(row, index)]));
+}

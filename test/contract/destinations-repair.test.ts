@@ -1,0 +1,237 @@
+/** The comparison with the service's content, and the repair of what differs, in each destination (F70). */
+
+import { describe, expect, it } from 'vitest';
+import type { DatasetVersion } from '../../fixtures/feed/model.ts';
+import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
+import type { ContentComparison } from '../../src/destination/comparer.ts';
+import type { JobResult } from '../../src/destination/destination.ts';
+import { present } from '../../src/lib/assert.ts';
+import type { RepairJob, VersionContent } from '../../src/model/write-jobs.ts';
+import {
+  type DestinationKind,
+  type DestinationWorld,
+  destinationKinds,
+} from '../support/destination-kinds.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { column } from '../support/small-content.ts';
+
+const KINDS = destinationKinds();
+
+const PEOPLE = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const WITHOUT_KEYS: SourceSchema = { ...PEOPLE, keyColumns: [] };
+const ALL_TYPES = sourceSchema([
+  column('id', 'integer', false),
+  column('flag', 'boolean'),
+  column('weight', 'number'),
+  column('day', 'date'),
+  column('moment', 'timestamp'),
+  column('document', 'json'),
+]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+  [3, 'three'],
+];
+const HISTORY = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+
+async function threePeople(kind: DestinationKind, schema = PEOPLE, history?: typeof HISTORY) {
+  const world = await kind.open(history);
+  const course = await world.loaded(firstContent(schema, FIRST));
+  return { world, course, first: course.newest() };
+}
+
+/** The snapshot of `from`, and the changes after it. */
+async function contentFrom(
+  from: DatasetVersion,
+  course: PublishedCourse,
+  world: DestinationWorld,
+): Promise<VersionContent> {
+  const { datasetId } = course;
+  const { version, rowCount } = course.newest();
+  const snapshot = await course.snapshot(from, null);
+  const table = { ...(await world.observed(datasetId)), version: from.version };
+  const changes = from.version === version ? null : await course.changes(table);
+  return { datasetId, version, snapshot, changes, rowCount };
+}
+
+async function compare(world: DestinationWorld, content: VersionContent): Promise<ContentComparison> {
+  const comparer = await world.comparer();
+  try {
+    return await comparer.compare(await world.observed(content.datasetId), content, () => {});
+  } finally {
+    await comparer.close();
+  }
+}
+
+/** @throws the error of a repair that failed */
+async function repair(world: DestinationWorld, content: VersionContent): Promise<JobResult> {
+  const plannedFrom = await world.observed(content.datasetId);
+  const { datasetId, version } = plannedFrom;
+  const { fetched } = content.snapshot;
+  const job: RepairJob = { kind: 'repair', datasetId, version, content, fetched, plannedFrom };
+  const result = present((await world.execute(job))[0], 'a job has a result');
+  if (result.kind === 'failed') throw result.error;
+  return result;
+}
+
+const EQUAL = { kind: 'equal', unrecorded: null };
+
+const byHand = async ({ byHand: run, table }: DestinationWorld, ...statements: readonly string[]) => {
+  for (const statement of statements) await run(statement.replace('parcels', table));
+};
+const ALTERED = [
+  "UPDATE parcels SET name = 'TWO' WHERE id = 2",
+  'DELETE FROM parcels WHERE id = 3',
+  "INSERT INTO parcels VALUES (4, 'four')",
+];
+
+describe.each(KINDS)('the destination $name', (kind) => {
+  describe('compares', () => {
+    it('F70 a table as equal that has the rows of the snapshot, and of the snapshot with the changes after it', async () => {
+      const { world, course, first } = await threePeople(kind);
+      expect(await compare(world, await contentFrom(first, course, world))).toEqual(EQUAL);
+      course.publishRows([
+        [1, 'ONE'],
+        [3, 'three'],
+        [5, 'five'],
+      ]);
+      await world.apply(course);
+      expect(await compare(world, await contentFrom(first, course, world))).toEqual(EQUAL);
+      expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(EQUAL);
+    });
+
+    it('F70 values of every type, and empty tables', async () => {
+      const world = await kind.open();
+      const rows: readonly Row[] = [
+        [1, true, 0.1, '2026-01-02', '2026-01-02T03:04:05.678901Z', { json: { b: [1, 2.5], a: null } }],
+        [2, null, null, null, null, null],
+      ];
+      const course = await world.loaded(firstContent(ALL_TYPES, rows));
+      expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(EQUAL);
+      course.publishRows([]);
+      await world.apply(course);
+      expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(EQUAL);
+    });
+
+    it('F70 rows that were altered, deleted and inserted by hand, and names them', async () => {
+      const { world, course, first } = await threePeople(kind);
+      await byHand(world, ...ALTERED);
+      expect(await compare(world, await contentFrom(first, course, world))).toEqual({
+        kind: 'different',
+        difference: { added: 1, changed: 1, removed: 1 },
+        keys: {
+          added: [new Map([['id', '3']])],
+          changed: [{ key: new Map([['id', '2']]), columns: ['name'] }],
+          removed: [new Map([['id', '4']])],
+        },
+      });
+    });
+
+    it('F70 a table without keys row by row', async () => {
+      const { world, course, first } = await threePeople(kind, WITHOUT_KEYS);
+      expect(await compare(world, await contentFrom(first, course, world))).toEqual(EQUAL);
+      await byHand(world, "INSERT INTO parcels VALUES (1, 'one')", 'DELETE FROM parcels WHERE id = 3');
+      expect(await compare(world, await contentFrom(first, course, world))).toMatchObject({
+        kind: 'different',
+        difference: { added: 1, changed: null, removed: 1 },
+      });
+    });
+
+    it('F70 a table whose index of the key is gone, and whose rows are repeated', async () => {
+      const { world, course, first } = await threePeople(kind);
+      await world.withoutKey();
+      await byHand(
+        world,
+        'INSERT INTO parcels SELECT * FROM parcels WHERE id = 1'.replace(
+          'FROM parcels',
+          `FROM ${world.table}`,
+        ),
+      );
+      expect(await compare(world, await contentFrom(first, course, world))).toMatchObject({
+        kind: 'different',
+        difference: { added: 0, removed: 1 },
+      });
+    });
+
+    it('F70 nothing where the table is at another commit by now, or has other columns', async () => {
+      const { world, course, first } = await threePeople(kind);
+      const content = await contentFrom(first, course, world);
+      const before = await world.observed();
+      course.publishRows(FIRST.slice(1));
+      await world.apply(course);
+      const comparer = await world.comparer();
+      expect(await comparer.compare(before, content, () => {})).toEqual({ kind: 'moved' });
+      await comparer.close();
+      await byHand(world, 'ALTER TABLE parcels ADD COLUMN by_hand integer');
+      const compared = await compare(world, await contentFrom(course.newest(), course, world));
+      expect(compared).toMatchObject({ kind: 'other-columns', why: expect.stringContaining('by_hand') });
+    });
+  });
+
+  describe('repairs', () => {
+    it('F70 the rows that differ, as a commit of its own, and the checksum is right again', async () => {
+      const { world, course, first } = await threePeople(kind);
+      await byHand(world, ...ALTERED);
+      const content = await contentFrom(first, course, world);
+      expect(await repair(world, content)).toMatchObject({
+        kind: 'committed',
+        committed: { kind: 'repair', net: { added: 1, changed: 1, removed: 1 } },
+      });
+      expect(await compare(world, content)).toEqual(EQUAL);
+      await expect(repair(world, content)).rejects.toThrow('nothing is to be repaired');
+    });
+
+    it.each([
+      ['without keys', WITHOUT_KEYS],
+      ['that has lost its index of the key', PEOPLE],
+    ])('F70 a table %s', async (what, schema) => {
+      const { world, course, first } = await threePeople(kind, schema);
+      if (what !== 'without keys') await world.withoutKey();
+      await byHand(
+        world,
+        `INSERT INTO parcels SELECT * FROM ${world.table} WHERE id = 1`,
+        'DELETE FROM parcels WHERE id = 3',
+      );
+      const content = await contentFrom(first, course, world);
+      expect(await repair(world, content)).toMatchObject({
+        kind: 'committed',
+        committed: { kind: 'repair', net: { added: 1, removed: 1 } },
+      });
+      expect(await compare(world, content)).toEqual(EQUAL);
+      expect(await world.rows()).toHaveLength(3);
+    });
+
+    it('F70 what was altered by hand back to the commit before: history knows every state still', async () => {
+      const { world, course, first } = await threePeople(kind, PEOPLE, HISTORY);
+      course.publishRows(FIRST.slice(1));
+      await world.apply(course);
+      await byHand(world, "UPDATE parcels SET name = 'TWO' WHERE id = 2");
+      await repair(world, await contentFrom(first, course, world));
+      const reader = await world.reader();
+      const [log] = await reader.pastLogs();
+      expect(log).toMatchObject({ closedReason: null, firstCommit: 1 });
+      const commits = await reader.commits('parcels');
+      expect(commits.map(({ kind: one }) => one)).toEqual(['load', 'changes', 'repair']);
+      await reader.close();
+    });
+
+    it('F70 nothing where the table moved since it was compared', async () => {
+      const { world, course, first } = await threePeople(kind);
+      const content = await contentFrom(first, course, world);
+      const plannedFrom = await world.observed();
+      await byHand(world, ...ALTERED);
+      course.publishRows(FIRST.slice(1));
+      await world.load(course);
+      const { fetched } = content.snapshot;
+      const job: RepairJob = {
+        kind: 'repair',
+        datasetId: 'parcels',
+        version: 1,
+        content,
+        fetched,
+        plannedFrom,
+      };
+      expect(await world.execute(job)).toMatchObject([{ kind: 'stale-plan' }]);
+    });
+  });
+});

@@ -1,0 +1,76 @@
+/** What the records of subscriptions say of datasets that no subscription is known to contain (W16, F55). */
+
+import { describe, expect, it } from 'vitest';
+import type { Mention } from '../../src/checkpoint/checkpoint.ts';
+import type { DesiredState } from '../../src/model/desired-state.ts';
+import type { Subscription } from '../../src/model/records.ts';
+import { type RecordReading, readMentions } from '../../src/sync/plan/mentions.ts';
+import { desired, formerMember, id, NOW, subscription } from '../support/sync-values.ts';
+
+const D: Mention = { subscriptionId: 'sub_1', datasetId: 'd' };
+const NAMING = { datasetIds: ['d'], lastEventId: id(9) };
+const LACKING = { datasetIds: [], lastEventId: id(9) };
+
+/** The dataset `d` has a table, and `sub_1` has dropped it in event 7. */
+function reading(
+  records: readonly Partial<Subscription>[],
+  earlier: readonly Mention[] = [],
+  state: Partial<DesiredState> = {},
+): RecordReading {
+  const dropped = {
+    members: new Map(),
+    formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
+  };
+  return {
+    records: records.map((record) => subscription({ id: 'sub_1', ...record })),
+    readAt: NOW,
+    manifestLagMs: 900_000,
+    desiredStates: new Map([['d', desired({ datasetId: 'd', ...dropped, ...state })]]),
+    tables: new Map([['d', {}]]),
+    earlier,
+  };
+}
+
+describe('a dataset that every subscription has dropped', () => {
+  const isMember: Partial<DesiredState> = {
+    members: new Map([['sub_2', { eventNumber: 3n, since: NOW, announced: null }]]),
+  };
+
+  it.each<readonly [string, RecordReading, Partial<ReturnType<typeof readMentions>>]>([
+    ['is remembered where a record names it', reading([NAMING]), { named: [D], news: [D] }],
+    ['is remembered once', reading([NAMING], [D]), { named: [D], news: [], shown: [D] }],
+    ['is lacking where a record has named it and does not', reading([LACKING], [D]), { lacking: [D] }],
+    [
+      'is neither named nor lacking in a record from before its drop',
+      reading([{ ...NAMING, lastEventId: id(6) }], [D]),
+      { named: [], shown: [], lacking: [], over: [] },
+    ],
+    [
+      'is not lacking in a record from before its drop',
+      reading([{ ...LACKING, lastEventId: id(6) }], [D]),
+      { lacking: [], over: [] },
+    ],
+    [
+      'is named by a record without a newest event, which may be later than the drop',
+      reading([{ ...NAMING, lastEventId: null }]),
+      { named: [D], news: [D] },
+    ],
+    ['is not lacking where the subscription was not listed', reading([], [D]), { lacking: [], over: [] }],
+    [
+      'matters no more once a subscription contains it',
+      reading([LACKING], [D], isMember),
+      { lacking: [], over: [D] },
+    ],
+    [
+      'matters no more once it has no table',
+      { ...reading([NAMING], [D]), tables: new Map() },
+      { news: [], over: [D] },
+    ],
+  ])('W16 F55 %s', (_, given, expected) => {
+    expect(readMentions(given)).toMatchObject(expected);
+  });
+
+  it('W16 is not remembered while a subscription contains it', () => {
+    expect(readMentions(reading([NAMING], [], isMember))).toMatchObject({ named: [D], news: [] });
+  });
+});

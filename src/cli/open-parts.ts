@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import { acquireInstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
+import { acquireInstanceLock, type InstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import type { HistoryOptions } from '../destination/catalog/undo-logs.ts';
@@ -16,11 +16,11 @@ import type { FeedOptions } from '../feed/http/options.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { feedProgram, runProgram } from '../lib/run-program.ts';
-import { type BusyError, ConfigurationError } from '../model/errors.ts';
+import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { GateLimits } from '../model/gate.ts';
 import type { Occurrence } from '../model/notification.ts';
 import { Exporter } from '../post-commit/export/export.ts';
-import { exportFolder } from '../post-commit/export/folder.ts';
+import { EXPORT_LOCK, exportFolder } from '../post-commit/export/folder.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import { Notifications } from '../post-commit/notifications.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
@@ -97,7 +97,9 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   });
   opened.defer(() => feed.close());
   const process = { command, pid: identity.pid, host: identity.host };
-  const readers = readersOf(options, mirror, checkpoint);
+  const exports = exportsOf(options, mirror.exported);
+  opened.defer(() => exports?.release());
+  const readers = readersOf(options, mirror, checkpoint, exports);
   const onOccurrence = (occurrence: Occurrence): void => readers.notifications?.note([occurrence]);
   const given = { feed, destination, checkpoint, clock: context.clock, log, progress, choices, process };
   const { decisions } = mirror;
@@ -176,6 +178,32 @@ async function openDestination(
   };
 }
 
+/**
+ * Two instances with data directories of their own would remove each other's files. @throws BusyError when another one exports to this
+ * folder; StorageError.
+ */
+async function lockExport(folder: string, { context, command }: OpenOptions): Promise<InstanceLock> {
+  const { pid, host, uid } = context.identity;
+  const holder = { pid, host, startedAt: context.clock.now(), command };
+  try {
+    return await acquireInstanceLock({ path: join(folder, EXPORT_LOCK), uid, holder });
+  } catch (error) {
+    if (error instanceof StorageError) {
+      throw new StorageError(`Nothing can be exported to ${folder}: ${error.message}`, {
+        code: 'export_failed',
+        hint: error.hint ?? 'Check the folder of export.path, and the space on its disk.',
+        cause: error,
+      });
+    }
+    if (!(error instanceof BusyError)) throw error;
+    throw new BusyError(`Another feed-sync, with another data directory, exports to ${folder}.`, {
+      code: 'instance_running',
+      hint: 'Set export.path (FEED_SYNC_EXPORT_PATH) to a folder of its own, or stop the other one.',
+      cause: error,
+    });
+  }
+}
+
 function onlyFromFiles(): ConfigurationError {
   return new ConfigurationError('export.path is for a mirror that is a DuckDB file, not for PostgreSQL.', {
     hint: 'Leave export.path (FEED_SYNC_EXPORT_PATH) out, or destination.url.',
@@ -184,15 +212,15 @@ function onlyFromFiles(): ConfigurationError {
 
 function readersOf(
   options: OpenOptions,
-  { postCommit, exported }: OpenedDestination,
+  { postCommit }: OpenedDestination,
   checkpoint: Checkpoint,
+  exports: Readers['exports'],
 ) {
   const { configuration, context, log, signal } = options;
   const { environment, clock } = context;
   const { destination, hooks, service } = configuration;
   const { publish } = destination;
   const notifications = notificationsOf(options, checkpoint);
-  const exports = exportsOf(options, exported);
   if (hooks.afterCommit === null || postCommit === null) {
     return { postCommit, publish, exports, hook: null, notifications };
   }
@@ -212,15 +240,21 @@ function readersOf(
   return { postCommit, publish, exports, hook, notifications };
 }
 
-function exportsOf(
-  { configuration, context, signal }: OpenOptions,
-  exported: OpenedDestination['exported'],
-): Readers['exports'] {
+interface Exports extends NonNullable<Readers['exports']> {
+  release(): void;
+}
+
+function exportsOf(options: OpenOptions, exported: OpenedDestination['exported']): Exports | null {
+  const { configuration, context, signal } = options;
   if (exported === null || configuration.export === null) return null;
   const { path, everyMs, keep } = configuration.export;
   const { reserveBytes } = configuration.disk;
-  const exporter = new Exporter({ ...exported, keep, reserveBytes, clock: context.clock, signal });
-  return { path, everyMs, exporter };
+  let held: InstanceLock | null = null;
+  const lock = async (): Promise<void> => {
+    held ??= await lockExport(exported.folder, options);
+  };
+  const exporter = new Exporter({ ...exported, lock, keep, reserveBytes, clock: context.clock, signal });
+  return { path, everyMs, exporter, release: () => held?.release() };
 }
 
 /** Null: off. */

@@ -10,7 +10,7 @@ import { type Need, needOf } from '../sync/plan/need.ts';
 import { type Extent, logCommit, logRetirement, logStep, type Progress } from '../sync/progress.ts';
 import type { DatasetResult } from '../sync/result.ts';
 import type { Session } from './session.ts';
-import type { Counters, DaemonEvent, ResyncReason, WorkState } from './state.ts';
+import type { Counters, DaemonEvent, ExportOutcome, ResyncReason, WorkState } from './state.ts';
 
 export class Activity implements Progress {
   readonly #session: Session;
@@ -118,6 +118,7 @@ export class Counts {
     resyncs: new Map<ResyncReason, number>(),
     requests: new Map<string, Map<string, number>>(),
     downloadedBytes: 0,
+    exports: new Map<ExportOutcome, number>(),
     polls: 0,
     audits: 0,
     interruptions: 0,
@@ -145,6 +146,9 @@ export class Counts {
         return;
       case 'audit':
         this.#counted.audits += 1;
+        return;
+      case 'export':
+        increase(this.#counted.exports, daemonEvent.outcome);
         return;
       case 'interruption':
         this.#counted.interruptions += 1;

@@ -114,9 +114,13 @@ export class AfterCommit {
 
   async #export(beganMs: number): Promise<number> {
     const { path, everyMs, exporter } = present(this.#readers.exports, 'what is exported has a folder');
-    const exported = await exporter.export();
+    const exported = await exporter.export().catch((error: unknown) => {
+      if (!(error instanceof InterruptedError)) this.#session.report({ kind: 'export', outcome: 'failed' });
+      throw error;
+    });
     const endedMs = this.#session.nowMs();
     if (exported !== null) {
+      this.#session.report({ kind: 'export', outcome: 'written' });
       const durationMs = Math.round(endedMs - beganMs);
       this.#session.parts.log.info({ path, ...exported, durationMs }, 'Exported a generation.');
     }

@@ -138,6 +138,8 @@ export interface Counters {
   readonly downloadedBytes: number;
   /** By operation (`list subscriptions`), then by status; missing responses as `none`. */
   readonly requests: ReadonlyMap<string, ReadonlyMap<string, number>>;
+  /** By what came of them; an export that found nothing new is none. */
+  readonly exports: ReadonlyMap<ExportOutcome, number>;
   readonly polls: number;
   readonly audits: number;
   /** Steps that the watchdog interrupted. */
@@ -149,6 +151,9 @@ export interface Counters {
  * (`schema`), or changes were no possible path or cost more (`version`).
  */
 export type ResyncReason = 'reload' | 'resync' | 'schema' | 'version';
+
+/** A generation of the export was written, or an attempt failed. */
+export type ExportOutcome = 'written' | 'failed';
 
 export type DaemonEvent =
   /** A response of the service, or none. */
@@ -177,4 +182,5 @@ export type DaemonEvent =
       readonly durationMs: number;
     }
   | { readonly kind: 'audit'; readonly durationMs: number }
+  | { readonly kind: 'export'; readonly outcome: ExportOutcome }
   | { readonly kind: 'interruption' };

@@ -18,6 +18,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Content } from '../../fixtures/source/content.ts';
+import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import { type ExportedFile, type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
 import { decodedRows } from '../support/decoded-parquet.ts';
 import { queryRows } from '../support/parquet-reader.ts';
@@ -59,10 +60,14 @@ function fileOf({ files }: Manifest, datasetId: string): ExportedFile {
 
 /** All files below the folder, with `/`. */
 function filesIn(folder: string): readonly string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
-    .toSorted();
+  return (
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+      // Holds the lock of the instance that exports there.
+      .filter((name) => !name.startsWith('.lock.sqlite'))
+      .toSorted()
+  );
 }
 
 function paths(manifest: Manifest): readonly string[] {
@@ -241,6 +246,50 @@ describe('F77 the export', () => {
     const foreign = await run('once');
     expect([foreign.exitCode, foreign.stdout]).toEqual([78, expect.stringContaining('none of an export')]);
     expect(readFileSync(join(folder, 'manifest.json'), 'utf8')).toContain('another program');
+  });
+
+  it('keeps the file of a suspended dataset while others go on', async () => {
+    const { run, folder, publish, environment } = await exporting();
+    environment['FEED_SYNC_GATES_EMPTIED'] = 'suspend';
+    await run('once');
+    const before = manifestIn(folder);
+    await publish(PARCELS, 0);
+    await publish(PERMITS, 3);
+    expect((await run('once')).exitCode).toBe(77);
+    const after = manifestIn(folder);
+    expect(fileOf(after, PARCELS)).toEqual(fileOf(before, PARCELS));
+    expect(fileOf(after, PERMITS)).toMatchObject({ version: 2, rows: 3 });
+    expect(filesIn(folder)).toContain(fileOf(after, PARCELS).file);
+  });
+
+  it('is refused to a second instance with another data directory: 75, and nothing is mixed', async () => {
+    const { run, folder, environment, home } = await exporting();
+    await run('once');
+    const before = filesIn(folder);
+    const lock = await acquireInstanceLock({
+      path: join(folder, '.lock.sqlite'),
+      uid: null,
+      holder: { pid: 1, host: 'elsewhere', startedAt: new Date(0), command: 'run' },
+    });
+    environment['FEED_SYNC_DATA_DIR'] = join(home, 'other');
+    const second = await run('once');
+    expect([second.exitCode, second.stdout + second.stderr]).toEqual([
+      75,
+      expect.stringContaining(`exports to ${folder}`),
+    ]);
+    expect(filesIn(folder)).toEqual(before);
+    lock.release();
+    expect((await run('once')).exitCode).toBe(0);
+  });
+
+  it('is looked at by doctor', async () => {
+    const { run, folder, look } = await exporting();
+    await run('once');
+    expect((await look()).all('ok')).toContain('disk export folder');
+    rmSync(folder, { recursive: true });
+    writeFileSync(folder, 'a file in its place');
+    const [finding] = (await look()).of('disk').filter(({ about }) => about === 'export folder');
+    expect(finding).toMatchObject({ state: 'problem', exitCode: 74 });
   });
 
   it('is for those for whom its folder is', async () => {

@@ -1,7 +1,9 @@
 /** F07, F11: `feed-sync` on a disk that is full at whatever moment, or cannot be written: the old version serves, and with room all goes on. */
 
+import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parseManifest } from '../../src/post-commit/export/generation.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { downloadsOf, once } from '../support/expect-mirrored.ts';
 import { LastingDaemon } from '../support/lasting-daemon.ts';
@@ -56,6 +58,37 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     );
     expect(downloadsOf(feed)).toEqual([]);
     expect(await seen.published({})).toEqual(versions);
+  });
+
+  it('F77 of an export leaves the last generation whole: 74, and with room the next one comes', async () => {
+    const { feed, datasetIds, publishNext } = await countyFeed({
+      kinds: ['parcels', 'permits'],
+      rowsPerDataset: 2_000,
+    });
+    const disk = await smallDisk(PLENTY_BYTES);
+    const installed = await program({
+      feed,
+      environment: { FEED_SYNC_EXPORT_PATH: join(disk.path, 'export'), FEED_SYNC_DISK_RESERVE: '0MB' },
+      within: disk.within,
+    });
+    const exported = () => {
+      disk.copyTo(join(installed.home, 'seen'));
+      const folder = join(installed.home, 'seen', 'export');
+      const manifest = parseManifest(readFileSync(join(folder, 'manifest.json'), 'utf8'));
+      for (const { file, bytes } of manifest?.files ?? [])
+        expect(statSync(join(folder, file)).size).toBe(bytes);
+      return manifest;
+    };
+    await once(installed);
+    expect(exported()).toMatchObject({ generation: 1 });
+    for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
+    disk.leave(8_000);
+    const { stdout } = await once(installed, 74);
+    expect(stdout).toMatch(/export/i);
+    expect(exported()).toMatchObject({ generation: 1 });
+    disk.leave(PLENTY_BYTES);
+    await once(installed);
+    expect(exported()).toMatchObject({ generation: 2, files: datasetIds.map(() => ({ version: 2 })) });
   });
 
   it('at any moment: 74 with the path and what is free; the old version serves until there is room', async () => {

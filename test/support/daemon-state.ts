@@ -77,6 +77,7 @@ export function counters(changed: Partial<Counters> = {}): Counters {
     resyncs: new Map(),
     downloadedBytes: 0,
     requests: new Map(),
+    exports: new Map(),
     polls: 0,
     audits: 0,
     interruptions: 0,

@@ -12,6 +12,7 @@ import {
   StorageError,
 } from '../../src/model/errors.ts';
 import type { Condition } from '../../src/model/notification.ts';
+import type { Exported } from '../../src/post-commit/export/export.ts';
 import type { Readers } from '../../src/post-commit/hook.ts';
 import { smallWorld } from '../support/small-world.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
@@ -25,6 +26,8 @@ async function outletOf(options: {
   readonly isPublished: boolean;
   readonly hasHook: boolean;
   readonly notifications?: Readers['notifications'];
+  /** Called for each export, at the time of the clock. */
+  readonly onExport?: (atMs: number) => Promise<Exported | null>;
 }) {
   const world = await smallWorld();
   const clock = new SteppedClock();
@@ -38,7 +41,14 @@ async function outletOf(options: {
     ending,
     readers: {
       publish: options.isPublished ? EVERY : null,
-      exports: null,
+      exports:
+        options.onExport === undefined
+          ? null
+          : {
+              path: '/srv/export',
+              everyMs: 15 * MINUTE_MS,
+              exporter: { export: () => options.onExport?.(clock.monotonicMs()) ?? Promise.resolve(null) },
+            },
       postCommit: {
         commits: () => Promise.reject(new Error('only the command reads it')),
         async publish(): Promise<Publication> {
@@ -107,6 +117,50 @@ it('publishes at the start and after commits, at most every so often, and not wh
 it('a copy that takes long is made less often: commits wait for it a tenth of the time at most', () => {
   expect(nextCopyMs(1_000, 1_100, MINUTE_MS)).toBe(1_000 + MINUTE_MS);
   expect(nextCopyMs(1_000, 1_000 + MINUTE_MS, MINUTE_MS)).toBe(1_000 + 10 * MINUTE_MS);
+});
+
+const GENERATION = { generation: 1, written: 1, files: 1, bytes: 1 };
+
+it('exports at the start and after commits, at most every export.every, and not where nothing was committed', async () => {
+  const exports: number[] = [];
+  const { commit, pass, goRound } = await outletOf({
+    isPublished: false,
+    hasHook: false,
+    async onExport(atMs) {
+      exports.push(atMs);
+      return GENERATION;
+    },
+  });
+  await goRound();
+  await pass(60 * MINUTE_MS);
+  expect(exports).toEqual([0]);
+  for (let minute = 0; minute < 40; minute += 1) {
+    await commit();
+    await pass(MINUTE_MS);
+  }
+  await pass(60 * MINUTE_MS);
+  expect(exports.slice(1)).toEqual([60 * MINUTE_MS, 75 * MINUTE_MS, 90 * MINUTE_MS, 105 * MINUTE_MS]);
+});
+
+it('an export that fails is counted, told, and tried again before export.every is over', async () => {
+  let attempts = 0;
+  const { pass, goRound, session } = await outletOf({
+    isPublished: false,
+    hasHook: false,
+    async onExport() {
+      attempts += 1;
+      if (attempts < 3) throw new StorageError('No space.', { code: 'export_failed' });
+      return GENERATION;
+    },
+  });
+  await goRound();
+  expect(session.incidents.ongoing(session.nowMs())).toMatchObject([
+    { of: 'export', error: 'export_failed' },
+  ]);
+  await pass(10 * MINUTE_MS);
+  expect(attempts).toBe(3);
+  expect(session.incidents.ongoing(session.nowMs())).toEqual([]);
+  expect(Object.fromEntries(session.counts.counters().exports)).toEqual({ failed: 2, written: 1 });
 });
 
 it('what is committed while a copy is made is in the next one', async () => {

@@ -95,6 +95,8 @@ describe('the values', () => {
       'resyncs_total{reason="resync"}': 0,
       'resyncs_total{reason="schema"}': 0,
       'resyncs_total{reason="version"}': 0,
+      'exports_total{outcome="written"}': 0,
+      'exports_total{outcome="failed"}': 0,
       'webhook_deliveries_total{outcome="woke"}': 0,
       'webhook_deliveries_total{outcome="repeated"}': 0,
       'webhook_deliveries_total{outcome="refused"}': 0,
@@ -156,6 +158,7 @@ describe('the values', () => {
         ]),
         commits: new Map([['changes', 2]]),
         resyncs: new Map([['schema', 1]]),
+        exports: new Map([['failed', 2]]),
         downloadedBytes: 1_234,
         requests: new Map([
           [
@@ -184,6 +187,7 @@ describe('the values', () => {
       'rows_applied_total{op="loaded"}': 100,
       'commits_total{kind="changes"}': 2,
       'resyncs_total{reason="schema"}': 1,
+      'exports_total{outcome="failed"}': 2,
       downloaded_bytes_total: 1_234,
       'http_requests_total{operation="read events",status="200"}': 40,
       'http_requests_total{operation="read events",status="none"}': 2,

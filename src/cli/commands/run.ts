@@ -5,6 +5,7 @@
  * Invariant: a wrong configuration never replaces one that works.
  */
 
+import { join } from 'node:path';
 import type { Configuration } from '../../configuration/configuration.ts';
 import { Daemon, type End } from '../../daemon/daemon.ts';
 import { createNotifier, type Notifier } from '../../daemon/notify.ts';
@@ -14,6 +15,7 @@ import { Standby } from '../../daemon/server/standby.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Log, turnedDown } from '../../lib/log.ts';
 import { runProgram } from '../../lib/run-program.ts';
+import { MANIFEST } from '../../post-commit/export/generation.ts';
 import { statusJson, statusOf } from '../../reporting/status.ts';
 import { contentOf, databaseBytes } from '../../reporting/stores.ts';
 import type { Parts } from '../../sync/parts.ts';
@@ -308,6 +310,9 @@ async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
       checkpointPath: configuration.checkpoint.path,
       dataDirectory: configuration.dataDirectory,
       diskReserveBytes: configuration.disk.reserveBytes,
+      ...(configuration.export === null
+        ? {}
+        : { exportManifestPath: join(configuration.export.path, MANIFEST) }),
     },
     webhook:
       secretFile === null

@@ -41,12 +41,16 @@ function mirrorFileOf(inspection: Inspection): string | null {
   return inspection.known('destination.url') === null ? inspection.known('destination.path') : null;
 }
 
+/** Files of the export are written in its folder and renamed there, so nothing else is needed of its file system. */
+const EXPORT = 'export folder';
+
 /** Each folder once, under the name of its most important content. */
 function foldersOf(inspection: Inspection): readonly Place[] {
   const folderOf = (path: string | null): string | null => (path === null ? null : dirname(path));
   const all = [
     { about: 'data directory', folder: inspection.known('dataDir'), isOwn: true },
     { about: 'mirror directory', folder: folderOf(mirrorFileOf(inspection)), isOwn: false },
+    { about: EXPORT, folder: inspection.known('export.path'), isOwn: false },
     { about: 'checkpoint directory', folder: folderOf(inspection.known('checkpoint.path')), isOwn: false },
   ];
   const known = all.flatMap(({ folder, ...rest }) => (folder === null ? [] : [{ ...rest, folder }]));
@@ -71,7 +75,8 @@ export function judgeFolder(
   ];
   if (reserveBytes !== null && freeBytes < reserveBytes) {
     const kept = `the ${formatBytes(reserveBytes)} that are kept free (disk.reserve)`;
-    const found = `${formatBytes(freeBytes)} are free, less than ${kept}: nothing would be downloaded.`;
+    const stopped = about === EXPORT ? 'exported' : 'downloaded';
+    const found = `${formatBytes(freeBytes)} are free, less than ${kept}: nothing would be ${stopped}.`;
     const hint = 'Free some space, or set disk.reserve lower.';
     findings.push(problem(about, found, EXIT_CODES.storageFault, hint));
   }

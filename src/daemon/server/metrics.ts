@@ -195,6 +195,18 @@ const METRICS: readonly Metric[] = [
     'schema',
     'version',
   ]),
+  labelledCounter('exports', 'exports_total', 'Exports, by what came of them.', 'outcome', [
+    'written',
+    'failed',
+  ]),
+  {
+    type: 'gauge',
+    name: 'last_export_timestamp_seconds',
+    help: 'When the newest generation of the export was written; 0: there is none.',
+    labels: [],
+    amounts: (_state, { exportedAtMs = null }) =>
+      exportedAtMs === null ? [] : [[[], seconds(exportedAtMs)]],
+  },
   {
     type: 'counter',
     name: 'http_requests_total',
@@ -240,7 +252,7 @@ function counter(name: string, help: string, amountOf: (counters: Counters) => n
 }
 
 /** The counters that have a label. */
-type Labelled = 'events' | 'rows' | 'commits' | 'resyncs';
+type Labelled = 'events' | 'rows' | 'commits' | 'resyncs' | 'exports';
 type KeyOf<Name extends Labelled> = Counters[Name] extends ReadonlyMap<infer Key, number> ? Key : never;
 
 /** `values`: every value of the label. Each is 0 from the start, so that its first occurrence counts as an increase. */
@@ -259,7 +271,7 @@ function labelledCounter<Name extends Labelled>(
 }
 
 /** A size that the system does not state is left out. */
-function size(name: string, help: string, of: keyof Sizes): Metric {
+function size(name: string, help: string, of: Exclude<keyof Sizes, 'exportedAtMs'>): Metric {
   const amounts: Metric['amounts'] = (_state, { [of]: bytes }) => (bytes === null ? [] : [[[], bytes]]);
   return { type: 'gauge', name, help, labels: [], amounts };
 }
@@ -325,6 +337,8 @@ export interface Folders {
   readonly dataDirectory: string;
   /** Bytes kept free. */
   readonly diskReserveBytes: number;
+  /** The manifest of the export; missing where nothing is exported. */
+  readonly exportManifestPath?: string;
 }
 
 /** In bytes; null where the system does not state the size. */
@@ -334,16 +348,29 @@ export interface Sizes {
   readonly checkpoint: number | null;
   readonly diskFree: number | null;
   readonly diskReserve: number;
+  /** When the manifest of the export was written, in milliseconds since 1970, 0 where there is none; missing where nothing is exported. */
+  readonly exportedAtMs?: number | null;
 }
 
 /** Measures the files of the stores and the disk. */
 export async function measure(places: Folders): Promise<Sizes> {
-  const [mirror, checkpoint, diskFree] = await Promise.all([
+  const { exportManifestPath: manifest } = places;
+  const [mirror, checkpoint, diskFree, exportedAtMs] = await Promise.all([
     places.databaseBytes?.() ?? orNull(() => fileBytes(places.mirrorPath, '.wal')),
     orNull(() => fileBytes(places.checkpointPath, '-wal')),
     orNull(() => freeBytes(places.dataDirectory)),
+    manifest === undefined ? null : orNull(() => changedAtMs(manifest)),
   ]);
-  return { mirror, checkpoint, diskFree, diskReserve: places.diskReserveBytes };
+  return { mirror, checkpoint, diskFree, diskReserve: places.diskReserveBytes, exportedAtMs };
+}
+
+async function changedAtMs(path: string): Promise<number> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+    return 0;
+  }
 }
 
 async function fileBytes(path: string, log: string): Promise<number> {

@@ -45,6 +45,8 @@ export interface ExporterParts {
   readonly source: ExportSource;
   /** With links resolved. */
   readonly folder: string;
+  /** Makes sure that no other instance exports to the folder. @throws BusyError, StorageError */
+  readonly lock: () => Promise<void>;
   /** How many generations are kept, the newest among them. */
   readonly keep: number;
   /** Bytes that must stay free on the disk. */
@@ -73,11 +75,12 @@ export class Exporter {
   /**
    * Writes a generation, one at a time; null where the newest one holds everything that is committed.
    * @throws StorageError `export_failed`, ConfigurationError where a foreign file has the name of the manifest; InterruptedError;
-   * the errors of `ExportSource`.
+   * the errors of `ExportSource` and of the lock.
    */
   export(): Promise<Exported | null> {
-    const { folder } = this.#parts;
+    const { folder, lock } = this.#parts;
     return inFolder(folder, async () => {
+      await lock();
       try {
         return await this.#export();
       } finally {

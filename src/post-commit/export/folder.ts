@@ -10,6 +10,8 @@ import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import { isOurFile, MANIFEST } from './generation.ts';
 
 const SETTING = 'export.path (FEED_SYNC_EXPORT_PATH)';
+/** Held by the process that exports there. */
+export const EXPORT_LOCK = '.lock.sqlite';
 /** The permission of everybody to create and replace files in a folder. */
 const WRITABLE_BY_ALL = 0o002;
 /** What the folder of the export passes on to the folders and files in it; others may never write. */

@@ -19,6 +19,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Content } from '../../fixtures/source/content.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
+import { EXPORT_LOCK } from '../../src/post-commit/export/folder.ts';
 import { type ExportedFile, type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
 import { decodedRows } from '../support/decoded-parquet.ts';
 import { queryRows } from '../support/parquet-reader.ts';
@@ -65,7 +66,7 @@ function filesIn(folder: string): readonly string[] {
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
       // Holds the lock of the instance that exports there.
-      .filter((name) => !name.startsWith('.lock.sqlite'))
+      .filter((name) => !name.startsWith(EXPORT_LOCK))
       .toSorted()
   );
 }
@@ -267,7 +268,7 @@ describe('F77 the export', () => {
     await run('once');
     const before = filesIn(folder);
     const lock = await acquireInstanceLock({
-      path: join(folder, '.lock.sqlite'),
+      path: join(folder, EXPORT_LOCK),
       uid: null,
       holder: { pid: 1, host: 'elsewhere', startedAt: new Date(0), command: 'run' },
     });

@@ -2,6 +2,7 @@
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { EXPORT_LOCK } from '../../../src/post-commit/export/folder.ts';
 import { emptyManifest, type Manifest, parseManifest } from '../../../src/post-commit/export/generation.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import { hookProgram, notedLines, notingProgram } from '../../support/hook-program.ts';
@@ -120,7 +121,7 @@ async function exportAgain({ county, installed }: Stage): Promise<Act> {
       const left = readdirSync(folder, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
-      const named = ['manifest.json', ...manifest.files.map(({ file }) => file)];
+      const named = [EXPORT_LOCK, 'manifest.json', ...manifest.files.map(({ file }) => file)];
       return [
         ...wrong,
         ...sameText('versions of the export', [...found].toSorted(), [...next].toSorted()),

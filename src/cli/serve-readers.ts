@@ -78,5 +78,5 @@ function formatPublication(
 }
 
 function reportCommits(count: number): string {
-  return count === 1 ? '1 commit' : `${formatCount(count)} commits`;
+  return plural(count, 'commit');
 }

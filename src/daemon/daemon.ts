@@ -8,7 +8,7 @@
 import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import type { Clock } from '../lib/clock.ts';
-import { formatCount } from '../lib/units.ts';
+import { plural } from '../lib/units.ts';
 import { type BusyError, type ConfigurationError, InterruptedError } from '../model/errors.ts';
 import { markDamaged } from '../sync/damage.ts';
 import { datasetState, isBehind } from '../sync/dataset-states.ts';
@@ -417,15 +417,17 @@ async function endsInTime(clock: Clock, ending: Promise<unknown>, limitMs: numbe
 }
 
 function statusSentence({ session, following, activity, phase }: Watched): string {
-  const tables = `${formatCount(session.mirror.observed.datasets.size)} tables`;
+  const tables = plural(session.mirror.observed.datasets.size, 'table');
   if (phase === 'draining') return 'Ending what is under way.';
   const working = activity.work.size;
-  if (working > 0) return `Working on ${formatCount(working)} datasets; ${tables}.`;
+  if (working > 0) return `Working on ${plural(working, 'dataset')}; ${tables}.`;
   if (phase === 'starting') return 'Asking the service what there is.';
   const failing = [...following.followedSubscriptions.values()].filter(({ isFailing }) => isFailing).length;
-  if (failing > 0) return `${formatCount(failing)} subscriptions cannot be read now; ${tables}.`;
+  if (failing > 0) return `${plural(failing, 'subscription')} cannot be read now; ${tables}.`;
   const waiting = session.workQueue.entries.size;
-  return waiting > 0 ? `${formatCount(waiting)} datasets wait; ${tables}.` : `Idle; ${tables}.`;
+  return waiting > 0
+    ? `${plural(waiting, 'dataset')} ${waiting === 1 ? 'waits' : 'wait'}; ${tables}.`
+    : `Idle; ${tables}.`;
 }
 
 interface Seen {

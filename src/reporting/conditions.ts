@@ -1,6 +1,7 @@
 /** What lasts and an operator may have to act on: suspensions, failures, incidents, positions about to expire. */
 
 import type { Failure, Followed, Suspension } from '../checkpoint/checkpoint.ts';
+import { plural } from '../lib/units.ts';
 import { ERRORS, type ErrorCode } from '../model/error-codes.ts';
 import type { Condition } from '../model/notification.ts';
 import { EVENTS_KEPT_MS, positionAgeMs } from '../sync/follow/subscriptions.ts';
@@ -99,7 +100,7 @@ function aboutToExpire(followed: Followed, now: Date): readonly Condition[] {
       cause: 'position',
       key: `${subject} ${days(warning)}`,
       subject,
-      text: `no event for ${days(ageMs)} days; its position expires in ${days(leftMs)} days unless an event comes`,
+      text: `no event for ${plural(days(ageMs), 'day')}; its position expires in ${plural(days(leftMs), 'day')} unless an event comes`,
       advice:
         'Once it has expired, feed-sync starts again from the manifest: tables that changes led on are loaded again.',
       isLoud: true,

@@ -4,7 +4,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { formatCount } from '../lib/units.ts';
+import { formatCount, plural } from '../lib/units.ts';
 import { DataError } from '../model/errors.ts';
 import type { ObservedColumn, ObservedTable, RepairJob, VersionContent } from '../model/write-jobs.ts';
 import { coalesceChanges, type NetChange, netColumn, netRows, PRESENT } from './changes/net-change.ts';
@@ -160,9 +160,9 @@ export function proveExpected(
   const which = `The content of ${datasetId} version ${version}`;
   if (stated !== null && stated !== rowCount) {
     throw new DataError(
-      `${which} has ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)}.`,
+      `${which} has ${plural(rowCount, 'row')}, and the service states ${formatCount(stated)}.`,
     );
   }
   if (keyedRows === rowCount && keys === rowCount) return;
-  throw new DataError(`${which} has ${formatCount(rowCount)} rows and ${formatCount(keys)} whole keys.`);
+  throw new DataError(`${which} has ${plural(rowCount, 'row')} and ${plural(keys, 'whole key')}.`);
 }

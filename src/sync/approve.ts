@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
-import { formatCount } from '../lib/units.ts';
+import { plural } from '../lib/units.ts';
 import { type Candidate, SHOWN_DIGEST_DIGITS, shownDigest } from '../model/candidate.ts';
 import type { ErrorCode } from '../model/error-codes.ts';
 import { errorCodeOf, UsageError } from '../model/errors.ts';
@@ -51,7 +51,7 @@ function answerOf(
   const { datasetId, version, judged } = candidate;
   const [commit] = result.commits;
   if (commit?.toVersion === version) {
-    const rows = `${formatCount(commit.rowCount)} rows`;
+    const rows = plural(commit.rowCount, 'row');
     const text = `Committed version ${version} of ${datasetId} (${shownDigest(judged)}): its table ${commit.tableName} has ${rows}.`;
     return { kind: 'done', text };
   }

@@ -2,7 +2,7 @@
 
 import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
 import { shellWord } from '../lib/text.ts';
-import { formatCount } from '../lib/units.ts';
+import { plural } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { Reload } from '../model/desired-state.ts';
 import { BusyError, UsageError } from '../model/errors.ts';
@@ -48,7 +48,7 @@ export async function performRollback(
 
 function sentenceOf(datasetId: string, toCommit: number, { toVersion, rowCount }: CommitResult): string {
   return (
-    `Rolled back: ${datasetId} is as commit ${toCommit} left it, at version ${toVersion} with ${formatCount(rowCount)} rows. ` +
+    `Rolled back: ${datasetId} is as commit ${toCommit} left it, at version ${toVersion} with ${plural(rowCount, 'row')}. ` +
     `It stays there until "feed-sync resume --dataset ${shellWord(datasetId)}".`
   );
 }

@@ -196,7 +196,7 @@ describe('a service that has moved', () => {
     expect(accepted).toMatchObject({ exitCode: 0, stderr: '' });
     expect(accepted.stdout).toBe(
       `Accepted: the mirror of the service at ${feed.baseUrl} belongs to ${moved.baseUrl} now, ` +
-        'which lists 1 of its 1 subscriptions.\nThe next catch-up goes on there.\n',
+        'which lists 1 of its 1 subscription.\nThe next catch-up goes on there.\n',
     );
     expect(await originOf(line)).toBe(moved.baseUrl);
     expect((await line.run('once')).exitCode).toBe(0);

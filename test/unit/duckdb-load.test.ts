@@ -282,7 +282,7 @@ describe('what does not prove or fit', () => {
     const [file] = job.files;
     const wrong = { ...job, files: file === undefined ? [] : [{ ...file, rowCount: 3 }] };
     await expect(own.mirror.validate(wrong)).rejects.toThrow(
-      'The file a.parquet of parcels has 1 rows, but the manifest states 3',
+      'The file a.parquet of parcels has 1 row, but the manifest states 3',
     );
   });
 

@@ -112,6 +112,27 @@ describe('F10 while a reader holds the file', () => {
     await mirror.close();
   });
 
+  it('a write that waits for more than a second says once for whom, and for how long at most', async () => {
+    const warned: unknown[] = [];
+    const log = { ...silentLog, warn: (...line: unknown[]) => warned.push(line) };
+    const mirror = await mirrorIn(folder.path, { clock: manualClock(), lockWaitMs: 10_000, log });
+    await load(mirror, await oneRow());
+    const child = await holdMirror();
+    await expect(load(mirror, await oneRow())).rejects.toThrow(BusyError);
+    expect(warned).toEqual([
+      [
+        {
+          path,
+          holderProcess: child.pid,
+          remainingMs: 10_000 - (20 + 40 + 80 + 160 + 320 + 639),
+          hint: 'End that process, or let it open the mirror for a shorter time.',
+        },
+        'Another process holds the mirror: waiting for it.',
+      ],
+    ]);
+    await mirror.close();
+  });
+
   it('a write goes through once the reader has gone', async () => {
     const gone: Promise<void>[] = [];
     const clock = manualClock(async () => {

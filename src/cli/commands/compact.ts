@@ -8,7 +8,7 @@ import { type Compaction, compactMirror } from '../../destination/duckdb/compact
 import type { CopyProgress } from '../../destination/duckdb/copy-content.ts';
 import { mirrorFileState } from '../../destination/duckdb/mirror-file.ts';
 import { printable } from '../../lib/text.ts';
-import { formatBytes, formatCount } from '../../lib/units.ts';
+import { formatBytes, formatCount, plural } from '../../lib/units.ts';
 import { refuseWithPostgres } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { lockDataDirectory } from '../data-directory.ts';
@@ -74,7 +74,11 @@ function formatCompaction({ mirror, bytesBefore, bytesAfter, tables }: Compactio
     return `There is no mirror yet at ${mirror}, and nothing to compact.`;
   }
   const sizes = `${formatBytes(bytesBefore)} before, ${formatBytes(bytesAfter)} now`;
-  return `The mirror ${mirror} is compacted: ${sizes}. All ${formatCount(tables ?? 0)} tables were compared.`;
+  return `The mirror ${mirror} is compacted: ${sizes}. ${compared(tables ?? 0)}`;
+}
+
+function compared(tables: number): string {
+  return tables === 1 ? 'Its table was compared.' : `All ${plural(tables, 'table')} were compared.`;
 }
 
 /** Returns one line of a screen. */

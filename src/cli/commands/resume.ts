@@ -265,7 +265,7 @@ export async function acceptMovedService(configuration: Configuration, context: 
       forgottenSubscriptionIds: [],
       datasetIds: [],
     });
-    const found = `${formatCount(common.length)} of its ${formatCount(service.subscriptionIds.length)} subscriptions`;
+    const found = `${formatCount(common.length)} of its ${plural(service.subscriptionIds.length, 'subscription')}`;
     await write(
       terminal.stdout,
       `Accepted: the mirror of the service at ${service.origin} belongs to ${feed.origin} now, which lists ${found}.\n` +

@@ -11,7 +11,7 @@ import {
   checkConnection as probe,
   type TlsSeen,
 } from '../../feed/http/connection-check.ts';
-import { formatDuration } from '../../lib/units.ts';
+import { formatDuration, plural } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { proxyOf } from '../service-client.ts';
 import { type Facts, type Finding, notKnown, ok, problem, skipped, suspensionsOf, warning } from './check.ts';
@@ -78,7 +78,11 @@ function certificateFinding(tls: TlsSeen, now: Date): Finding {
   }
   const days = Math.floor((validUntil.getTime() - now.getTime()) / DAY_MS);
   if (days >= SOON_DAYS) return ok('certificate', found);
-  return warning('certificate', `It expires in ${days} days: ${found}.`, 'Tell whoever runs the service.');
+  return warning(
+    'certificate',
+    `It expires in ${plural(days, 'day')}: ${found}.`,
+    'Tell whoever runs the service.',
+  );
 }
 
 function answerFinding({ host, resolveHost, answer, fault, tls }: ConnectionCheck): Finding {

@@ -6,7 +6,7 @@
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import {
@@ -219,7 +219,7 @@ function proveCount(job: ChangesJob, rowCount: number): void {
   if (stated === null || stated === rowCount) return;
   throw inapplicable(
     job,
-    `the table would have ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)} for version ${job.version}`,
+    `the table would have ${plural(rowCount, 'row')}, and the service states ${formatCount(stated)} for version ${job.version}`,
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { NO_KEYS, rowCountsOf } from '../../model/gate.ts';
 import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
@@ -280,7 +280,7 @@ async function prove(
     if (nulls === 0) continue;
     throw new BadKeysError(
       `The key column ${JSON.stringify(planned.column.name)} of ${job.datasetId} is null in ` +
-        `${formatCount(nulls)} of ${formatCount(rowCount)} rows`,
+        `${formatCount(nulls)} of ${plural(rowCount, 'row')}`,
       [{ column: planned, value: null }],
     );
   }
@@ -304,6 +304,6 @@ async function proveKeys(
   throw new BadKeysError(
     `The key ${key.join(', ')} of ${job.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
     keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
-    `; ${formatCount(rowCount)} rows have ${formatCount(keys)} keys`,
+    `; ${plural(rowCount, 'row')} have ${plural(keys, 'key')}`,
   );
 }

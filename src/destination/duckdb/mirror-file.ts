@@ -158,7 +158,14 @@ export interface WaitOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly signal?: AbortSignal;
+  /** Hears of a wait that a person may notice. */
+  readonly log?: Log;
 }
+
+const HINT = 'End that process, or let it open the mirror for a shorter time.';
+
+/** A shorter wait is no news: readers open the file for a moment. */
+const REPORTED_WAIT_MS = 1_000;
 
 /**
  * Repeats `attempt` while another process has the file open.
@@ -167,6 +174,7 @@ export interface WaitOptions {
 export async function waitForFile<T>(options: WaitOptions, attempt: () => Promise<T>): Promise<T> {
   const { clock, lockWaitMs, path, random, signal } = options;
   const deadlineMs = clock.monotonicMs() + lockWaitMs;
+  const report = waitReporter(options);
   for (let retry = 1; ; retry += 1) {
     if (signal?.aborted) throw interrupted(path, signal.reason);
     try {
@@ -175,6 +183,7 @@ export async function waitForFile<T>(options: WaitOptions, attempt: () => Promis
       if (!(error instanceof DuckDbError) || error.fault !== 'locked') throw error;
       const remainingMs = deadlineMs - clock.monotonicMs();
       if (remainingMs <= 0) throw busy(path, error.holderProcessId, error);
+      report(remainingMs, error.holderProcessId);
       // At least a millisecond: a jitter of zero would make this a busy loop.
       const delayMs = Math.min(remainingMs, Math.max(1, backoffDelayMs(LOCK_BACKOFF, retry, random)));
       await clock.sleep(delayMs, signal).catch((cause: unknown) => {
@@ -182,6 +191,20 @@ export async function waitForFile<T>(options: WaitOptions, attempt: () => Promis
       });
     }
   }
+}
+
+/** Reports one wait once, as soon as it is long. */
+function waitReporter({ lockWaitMs, path, log }: WaitOptions) {
+  let isReported = false;
+  return (remainingMs: number, holderProcessId: number | null): void => {
+    if (log === undefined || isReported || lockWaitMs - remainingMs < REPORTED_WAIT_MS) return;
+    isReported = true;
+    const holder = holderProcessId === null ? {} : { holderProcess: holderProcessId };
+    log.warn(
+      { path, remainingMs, ...holder, hint: HINT },
+      'Another process holds the mirror: waiting for it.',
+    );
+  };
 }
 
 export function interrupted(path: string, cause: unknown): InterruptedError {

@@ -5,7 +5,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedTable } from '../../model/write-jobs.ts';
 import {
@@ -212,14 +212,14 @@ function prove({ job, net, current }: Applying, { after, rowCount, expected }: P
   if (after.rowCount !== net.rows || rowCount !== expected) {
     throw inapplicable(
       job,
-      `the table ${tableName} does not prove: it has ${formatCount(rowCount)} rows instead of ${formatCount(expected)}`,
+      `the table ${tableName} does not prove: it has ${plural(rowCount, 'row')} instead of ${formatCount(expected)}`,
     );
   }
   const stated = statedRowCount(job);
   if (stated === null || stated === rowCount) return;
   throw inapplicable(
     job,
-    `the table would have ${formatCount(rowCount)} rows, and the service states ${formatCount(stated)} for version ${job.version}`,
+    `the table would have ${plural(rowCount, 'row')}, and the service states ${formatCount(stated)} for version ${job.version}`,
   );
 }
 

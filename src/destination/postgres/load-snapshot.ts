@@ -3,6 +3,7 @@
  * filled; the rows of one that is there are compared with the snapshot and written in place, so that what readers made on it stays.
  */
 
+import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { DataError } from '../../model/errors.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
@@ -210,7 +211,7 @@ async function proveKeys(
     const nulls = numberAt(counts, index);
     if (nulls === 0) continue;
     throw new BadKeysError(
-      `The key column ${JSON.stringify(column.column.name)} of ${datasetId} is null in ${nulls} of ${rowCount} rows`,
+      `The key column ${JSON.stringify(column.column.name)} of ${datasetId} is null in ${formatCount(nulls)} of ${plural(rowCount, 'row')}`,
       [{ column, value: null }],
     );
   }

@@ -7,7 +7,7 @@
 
 import pLimit, { type LimitFunction } from 'p-limit';
 import { shown } from '../../lib/text.ts';
-import { formatCount } from '../../lib/units.ts';
+import { plural } from '../../lib/units.ts';
 import { InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import type { Download, DownloadRequest, Feed } from '../feed.ts';
@@ -151,7 +151,7 @@ async function refuseMixture(
 }
 
 function linksTooShort({ datasetId, version }: FileJob, files: number): ServiceUnavailableError {
-  const snapshot = `the ${formatCount(files)} files of dataset ${shown(datasetId)}, version ${version}`;
+  const snapshot = `the ${plural(files, 'file')} of dataset ${shown(datasetId)}, version ${version}`;
   return new ServiceUnavailableError(
     `Could not tell whether ${snapshot} are of one content: their links expire before all of them were asked about.`,
     {

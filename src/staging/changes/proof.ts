@@ -1,7 +1,7 @@
 /** Proves that the listed changes have the counts that the service states, and the coordinate systems of the table. */
 
 import { present } from '../../lib/assert.ts';
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import type { Counts } from '../../model/records.ts';
 import type { ChangesJob } from '../../model/write-jobs.ts';
@@ -79,7 +79,7 @@ export function proveCounts(job: ChangesJob, listed: readonly Counts[]): void {
       throw inapplicable(
         job,
         version,
-        `${formatCount(rowsBefore)} rows with ${inWords(found)} are ${formatCount(rows)}, and the service states ${formatCount(rowCount)}`,
+        `${plural(rowsBefore, 'row')} with ${inWords(found)} are ${formatCount(rows)}, and the service states ${formatCount(rowCount)}`,
       );
     }
     return rows;

@@ -1,6 +1,6 @@
 /** Examines the files of a snapshot before any row is read: the footers must fit the schema and the manifest. */
 
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import { DataError } from '../../model/errors.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -50,7 +50,7 @@ function refuseOtherFooters(job: SnapshotJob, files: readonly ParquetFile[]): vo
     if (file.rowCount === null || file.rowCount === rowCount) continue;
     const stated = formatCount(file.rowCount);
     throw new DataError(
-      `The file ${file.name} of ${job.datasetId} has ${formatCount(rowCount)} rows, but the manifest states ${stated}.`,
+      `The file ${file.name} of ${job.datasetId} has ${plural(rowCount, 'row')}, but the manifest states ${stated}.`,
     );
   }
   const [largest] = files.toSorted((left, right) => right.rowCount - left.rowCount);
@@ -68,7 +68,7 @@ export function refuseOtherCount(job: SnapshotJob, rowCount: number, where = '')
   for (const expected of job.expectedRowCounts) {
     if (expected.rowCount === rowCount) continue;
     throw new DataError(
-      `The snapshot of ${job.datasetId} version ${job.version} has ${formatCount(rowCount)} rows, ` +
+      `The snapshot of ${job.datasetId} version ${job.version} has ${plural(rowCount, 'row')}, ` +
         `but ${expected.statedBy} states ${formatCount(expected.rowCount)}.${where}`,
     );
   }

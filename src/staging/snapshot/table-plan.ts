@@ -5,6 +5,7 @@
  */
 
 import { present } from '../../lib/assert.ts';
+import { plural } from '../../lib/units.ts';
 import { DataError, UnknownColumnsError } from '../../model/errors.ts';
 import { columnNames } from '../../model/naming.ts';
 import type { Column, ColumnType } from '../../model/records.ts';
@@ -221,7 +222,9 @@ function firstRepeated(names: readonly string[]): string | null {
 
 function namesOf(group: readonly ParquetFile[]): string {
   const [first, ...others] = group.map((file) => file.file.name);
-  return others.length === 0 ? `the file ${first}` : `the file ${first} and ${others.length} others`;
+  return others.length === 0
+    ? `the file ${first}`
+    : `the file ${first} and ${plural(others.length, 'other')}`;
 }
 
 function quoted(name: string): string {

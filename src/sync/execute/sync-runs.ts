@@ -1,6 +1,6 @@
 /** Writes the sync runs of a dataset, in words for an operator. */
 
-import { formatCount } from '../../lib/units.ts';
+import { formatCount, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import type { Parts } from '../parts.ts';
 
@@ -10,7 +10,7 @@ export function noteLoad(
   why: string,
   parts: Parts,
 ): void {
-  note('loaded', datasetId, `version ${toVersion}, ${formatCount(rowCount)} rows: ${why}`, parts);
+  note('loaded', datasetId, `version ${toVersion}, ${plural(rowCount, 'row')}: ${why}`, parts);
 }
 
 export function noteChanges(datasetId: string, commit: CommitResult, parts: Parts): void {

@@ -8,6 +8,7 @@
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import { present } from '../../lib/assert.ts';
+import { plural } from '../../lib/units.ts';
 import { confirmedAt, isConfirmed } from '../../model/absence.ts';
 import type { Candidate } from '../../model/candidate.ts';
 import { announcedVersion, announcedVersions, type DesiredState } from '../../model/desired-state.ts';
@@ -483,6 +484,6 @@ function whyWished({ listedEntry: { entry } }: PathByLoad, found: Survey): strin
   if (found.byChain === null) return 'the table takes no changes until its reload is answered';
   const { path, stop } = found.byChain;
   const end = path.at(-1)?.version ?? observed?.version ?? 0;
-  if (entry.version <= end) return `it is less work than the changes of ${path.length} versions`;
+  if (entry.version <= end) return `it is less work than the changes of ${plural(path.length, 'version')}`;
   return stop?.why ?? `the list of versions does not reach version ${entry.version} yet`;
 }

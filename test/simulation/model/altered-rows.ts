@@ -10,12 +10,14 @@ export function alteredRows({ observed, rows }: Table, how: Alteration): Rows | 
   if (first === undefined) return null;
   const [key, row] = first;
   const altered = new Map(rows);
+  const copy = `${key} by hand`;
   switch (how) {
     case 'a row less':
-      altered.delete(key);
+      // Of two equal rows, one remains, whichever goes.
+      altered.delete(altered.has(copy) ? copy : key);
       return altered;
     case 'a row more':
-      return altered.set(`${key} by hand`, row);
+      return altered.set(copy, row);
     case 'a value': {
       const at = observed.columns.findIndex(({ role }, index) => role === 'data' && row[index] != null);
       return at < 0 ? null : altered.set(key, row.with(at, null));

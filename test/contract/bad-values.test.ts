@@ -138,7 +138,7 @@ it('F41 V7 V8 keys that are null or there twice, in changes and in files', async
       'twice-in-a-file',
       {},
       { select: "SELECT 'b' AS id, unnest([1, 2])::BIGINT AS amount", rowCount: 2 },
-      'The key id = "b" of twice-in-a-file is there 2 times, as in the file part-0.parquet; 2 rows have 1 keys.',
+      'The key id = "b" of twice-in-a-file is there 2 times, as in the file part-0.parquet; 2 rows have 1 key.',
     ),
   ]);
 });

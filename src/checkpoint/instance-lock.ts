@@ -4,6 +4,8 @@
  *
  * A row names the holder for operators. It is committed before the lock is taken, because other processes read only committed
  * rows. No decision depends on the row, and it stays when the process is gone.
+ *
+ * A second row counts the processes in a row that did not release the lock: damaged files may end one after another.
  */
 
 import { statSync } from 'node:fs';
@@ -41,9 +43,22 @@ export interface InstanceHolder {
 }
 
 export interface InstanceLock {
+  readonly suspicion: Suspicion;
+  /** Has the next process find that these stores are suspect; before the first call those are that this one has found so. */
+  suspect(suspicion: Suspicion): void;
   /** May be called more than once. */
   release(): void;
 }
+
+/** Which stores a process examines before it uses them. */
+export interface Suspicion {
+  /** Processes ended one after another while they held the lock, or one that read the mirror did. */
+  readonly mirror: boolean;
+  readonly copy: boolean;
+}
+
+/** One process may end for any reason: a second one has done so, too. */
+const SUSPECT_DEATHS = 2;
 
 interface InstanceLockOptions {
   /** The lock file. Its folder is created where it is missing. */
@@ -64,20 +79,74 @@ export async function acquireInstanceLock(options: InstanceLockOptions): Promise
     await makeDirectory('checkpoint.make-lock-directory', dirname(place.path));
     await tolerating('EEXIST', createFile('checkpoint.create-lock', place.path, ''));
     const database = new Database(place.path, { timeout: LOCK_WAIT_MS, fileMustExist: true });
+    let suspicion: Suspicion;
     try {
-      take(database, place, options.holder);
+      suspicion = take(database, place, options.holder);
     } catch (error) {
       database.close();
       throw error;
     }
     isLocked.add(database);
+    let left = suspicion;
     return {
+      suspicion,
+      suspect(found) {
+        left = found;
+      },
       release() {
-        isLocked.delete(database);
+        if (!isLocked.delete(database)) return;
+        endOrderly(database, left);
         database.close();
       },
     };
   });
+}
+
+/**
+ * Has the next process find that stores are suspect. Returns false where a process holds the lock: it finds out by itself.
+ * @throws StorageError
+ */
+export function suspectStores(
+  options: Pick<InstanceLockOptions, 'path' | 'uid'>,
+  suspicion: Suspicion,
+): boolean {
+  const place = placeOf(options);
+  return withStorageErrors(place, () => {
+    const database = new Database(place.path, { timeout: LOCK_WAIT_MS });
+    try {
+      if (!begin(database)) return false;
+      endOrderly(database, suspicion);
+      return true;
+    } finally {
+      database.close();
+    }
+  });
+}
+
+/** Without this commit the next process only counts one death more, so that a failure of it is none. */
+function endOrderly(database: Database.Database, { mirror, copy }: Suspicion): void {
+  try {
+    database.exec(CREATE_SUSPICION);
+    database
+      .prepare<[number, number]>('UPDATE suspicion SET deaths = ?, is_copy_suspect = ?')
+      .run(mirror ? SUSPECT_DEATHS : 0, copy ? 1 : 0);
+    durable('checkpoint.release-lock', () => database.exec('COMMIT'));
+  } catch {}
+}
+
+const CREATE_SUSPICION = `
+  CREATE TABLE IF NOT EXISTS suspicion (deaths INTEGER NOT NULL, is_copy_suspect INTEGER NOT NULL) STRICT;
+  INSERT INTO suspicion SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM suspicion);`;
+
+/** Counts this process as one that ended, until it releases the lock. Returns what those before have left. */
+function countDeath(database: Database.Database): Suspicion {
+  type Row = { readonly deaths: number; readonly isCopySuspect: number };
+  database.exec(CREATE_SUSPICION);
+  const { deaths = 0, isCopySuspect = 0 } =
+    database.prepare<[], Row>('SELECT deaths, is_copy_suspect AS isCopySuspect FROM suspicion').get() ?? {};
+  database.exec('UPDATE suspicion SET deaths = deaths + 1');
+  const mirror = deaths >= SUSPECT_DEATHS;
+  return { mirror, copy: mirror || isCopySuspect > 0 };
 }
 
 /** Returns whether a process holds the lock, and the process that the row names. No other process is disturbed. */
@@ -105,12 +174,14 @@ export function readInstanceLock(options: Pick<InstanceLockOptions, 'path' | 'ui
  * Another process can write its own row between the commit of this row and the transaction that stays open. So the row is read
  * again under the lock, and the turn is repeated where the row belongs to another process.
  */
-function take(database: Database.Database, place: Place, holder: InstanceHolder): void {
+function take(database: Database.Database, place: Place, holder: InstanceHolder): Suspicion {
+  let suspicion: Suspicion | null = null;
   for (let turn = 1; turn <= MAX_TURNS; turn += 1) {
     if (!begin(database)) break;
+    suspicion ??= countDeath(database);
     const token = writeHolder(database, holder);
     if (!begin(database)) break;
-    if (readToken(database) === token) return;
+    if (readToken(database) === token) return suspicion;
     database.exec('ROLLBACK');
   }
   throw heldByAnother(readHolder(database), place);

@@ -10,6 +10,7 @@ import type { UnionOptions } from '../destination/catalog/unions.ts';
 import type { Destination } from '../destination/destination.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
+import { salvageMirror } from '../destination/duckdb/salvage.ts';
 import type { ExportSource, PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
@@ -23,6 +24,7 @@ import { Exporter } from '../post-commit/export/export.ts';
 import { EXPORT_LOCK, exportFolder } from '../post-commit/export/folder.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import { Notifications } from '../post-commit/notifications.ts';
+import { temporaryDirectory } from '../staging/engine/engine.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
@@ -56,6 +58,8 @@ export interface OpenOptions {
 
 export interface OpenedParts {
   readonly parts: Parts;
+  /** Tables of the past that a damaged mirror has lost, with their schemas. */
+  readonly lost: readonly string[];
   readonly readers: Readers;
   readonly close: () => Promise<void>;
 }
@@ -85,7 +89,10 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   });
   opened.defer(() => checkpoint.close());
   const choices = choicesOf(configuration);
-  const mirror = await openDestination(options, choices, clock);
+  const { suspicion } = lock;
+  const lost = suspicion.mirror ? await salvaged(options, checkpoint, clock) : [];
+  lock.suspect({ mirror: false, copy: suspicion.copy && configuration.destination.publish !== null });
+  const mirror = await openDestination(options, choices, clock, lock);
   const { destination } = mirror;
   opened.defer(() => destination.close());
   const feed = createFeed({
@@ -105,7 +112,31 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const { decisions } = mirror;
   const parts = { ...given, onOccurrence, ...(decisions === undefined ? {} : { decisions }) };
   const stack = opened.move();
-  return { parts, readers, close: () => stack.disposeAsync() };
+  return { parts, lost, readers, close: () => stack.disposeAsync() };
+}
+
+/** Returns the lost tables of the past. Invariant: no table of the mirror is read here before another process has read it. */
+async function salvaged(
+  { configuration, log, signal }: OpenOptions,
+  checkpoint: Checkpoint,
+  clock: Clock,
+): Promise<readonly string[]> {
+  const { destination, duckdb, dataDirectory } = configuration;
+  if (destination.postgres !== null) return [];
+  const lost = await salvageMirror({
+    path: destination.path,
+    memoryLimitBytes: duckdb.memoryLimitBytes,
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'inspecting'),
+    signal,
+    clock,
+    log,
+    onLost: (datasetIds) => void checkpoint.requestResync(datasetIds),
+  });
+  for (const { name: table, datasetId: dataset, why } of lost) {
+    if (dataset !== null) log.error({ dataset, table, why }, 'A table is damaged: it is loaded again.');
+    else log.error({ table, why }, 'A table is damaged, and the service does not have it.');
+  }
+  return lost.flatMap(({ name, datasetId }) => (datasetId === null ? name : []));
 }
 
 interface OpenedDestination {
@@ -121,6 +152,7 @@ async function openDestination(
   options: OpenOptions,
   choices: Choices,
   clock: Clock,
+  instance: InstanceLock,
 ): Promise<OpenedDestination> {
   const { configuration, context, log, signal, command } = options;
   const { random, identity, environment } = context;
@@ -165,7 +197,8 @@ async function openDestination(
     signal,
     history: historyOptions(configuration),
     unions: unionOptions(configuration),
-    publish: publishOptions(configuration, choices),
+    publish: publishOptions(configuration, choices, instance),
+    onSuspect: () => instance.suspect({ mirror: true, copy: false }),
     exportFolder: folder,
     clock,
     random,
@@ -285,10 +318,17 @@ function unionOptions({ unions }: Configuration): readonly UnionOptions[] {
 function publishOptions(
   { destination: { publish }, dataDirectory, checkpoint, disk }: Configuration,
   { stagingDirectory }: Choices,
+  { suspicion, suspect }: InstanceLock,
 ): PublishOptions | null {
   if (publish === null) return null;
   const keptPaths = [checkpoint.path, instanceLockPath(dataDirectory), stagingDirectory];
-  return { path: publish.path, keptPaths, reserveBytes: disk.reserveBytes };
+  return {
+    path: publish.path,
+    keptPaths,
+    reserveBytes: disk.reserveBytes,
+    isSuspect: suspicion.copy,
+    onSound: () => suspect({ mirror: false, copy: false }),
+  };
 }
 
 export function choicesOf(configuration: Configuration): Choices {

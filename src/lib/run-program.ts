@@ -3,6 +3,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import process from 'node:process';
+import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import type { Clock } from './clock.ts';
 import { systemReason } from './files.ts';
@@ -52,6 +53,37 @@ const MAX_OUTPUT_BYTES = 2_000;
 const END_MS = 5_000;
 /** How long the processes that the program started may run on, and write, after its end. */
 const LAST_OUTPUT_MS = 1_000;
+
+interface ScriptRun {
+  /** Of this program, and run by the same Node. */
+  readonly script: string;
+  readonly args: readonly string[];
+  /** Kills the program when aborted. */
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Runs a script with an empty environment, and passes each line of its output on. Resolves to how it ended: a signal, or an exit code.
+ * @throws the reason of the signal; the system's error when the program cannot be started.
+ */
+export async function linesOf(
+  { script, args, signal }: ScriptRun,
+  onLine: (line: string) => void,
+): Promise<string> {
+  signal?.throwIfAborted();
+  const child = spawn(process.execPath, [script, ...args], { env: {}, stdio: ['ignore', 'pipe', 'ignore'] });
+  const kill = (): void => void child.kill('SIGKILL');
+  signal?.addEventListener('abort', kill, { once: true });
+  try {
+    const ended = once(child, 'close');
+    for await (const line of createInterface({ input: child.stdout })) onLine(line);
+    const [code, endedBy]: (number | string | null)[] = await ended;
+    signal?.throwIfAborted();
+    return String(endedBy ?? code);
+  } finally {
+    signal?.removeEventListener('abort', kill);
+  }
+}
 
 type Ended = { readonly code: number | null; readonly signal: string | null } | { readonly error: Error };
 

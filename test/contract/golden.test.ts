@@ -146,6 +146,10 @@ it('of contents that were compared with the service', () => {
       kind: 'renewed',
       text: 'Closed undo logs that were altered outside feed-sync: history.mended.',
     },
+    files: {
+      endingProcess: new Map(),
+      copy: { path: '/copy.duckdb', damage: ['main.mended: Corrupt block'] },
+    },
     workspaceSuspension: null,
     problem: null,
   });

@@ -143,6 +143,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'and the index of that',
     killedIn: 'checkpoint quarantined',
   },
+  'checkpoint.release-lock': {
+    what: 'the lock released in order',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
+  },
   'checkpoint.remember-contract': {
     what: 'what was discovered of the interface',
     killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',

@@ -18,11 +18,31 @@ const IN_BLOCK = 1_000;
 
 /** Flips a bit in a block that no other table has values in. `table`: with its schema. @throws Error where there is none. */
 export async function damageTable(path: string, table: string): Promise<void> {
+  flipBit(path, placeOf(ownBlock(await blocksOf(path), table)) + IN_BLOCK);
+}
+
+/**
+ * Writes a block of a table over one of another table: it is whole, and holds other values. `table`, `over`: with their schemas.
+ * @throws Error where there is none.
+ */
+export async function misplaceBlock(path: string, table: string, over: string): Promise<void> {
   const blocks = await blocksOf(path);
+  const file = openSync(path, 'r+');
+  const block = Buffer.alloc(BLOCK_BYTES);
+  readSync(file, block, 0, BLOCK_BYTES, placeOf(ownBlock(blocks, table)));
+  writeSync(file, block, 0, BLOCK_BYTES, placeOf(ownBlock(blocks, over)));
+  closeSync(file);
+}
+
+function placeOf(block: number): number {
+  return FIRST_BLOCK_AT + block * BLOCK_BYTES;
+}
+
+function ownBlock(blocks: ReadonlyMap<string, readonly number[]>, table: string): number {
   const others = new Set([...blocks].flatMap(([name, own]) => (name === table ? [] : own)));
   const block = blocks.get(table)?.find((one) => !others.has(one));
   if (block === undefined) throw new Error(`no block is only of ${table}: ${JSON.stringify([...blocks])}`);
-  flipBit(path, FIRST_BLOCK_AT + block * BLOCK_BYTES + IN_BLOCK);
+  return block;
 }
 
 /** The blocks with values, by table. */

@@ -79,7 +79,12 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
   // Only by its id can a group of processes be ended.
   {
     what: /\bprocess\b\.|node:process|node:os\b/,
-    allowed: [/^src\/main\.ts$/, /^src\/lib\/run-program\.ts$/],
+    // The two scripts that a process begins with.
+    allowed: [
+      /^src\/main\.ts$/,
+      /^src\/destination\/duckdb\/examine-child\.ts$/,
+      /^src\/lib\/run-program\.ts$/,
+    ],
   },
   {
     what: /\bfetch\(|'undici'|'node:(?:net|http|https|http2|tls|dns|dgram)(?:\/promises)?'/,

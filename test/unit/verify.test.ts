@@ -50,7 +50,8 @@ function finding(changed: Partial<Finding> & { found?: Partial<CountedTable> } =
 }
 
 function findings(one: Finding, changed: Partial<Findings> = {}): Findings {
-  const nothing = { past: [], renewal: null, workspaceSuspension: null, problem: null };
+  const files = { endingProcess: new Map(), copy: null };
+  const nothing = { past: [], renewal: null, files, workspaceSuspension: null, problem: null };
   return { mirror: '/m.duckdb', datasets: [one], ...nothing, ...changed };
 }
 

@@ -51,7 +51,7 @@ export async function once(
     const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
     const staying = { waitMs, isAsked: askedBy(names), clock, signal, log };
     const caughtUp = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
-    const { result, served } = await servingReaders(caughtUp, opened, signal);
+    const { result, served } = await servingReaders(withLost(caughtUp, opened.lost), opened, signal);
     await notify(result, opened, signal);
     const unknown = await reportUnknown(names, opened.parts, context, configuration);
     const exitCode = mostUrgent([exitCodeOfResult(result), ...served.codes, ...unknown]);

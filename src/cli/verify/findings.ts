@@ -20,6 +20,7 @@ import {
   differenceOfContent,
   exitCodeOfContent,
 } from './content-findings.ts';
+import { copyJson, type ExaminedFiles } from './examined.ts';
 import type { Mending } from './mend.ts';
 import { isWrong, pastJson } from './past.ts';
 
@@ -31,6 +32,8 @@ export interface Findings {
   readonly past: readonly ComparedPastTable[];
   /** What became of checksums to store and of logs to close; null where there was nothing to do. */
   readonly renewal: Mending | null;
+  /** What the reading of the files has found; nothing without `--deep`. */
+  readonly files: ExaminedFiles;
   /** Why the service could not be asked, or not about all datasets; null where it could. */
   readonly problem: FeedSyncError | null;
 }
@@ -67,12 +70,21 @@ export type Verification = ReturnType<typeof verificationOf>;
  */
 export type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 
-export function verificationOf({ mirror, datasets, past, renewal, workspaceSuspension, problem }: Findings) {
+export function verificationOf({
+  mirror,
+  datasets,
+  past,
+  renewal,
+  files,
+  workspaceSuspension,
+  problem,
+}: Findings) {
   return {
     mirror,
     datasets: datasets.map(verified),
     past: past.map(pastJson),
     renewal: renewal && mendingJson(renewal),
+    copy: files.copy && copyJson(files.copy),
     suspension: workspaceSuspension && suspensionJson(workspaceSuspension),
     problem: problem && incidentRaised(problem),
   };
@@ -99,7 +111,12 @@ export function exitCodeOfFindings(findings: Findings): ExitCode {
     ...findings.datasets.flatMap(({ content }) => (content === null ? [] : exitCodeOfContent(content))),
     ...(datasets.some(({ differences }) => differences.length > 0) ? [EXIT_CODES.dataFault] : []),
     ...(findings.past.some(isWrong) ? [EXIT_CODES.dataFault] : []),
+    ...(isDamaged(findings.files) ? [EXIT_CODES.storageFault] : []),
   ]);
+}
+
+function isDamaged({ endingProcess, copy }: ExaminedFiles): boolean {
+  return endingProcess.size > 0 || (copy !== null && copy.damage.length > 0);
 }
 
 function verified(finding: Finding) {
@@ -179,7 +196,7 @@ type DifferenceKind =
   /** The service lists neither the mirrored version nor a newer one. */
   | 'service-version';
 
-const CATCH_UP = 'feed-sync once';
+export const CATCH_UP = 'feed-sync once';
 
 /** Differences of rows: a comparison with the service's content names the rows, and can repair them. */
 const OF_ROWS: ReadonlySet<DifferenceKind> = new Set(['row-count', 'key-null', 'key-repeated', 'checksum']);

@@ -17,7 +17,9 @@ export async function renewed(
   configuration: Configuration,
   context: Context,
 ): Promise<Findings> {
-  const { datasets, past } = findings;
+  const { datasets, past, files } = findings;
+  // The next catch-up copies what can be read into a new file first.
+  if (files.endingProcess.size > 0) return findings;
   const ofTables = datasets.flatMap(({ datasetId, counted, mending }) =>
     counted !== null && mending === null && isUnrecorded(counted) ? datasetId : [],
   );

@@ -1,7 +1,7 @@
 /** Reads the tables of the mirror in turns, between which a writer can open the file. */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import type { ComparedPastTable } from '../../destination/duckdb/past-tables.ts';
+import type { ComparedPastTable, PastTables } from '../../destination/duckdb/past-tables.ts';
 import type { CountedDataset } from '../../destination/reader.ts';
 import { type MirrorPlace, usingMirror, usingMirrorFile } from '../../reporting/stores.ts';
 
@@ -35,7 +35,7 @@ export async function countMirror(
 
 /** Compares undo logs, frozen and archived tables: those of all datasets where `datasetIds` is null. */
 export async function comparePast(
-  datasetIds: readonly string[] | null,
+  tables: Omit<PastTables, 'skipped'>,
   configuration: LocalConfiguration,
   place: MirrorPlace,
 ): Promise<readonly ComparedPastTable[]> {
@@ -46,7 +46,7 @@ export async function comparePast(
   for (;;) {
     const turn = await usingMirrorFile('verify of the past', configuration, place, (reader) => {
       const endMs = clock.monotonicMs() + MAX_TURN_MS;
-      return reader.comparePast({ datasetIds, skipped: all.length }, () => clock.monotonicMs() >= endMs);
+      return reader.comparePast({ ...tables, skipped: all.length }, () => clock.monotonicMs() >= endMs);
     });
     all.push(...turn.compared);
     if (turn.isEnd) return all;

@@ -23,7 +23,9 @@ import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
 import { contentLines } from './content-findings.ts';
 import { compareContents } from './deep.ts';
+import { damagedDatasets, type ExaminedFiles, examineFiles, isEnding, NOT_EXAMINED } from './examined.ts';
 import {
+  CATCH_UP,
   type Comparison,
   exitCodeOfFindings,
   type Findings,
@@ -47,10 +49,12 @@ export async function verify(
   context: Context,
   { json, deep }: VerifyOptions,
 ): Promise<ExitCode> {
+  const files = deep === null ? NOT_EXAMINED : await examineFiles(configuration, context);
   const mirror = await usingMirror(configuration, context, mirrorContent);
   const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
-  const shallow = await compare(chosen, mirror, configuration, context);
-  const past = await comparePast(datasetIds.length === 0 ? null : chosen, configuration, context);
+  const shallow = await compare(chosen, mirror, files, configuration, context);
+  const ofPast = { datasetIds: datasetIds.length === 0 ? null : chosen, endingProcess: files.endingProcess };
+  const past = await comparePast(ofPast, configuration, context);
   const marked = markDamaged(
     deep === null ? shallow : await withContents(shallow, mirror, configuration, context, deep),
     configuration,
@@ -86,7 +90,10 @@ async function withContents(
   { waitMs, ...mending }: DeepOptions,
 ): Promise<Findings> {
   const report = reportNow(mirror, configuration, context);
-  const contents = await compareContents(findings, report, configuration, context, waitMs);
+  // What ends the process is not read in this one.
+  const readable = findings.datasets.filter(({ counted }) => !isEnding(counted, findings.files));
+  const compared = { ...findings, datasets: readable };
+  const contents = await compareContents(compared, report, configuration, context, waitMs);
   const datasets = findings.datasets.map((one) => ({ ...one, content: contents.get(one.datasetId) ?? null }));
   return await mend({ ...findings, datasets }, mending, configuration, context);
 }
@@ -103,10 +110,13 @@ function reportNow(mirror: MirrorContent, configuration: Configuration, { identi
 async function compare(
   datasetIds: readonly string[],
   mirror: MirrorContent,
+  files: ExaminedFiles,
   configuration: Configuration,
   context: Context,
 ): Promise<Findings> {
-  const counted = await countMirror(datasetIds, configuration, context);
+  const damaged = damagedDatasets(mirror.datasets, files);
+  const readable = datasetIds.filter((datasetId) => !damaged.has(datasetId));
+  const counted = new Map([...(await countMirror(readable, configuration, context)), ...damaged]);
   // Read again, so that the service is not asked about a dataset that it refused while the tables were counted.
   const report = reportNow(mirror, configuration, context);
   const datasets = datasetIds.map((datasetId) => ({
@@ -140,6 +150,7 @@ async function compare(
     })),
     past: [],
     renewal: null,
+    files,
   };
 }
 
@@ -231,7 +242,7 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
 
 /** `suspensions`: those from before the comparison. `width`: columns of the screen. Pure. */
 export function renderVerification(
-  { mirror, datasets, past, renewal, problem }: Verification,
+  { mirror, datasets, past, renewal, copy, problem }: Verification,
   suspensions: readonly Suspension[],
   width: number,
 ): string {
@@ -243,6 +254,7 @@ export function renderVerification(
     ),
     ...section('Content', datasets.flatMap(contentText)),
     ...section('The past', past.flatMap(pastLines)),
+    ...section('The published copy', copy === null || copy.damage.length === 0 ? [] : [copyText(copy)]),
     ...section(
       'Done',
       [...datasets, { mending: renewal }].flatMap(({ mending }) =>
@@ -295,6 +307,11 @@ function contentText({ id, content }: DatasetVerification): readonly string[] {
   return (content === null ? [] : contentLines(content)).map(
     (line) => `${printable(id)}: ${printable(line)}`,
   );
+}
+
+function copyText({ path, damage }: NonNullable<Verification['copy']>): string {
+  const lines = damage.map((one) => `  ${printable(one)}`);
+  return [`${printable(path)} is damaged:`, ...lines, `→ ${CATCH_UP}`].join('\n');
 }
 
 function problemText({ message, hint, links }: IncidentRaised): string {

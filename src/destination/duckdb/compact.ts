@@ -35,6 +35,7 @@ import {
   copyAllRows,
   proveSame,
   spaceOf,
+  writeCopied,
 } from './copy-content.ts';
 import { mirrorFileState, mirrorPath, WAL_SUFFIX, waitForFile } from './mirror-file.ts';
 
@@ -117,7 +118,7 @@ class Compacting {
     await giveFile('destination.compact-give', this.#unfinished, { uid, gid });
     await this.#attachMirror(engine, ' (READ_ONLY)');
     const tables = await this.#copy(engine);
-    await settleFile('destination.compact-settle', this.#unfinished, mode & PERMISSIONS);
+    await settleUnfinished(this.#options.path, mode);
     await this.#prove(engine, tables);
     await this.#putInPlace();
     return { kind: 'compacted', bytesBefore, bytesAfter: (await stat(path)).size, tables: tables.length };
@@ -157,7 +158,7 @@ class Compacting {
 
   async #copy(engine: Engine): Promise<readonly CopiedTable[]> {
     const tables = await copyAllRows(engine, this.#options.path, this.#gotOn);
-    await durable('destination.compact-write', () => engine.run(`CHECKPOINT ${identifier(COMPACTED)}`));
+    await writeCopied(engine);
     await engine.finish(`DETACH ${identifier(COMPACTED)}`);
     return tables;
   }
@@ -179,7 +180,7 @@ class Compacting {
         hint: 'Open the mirror for reading only; feed-sync alone writes it.',
       });
     }
-    await renameFile('destination.compact', this.#unfinished, path);
+    await renameUnfinished(path);
   }
 
   async #requireFreeSpace(bytes: number): Promise<void> {
@@ -210,8 +211,18 @@ const UNFINISHED_SUFFIX = '.compacting';
 /** The suffixes of the file itself and of the files that DuckDB puts beside it. */
 const LEFT_SUFFIXES = ['', '.wal', '.wal.checkpoint', '.wal.recovery'];
 
-function unfinishedPath(mirrorPath: string): string {
+/** Returns the path of the new file, until it takes the mirror's. */
+export function unfinishedPath(mirrorPath: string): string {
   return `${mirrorPath}${UNFINISHED_SUFFIX}`;
+}
+
+/** Waits until the disk has the new file, which gets the permissions of `mode`. */
+export function settleUnfinished(mirrorPath: string, mode: number): Promise<void> {
+  return settleFile('destination.compact-settle', unfinishedPath(mirrorPath), mode & PERMISSIONS);
+}
+
+export function renameUnfinished(mirrorPath: string): Promise<void> {
+  return renameFile('destination.compact', unfinishedPath(mirrorPath), mirrorPath);
 }
 
 /** Removes the files that a killed process left. @throws StorageError */

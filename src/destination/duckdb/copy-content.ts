@@ -44,8 +44,9 @@ export async function copyAllRows(
   engine: Engine,
   path: string,
   onProgress: OnProgress,
+  isCopied: (table: CopiedTable) => boolean = () => true,
 ): Promise<readonly CopiedTable[]> {
-  const tables = await tablesOf(engine, MIRROR);
+  const tables = (await tablesOf(engine, MIRROR)).filter(isCopied);
   const report = progressReporter(engine, 'copying', tables, 1, onProgress);
   let uncommitted = 0;
   await engine.run('BEGIN');
@@ -60,6 +61,11 @@ export async function copyAllRows(
   }
   await commit(engine);
   return tables;
+}
+
+/** Puts the log of the new file into it. */
+export function writeCopied(engine: Engine): Promise<void> {
+  return durable('destination.compact-write', () => engine.run(`CHECKPOINT ${identifier(COMPACTED)}`));
 }
 
 function commit(engine: Engine): Promise<void> {

@@ -93,6 +93,8 @@ export interface MirrorOptions {
   readonly history?: HistoryOptions;
   /** The views over several tables; none by default. */
   readonly unions?: readonly UnionOptions[];
+  /** Called when a commit cannot be brought into the file for a reason that no table tells; does nothing by default. */
+  readonly onSuspect?: () => void;
   /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;
   /** The folder of the export, which the mirror may write to; null when nothing is exported. */
@@ -155,8 +157,9 @@ async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: 
     ...(signal === undefined ? {} : { signal }),
   };
   const keptPaths = [...publish.keptPaths, ...temporaryDirectories(dataDirectory)];
-  const target = await publishTarget({ ...publish, keptPaths }, { path, uid }, looking);
-  return { ...looking, ...publish, target };
+  const place = await publishTarget({ ...publish, keptPaths }, { path, uid }, looking);
+  if (publish.isSuspect === true && !place.isSuspect) publish.onSound?.();
+  return { ...looking, ...publish, ...place };
 }
 
 interface Failed {

@@ -44,6 +44,8 @@ export interface ComparedPastTable extends PastTable {
 export interface PastTables {
   /** Null: of all datasets. */
   readonly datasetIds: readonly string[] | null;
+  /** Tables that must not be read because that ends the process: why, by their names with schema. */
+  readonly endingProcess?: ReadonlyMap<string, string>;
   /** How many of them, in their order, were compared before. */
   readonly skipped: number;
 }
@@ -52,14 +54,18 @@ export interface PastTables {
 export async function comparePastTables(
   engine: Engine,
   path: string,
-  { datasetIds, skipped }: PastTables,
+  { datasetIds, skipped, endingProcess }: PastTables,
   isEnough: () => boolean,
 ): Promise<{ readonly compared: readonly ComparedPastTable[]; readonly isEnd: boolean }> {
   await engine.run('BEGIN TRANSACTION READ ONLY');
   const tables = (await readPastTables(engine, await readFormat(engine, path), datasetIds)).slice(skipped);
   const compared: ComparedPastTable[] = [];
   for (const table of tables) {
-    const one = await comparePastTable(engine, table);
+    const why = endingProcess?.get(`${table.schema}.${table.name}`) ?? null;
+    const one: ComparedPastTable =
+      why === null
+        ? await comparePastTable(engine, table)
+        : { ...table, state: 'damaged', checksum: null, damage: why };
     compared.push(one);
     // An instance that met damage may refuse everything from then on.
     if (one.damage !== null) return { compared, isEnd: compared.length === tables.length };

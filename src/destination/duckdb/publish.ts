@@ -30,9 +30,10 @@ import type { ObservedState } from '../destination.ts';
 import type { Publication } from '../publication.ts';
 import { readPosition } from './catalog/commits.ts';
 import { readFormat, readObservedState } from './catalog/observed-state.ts';
-import { MIRROR, selectTableNames } from './catalog/schema.ts';
+import { CATALOG_SCHEMA, MIRROR, selectTableNames } from './catalog/schema.ts';
 import { tablesOf } from './copy-content.ts';
 import { errorOfReading } from './damage.ts';
+import { examineFile } from './examine.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
 import { isKeptDamaged } from './past-tables.ts';
 import type { WriteSessions } from './write-session.ts';
@@ -48,6 +49,8 @@ export interface CopyPlace extends LookingOptions {
   readonly target: string;
   /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
+  readonly isSuspect?: boolean;
+  readonly onSound?: () => void;
   readonly signal?: AbortSignal;
 }
 
@@ -68,10 +71,12 @@ interface Copied {
 export class Publisher {
   readonly #options: PublisherOptions;
   readonly #unfinished: string;
+  #isSuspect: boolean;
   #copied = 0;
 
   constructor(options: PublisherOptions) {
     this.#options = options;
+    this.#isSuspect = options.isSuspect ?? false;
     this.#unfinished = `${options.target}${UNFINISHED_SUFFIX}`;
   }
 
@@ -102,7 +107,7 @@ export class Publisher {
     if (await isThere(path + WAL_SUFFIX)) await session.write((write) => write.transaction(async () => {}));
     const catalog = await session.read((engine) => catalogOf(engine, path));
     if (catalog === null) return { kind: 'absent' };
-    const published = await catalogAt(target, this.#options);
+    const published = this.#isSuspect ? 'unreadable' : await catalogAt(target, this.#options);
     if (hasSameContent(published, catalog))
       return { kind: 'current', commitNumber: catalog.position.commitNumber };
     return { catalog, ...(await this.#copy()) };
@@ -208,6 +213,8 @@ export class Publisher {
     // Only a writer of the previous copy can have left this log, and DuckDB would apply it to the new copy.
     await remove('destination.publish-clear-log', target + WAL_SUFFIX);
     await renameFile('destination.publish', this.#unfinished, target);
+    if (this.#isSuspect) this.#options.onSound?.();
+    this.#isSuspect = false;
   }
 
   #translated(error: unknown): unknown {
@@ -311,6 +318,10 @@ export interface PublishOptions {
   readonly keptPaths: readonly string[];
   /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
+  /** Nothing of the copy that is there is read: it may end the process, and is replaced. False by default. */
+  readonly isSuspect?: boolean;
+  /** Called when a suspect copy was found sound, or another one has taken its place; does nothing by default. */
+  readonly onSound?: () => void;
 }
 
 /**
@@ -318,10 +329,10 @@ export interface PublishOptions {
  * @throws ConfigurationError when another kind of file is there, StorageError when the folder cannot be written.
  */
 export async function publishTarget(
-  { path, keptPaths }: PublishOptions,
+  { path, keptPaths, isSuspect = false }: PublishOptions,
   { path: mirrorPath, uid = null }: MirrorPlace,
   looking: LookingOptions,
-): Promise<string> {
+): Promise<{ readonly target: string; readonly isSuspect: boolean }> {
   const usable = <T>(effect: () => Promise<T>): Promise<T> =>
     effect().catch((cause: unknown) => refuse(path, uid, cause));
   // DuckDB reads the rest of the path as the query of an address, and would open another file.
@@ -343,19 +354,34 @@ export async function publishTarget(
   // Whoever may write there may also put another file in the place of the copy.
   if (((await usable(() => stat(dirname(target)))).mode & WRITABLE_BY_ALL) !== 0)
     throw wrong(path, 'lies in a folder that every user may write to', 'a file in a folder of its own');
+  if (isSuspect) return { target, isSuspect: await isDamagedCopy(path, target, looking) };
   await refuseOthers(path, target, looking);
-  return target;
+  return { target, isSuspect: false };
+}
+
+/** Reads a copy that is suspect in another process. A database without our catalog is nothing that may be replaced. */
+async function isDamagedCopy(path: string, target: string, looking: LookingOptions): Promise<boolean> {
+  const state = await fileState(target);
+  if (state === 'other') throw isNoCopy(path);
+  if (state !== 'database') return false;
+  const { tables, unreadable } = await examineFile({ ...looking, path: target });
+  const isOurs = tables.some(({ name }) => name.startsWith(`${CATALOG_SCHEMA}.`));
+  if (unreadable === null && !isOurs) throw isNoCopy(path);
+  return unreadable !== null || tables.some(({ state: found }) => found !== 'sound');
 }
 
 /** A damaged copy, or one that somebody has written to, is replaced like any other. */
 async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
   const isOther = (await fileState(target)) === 'other' || (await catalogAt(target, looking)) === 'foreign';
-  if (isOther)
-    throw wrong(
-      path,
-      'is no copy of a mirror, so it is left as it is',
-      'a file of its own, or move this one away',
-    );
+  if (isOther) throw isNoCopy(path);
+}
+
+function isNoCopy(path: string): ConfigurationError {
+  return wrong(
+    path,
+    'is no copy of a mirror, so it is left as it is',
+    'a file of its own, or move this one away',
+  );
 }
 
 async function isFolder(path: string): Promise<boolean> {

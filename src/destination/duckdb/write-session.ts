@@ -15,6 +15,7 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
 import { IN_OUR_FORMAT, MIRROR, OUTSIDE_MIRROR } from './catalog/schema.ts';
+import { IS_DAMAGE } from './count-tables.ts';
 import {
   interrupted,
   mirrorFileState,
@@ -38,6 +39,8 @@ export interface WriteSessionOptions extends WaitOptions {
   /** The numeric id of the user, for messages. */
   readonly uid?: number | null;
   readonly log: Log;
+  /** Called when DuckDB gives up on a checkpoint again and again; does nothing by default. */
+  readonly onSuspect?: () => void;
 }
 
 /** DuckDB refused the COMMIT. Only the catalog in the file tells whether the transaction took effect. */
@@ -251,7 +254,12 @@ export class WriteSessions {
       // safe.
       await this.#detach();
       await this.#attach('write');
-      await checkpoint();
+      try {
+        await checkpoint();
+      } catch (again) {
+        if (again instanceof DuckDbError && IS_DAMAGE.has(again.fault)) this.#options.onSuspect?.();
+        throw again;
+      }
     }
   }
 

@@ -66,8 +66,19 @@ const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([
 ]);
 const LOCKED = /^Could not set lock on file/;
 const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
-const UNREADABLE =
-  /not a valid DuckDB database file|(?:^|error: )Corrupt |Could not read enough bytes|Failure while replaying WAL|Failed to read WAL/;
+const UNREADABLE = new RegExp(
+  [
+    'not a valid DuckDB database file',
+    '(?:^|error: )Corrupt ',
+    'Could not read enough bytes',
+    'Failure while replaying WAL',
+    'Failed to read WAL',
+    // A whole block in the place of another one.
+    '[Cc]orrupt(?:ed)? (?:database file|RLE segment)',
+    'appears to be corrupted',
+    'in MetadataReader',
+  ].join('|'),
+);
 /** After a failed COMMIT or CHECKPOINT, DuckDB repeats the system's text without its number. */
 const DISK_FULL =
   /(?:Failed to commit|Checkpoint failed|invalidated).*(?:No space left on device|File too large|Disk quota exceeded)/s;

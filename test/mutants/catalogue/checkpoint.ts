@@ -229,8 +229,8 @@ export const CHECKPOINT: Area = {
     {
       name: 'the instance lock is not kept',
       file: 'src/checkpoint/instance-lock.ts',
-      text: 'if (readToken(database) === token) return;\n    database.exec(',
-      instead: "if (readToken(database) === token) return void database.exec('COMMIT');\n    database.exec(",
+      text: 'if (readToken(database) === token) return suspicion;',
+      instead: "if (readToken(database) === token) { database.exec('COMMIT'); return suspicion; }",
       breaks: ['F09'],
       tests: ['unit/instance-lock.test.ts'],
     },

@@ -60,8 +60,8 @@ export const COMMANDS: Area = {
     {
       name: 'a copy is put over a file of somebody else',
       file: 'src/destination/duckdb/publish.ts',
-      text: 'await refuseOthers(path, target, looking);\n  return target;',
-      instead: 'return target;',
+      text: '  await refuseOthers(path, target, looking);\n',
+      instead: '',
       breaks: ['P4'],
       tests: ['unit/duckdb-publish.test.ts'],
     },

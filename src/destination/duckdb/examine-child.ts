@@ -1,0 +1,202 @@
+/**
+ * A process of its own that reads a DuckDB file table by table, or copies its tables into a new file. Some damage makes DuckDB end the
+ * process by a signal: this one, and not the one that asked. It names each table before it reads it.
+ */
+
+import { writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import process from 'node:process';
+import { systemClock } from '../../lib/clock.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
+import { identifier, text } from '../../staging/engine/sql.ts';
+import type { Checksum } from '../catalog/cells.ts';
+import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
+import { CATALOG_SCHEMA, IN_OUR_FORMAT, MIRROR, mirrored } from './catalog/schema.ts';
+import { computeChecksum } from './checksum.ts';
+import {
+  COMPACTED,
+  type CopiedTable,
+  copyAllObjects,
+  copyAllRows,
+  digestOf,
+  tablesOf,
+  writeCopied,
+} from './copy-content.ts';
+import { comparePastTable, isKeptDamaged, type PastTable, readPastTables } from './past-tables.ts';
+
+/** Examines the tables of the file but those to skip, or copies all but those into a new file. */
+export interface Task {
+  readonly path: string;
+  readonly memoryLimitBytes: number;
+  /** DuckDB spills into it what exceeds the memory. */
+  readonly temporaryDirectory: string;
+  /** With their schemas. */
+  readonly skip: readonly string[];
+  readonly copyTo: string | null;
+}
+
+/** What is said, a line each. */
+export type Said =
+  | { readonly kind: 'reading'; readonly table: string; readonly datasetId: string | null }
+  | {
+      readonly kind: 'read';
+      readonly table: string;
+      readonly datasetId: string | null;
+      /** `altered`: the rows are not those of the recorded checksum. */
+      readonly state: 'sound' | 'altered' | 'damaged';
+      readonly why: string | null;
+    }
+  | { readonly kind: 'failed'; readonly why: string }
+  | { readonly kind: 'ended' };
+
+/** A writer gets the file after this time at the latest, or after the table that is being read. */
+const TURN_MS = 2_000;
+/** Longer than a writer waits between two attempts to open the file. */
+const PAUSE_MS = 1_000;
+
+const OUTPUT = 1;
+
+/** Returns once the line is written: the next statement may end the process. */
+function say(said: Said): void {
+  writeSync(OUTPUT, `${JSON.stringify(said)}\n`);
+}
+
+const nameOf = ({ schema, name }: Pick<CopiedTable, 'schema' | 'name'>): string => `${schema}.${name}`;
+
+async function examine(task: Task): Promise<void> {
+  const known = new Set(task.skip);
+  let left: readonly CopiedTable[] | null = null;
+  for (;;) {
+    const engine = await Engine.open({
+      ...engineOptions(task),
+      readOnlyDatabase: { path: task.path, name: MIRROR },
+    });
+    try {
+      const tables = await tablesOf(engine, MIRROR);
+      left ??= catalogFirst(tables).filter((table) => !known.has(nameOf(table)) && !isKeptDamaged(table));
+      left = await examineSome(engine, task.path, left);
+    } finally {
+      engine.close();
+    }
+    if (left.length === 0) return;
+    await systemClock.sleep(PAUSE_MS);
+  }
+}
+
+/** Nothing is known of the other tables before the catalog was read. */
+function catalogFirst(tables: readonly CopiedTable[]): readonly CopiedTable[] {
+  const isCatalog = ({ schema }: CopiedTable): boolean => schema === CATALOG_SCHEMA;
+  return [...tables.filter(isCatalog), ...tables.filter((table) => !isCatalog(table))];
+}
+
+/** Returns the tables that are left. An instance that met damage may refuse everything from then on. */
+async function examineSome(
+  engine: Engine,
+  path: string,
+  tables: readonly CopiedTable[],
+): Promise<readonly CopiedTable[]> {
+  const endMs = systemClock.monotonicMs() + TURN_MS;
+  let known: Cataloged | null = null;
+  for (const [index, table] of tables.entries()) {
+    if (table.schema !== CATALOG_SCHEMA) known ??= await readCataloged(engine, path);
+    const datasetId = known?.live.get(nameOf(table))?.observed.datasetId ?? null;
+    say({ kind: 'reading', table: nameOf(table), datasetId });
+    const state = await stateOf(engine, table, known);
+    say({ kind: 'read', table: nameOf(table), ...state });
+    if (state.state === 'damaged' || systemClock.monotonicMs() > endMs) return tables.slice(index + 1);
+  }
+  return [];
+}
+
+/** What the catalog says of tables, by their names. */
+interface Cataloged {
+  readonly live: ReadonlyMap<
+    string,
+    { readonly observed: ObservedTable; readonly checksum: Checksum | null }
+  >;
+  readonly past: ReadonlyMap<string, PastTable>;
+}
+
+async function readCataloged(engine: Engine, path: string): Promise<Cataloged> {
+  say({ kind: 'reading', table: `${CATALOG_SCHEMA}.datasets`, datasetId: null });
+  const format = await readFormat(engine, path);
+  const { datasets } = await readObservedState(engine, path);
+  const checksums = format === null ? new Map() : await readChecksums(engine, [...datasets.keys()], format);
+  const past = await readPastTables(engine, format, null);
+  return {
+    live: new Map(
+      [...datasets.values()].map((observed) => [
+        `main.${observed.tableName}`,
+        { observed, checksum: checksums.get(observed.datasetId) ?? null },
+      ]),
+    ),
+    past: new Map(past.map((table) => [nameOf(table), table])),
+  };
+}
+
+type State = Omit<Extract<Said, { readonly kind: 'read' }>, 'kind' | 'table'>;
+
+async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | null): Promise<State> {
+  const live = known?.live.get(nameOf(table)) ?? null;
+  const past = known?.past.get(nameOf(table)) ?? null;
+  const datasetId = live?.observed.datasetId ?? null;
+  try {
+    if (past !== null) {
+      const { state, damage } = await comparePastTable(engine, past);
+      return { datasetId, state: state === 'damaged' ? state : isAltered(state === 'altered'), why: damage };
+    }
+    // Every column is read, those of an operator, too.
+    const { rowCount } = await digestOf(engine, MIRROR, table);
+    if (live === null || live.checksum === null) return { datasetId, state: 'sound', why: null };
+    const columns = live.observed.columns.map(({ columnName }) => columnName);
+    const { sum, version } = await computeChecksum(engine, mirrored(live.observed.tableName), columns);
+    const isOther = version === live.checksum.version && sum !== live.checksum.sum;
+    return { datasetId, state: isAltered(isOther || rowCount !== live.observed.rowCount), why: null };
+  } catch (error) {
+    if (!(error instanceof DuckDbError)) throw error;
+    return { datasetId, state: 'damaged', why: firstLine(error) };
+  }
+}
+
+function isAltered(is: boolean): 'altered' | 'sound' {
+  return is ? 'altered' : 'sound';
+}
+
+/** Copies every object and the rows of all tables but those to leave out, which are dropped in the new file. */
+async function copy(task: Task & { readonly copyTo: string }): Promise<void> {
+  const engine = await Engine.open({ ...engineOptions(task), directories: [dirname(task.path)] });
+  try {
+    await engine.finish(`ATTACH ${text(task.path)} AS ${identifier(MIRROR)} (READ_ONLY)`);
+    await engine.finish(`ATTACH ${text(task.copyTo)} AS ${identifier(COMPACTED)} ${IN_OUR_FORMAT}`);
+    await copyAllObjects(engine, task.path);
+    const leftOut = new Set(task.skip);
+    const isCopied = (table: CopiedTable): boolean => !leftOut.has(nameOf(table));
+    await copyAllRows(
+      engine,
+      task.path,
+      ({ table }) => say({ kind: 'reading', table, datasetId: null }),
+      isCopied,
+    );
+    for (const { schema, name } of (await tablesOf(engine, COMPACTED)).filter((table) => !isCopied(table))) {
+      await engine.run(`DROP TABLE ${[COMPACTED, schema, name].map(identifier).join('.')}`);
+    }
+    await writeCopied(engine);
+    await engine.finish(`DETACH DATABASE ${identifier(COMPACTED)}`);
+  } finally {
+    engine.close();
+  }
+}
+
+function engineOptions({ memoryLimitBytes, temporaryDirectory }: Task) {
+  return { memoryLimitBytes, threads: 1, temporaryDirectory, directories: null };
+}
+
+const task: Task = JSON.parse(process.argv[2] ?? '');
+try {
+  await (task.copyTo === null ? examine(task) : copy({ ...task, copyTo: task.copyTo }));
+  say({ kind: 'ended' });
+} catch (error) {
+  say({ kind: 'failed', why: error instanceof Error ? firstLine(error) : String(error) });
+}

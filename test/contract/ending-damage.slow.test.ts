@@ -1,0 +1,76 @@
+/** F58: a whole block in the place of another one makes DuckDB end the process that reads it. It costs the table, and no other. */
+
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { countyFeed } from '../support/county-feed.ts';
+import { misplaceBlock } from '../support/damaged-mirror.ts';
+import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
+import { program } from '../support/program.ts';
+
+const KINDS = ['permits', 'parcels', 'specimens', 'zoning'] as const;
+type Kind = (typeof KINDS)[number];
+
+/** Four tables with history under a published copy; one of them has left and is archived. */
+async function archiving() {
+  const made = await countyFeed({ kinds: KINDS, rowsPerDataset: 200 });
+  const copies = await program();
+  mkdirSync(copies.dataDirectory);
+  const copy = join(copies.dataDirectory, 'copy.duckdb');
+  const environment = { FEED_SYNC_HISTORY_DATASETS: '*', FEED_SYNC_DESTINATION_PUBLISH: copy };
+  const installed = await program({ feed: made.feed, environment });
+  await once(installed);
+  made.feed.publisher.remove(made.datasetOf('zoning'), 'left_coverage');
+  made.publishNext(made.datasetOf('parcels'));
+  await once(installed);
+  made.feed.requests.clear();
+  const tableOf = (kind: Kind): string => `main.${made.datasetOf(kind).replaceAll('-', '_')}`;
+  const quarantined = (): readonly string[] =>
+    readdirSync(installed.dataDirectory).filter((name) => name.includes('.corrupt-'));
+  return { ...made, installed, copy, tableOf, quarantined };
+}
+
+it('F58 verify --deep names the table that ends processes, and one catch-up loads it and copies the others', async () => {
+  const { feed, installed, copy, tableOf, datasetOf, quarantined } = await archiving();
+  await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
+  const found = await installed.run('verify', '--deep', '--json');
+  expect(found, found.stderr).toMatchObject({ exitCode: 74 });
+  const permits = JSON.parse(found.stdout).datasets.find(
+    ({ id }: { readonly id: string }) => id === datasetOf('permits'),
+  );
+  expect(permits.differences).toMatchObject([{ kind: 'damaged', remedy: 'feed-sync once' }]);
+  expect(permits.differences[0].message).toContain('SIGSEGV');
+  feed.requests.clear();
+  await once(installed);
+  expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
+  expect(quarantined()).toHaveLength(1);
+  await expectMirrored(installed, feed);
+  await expectMirrored({ ...installed, mirrorPath: copy }, feed);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stdout).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a catch-up that damage has ended twice is mended by the third', async () => {
+  const { feed, installed, tableOf, datasetOf, publishNext } = await archiving();
+  await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
+  publishNext(datasetOf('permits'));
+  publishNext(datasetOf('parcels'));
+  expect(await installed.run('once')).toMatchObject({ signal: 'SIGSEGV' });
+  expect(await installed.run('once')).toMatchObject({ signal: 'SIGSEGV' });
+  await once(installed);
+  expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
+  await expectMirrored(installed, feed);
+});
+
+it('F58 a published copy that ends processes is found by verify --deep, and replaced by one catch-up', async () => {
+  const { feed, installed, copy, tableOf } = await archiving();
+  await misplaceBlock(copy, tableOf('specimens'), tableOf('permits'));
+  const found = await installed.run('verify', '--deep', '--json');
+  expect(found, found.stderr).toMatchObject({ exitCode: 74 });
+  expect(JSON.parse(found.stdout).copy).toMatchObject({ result: 'damaged' });
+  feed.requests.clear();
+  await once(installed);
+  expect(downloadsOf(feed)).toEqual([]);
+  await expectMirrored({ ...installed, mirrorPath: copy }, feed);
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+});

@@ -266,7 +266,8 @@ describe('dead code', () => {
     expect(violations(src, unused)).toEqual({});
   });
   it('every file of fixtures and of test is reached from a command or a test', () => {
-    const command = /\.test\.ts$|^fixtures\/(?:main|demo\/main|demo\/compare)\.ts$|^test\/(?:[a-z]+\/main|mutation\/vitest\.config)\.ts$/;
+    const command =
+      /\.test\.ts$|^fixtures\/(?:main|demo\/main|demo\/compare)\.ts$|^test\/(?:[a-z]+\/main|mutation\/vitest\.config)\.ts$/;
     const ownProcess = /^test\/(?:support|bench)\/.*-child\.ts$/;
     const entries = everything
       .map(({ path }) => path)

@@ -40,8 +40,8 @@ export async function examineFile({ signal, ...options }: ExamineOptions): Promi
     const end = await child({ ...options, skip: tables.map(({ name }) => name), copyTo: null }, signal);
     tables.push(...end.read);
     if (end.why === null) return { tables, unreadable: null, endsProcess: false };
-    if (end.reading === null || !end.isSignal) {
-      return { tables, unreadable: end.why, endsProcess: end.isSignal };
+    if (end.reading === null || !end.isCrash) {
+      return { tables, unreadable: end.why, endsProcess: end.isCrash };
     }
     tables.push({ ...end.reading, state: 'ends-process', why: end.why });
     // Every further child would read the catalog, too.
@@ -64,13 +64,24 @@ export async function copyWithout(
   return why === null || reading === null ? why : `${reading.name}: ${why}`;
 }
 
+/** The signals by which a process ends itself. Others come from outside, as where the memory of the machine is exhausted. */
+const OWN_SIGNALS: ReadonlySet<string> = new Set([
+  'SIGABRT',
+  'SIGBUS',
+  'SIGFPE',
+  'SIGILL',
+  'SIGSEGV',
+  'SIGTRAP',
+]);
+
 interface Ended {
   readonly read: readonly ExaminedTable[];
   /** The table that was being read at the end; null: none was begun. */
   readonly reading: Pick<ExaminedTable, 'name' | 'datasetId'> | null;
   /** Null where the child has done everything. */
   readonly why: string | null;
-  readonly isSignal: boolean;
+  /** Whether what it read has made it end itself. */
+  readonly isCrash: boolean;
 }
 
 async function child(task: Task, signal: AbortSignal | undefined): Promise<Ended> {
@@ -87,6 +98,11 @@ async function child(task: Task, signal: AbortSignal | undefined): Promise<Ended
       reading = null;
     }
   });
-  if (isDone) return { read, reading: null, why: null, isSignal: false };
-  return { read, reading, why: why ?? `reading it ends the process (${end})`, isSignal: why === null };
+  if (isDone) return { read, reading: null, why: null, isCrash: false };
+  return {
+    read,
+    reading,
+    why: why ?? `reading it ends the process (${end})`,
+    isCrash: why === null && OWN_SIGNALS.has(end),
+  };
 }

@@ -80,6 +80,7 @@ describe('verify', () => {
     };
     expect(JSON.parse(json.stdout)).toEqual({
       mirror: installed.mirrorPath,
+      copy: null,
       past: [],
       renewal: null,
       suspension: null,

@@ -456,6 +456,27 @@ describe.skipIf(DEBIAN.folder === null)(DEBIAN.name, () => {
     await server?.stop();
   });
 
+  it('F70 compares and repairs tables with geometries of PostGIS', async () => {
+    const { feed, datasetOf, publishNext } = await countyFeed({ counties: 1, rowsPerDataset: 30 });
+    const address = await present(server, 'the server runs').database();
+    const installed = await program({ feed, environment: { FEED_SYNC_DESTINATION_URL: address } });
+    expect(await installed.run('once')).toMatchObject({ exitCode: 0 });
+    publishNext(datasetOf('parcels'));
+    expect(await installed.run('once')).toMatchObject({ exitCode: 0 });
+    const equal = await installed.run('verify', '--deep');
+    expect(equal, equal.stdout).toMatchObject({ exitCode: 0 });
+    const table = `feeds.${datasetOf('parcels').replaceAll('-', '_')}`;
+    await statement(
+      address,
+      `UPDATE ${table} SET geometry = ST_Translate(geometry, 1e-9, 0) WHERE ctid = (SELECT min(ctid) FROM ${table})`,
+    );
+    const found = await installed.run('verify', '--deep');
+    expect([found.exitCode, found.stdout]).toEqual([65, expect.stringContaining('(geometry)')]);
+    const repaired = await installed.run('verify', '--deep', '--repair', '--yes');
+    expect([repaired.exitCode, repaired.stdout]).toEqual([0, expect.stringContaining('1 changed')]);
+    expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+  });
+
   it('has the geometries of DuckDB, as psql and PostGIS read them', async () => {
     const address = await present(server, 'the server runs').database();
     const [duckDb, postgres] = [await mirrorAtWork(), await databaseAtWork(address)];

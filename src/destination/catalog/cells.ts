@@ -19,6 +19,11 @@ export interface Checksum {
   readonly version: string;
 }
 
+/** False also where none was recorded, or one of another version of the hash. */
+export function isSameChecksum(recorded: Checksum | null, { sum, version }: Checksum): boolean {
+  return recorded?.sum === sum && recorded.version === version;
+}
+
 /** Reads two cells: the sum and the version. */
 export function checksumAt(row: Row, index: number): Checksum {
   return { sum: bigintAt(row, index), version: textAt(row, index + 1) };

@@ -70,3 +70,8 @@ export function columnsAfter(
   }
   return after;
 }
+
+/** Says of a table that somebody gave it other columns; `columnName` is one of those that differ. */
+export function hasOtherColumns(tableName: string, columnName: string): string {
+  return `The table ${tableName} has not the columns that the catalog lists: ${JSON.stringify(columnName)}.`;
+}

@@ -17,7 +17,7 @@ import type {
   WriteJob,
 } from '../../model/write-jobs.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import type { Checksum } from './cells.ts';
+import { type Checksum, isSameChecksum } from './cells.ts';
 import { observedColumn, type RecordedColumn, recordedColumn } from './columns.ts';
 import type { RecordedState } from './recorded-state.ts';
 
@@ -275,7 +275,7 @@ export function refuseIfPinned(
 ): void {
   if (live === null || live.pinnedSince === null) return;
   if (entry.kind === 'retired' || entry.commit.kind === 'rollback') return;
-  const isItsOwn = checksum?.version === entry.checksum.version && checksum.sum === entry.checksum.sum;
+  const isItsOwn = isSameChecksum(checksum, entry.checksum);
   if (isItsOwn) return;
   throw new StorageError(
     `The table of ${live.datasetId} is pinned at version ${live.version}, and this content is not what it had there. Nothing was changed.`,

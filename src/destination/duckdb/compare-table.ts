@@ -18,6 +18,8 @@ import {
   OtherColumnsError,
   proveExpected,
 } from '../../staging/version-content.ts';
+import { isSameChecksum } from '../catalog/cells.ts';
+import { hasOtherColumns } from '../catalog/columns.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import type { Comparer, ContentComparison, ShownKeys } from '../comparer.ts';
 import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
@@ -142,8 +144,7 @@ class MirrorComparer implements Comparer {
     const recorded = await this.#inSlice(table, async (format) => {
       return (await readChecksums(this.#engine, [table.datasetId], format)).get(table.datasetId) ?? null;
     });
-    const isRecorded = recorded?.sum === checksum.sum && recorded.version === checksum.version;
-    return { kind: 'equal', unrecorded: isRecorded ? null : checksum };
+    return { kind: 'equal', unrecorded: isSameChecksum(recorded, checksum) ? null : checksum };
   }
 
   #keys(table: ObservedTable, rows: ContentRows): Promise<ShownKeys> {
@@ -182,9 +183,7 @@ class MirrorComparer implements Comparer {
   async #lengthOf(table: ObservedTable): Promise<number> {
     const [stray] = await strayColumnsOf(this.#engine, table);
     if (stray !== undefined) {
-      const column = JSON.stringify(stray.columnName);
-      const why = `The table ${table.tableName} has not the columns that the catalog lists: ${column}.`;
-      throw new Ended({ kind: 'other-columns', why });
+      throw new Ended({ kind: 'other-columns', why: hasOtherColumns(table.tableName, stray.columnName) });
     }
     const length = hasAddresses(table) ? 'coalesce(max(rowid) + 1, 0)' : 'count(*)';
     const [row = []] = await this.#reading(table, null, () =>

@@ -12,6 +12,8 @@ import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { identifier } from '../../staging/engine/sql.ts';
 import { type ContentRows, examineRepair, proveExpected } from '../../staging/version-content.ts';
+import { isSameChecksum } from '../catalog/cells.ts';
+import { hasOtherColumns } from '../catalog/columns.ts';
 import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { mirrored } from './catalog/schema.ts';
@@ -76,8 +78,8 @@ async function repair(engine: Engine, repairing: Repairing): Promise<CatalogEntr
     throw new StorageError(message, { code: 'dataset_storage_failed' });
   }
   const { checksum: recorded } = current;
-  const isAsCommitted = recorded?.sum === before.checksum.sum && recorded.version === before.checksum.version;
-  const leadsBack = recorded?.sum === after.checksum.sum && recorded.version === after.checksum.version;
+  const isAsCommitted = isSameChecksum(recorded, before.checksum);
+  const leadsBack = isSameChecksum(recorded, after.checksum);
   const log = await logOfRepair(engine, repairing, live, isAsCommitted, leadsBack);
   const unchanged = { columns: [], alteration: { kind: 'none' } } as const;
   await runTogether(engine, [...log.before(unchanged), ...log.entries(touchedBy(live))]);
@@ -101,10 +103,10 @@ async function repair(engine: Engine, repairing: Repairing): Promise<CatalogEntr
 async function refuseUnrepairable(engine: Engine, live: ObservedTable): Promise<void> {
   const [stray] = await strayColumnsOf(engine, live);
   if (stray === undefined) return;
-  throw new StorageError(
-    `The table ${live.tableName} has not the columns that the catalog lists: ${JSON.stringify(stray.columnName)}.`,
-    { code: 'dataset_storage_failed', hint: 'Load it again: feed-sync resync' },
-  );
+  throw new StorageError(hasOtherColumns(live.tableName, stray.columnName), {
+    code: 'dataset_storage_failed',
+    hint: 'Load it again: feed-sync resync',
+  });
 }
 
 const NO_LOG: CommitLog = { before: () => [], entries: () => [], after: () => [] };

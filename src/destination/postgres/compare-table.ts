@@ -16,7 +16,8 @@ import { Engine, type Row, temporaryDirectory } from '../../staging/engine/engin
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, literalPattern, textOrNullAt } from '../../staging/engine/sql.ts';
 import { type ContentRows, examineContent, OtherColumnsError } from '../../staging/version-content.ts';
-import type { Checksum } from '../catalog/cells.ts';
+import { isSameChecksum } from '../catalog/cells.ts';
+import { hasOtherColumns } from '../catalog/columns.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { plannedColumn } from '../catalog/restored-state.ts';
 import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } from '../comparer.ts';
@@ -33,7 +34,7 @@ import { STAGED, type Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
 import { mirrored } from './tables.ts';
 import { differs, type Postgis, searchPath } from './types.ts';
-import { type Content, readContent } from './write-rows.ts';
+import { isSameContent, readContent } from './write-rows.ts';
 
 export interface PostgresComparerOptions {
   readonly url: Secret;
@@ -140,18 +141,13 @@ class DatabaseComparer implements Comparer {
     const copy = copyInto(engine, pipe, { transaction, postgis });
     const staged = await stageContent({ transaction, postgis, copy }, target, columns, content, rows);
     const actual = await readContent(transaction, mirrored(tableName), columns);
-    if (isSameContent(actual, staged)) return { kind: 'equal', unrecorded: unrecorded(checksum, actual) };
+    if (isSameContent(actual, staged))
+      return {
+        kind: 'equal',
+        unrecorded: isSameChecksum(checksum, actual.checksum) ? null : actual.checksum,
+      };
     return { kind: 'different', ...(await findDifference(transaction, target)) };
   }
-}
-
-export function isSameContent(one: Content, other: Content): boolean {
-  return one.rowCount === other.rowCount && one.checksum.sum === other.checksum.sum;
-}
-
-/** Null: the catalog has this checksum. */
-function unrecorded(recorded: Checksum | null, { checksum }: Content): Checksum | null {
-  return recorded?.sum === checksum.sum && recorded.version === checksum.version ? null : checksum;
 }
 
 function otherColumns(
@@ -161,7 +157,7 @@ function otherColumns(
 ): string | null {
   const [stray] = strayOf(table, found, postgis);
   if (stray === undefined) return null;
-  return `The table ${table.tableName} has not the columns that the catalog lists: ${JSON.stringify(stray.columnName)}.`;
+  return hasOtherColumns(table.tableName, stray.columnName);
 }
 
 async function findDifference(

@@ -34,7 +34,7 @@ import {
   mirrored,
   sridOfColumn,
 } from './tables.ts';
-import { type Content, readContent } from './write-rows.ts';
+import { type Content, isSameContent, readContent } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
 /** @throws DataError, StorageError */
@@ -176,7 +176,7 @@ async function edit(
 
 /** Whatever was in the table before, it has the content of the snapshot now. @throws DataError */
 function proveEqual({ datasetId, version }: SnapshotJob, content: Content, staged: Content): void {
-  if (content.rowCount === staged.rowCount && content.checksum.sum === staged.checksum.sum) return;
+  if (isSameContent(content, staged)) return;
   throw new DataError(
     `The table of ${datasetId} would not have the rows of the snapshot of version ${version}: a trigger or a rule changes them.`,
   );

@@ -7,22 +7,23 @@
  */
 
 import { StorageError } from '../../model/errors.ts';
-import type { RepairJob } from '../../model/write-jobs.ts';
+import type { ObservedTable, RepairJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { type ContentRows, examineRepair } from '../../staging/version-content.ts';
+import { isSameChecksum } from '../catalog/cells.ts';
+import { hasOtherColumns } from '../catalog/columns.ts';
 import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { plannedColumn } from '../catalog/restored-state.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
-import { isSameContent } from './compare-table.ts';
 import { strayOf } from './count-tables.ts';
 import { destinationError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import type { Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
-import { alterationTo, mirrored } from './tables.ts';
-import { readContent } from './write-rows.ts';
+import { alterationTo, type FoundTable, mirrored } from './tables.ts';
+import { isSameContent, readContent } from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
@@ -46,7 +47,7 @@ async function repair(
   if (live === null || !isPlannedFrom(live, job.plannedFrom)) return null;
   const { transaction, postgis, indexes, appliedAt } = turn;
   const { tableName, version, publishedAt, columns } = live;
-  const found = repairable(turn, current);
+  const found = repairable(turn, live, current.found);
   const target: Target = { tableName, columns: recordedColumns.map(plannedColumn), isNet: false };
   const staged = await stageContent(turn, target, columns, job.content, content);
   const table = mirrored(tableName);
@@ -66,7 +67,7 @@ async function repair(
     digest: () => '',
     rowCount: staged.rowCount,
     looksForAltered: true,
-    restores: recorded?.sum === staged.checksum.sum && recorded.version === staged.checksum.version,
+    restores: isSameChecksum(recorded, staged.checksum),
     async prove() {
       if (isSameContent(await readContent(transaction, table, columns), staged)) return;
       throw new StorageError(
@@ -82,14 +83,13 @@ async function repair(
 }
 
 /** @throws StorageError */
-function repairable({ postgis }: Turn, { live, found }: Current): NonNullable<Current['found']> {
-  const [stray] = live === null || found === null ? [] : strayOf(live, found.columns, postgis);
+function repairable({ postgis }: Turn, live: ObservedTable, found: FoundTable | null): FoundTable {
+  const [stray] = found === null ? [] : strayOf(live, found.columns, postgis);
   if (found !== null && stray === undefined) return found;
-  const what =
-    stray === undefined
-      ? 'is missing'
-      : `has not the columns that the catalog lists: ${JSON.stringify(stray.columnName)}`;
-  throw new StorageError(`The table ${live?.tableName} ${what}.`, {
+  const { tableName } = live;
+  const why =
+    stray === undefined ? `The table ${tableName} is missing.` : hasOtherColumns(tableName, stray.columnName);
+  throw new StorageError(why, {
     code: 'dataset_storage_failed',
     hint: 'Load it again: feed-sync resync',
   });

@@ -64,6 +64,10 @@ export interface Content {
   readonly checksum: Checksum;
 }
 
+export function isSameContent(one: Content, other: Content): boolean {
+  return one.rowCount === other.rowCount && one.checksum.sum === other.checksum.sum;
+}
+
 /** Reads every row. `table` is SQL. */
 export async function readContent(
   transaction: Transaction,

@@ -14,6 +14,7 @@ import type { ErrorCode } from '../model/error-codes.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
 import type { NotificationLedger } from '../model/notification.ts';
+import type { ScrubRecord } from '../model/scrub.ts';
 import type { Requests } from './requests.ts';
 
 export interface CheckpointReader {
@@ -59,6 +60,8 @@ export interface CheckpointReader {
 
   /** Returns what operators were notified of. */
   notificationLedger(): NotificationLedger;
+
+  scrub(): ScrubRecord;
 
   /** Returns the newest sync runs first. */
   recentSyncRuns(limit: number): readonly SyncRun[];
@@ -191,6 +194,11 @@ export interface Checkpoint extends CheckpointReader {
 
   /** Stores what operators were notified of, in place of what is stored. */
   keepNotificationLedger(ledger: NotificationLedger): void;
+
+  keepScrub(record: ScrubRecord): void;
+
+  /** Reads the whole file anew. Returns what SQLite finds wrong with it, null where nothing is. */
+  damage(): string | null;
 
   /** The oldest sync runs are dropped past a limit. */
   recordSyncRun(run: SyncRun): void;

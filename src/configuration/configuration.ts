@@ -109,6 +109,7 @@ function serviceConfiguration(values: ServiceValues) {
     subscriptions: values.subscriptions,
     poll: cadenceOf(poll),
     audit: { everyMs: audit.every },
+    scrub: { everyMs: values.scrub.every },
     schemaChanges: values.schemaChanges,
     removedDatasets: values.removedDatasets,
     downloads: values.downloads,

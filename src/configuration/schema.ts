@@ -106,6 +106,13 @@ const serviceSchema = z.strictObject({
       'How often run compares all datasets with the manifests; it does so with the first poll after that time.',
     ),
   }),
+  scrub: z.strictObject({
+    every: setting(
+      duration('1h', '365d'),
+      '30d',
+      'Within this time run reads every block of the mirror and the checkpoint, to find damage; not in PostgreSQL.',
+    ),
+  }),
   schemaChanges: setting(
     choice(['reload', 'alter']),
     'reload',

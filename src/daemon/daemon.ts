@@ -9,7 +9,7 @@ import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import type { Clock } from '../lib/clock.ts';
 import { plural } from '../lib/units.ts';
-import { type BusyError, type ConfigurationError, InterruptedError } from '../model/errors.ts';
+import { type BusyError, type ConfigurationError, InterruptedError, StorageError } from '../model/errors.ts';
 import { markDamaged } from '../sync/damage.ts';
 import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import { requestsOf } from '../sync/parts.ts';
@@ -21,6 +21,7 @@ import { SuspensionLog } from './incident-log.ts';
 import { Behind, ExpiryWarnings } from './liveness.ts';
 import type { Notifier } from './notify.ts';
 import { ProgressKeeper } from './progress-keeper.ts';
+import { Scrubber } from './scrubber.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { DaemonEvent, DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
 import { type StateSummary, stateOfDaemon, summaryAt, type Watched } from './state-of.ts';
@@ -56,6 +57,7 @@ export class Daemon implements Observed {
   readonly #behind: Behind;
   readonly #controlChanges: ControlChangeDetector;
   readonly #progressKeeper: ProgressKeeper;
+  readonly #scrubber: Scrubber;
   readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'condition' | 'conditionSince'>>();
   #end: End | null = null;
   #wake = (): void => {};
@@ -83,6 +85,8 @@ export class Daemon implements Observed {
     this.#behind = new Behind(this.#session);
     this.#controlChanges = new ControlChangeDetector(parts.checkpoint);
     this.#progressKeeper = new ProgressKeeper(this.#session);
+    const onSuspect = (): void => this.#finish({ kind: 'suspect' });
+    this.#scrubber = new Scrubber({ session: this.#session, onSuspect });
     this.#wentRoundMs = this.#session.nowMs();
     this.#following = new Following({
       session: this.#session,
@@ -148,6 +152,7 @@ export class Daemon implements Observed {
       this.#work.pool.ended(),
       this.#following.ended(),
       this.#progressKeeper.ended(),
+      this.#scrubber.ended(),
       afterCommit,
     ]);
   }
@@ -204,10 +209,12 @@ export class Daemon implements Observed {
       const isSettled = this.#work.pool.isIdle && this.#following.audits.lastAt !== null;
       this.#behind.update(isSettled);
       this.#progressKeeper.storeIfDue(isSettled);
+      this.#scrubber.beginIfDue(isSettled && this.#seeing === null);
       this.#expiryWarnings.give();
       this.#session.resolve('loop');
     } catch (error) {
       this.#session.raise('loop', error);
+      if (error instanceof StorageError) this.#scrubber.seeCheckpoint();
     }
     this.#session.incidents.escalate(this.#session.nowMs());
     this.#watch();
@@ -260,6 +267,7 @@ export class Daemon implements Observed {
     const { parts, mirror } = this.#session;
     const { isStored, isLifted } = this.#controlChanges.detect(suspensions);
     this.#mayHaveRequests ||= isStored;
+    if (isStored) this.#scrubber.seeRequest();
     if ((!isStored && !this.#hasDecided) || !mirror.isRead) return;
     const hasDecided = this.#hasDecided;
     this.#hasDecided = false;
@@ -395,6 +403,8 @@ export type End =
   | { readonly kind: 'stuck' }
   /** The watchdog interrupted running work, and that has ended: the daemon may restart. */
   | { readonly kind: 'standstill' }
+  /** A store is damaged in a way that only opening it again mends. */
+  | { readonly kind: 'suspect' }
   /** The workspace is refused and there is no mirror to keep: an operator must act first. */
   | { readonly kind: 'refused'; readonly suspensions: readonly Suspension[] }
   | { readonly kind: 'misconfigured'; readonly error: ConfigurationError }

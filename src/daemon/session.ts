@@ -24,6 +24,8 @@ const READING = new Set(['list subscriptions', 'read events', 'read the service 
 export interface Timing {
   readonly poll: Cadence;
   readonly auditEveryMs: number;
+  /** Within this time every block of the mirror is read; never by default. */
+  readonly scrubEveryMs?: number;
 }
 
 export interface SessionOptions {

@@ -64,6 +64,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     suspensions: suspensions.all,
     incidents: session.incidents.ongoing(nowMs).filter(({ of }) => !isOfDataset(of)),
     counters: session.counts.counters(),
+    scrub: parts.destination.scrubbing === undefined ? null : checkpoint.scrub,
   };
 }
 

@@ -9,6 +9,7 @@ import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { ErrorCode } from '../model/error-codes.ts';
 import type { EventType } from '../model/event.ts';
+import type { ScrubRecord } from '../model/scrub.ts';
 
 /** The observable side of the daemon. */
 export interface Observed {
@@ -51,6 +52,8 @@ export interface DaemonState {
   /** The ongoing incidents except those of datasets; the longest first. */
   readonly incidents: readonly OngoingIncident[];
   readonly counters: Counters;
+  /** Null: a server looks after its own files. */
+  readonly scrub: ScrubRecord | null;
 }
 
 /** A subscription by its three clocks: when its log was read, when its events were applied, and where the log ends. */

@@ -10,11 +10,15 @@ import type { Requests } from '../checkpoint/requests.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { ReloadMark } from '../model/desired-state.ts';
 import type { JudgedCommit } from '../model/gate.ts';
+import type { ScrubbedSlice, ScrubPosition } from '../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
 
 export interface Destination {
   /** What operators ask for by way of the destination; absent where the checkpoint has their requests. */
   readonly requests?: Requests;
+
+  /** Absent where the destination is a server, which looks after its files itself. */
+  readonly scrubbing?: Scrubbing;
 
   /** Reads the observed state of all tables in one transaction. */
   has(): Promise<ObservedState>;
@@ -85,6 +89,17 @@ export interface Destination {
   progress(): number;
 
   close(): Promise<void>;
+}
+
+export interface Scrubbing {
+  /**
+   * Reads on for a moment, in another process. It gives way at once to any other work on the destination, and keeps what it has
+   * read until then. Where the destination is busy it reads nothing.
+   */
+  readSlice(from: ScrubPosition | null): Promise<ScrubbedSlice>;
+
+  /** Has another process read all of it before it is opened again. */
+  suspect(): void;
 }
 
 /** A table that cannot be read to its end. */

@@ -15,6 +15,7 @@ import { type Candidate, shownDigest } from '../model/candidate.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { BusyError, FeedSyncError, type RefusalScope } from '../model/errors.ts';
 import { isRekeyed, type RowCounts } from '../model/gate.ts';
+import type { ScrubRecord } from '../model/scrub.ts';
 import { MANIFEST } from '../post-commit/export/generation.ts';
 import { approveCommand, keysAsTexts } from '../sync/candidates.ts';
 import { isOfContent } from '../sync/plan/content.ts';
@@ -51,6 +52,7 @@ export interface Status extends Report {
   readonly export: { readonly path: string; readonly exportedAt: Date | null } | null;
   /** Null: no command after commits is configured. */
   readonly hook: HookRecord | null;
+  readonly scrub: ScrubRecord;
 }
 
 type RunningInstance = Pick<InstanceHolder, 'pid' | 'host' | 'command'>;
@@ -85,6 +87,7 @@ export function statusOf(
     publishedCopy: publish && { path: publish.path, publishedAt: changedAt(publish.path) },
     export: exported && { path: exported.path, exportedAt: changedAt(join(exported.path, MANIFEST)) },
     hook: hooks.afterCommit && report.checkpoint.hook,
+    scrub: report.checkpoint.scrub,
   };
 }
 
@@ -104,7 +107,7 @@ function changedAt(path: string): Date | null {
 export type StatusJson = ReturnType<typeof statusJson>;
 
 export function statusJson(status: Status) {
-  const { dataDirectory, runningInstance, publishedCopy, export: exported, hook, checkpoint } = status;
+  const { dataDirectory, runningInstance, publishedCopy, export: exported, hook, scrub, checkpoint } = status;
   return {
     dataDirectory,
     mirror: mirrorJson(status),
@@ -120,6 +123,7 @@ export function statusJson(status: Status) {
       reportedAt: hook.reportedAt?.toISOString() ?? null,
       failure: hook.failure && { ...hook.failure, failedAt: hook.failure.failedAt.toISOString() },
     },
+    scrub: scrubJson(scrub),
     runningInstance: runningInstance && {
       pid: runningInstance.pid,
       host: runningInstance.host,
@@ -133,6 +137,10 @@ export function statusJson(status: Status) {
     history: pastLogsOf(status)?.map(pastLogJson) ?? null,
     suspensions: suspensionsBeyondDatasets(status.suspensions.all).map(suspensionJson),
   };
+}
+
+function scrubJson({ beganAt, completedAt }: ScrubRecord) {
+  return beganAt && { beganAt: beganAt.toISOString(), completedAt: completedAt?.toISOString() ?? null };
 }
 
 export function mirrorState(mirror: MirrorSeen): 'present' | 'absent' | 'busy' | 'unusable' {

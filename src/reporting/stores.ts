@@ -29,6 +29,7 @@ import {
   StorageError,
   UsageError,
 } from '../model/errors.ts';
+import { NEVER_SCRUBBED, type ScrubRecord } from '../model/scrub.ts';
 
 export interface CheckpointContent {
   readonly followed: ReadonlyMap<string, Followed>;
@@ -40,6 +41,7 @@ export interface CheckpointContent {
   readonly candidates: readonly Candidate[];
   readonly failures: ReadonlyMap<string, Failure>;
   readonly hook: HookRecord;
+  readonly scrub: ScrubRecord;
   readonly contract: RememberedContract;
 }
 
@@ -53,6 +55,7 @@ export const NO_CHECKPOINT: CheckpointContent = {
   candidates: [],
   failures: new Map(),
   hook: { reported: null, reportedAt: null, failure: null },
+  scrub: NEVER_SCRUBBED,
   contract: { manifestPath: null, newerThanParameter: null },
 };
 
@@ -67,6 +70,7 @@ export function contentOf(reader: CheckpointReader): CheckpointContent {
     candidates: reader.candidates(),
     failures: reader.failures(),
     hook: reader.hook(),
+    scrub: reader.scrub(),
     contract: reader.rememberedContract(),
   };
 }

@@ -72,6 +72,7 @@ describe('status', () => {
       publishedCopy: null,
       export: null,
       afterCommit: null,
+      scrub: null,
       runningInstance: null,
       history: null,
       service: { reachedAt: null, reachedBy: null, dataAsOf: null, outages: [] },
@@ -155,6 +156,7 @@ describe('status', () => {
       publishedCopy: null,
       export: null,
       afterCommit: null,
+      scrub: null,
       runningInstance: null,
       history: [],
       service: {

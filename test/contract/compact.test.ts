@@ -7,6 +7,7 @@ import { acquireInstanceLock, instanceLockPath } from '../../src/checkpoint/inst
 import { type CompactionView, progressLine } from '../../src/cli/commands/compact.ts';
 import { judgeMirror } from '../../src/cli/doctor/stores.ts';
 import { renderStatus } from '../../src/cli/render/status.ts';
+import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
 import { reportOf } from '../../src/reporting/report.ts';
 import { type StatusJson, statusJson } from '../../src/reporting/status.ts';
 import { isWorthCompacting } from '../../src/reporting/stores.ts';
@@ -125,6 +126,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
     publishedCopy: null,
     export: null,
     hook: null,
+    scrub: NEVER_SCRUBBED,
   };
   expect(statusJson(status).mirror).toMatchObject({ bytes: 1.2e9, freeBytes: 7e8, isWorthCompacting: true });
   expect(renderStatus(status, { now: NOW, width: 80 })).toContain(

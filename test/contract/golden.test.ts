@@ -61,6 +61,9 @@ it('of a world that has everything', async () => {
   await publishesFor(world, (checkpoint) => {
     const said = 'The command after commits, ./refresh.sh, ended with 2:\nno warehouse';
     checkpoint.hookFailed(said, feed.clock.now());
+    const beganAt = feed.clock.now();
+    const position = { table: 'main.us_tx_travis_flood', row: 0 };
+    checkpoint.keepScrub({ beganAt, position, completedAt: null, isExaminationAsked: false });
   });
   const running = await instanceOf(world);
   expectGolden('status/everything', await json(world, 0, 'status', '--json'));
@@ -163,7 +166,9 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   const world = await leavingWorld();
   const { installed } = world;
   const copyPath = await publishesFor(world, (checkpoint) => {
-    checkpoint.hookReported({ commitNumber: 12, mark: 'the last of them' }, world.feed.clock.now());
+    const now = world.feed.clock.now();
+    checkpoint.hookReported({ commitNumber: 12, mark: 'the last of them' }, now);
+    checkpoint.keepScrub({ beganAt: now, position: null, completedAt: now, isExaminationAsked: false });
   });
   const manifestPath = join(world.installed.dataDirectory, 'export', 'manifest.json');
   mkdirSync(dirname(manifestPath));

@@ -75,6 +75,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'what an operator was notified of',
     killedIn: 'notify',
   },
+  'checkpoint.keep-scrub': {
+    what: 'how far the mirror was scrubbed, or that it is to be examined',
+    killedIn: 'scrub',
+  },
   'checkpoint.keep-webhook': {
     what: 'the id of a webhook that was added',
     killedIn: 'webhook add',

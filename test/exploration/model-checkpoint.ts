@@ -21,6 +21,7 @@ import {
 } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import { EMPTY_LEDGER } from '../../src/model/notification.ts';
+import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
 
 /** What is stored. Values never change, so that a copy of the maps is a copy of it all. */
 export interface Stored {
@@ -95,6 +96,9 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
     webhooks: () => [],
     newestDelivery: () => 0,
     hook: () => ({ reported: null, reportedAt: null, failure: null }),
+    scrub: () => NEVER_SCRUBBED,
+    keepScrub() {},
+    damage: () => null,
     notificationLedger: () => EMPTY_LEDGER,
     keepNotificationLedger() {},
     recentSyncRuns: () => [],

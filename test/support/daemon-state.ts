@@ -10,6 +10,7 @@ import type {
   OngoingIncident,
   SubscriptionState,
 } from '../../src/daemon/state.ts';
+import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
 import { NOW } from './sync-values.ts';
 
 export function daemonState(changed: Partial<DaemonState> = {}): DaemonState {
@@ -27,6 +28,7 @@ export function daemonState(changed: Partial<DaemonState> = {}): DaemonState {
     suspensions: [],
     incidents: [],
     counters: counters(),
+    scrub: NEVER_SCRUBBED,
     ...changed,
   };
 }

@@ -11,6 +11,7 @@ import { openParts } from '../../src/cli/open-parts.ts';
 import { loadConfiguration } from '../../src/configuration/configuration.ts';
 import { Daemon } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
+import type { Timing } from '../../src/daemon/session.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
@@ -33,7 +34,11 @@ export interface FixtureDaemon {
   end(): Promise<void>;
 }
 
-export async function fixtureDaemon(installed: Program, feed: FixtureFeed): Promise<FixtureDaemon> {
+export async function fixtureDaemon(
+  installed: Program,
+  feed: FixtureFeed,
+  timing: Pick<Timing, 'scrubEveryMs'> = {},
+): Promise<FixtureDaemon> {
   const logged: (readonly [string, LogFields, string])[] = [];
   const ending = new AbortController();
   const opened = await openParts(optionsOf(installed, feed, logInto(logged), ending.signal));
@@ -42,7 +47,7 @@ export async function fixtureDaemon(installed: Program, feed: FixtureFeed): Prom
   const daemon = new Daemon({
     parts: { ...opened.parts, clock },
     random: { next: random.fraction },
-    timing: { poll, auditEveryMs: audit.everyMs },
+    timing: { poll, auditEveryMs: audit.everyMs, ...timing },
     notifier: silentNotifier,
     ending,
   });

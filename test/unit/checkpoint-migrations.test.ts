@@ -17,6 +17,7 @@ import type { AbsenceSubject } from '../../src/model/absence.ts';
 import { emptyDesiredState } from '../../src/model/desired-state.ts';
 import { ConfigurationError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import type { NotificationLedger } from '../../src/model/notification.ts';
+import type { ScrubRecord } from '../../src/model/scrub.ts';
 import { dumpOf, restore, schemaOf } from '../support/checkpoint-dump.ts';
 import {
   commit,
@@ -34,7 +35,7 @@ import {
 } from '../support/checkpoint-files.ts';
 import { candidate } from '../support/sync-values.ts';
 
-const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11, 12] as const;
+const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 
@@ -47,6 +48,13 @@ const SCOPES = [
 const LEDGER: NotificationLedger = {
   sent: { "suspended it's": { at: NOON.toISOString(), keys: ['dataset d'] } },
   pending: { damaged: { items: [{ subject: 'table d', text: 'a part of it cannot be read' }], count: 2 } },
+};
+
+const SCRUB: ScrubRecord = {
+  beganAt: NOON,
+  position: { table: "main.it's", row: Number.MAX_SAFE_INTEGER },
+  completedAt: new Date(7),
+  isExaminationAsked: true,
 };
 
 const WEBHOOK = {
@@ -73,6 +81,7 @@ function fill(checkpoint: Checkpoint, format: number): void {
   if (format > 9) checkpoint.keepNotificationLedger(LEDGER);
   if (format > 10) checkpoint.keepWebhook(WEBHOOK);
   if (format > 11) checkpoint.noteMentions([{ subscriptionId: 's', datasetId: "e's" }], []);
+  if (format > 12) checkpoint.keepScrub(SCRUB);
 }
 
 function fillPolls(checkpoint: Checkpoint): void {
@@ -175,6 +184,7 @@ function contentOf(checkpoint: CheckpointReader) {
     webhooks: checkpoint.webhooks(),
     hook: checkpoint.hook(),
     notifications: checkpoint.notificationLedger(),
+    scrub: checkpoint.scrub(),
     syncRuns: checkpoint.recentSyncRuns(10),
   };
 }

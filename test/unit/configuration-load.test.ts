@@ -28,6 +28,7 @@ describe('the defaults', () => {
       datasets: { include: ['*'], exclude: [] },
       poll: { kind: 'every', everyMs: 60_000 },
       audit: { everyMs: 3_600_000 },
+      scrub: { everyMs: 30 * 86_400_000 },
       schemaChanges: 'reload',
       removedDatasets: 'archive',
       dataDirectory: '/home/ann/data',

@@ -95,6 +95,7 @@ describe('the values', () => {
       'resyncs_total{reason="resync"}': 0,
       'resyncs_total{reason="schema"}': 0,
       'resyncs_total{reason="version"}': 0,
+      scrub_completed_timestamp_seconds: 0,
       'exports_total{outcome="written"}': 0,
       'exports_total{outcome="failed"}': 0,
       'webhook_deliveries_total{outcome="woke"}': 0,

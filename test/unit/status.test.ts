@@ -6,6 +6,7 @@ import { judgeStatus } from '../../src/cli/commands/status.ts';
 import { renderStatus } from '../../src/cli/render/status.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { BusyError, type RefusalScope, StorageError } from '../../src/model/errors.ts';
+import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { reportOf } from '../../src/reporting/report.ts';
 import { type Status, statusJson } from '../../src/reporting/status.ts';
@@ -71,6 +72,7 @@ function report(
     publishedCopy: null,
     export: null,
     hook: null,
+    scrub: checkpoint?.scrub ?? NEVER_SCRUBBED,
   };
 }
 

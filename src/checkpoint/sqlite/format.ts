@@ -10,7 +10,7 @@ import { ConfigurationError } from '../../model/errors.ts';
 /** Marks a file as a checkpoint of feed-sync (`fsyn`), so that the database of another program is never touched. */
 const APPLICATION_ID = 0x6673796e;
 
-export const CURRENT_FORMAT = 12;
+export const CURRENT_FORMAT = 13;
 
 /** The format of version 0.1. Format 5 was never released, but files of it are in use. */
 const FIRST_FORMAT = 4;
@@ -164,6 +164,16 @@ const CREATE = `
   CREATE TABLE IF NOT EXISTS notifications (
     singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
     ledger TEXT NOT NULL
+  ) STRICT;
+
+  CREATE TABLE IF NOT EXISTS scrub (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    began_at TEXT,
+    position_table TEXT,
+    position_row INTEGER,
+    completed_at TEXT,
+    is_examination_asked INTEGER NOT NULL CHECK (is_examination_asked IN (0, 1)),
+    CHECK ((position_table IS NULL) = (position_row IS NULL))
   ) STRICT;
 
   CREATE TABLE IF NOT EXISTS requests (

@@ -28,7 +28,14 @@ import {
   subscriptionsTable,
 } from './subscriptions.ts';
 import { failuresTable, suspensionTable } from './suspensions.ts';
-import { deliveriesTable, hookTable, notificationsTable, syncRunTable, webhooksTable } from './sync-runs.ts';
+import {
+  deliveriesTable,
+  hookTable,
+  notificationsTable,
+  scrubTable,
+  syncRunTable,
+  webhooksTable,
+} from './sync-runs.ts';
 import { whole } from './table.ts';
 
 type Tables = ReturnType<typeof tablesOf>;
@@ -50,6 +57,7 @@ function tablesOf(database: Database.Database) {
     candidates: candidatesTable(database),
     hook: hookTable(database),
     notifications: notificationsTable(database),
+    scrub: scrubTable(database),
     syncRuns: syncRunTable(database),
     requests: requestsTable(database),
   };
@@ -81,6 +89,7 @@ export function readingOperations(
     newestDelivery: () => read(tables.deliveries.newest),
     hook: () => read(tables.hook.get),
     notificationLedger: () => read(tables.notifications.get),
+    scrub: () => read(tables.scrub.get),
     recentSyncRuns: (limit) => read(() => tables.syncRuns.newest(limit)),
     othersStored: () =>
       withStorageErrors(place, () => Number(database.pragma('data_version', { simple: true }))),
@@ -133,8 +142,25 @@ export function allOperations(
     hookFailed: (message, at) => transaction('checkpoint.hook-failed', () => tables.hook.failed(message, at)),
     keepNotificationLedger: (ledger) =>
       transaction('checkpoint.keep-notifications', () => tables.notifications.put(ledger)),
+    keepScrub: (record) => transaction('checkpoint.keep-scrub', () => tables.scrub.put(record)),
+    damage: () => withStorageErrors(place, () => damageOf(database)),
     recordSyncRun: (run) => transaction('checkpoint.sync-run', () => tables.syncRuns.append(run)),
   };
+}
+
+/** Another connection reads the pages from the file, and not from the memory of this one. */
+function damageOf(database: Database.Database): string | null {
+  const another = new Database(database.name, { fileMustExist: true, readonly: true });
+  try {
+    const finding = String(another.pragma('quick_check(1)', { simple: true }));
+    return finding === 'ok' ? null : finding;
+  } catch (error) {
+    if (!(error instanceof Database.SqliteError) || !['SQLITE_CORRUPT', 'SQLITE_NOTADB'].includes(error.code))
+      throw error;
+    return error.message;
+  } finally {
+    another.close();
+  }
 }
 
 /**

@@ -1,12 +1,14 @@
-/** Records of the newest sync runs and webhooks, each up to a limit, how far the hook has got, and what operators were notified of. */
+/** Records of the newest sync runs and webhooks, each up to a limit, how far the hook and a scrub have got, and notifications. */
 
 import type Database from 'better-sqlite3';
 import type { CommitPosition } from '../../model/commits.ts';
 import { EMPTY_LEDGER, type NotificationLedger } from '../../model/notification.ts';
+import { NEVER_SCRUBBED, type ScrubRecord } from '../../model/scrub.ts';
 import type { HookRecord, KeptWebhook, SyncRun } from '../checkpoint.ts';
 import {
   type Column,
   exactText,
+  flag,
   id,
   integer,
   MAX_DELIVERIES,
@@ -113,6 +115,42 @@ function ledgerFrom(row: NotificationRow | undefined): NotificationLedger {
   } catch {
     return EMPTY_LEDGER;
   }
+}
+
+interface ScrubRow extends Omit<ScrubRecord, 'position'> {
+  readonly singleton: number;
+  readonly positionTable: string | null;
+  readonly positionRow: number | null;
+}
+
+export function scrubTable(database: Database.Database) {
+  const scrubs = table<ScrubRow>(database, 'scrub', {
+    singleton: integer,
+    beganAt: orNull(time),
+    positionTable: orNull(exactText),
+    positionRow: orNull(integer),
+    completedAt: orNull(time),
+    isExaminationAsked: flag,
+  });
+  const select = scrubs.select();
+  const put = scrubs.putAll();
+  const get = (): ScrubRecord => {
+    const [row] = select();
+    if (row === undefined) return NEVER_SCRUBBED;
+    const { beganAt, completedAt, isExaminationAsked, positionTable, positionRow } = row;
+    const position =
+      positionTable === null || positionRow === null ? null : { table: positionTable, row: positionRow };
+    return { beganAt, position, completedAt, isExaminationAsked };
+  };
+  const keep = ({ position, ...record }: ScrubRecord): void => {
+    put({
+      singleton: 1,
+      ...record,
+      positionTable: position?.table ?? null,
+      positionRow: position?.row ?? null,
+    });
+  };
+  return { get, put: keep };
 }
 
 export function webhooksTable(database: Database.Database) {

@@ -141,6 +141,7 @@ class Runner {
         );
         return EXIT_CODES.operatorMustAct;
       case 'standstill':
+      case 'suspect':
         this.#isProven = true;
         return this.#context.signal.aborted ? EXIT_CODES.caughtUp : null;
       case 'stopped':
@@ -233,7 +234,11 @@ class Runner {
     const daemon = new Daemon({
       parts,
       random,
-      timing: { poll: configuration.poll, auditEveryMs: configuration.audit.everyMs },
+      timing: {
+        poll: configuration.poll,
+        auditEveryMs: configuration.audit.everyMs,
+        scrubEveryMs: configuration.scrub.everyMs,
+      },
       notifier: this.#notifier,
       isProven,
       ending,

@@ -15,6 +15,7 @@ import { causeIn, shellWord } from '../../lib/text.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
 import { BusyError } from '../../model/errors.ts';
+import type { ScrubRecord } from '../../model/scrub.ts';
 import {
   type CheckpointContent,
   contentOf,
@@ -65,7 +66,10 @@ export async function checkCheckpoint(facts: Facts): Promise<readonly Finding[]>
     const content = contentOf(inspected.content);
     facts.checkpoint = content;
     const suspensions = suspensionsOf(content, inspection.configuration).all;
-    return [file, ...judgeContent({ ...content, suspensions }, context.clock.now()), ...quarantined];
+    const now = context.clock.now();
+    const scrubEveryMs = inspection.known('scrub.every');
+    const scrub = scrubEveryMs === null ? [] : judgeScrub(content.scrub, scrubEveryMs, now);
+    return [file, ...judgeContent({ ...content, suspensions }, now), ...scrub, ...quarantined];
   } finally {
     inspected.content.close();
   }
@@ -110,6 +114,18 @@ export function judgeContent(content: CheckpointContent, now: Date): readonly Fi
     ...suspensionFindings(content.suspensions),
     ...failureFindings([...content.failures.values()].filter((failure) => isOfMember(failure, content))),
   ];
+}
+
+/** Returns nothing where `run` never worked. Pure. */
+function judgeScrub(scrub: ScrubRecord, everyMs: number, now: Date): readonly Finding[] {
+  const since = scrub.completedAt ?? scrub.beganAt;
+  if (since === null) return [];
+  const isComplete = scrub.completedAt !== null;
+  const found = `${isComplete ? 'the last was complete' : 'the first began'} at ${formatTimeFrom(now, since)}`;
+  if (now.getTime() - since.getTime() < 2 * everyMs) return [ok('scrub', found)];
+  const hint =
+    'Only feed-sync run scrubs, while nothing else is to be done. To read everything now: feed-sync verify';
+  return [warning('scrub', found, hint)];
 }
 
 /** A log that is read from its start, because it is quiet, has no position that could expire. */

@@ -79,6 +79,7 @@ function headlines(status: Status, now: Date): string {
   const lines = [
     `Data directory ${dataDirectory}. ${running}`,
     ...mirrorLines(status),
+    ...scrubLines(status, now),
     ...reachedLines(service, now),
   ];
   if (mirrorFile.lockHolders.length > 0) {
@@ -86,6 +87,14 @@ function headlines(status: Status, now: Date): string {
     lines.push(`The mirror is held by ${holders}. A commit waits for that up to lock.wait.`);
   }
   return lines.join('\n');
+}
+
+/** Nothing before the first scrub, which only `run` does. */
+function scrubLines({ scrub }: Status, now: Date): readonly string[] {
+  if (scrub.beganAt === null) return [];
+  return scrub.completedAt === null
+    ? [`The first scrub of the mirror began at ${formatTimeFrom(now, scrub.beganAt)}.`]
+    : [`The last scrub of the mirror was complete at ${formatTimeFrom(now, scrub.completedAt)}.`];
 }
 
 /** Nothing before the first catch-up. */

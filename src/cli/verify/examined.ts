@@ -5,11 +5,13 @@
 
 import { realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
 import { instanceLockPath, suspectStores } from '../../checkpoint/instance-lock.ts';
+import { openCheckpointBeside } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import { examineFile } from '../../destination/duckdb/examine.ts';
 import type { CountedDataset } from '../../destination/reader.ts';
-import { StorageError } from '../../model/errors.ts';
+import { FeedSyncError, StorageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Context } from '../context.ts';
 
@@ -42,7 +44,8 @@ export async function examineFiles(configuration: Configuration, context: Contex
   const isCopySuspect = copy !== null && copy.damage.length > 0;
   if (isMirrorSuspect || isCopySuspect) {
     const lock = { path: instanceLockPath(configuration.dataDirectory), uid: context.identity.uid };
-    suspectStores(lock, { mirror: isMirrorSuspect, copy: isCopySuspect });
+    const isFree = suspectStores(lock, { mirror: isMirrorSuspect, copy: isCopySuspect });
+    if (!isFree && isMirrorSuspect) askForExamination(configuration, context);
   }
   if (endsProcess) {
     throw new StorageError(`The mirror ${given} is damaged: ${unreadable}.`, {
@@ -51,6 +54,19 @@ export async function examineFiles(configuration: Configuration, context: Contex
     });
   }
   return { endingProcess: new Map(ending.map(({ name, why }) => [name, why ?? 'damaged'])), copy };
+}
+
+/** The daemon that has the lock opens the stores again. Where this user may not write the checkpoint, the finding says what to do. */
+function askForExamination({ checkpoint: { path } }: Configuration, { identity, clock }: Context): void {
+  let checkpoint: Checkpoint | null = null;
+  try {
+    checkpoint = openCheckpointBeside({ path, uid: identity.uid, clock });
+    checkpoint?.keepScrub({ ...checkpoint.scrub(), isExaminationAsked: true });
+  } catch (error) {
+    if (!(error instanceof FeedSyncError)) throw error;
+  } finally {
+    checkpoint?.close();
+  }
 }
 
 async function examineCopy(

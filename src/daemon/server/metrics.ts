@@ -208,6 +208,13 @@ const METRICS: readonly Metric[] = [
       exportedAtMs === null ? [] : [[[], seconds(exportedAtMs)]],
   },
   {
+    type: 'gauge',
+    name: 'scrub_completed_timestamp_seconds',
+    help: 'When every block of the mirror and the checkpoint had last been read; 0: never.',
+    labels: [],
+    amounts: ({ scrub }) => (scrub === null ? [] : [[[], seconds(scrub.completedAt?.getTime() ?? 0)]]),
+  },
+  {
     type: 'counter',
     name: 'http_requests_total',
     help: 'Requests to the service, by operation and status; none: no answer came.',

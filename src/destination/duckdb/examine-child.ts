@@ -7,6 +7,7 @@ import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';
 import { systemClock } from '../../lib/clock.ts';
+import type { ScrubPosition } from '../../model/scrub.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
@@ -21,12 +22,17 @@ import {
   copyAllObjects,
   copyAllRows,
   digestOf,
+  digestOfRows,
   tablesOf,
   writeCopied,
 } from './copy-content.ts';
+import { IS_DAMAGE } from './count-tables.ts';
 import { comparePastTable, isKeptDamaged, type PastTable, readPastTables } from './past-tables.ts';
 
-/** Examines the tables of the file but those to skip, or copies all but those into a new file. */
+/**
+ * Examines the tables of the file but those to skip, or copies all but those into a new file, or reads on for a moment where a scrub
+ * has stopped.
+ */
 export interface Task {
   readonly path: string;
   readonly memoryLimitBytes: number;
@@ -35,6 +41,8 @@ export interface Task {
   /** With their schemas. */
   readonly skip: readonly string[];
   readonly copyTo: string | null;
+  /** Missing where the file is not scrubbed; null at the beginning of the file. */
+  readonly scrubFrom?: ScrubPosition | null;
 }
 
 /** What is said, a line each. */
@@ -48,8 +56,12 @@ export type Said =
       readonly state: 'sound' | 'altered' | 'damaged';
       readonly why: string | null;
     }
-  | { readonly kind: 'failed'; readonly why: string }
-  | { readonly kind: 'ended' };
+  /** The scrub has read everything before this position. */
+  | { readonly kind: 'passed'; readonly position: ScrubPosition }
+  /** `isDamage`: what is in the file cannot be read. */
+  | { readonly kind: 'failed'; readonly why: string; readonly isDamage: boolean }
+  /** `isAtEnd`: false where the time of a scrub's slice is over before. */
+  | { readonly kind: 'ended'; readonly isAtEnd: boolean };
 
 /** A writer gets the file after this time at the latest, or after the table that is being read. */
 const TURN_MS = 2_000;
@@ -164,6 +176,53 @@ function isAltered(is: boolean): 'altered' | 'sound' {
   return is ? 'altered' : 'sound';
 }
 
+/** A row group of DuckDB, whose blocks are read together. */
+const ROWS_AT_ONCE = 122_880;
+
+/**
+ * Reads every column of the rows after `from`, table by table in the order of their names, until the time of a slice is over. Returns
+ * whether the end of the file was reached; a damaged table ends the slice.
+ */
+async function scrub(task: Task, from: ScrubPosition | null): Promise<boolean> {
+  const engine = await Engine.open({
+    ...engineOptions(task),
+    readOnlyDatabase: { path: task.path, name: MIRROR },
+  });
+  try {
+    const tables = (await tablesOf(engine, MIRROR)).filter((table) => !isKeptDamaged(table));
+    const left = tables
+      .filter((table) => from === null || nameOf(table) >= from.table)
+      .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+    const endMs = systemClock.monotonicMs() + TURN_MS;
+    for (const table of left) {
+      const row = from?.table === nameOf(table) ? from.row : 0;
+      if (!(await scrubTable(engine, table, row, endMs))) return false;
+    }
+    return true;
+  } finally {
+    engine.close();
+  }
+}
+
+/** Returns false where the slice ends within the table. */
+async function scrubTable(engine: Engine, table: CopiedTable, from: number, endMs: number): Promise<boolean> {
+  const name = nameOf(table);
+  say({ kind: 'reading', table: name, datasetId: null });
+  for (let row = from; row < table.rows; row += ROWS_AT_ONCE) {
+    if (systemClock.monotonicMs() > endMs) return false;
+    try {
+      await digestOfRows(engine, MIRROR, table, { from: row, before: row + ROWS_AT_ONCE });
+    } catch (error) {
+      if (!(error instanceof DuckDbError)) throw error;
+      say({ kind: 'read', table: name, datasetId: null, state: 'damaged', why: firstLine(error) });
+      return false;
+    }
+    say({ kind: 'passed', position: { table: name, row: row + ROWS_AT_ONCE } });
+  }
+  say({ kind: 'read', table: name, datasetId: null, state: 'sound', why: null });
+  return true;
+}
+
 /** Copies every object and the rows of all tables but those to leave out, which are dropped in the new file. */
 async function copy(task: Task & { readonly copyTo: string }): Promise<void> {
   const engine = await Engine.open({ ...engineOptions(task), directories: [dirname(task.path)] });
@@ -195,8 +254,11 @@ function engineOptions({ memoryLimitBytes, temporaryDirectory }: Task) {
 
 const task: Task = JSON.parse(process.argv[2] ?? '');
 try {
-  await (task.copyTo === null ? examine(task) : copy({ ...task, copyTo: task.copyTo }));
-  say({ kind: 'ended' });
+  let isAtEnd = true;
+  if (task.scrubFrom !== undefined) isAtEnd = await scrub(task, task.scrubFrom);
+  else await (task.copyTo === null ? examine(task) : copy({ ...task, copyTo: task.copyTo }));
+  say({ kind: 'ended', isAtEnd });
 } catch (error) {
-  say({ kind: 'failed', why: error instanceof Error ? firstLine(error) : String(error) });
+  const isDamage = error instanceof DuckDbError && IS_DAMAGE.has(error.fault);
+  say({ kind: 'failed', why: error instanceof Error ? firstLine(error) : String(error), isDamage });
 }

@@ -5,10 +5,11 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { linesOf } from '../../lib/run-program.ts';
+import type { ScrubPosition } from '../../model/scrub.ts';
 import { CATALOG_SCHEMA } from './catalog/schema.ts';
 import type { Said, Task } from './examine-child.ts';
 
-export interface ExamineOptions extends Omit<Task, 'skip' | 'copyTo'> {
+export interface ExamineOptions extends Omit<Task, 'skip' | 'copyTo' | 'scrubFrom'> {
   readonly signal?: AbortSignal;
 }
 
@@ -50,7 +51,7 @@ export async function examineFile({ signal, ...options }: ExamineOptions): Promi
 }
 
 /** Without its catalog nobody knows what the other tables hold. */
-function isCatalogTable({ name }: Pick<ExaminedTable, 'name'>): boolean {
+export function isCatalogTable({ name }: Pick<ExaminedTable, 'name'>): boolean {
   return name.startsWith(`${CATALOG_SCHEMA}.`);
 }
 
@@ -76,33 +77,63 @@ const OWN_SIGNALS: ReadonlySet<string> = new Set([
 
 interface Ended {
   readonly read: readonly ExaminedTable[];
+  /** Where a scrub goes on; null where it has passed nothing. */
+  readonly passed: ScrubPosition | null;
+  /** Whether a scrub has reached the end of the file. */
+  readonly isAtEnd: boolean;
   /** The table that was being read at the end; null: none was begun. */
   readonly reading: Pick<ExaminedTable, 'name' | 'datasetId'> | null;
   /** Null where the child has done everything. */
   readonly why: string | null;
   /** Whether what it read has made it end itself. */
   readonly isCrash: boolean;
+  /** Whether the file could not be read. */
+  readonly isDamage: boolean;
 }
 
-async function child(task: Task, signal: AbortSignal | undefined): Promise<Ended> {
+/** `onPassed` is called with each position that a scrub has reached. */
+export async function child(
+  task: Task,
+  signal: AbortSignal | undefined,
+  onPassed: (position: ScrubPosition) => void = () => {},
+): Promise<Ended> {
   const read: ExaminedTable[] = [];
-  let [reading, why, isDone]: [Ended['reading'], string | null, boolean] = [null, null, false];
+  let [reading, passed]: [Ended['reading'], ScrubPosition | null] = [null, null];
+  let failed: Extract<Said, { readonly kind: 'failed' }> | null = null;
+  let ended: Extract<Said, { readonly kind: 'ended' }> | null = null;
   const end = await linesOf({ script: SCRIPT, args: [JSON.stringify(task)], signal }, (line) => {
     const said: Said = JSON.parse(line);
     if (said.kind === 'reading') reading = { name: said.table, datasetId: said.datasetId };
-    else if (said.kind === 'failed') why = said.why;
-    else if (said.kind === 'ended') isDone = true;
-    else {
+    else if (said.kind === 'failed') failed = said;
+    else if (said.kind === 'ended') ended = said;
+    else if (said.kind === 'passed') {
+      passed = said.position;
+      onPassed(said.position);
+    } else {
       const { table: name, datasetId, state } = said;
       read.push({ name, datasetId, state, why: said.why });
       reading = null;
     }
   });
-  if (isDone) return { read, reading: null, why: null, isCrash: false };
+  return endOf({ read, reading, passed, failed, ended }, end);
+}
+
+interface SaidInAll {
+  readonly read: Ended['read'];
+  readonly reading: Ended['reading'];
+  readonly passed: Ended['passed'];
+  readonly failed: Extract<Said, { readonly kind: 'failed' }> | null;
+  readonly ended: Extract<Said, { readonly kind: 'ended' }> | null;
+}
+
+function endOf({ read, reading, passed, failed, ended }: SaidInAll, end: string): Ended {
+  const common = { read, passed, isAtEnd: ended?.isAtEnd ?? false };
+  if (ended !== null) return { ...common, reading: null, why: null, isCrash: false, isDamage: false };
   return {
-    read,
+    ...common,
     reading,
-    why: why ?? `reading it ends the process (${end})`,
-    isCrash: why === null && OWN_SIGNALS.has(end),
+    why: failed?.why ?? `reading it ends the process (${end})`,
+    isCrash: failed === null && OWN_SIGNALS.has(end),
+    isDamage: failed?.isDamage ?? false,
   };
 }

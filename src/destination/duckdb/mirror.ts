@@ -11,7 +11,8 @@ import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { CommitPosition } from '../../model/commits.ts';
-import { BusyError } from '../../model/errors.ts';
+import { BusyError, InterruptedError } from '../../model/errors.ts';
+import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
@@ -26,6 +27,7 @@ import type {
   JobQueue,
   ObservedState,
   RenewedChecksums,
+  Scrubbing,
   StoredProgress,
   TableChecksum,
   ValidatedJob,
@@ -57,6 +59,7 @@ import { mirrorPath } from './mirror-file.ts';
 import { pruneHistory } from './prune-history.ts';
 import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
+import { scrubSlice } from './scrub.ts';
 import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
 import { configureUnions, hasUnions } from './unions.ts';
 import { type ValidatedWrite, validateJob } from './validate.ts';
@@ -187,7 +190,13 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   readonly #options: MirrorOptions;
   readonly #sessions: WriteSessionsBySize;
   readonly #validation: Validation<ValidatedWrite>;
-  readonly #inTurn = pLimit(1);
+  readonly #turns = pLimit(1);
+  /** The running slice of a scrub, which gives way to everything else. */
+  #slice: AbortController | null = null;
+  readonly scrubbing: Scrubbing = {
+    readSlice: (from) => this.#readSlice(from),
+    suspect: () => this.#options.onSuspect?.(),
+  };
   readonly #publisher: Publisher | null;
   /** The time of the newest commit: times never fall, so that each time names one state. Null: to be read from the mirror. */
   #appliedAt: Date | null = null;
@@ -214,6 +223,15 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     const session = sessions.of('small');
     const inTurn = <T>(work: () => Promise<T>): Promise<T> => this.#inTurn(work);
     this.#publisher = copy === null ? null : new Publisher({ ...copy, path, session, inTurn });
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    this.#slice?.abort(new InterruptedError('Other work on the mirror comes first.'));
+    return this.#turns(work);
+  }
+
+  get #isBusy(): boolean {
+    return this.#turns.activeCount + this.#turns.pendingCount > 0;
   }
 
   has(): Promise<ObservedState> {
@@ -246,6 +264,16 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
         throw error;
       }
     });
+  }
+
+  async #readSlice(from: ScrubPosition | null): Promise<ScrubbedSlice> {
+    const { path, dataDirectory, memoryLimitBytes } = this.#options;
+    if (this.#isBusy) return { position: from, isAtEnd: false, damage: null };
+    const slice = new AbortController();
+    this.#slice = slice;
+    const temporary = temporaryDirectory(resolve(dataDirectory), 'inspecting');
+    const options = { path, memoryLimitBytes, temporaryDirectory: temporary, signal: slice.signal };
+    return await this.#turns(() => scrubSlice(options, from));
   }
 
   enroll(enrolment: Enrolment): Promise<void> {
@@ -356,7 +384,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
     if (mode === 'wait') return await this.#inTurn(() => this.#storeProgress(progress, {}));
-    if (this.#inTurn.activeCount + this.#inTurn.pendingCount > 0) return false;
+    if (this.#isBusy) return false;
     try {
       return await this.#inTurn(() => this.#storeProgress(progress, { lockWaitMs: 0 }));
     } catch (error) {
@@ -431,7 +459,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   async close(): Promise<void> {
-    await this.#inTurn(() => this.#sessions.close());
+    await this.#inTurn(async () => this.#sessions.close());
     await this.#validation.close();
   }
 

@@ -1,9 +1,10 @@
-/** Scenarios of the status server: deliveries are remembered, so that each wakes the program once; a stale socket makes way. */
+/** Scenarios of the daemon: deliveries and a scrub are remembered, and a stale socket makes way. */
 
 import { randomBytes } from 'node:crypto';
 import { renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { headersOf } from '../../../fixtures/feed/webhook-delivery.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import { until } from '../../support/patience.ts';
@@ -48,7 +49,40 @@ export const WEBHOOK: readonly Scenario[] = [
       };
     },
   },
+  {
+    name: 'scrub',
+    what: '`run` goes on with a scrub of the mirror that an earlier process has begun',
+    killedAt: 'its own names',
+    async validate({ installed }) {
+      await once(installed);
+      const { checkpointPath } = installed;
+      onCheckpoint(checkpointPath, (database) => {
+        const began = new Date(Date.now() - 60_000).toISOString();
+        database.prepare("INSERT INTO scrub VALUES (1, ?, 'feed_sync.datasets', 0, NULL, 0)").run(began);
+      });
+      const isComplete = (): boolean =>
+        onCheckpoint(checkpointPath, (database) =>
+          database.prepare('SELECT 1 FROM scrub WHERE completed_at IS NOT NULL').get(),
+        ) !== undefined;
+      return {
+        words: ['run'],
+        async untilDone(running, ended) {
+          const follows = (): boolean => running.stderr().includes('Following the subscriptions.');
+          await until('a complete scrub', () => ended.aborted || (follows() && isComplete()));
+        },
+      };
+    },
+  },
 ];
+
+function onCheckpoint<T>(path: string, use: (database: Database.Database) => T): T {
+  const database = new Database(path);
+  try {
+    return use(database);
+  } finally {
+    database.close();
+  }
+}
 
 /** A socket that nobody listens on: closing a server removes the name that it was made with. */
 function leaveSocket(path: string): void {

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
-import { misplaceBlock } from '../support/damaged-mirror.ts';
+import { damageTable, misplaceBlock } from '../support/damaged-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 
@@ -73,4 +73,18 @@ it('F58 a published copy that ends processes is found by verify --deep, and repl
   expect(downloadsOf(feed)).toEqual([]);
   await expectMirrored({ ...installed, mirrorPath: copy }, feed);
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a damaged table of the catalog that a catch-up never reads is mended by the one after verify', async () => {
+  const { feed, installed, quarantined } = await archiving();
+  await damageTable(installed.mirrorPath, 'feed_sync.archived');
+  for (const words of [['verify', '--deep'], ['verify']]) {
+    const found = await installed.run(...words);
+    expect(found, found.stderr).toMatchObject({ exitCode: 74 });
+  }
+  await once(installed);
+  expect(quarantined()).toHaveLength(1);
+  await expectMirrored(installed, feed);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stderr).toMatchObject({ exitCode: 0 });
 });

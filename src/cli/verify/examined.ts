@@ -6,10 +6,10 @@
 import { realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
-import { instanceLockPath, suspectStores } from '../../checkpoint/instance-lock.ts';
+import { instanceLockPath, type Suspicion, suspectStores } from '../../checkpoint/instance-lock.ts';
 import { openCheckpointBeside } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
-import { examineFile } from '../../destination/duckdb/examine.ts';
+import { catalogDamage, examineFile } from '../../destination/duckdb/examine.ts';
 import type { CountedDataset } from '../../destination/reader.ts';
 import { FeedSyncError, StorageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
@@ -40,12 +40,10 @@ export async function examineFiles(configuration: Configuration, context: Contex
   const { tables, unreadable, endsProcess } = await examined(path, configuration, context);
   const ending = tables.filter(({ state }) => state === 'ends-process');
   const copy = publish === null ? null : await examineCopy(publish.path, configuration, context);
-  const isMirrorSuspect = endsProcess || ending.length > 0;
+  const isMirrorSuspect = endsProcess || ending.length > 0 || catalogDamage(tables) !== null;
   const isCopySuspect = copy !== null && copy.damage.length > 0;
   if (isMirrorSuspect || isCopySuspect) {
-    const lock = { path: instanceLockPath(configuration.dataDirectory), uid: context.identity.uid };
-    const isFree = suspectStores(lock, { mirror: isMirrorSuspect, copy: isCopySuspect });
-    if (!isFree && isMirrorSuspect) askForExamination(configuration, context);
+    suspect({ mirror: isMirrorSuspect, copy: isCopySuspect }, configuration, context);
   }
   if (endsProcess) {
     throw new StorageError(`The mirror ${given} is damaged: ${unreadable}.`, {
@@ -54,6 +52,12 @@ export async function examineFiles(configuration: Configuration, context: Contex
     });
   }
   return { endingProcess: new Map(ending.map(({ name, why }) => [name, why ?? 'damaged'])), copy };
+}
+
+/** Has the next catch-up, or the daemon that is running, read the stores in another process before they are opened. */
+export function suspect(suspicion: Suspicion, configuration: Configuration, context: Context): void {
+  const lock = { path: instanceLockPath(configuration.dataDirectory), uid: context.identity.uid };
+  if (!suspectStores(lock, suspicion) && suspicion.mirror) askForExamination(configuration, context);
 }
 
 /** The daemon that has the lock opens the stores again. Where this user may not write the checkpoint, the finding says what to do. */

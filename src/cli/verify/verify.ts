@@ -15,6 +15,7 @@ import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { type DatasetReport, type Report, reportOf } from '../../reporting/report.ts';
 import { type MirrorContent, mirrorContent, readCheckpoint, usingMirror } from '../../reporting/stores.ts';
+import { isDamage } from '../../sync/damage.ts';
 import { namedDatasets, refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
@@ -23,7 +24,14 @@ import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
 import { contentLines } from './content-findings.ts';
 import { compareContents } from './deep.ts';
-import { damagedDatasets, type ExaminedFiles, examineFiles, isEnding, NOT_EXAMINED } from './examined.ts';
+import {
+  damagedDatasets,
+  type ExaminedFiles,
+  examineFiles,
+  isEnding,
+  NOT_EXAMINED,
+  suspect,
+} from './examined.ts';
 import {
   CATCH_UP,
   type Comparison,
@@ -44,6 +52,22 @@ import { comparePast, countMirror } from './turns.ts';
  * has locked it.
  */
 export async function verify(
+  datasetIds: readonly string[],
+  configuration: Configuration,
+  context: Context,
+  options: VerifyOptions,
+): Promise<ExitCode> {
+  try {
+    return await verified(datasetIds, configuration, context, options);
+  } catch (error) {
+    // A catch-up that has nothing to do may never read the table of the catalog that was read here.
+    if (isDamage(error) && configuration.destination.postgres === null)
+      suspect({ mirror: true, copy: false }, configuration, context);
+    throw error;
+  }
+}
+
+async function verified(
   datasetIds: readonly string[],
   configuration: Configuration,
   context: Context,

@@ -52,8 +52,8 @@ export type Said =
       readonly kind: 'read';
       readonly table: string;
       readonly datasetId: string | null;
-      /** `altered`: the rows are not those of the recorded checksum. */
-      readonly state: 'sound' | 'altered' | 'damaged';
+      /** `altered`: the rows are not those of the recorded checksum. `ends-process`: DuckDB gave up on what it read. */
+      readonly state: 'sound' | 'altered' | 'damaged' | 'ends-process';
       readonly why: string | null;
     }
   /** The scrub has read everything before this position. */
@@ -115,11 +115,17 @@ async function examineSome(
     if (table.schema !== CATALOG_SCHEMA) known ??= await readCataloged(engine, path);
     const datasetId = known?.live.get(nameOf(table))?.observed.datasetId ?? null;
     say({ kind: 'reading', table: nameOf(table), datasetId });
-    const state = await stateOf(engine, table, known);
+    const found = await stateOf(engine, table, known);
+    // Read in another way, the same damage may end the process that reads it.
+    const state = engine.invalidated ? ({ ...found, state: 'ends-process' } as const) : found;
     say({ kind: 'read', table: nameOf(table), ...state });
-    if (state.state === 'damaged' || systemClock.monotonicMs() > endMs) return tables.slice(index + 1);
+    if (isUnreadable(state) || systemClock.monotonicMs() > endMs) return tables.slice(index + 1);
   }
   return [];
+}
+
+function isUnreadable({ state }: State): boolean {
+  return state === 'damaged' || state === 'ends-process';
 }
 
 /** What the catalog says of tables, by their names. */

@@ -50,6 +50,12 @@ export async function examineFile({ signal, ...options }: ExamineOptions): Promi
   }
 }
 
+/** Returns why a table of the catalog cannot be read; null where all can be. */
+export function catalogDamage(tables: readonly ExaminedTable[]): string | null {
+  const damaged = tables.find((table) => table.state === 'damaged' && isCatalogTable(table));
+  return damaged === undefined ? null : `${damaged.name}: ${damaged.why}`;
+}
+
 /** Without its catalog nobody knows what the other tables hold. */
 export function isCatalogTable({ name }: Pick<ExaminedTable, 'name'>): boolean {
   return name.startsWith(`${CATALOG_SCHEMA}.`);

@@ -11,7 +11,13 @@ import type { Clock } from '../../lib/clock.ts';
 import { isThere } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import { clearUnfinished, renameUnfinished, settleUnfinished, unfinishedPath } from './compact.ts';
-import { copyWithout, type ExaminedTable, type ExamineOptions, examineFile } from './examine.ts';
+import {
+  catalogDamage,
+  copyWithout,
+  type ExaminedTable,
+  type ExamineOptions,
+  examineFile,
+} from './examine.ts';
 import { fileState, mirrorPath, quarantineLog, quarantineMirror, WAL_SUFFIX } from './mirror-file.ts';
 
 export interface SalvageOptions extends ExamineOptions {
@@ -32,14 +38,15 @@ export async function salvageMirror(options: SalvageOptions): Promise<readonly E
     options.log.warn({ path }, 'Processes that used the mirror have ended: another one reads it first.');
     const { tables, unreadable, endsProcess } = await examineFile(examining);
     const lost = tables.filter(isLost);
-    if (unreadable === null) {
+    const ofCatalog = catalogDamage(tables);
+    if (unreadable === null && ofCatalog === null) {
       if (lost.length === 0) return [];
       if (await copied(examining, lost)) return lost;
-    } else if (!endsProcess) {
+    } else if (ofCatalog === null && !endsProcess) {
       // Whoever opens the file reports why it cannot be read.
       return [];
     }
-    await quarantineNext(examining, unreadable ?? 'its sound tables cannot be copied');
+    await quarantineNext(examining, unreadable ?? ofCatalog ?? 'its sound tables cannot be copied');
   }
   return [];
 }

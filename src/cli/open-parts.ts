@@ -8,6 +8,7 @@ import type { Configuration } from '../configuration/configuration.ts';
 import type { HistoryOptions } from '../destination/catalog/undo-logs.ts';
 import type { UnionOptions } from '../destination/catalog/unions.ts';
 import type { Destination } from '../destination/destination.ts';
+import type { ExaminedTable } from '../destination/duckdb/examine.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
 import { salvageMirror } from '../destination/duckdb/salvage.ts';
@@ -95,6 +96,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const mirror = await openDestination(options, choices, clock, lock);
   const { destination } = mirror;
   opened.defer(() => destination.close());
+  await closePast(lost, destination, log);
   const feed = createFeed({
     ...feedOptions(configuration, { ...context, clock }, options.feedLog ?? log),
     ...(options.onExchange === undefined ? {} : { onExchange: options.onExchange }),
@@ -112,7 +114,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const { decisions } = mirror;
   const parts = { ...given, onOccurrence, ...(decisions === undefined ? {} : { decisions }) };
   const stack = opened.move();
-  return { parts, lost, readers, close: () => stack.disposeAsync() };
+  return { parts, lost: lost.map(({ name }) => name), readers, close: () => stack.disposeAsync() };
 }
 
 /** Returns the lost tables of the past. Invariant: no table of the mirror is read here before another process has read it. */
@@ -120,7 +122,7 @@ async function salvaged(
   { configuration, log, signal }: OpenOptions,
   checkpoint: Checkpoint,
   clock: Clock,
-): Promise<readonly string[]> {
+): Promise<readonly ExaminedTable[]> {
   const { destination, duckdb, dataDirectory } = configuration;
   if (destination.postgres !== null) return [];
   const lost = await salvageMirror({
@@ -136,7 +138,18 @@ async function salvaged(
     if (dataset !== null) log.error({ dataset, table, why }, 'A table is damaged: it is loaded again.');
     else log.error({ table, why }, 'A table is damaged, and the service does not have it.');
   }
-  return lost.flatMap(({ name, datasetId }) => (datasetId === null ? name : []));
+  return lost.filter(({ datasetId }) => datasetId === null);
+}
+
+/** Closes the undo logs that the new mirror lacks: each is told once. Never throws: `verify` closes them, too. */
+async function closePast(lost: readonly ExaminedTable[], destination: Destination, log: Log): Promise<void> {
+  const datasetIds = [...new Set(lost.flatMap(({ pastOf }) => pastOf ?? []))];
+  if (datasetIds.length === 0) return;
+  try {
+    await destination.renewChecksums({ datasetIds, unreadable: [] });
+  } catch (error) {
+    log.error({ why: String(error) }, 'The damaged tables could not be found or marked.');
+  }
 }
 
 interface OpenedDestination {

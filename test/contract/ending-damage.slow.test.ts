@@ -88,3 +88,19 @@ it('F58 a damaged table of the catalog that a catch-up never reads is mended by 
   const again = await installed.run('verify', '--deep');
   expect(again, again.stderr).toMatchObject({ exitCode: 0 });
 });
+
+it('F58 an undo log with the block of another table is told once and closed, and nothing is loaded', async () => {
+  const { feed, installed, tableOf } = await archiving();
+  const log = tableOf('parcels').replace('main.', 'history.');
+  await misplaceBlock(installed.mirrorPath, tableOf('specimens'), log);
+  const found = await installed.run('verify', '--deep');
+  expect(found, found.stdout).toMatchObject({ exitCode: 74 });
+  feed.requests.clear();
+  const told = await installed.run('once');
+  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
+  expect(told.stdout).toContain(`the service does not have it: ${log}.`);
+  await once(installed);
+  expect(downloadsOf(feed)).toEqual([]);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stdout).toMatchObject({ exitCode: 0 });
+});

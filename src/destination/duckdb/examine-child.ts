@@ -45,17 +45,26 @@ export interface Task {
   readonly scrubFrom?: ScrubPosition | null;
 }
 
+/** Whose table it is, as far as that is known. */
+export interface Owners {
+  /** The dataset whose live table it is. */
+  readonly datasetId: string | null;
+  /** The dataset whose undo log, frozen or archived table it is. */
+  readonly pastOf: string | null;
+}
+
+const NOBODY: Owners = { datasetId: null, pastOf: null };
+
 /** What is said, a line each. */
 export type Said =
-  | { readonly kind: 'reading'; readonly table: string; readonly datasetId: string | null }
-  | {
+  | ({ readonly kind: 'reading'; readonly table: string } & Owners)
+  | ({
       readonly kind: 'read';
       readonly table: string;
-      readonly datasetId: string | null;
-      /** `altered`: the rows are not those of the recorded checksum. `ends-process`: DuckDB gave up on what it read. */
+      /** `altered`: the rows are not those of the recorded checksum. `ends-process`: it might, read in another way. */
       readonly state: 'sound' | 'altered' | 'damaged' | 'ends-process';
       readonly why: string | null;
-    }
+    } & Owners)
   /** The scrub has read everything before this position. */
   | { readonly kind: 'passed'; readonly position: ScrubPosition }
   /** `isDamage`: what is in the file cannot be read. */
@@ -114,14 +123,22 @@ async function examineSome(
   for (const [index, table] of tables.entries()) {
     if (table.schema !== CATALOG_SCHEMA) known ??= await readCataloged(engine, path);
     const datasetId = known?.live.get(nameOf(table))?.observed.datasetId ?? null;
-    say({ kind: 'reading', table: nameOf(table), datasetId });
-    const found = await stateOf(engine, table, known);
-    // Read in another way, the same damage may end the process that reads it.
-    const state = engine.invalidated ? ({ ...found, state: 'ends-process' } as const) : found;
-    say({ kind: 'read', table: nameOf(table), ...state });
+    const pastOf = known?.past.get(nameOf(table))?.datasetId ?? null;
+    say({ kind: 'reading', table: nameOf(table), datasetId, pastOf });
+    const state = asDangerous(await stateOf(engine, table, known));
+    say({ kind: 'read', table: nameOf(table), datasetId, pastOf, ...state });
     if (isUnreadable(state) || systemClock.monotonicMs() > endMs) return tables.slice(index + 1);
   }
   return [];
+}
+
+/**
+ * A block whose checksum is wrong is never used. One that is whole and in the place of another one is: where it is an error here, it may
+ * end the process that reads it in another way.
+ */
+function asDangerous(found: State): State {
+  const isUsed = found.state === 'damaged' && !found.why?.includes('checksum');
+  return isUsed ? { ...found, state: 'ends-process' } : found;
 }
 
 function isUnreadable({ state }: State): boolean {
@@ -138,7 +155,7 @@ interface Cataloged {
 }
 
 async function readCataloged(engine: Engine, path: string): Promise<Cataloged> {
-  say({ kind: 'reading', table: `${CATALOG_SCHEMA}.datasets`, datasetId: null });
+  say({ kind: 'reading', table: `${CATALOG_SCHEMA}.datasets`, ...NOBODY });
   const format = await readFormat(engine, path);
   const { datasets } = await readObservedState(engine, path);
   const checksums = format === null ? new Map() : await readChecksums(engine, [...datasets.keys()], format);
@@ -154,27 +171,26 @@ async function readCataloged(engine: Engine, path: string): Promise<Cataloged> {
   };
 }
 
-type State = Omit<Extract<Said, { readonly kind: 'read' }>, 'kind' | 'table'>;
+type State = Pick<Extract<Said, { readonly kind: 'read' }>, 'state' | 'why'>;
 
 async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | null): Promise<State> {
   const live = known?.live.get(nameOf(table)) ?? null;
   const past = known?.past.get(nameOf(table)) ?? null;
-  const datasetId = live?.observed.datasetId ?? null;
   try {
     if (past !== null) {
       const { state, damage } = await comparePastTable(engine, past);
-      return { datasetId, state: state === 'damaged' ? state : isAltered(state === 'altered'), why: damage };
+      return { state: state === 'damaged' ? state : isAltered(state === 'altered'), why: damage };
     }
     // Every column is read, those of an operator, too.
     const { rowCount } = await digestOf(engine, MIRROR, table);
-    if (live === null || live.checksum === null) return { datasetId, state: 'sound', why: null };
+    if (live === null || live.checksum === null) return { state: 'sound', why: null };
     const columns = live.observed.columns.map(({ columnName }) => columnName);
     const { sum, version } = await computeChecksum(engine, mirrored(live.observed.tableName), columns);
     const isOther = version === live.checksum.version && sum !== live.checksum.sum;
-    return { datasetId, state: isAltered(isOther || rowCount !== live.observed.rowCount), why: null };
+    return { state: isAltered(isOther || rowCount !== live.observed.rowCount), why: null };
   } catch (error) {
     if (!(error instanceof DuckDbError)) throw error;
-    return { datasetId, state: 'damaged', why: firstLine(error) };
+    return { state: 'damaged', why: firstLine(error) };
   }
 }
 
@@ -213,19 +229,19 @@ async function scrub(task: Task, from: ScrubPosition | null): Promise<boolean> {
 /** Returns false where the slice ends within the table. */
 async function scrubTable(engine: Engine, table: CopiedTable, from: number, endMs: number): Promise<boolean> {
   const name = nameOf(table);
-  say({ kind: 'reading', table: name, datasetId: null });
+  say({ kind: 'reading', table: name, ...NOBODY });
   for (let row = from; row < table.rows; row += ROWS_AT_ONCE) {
     if (systemClock.monotonicMs() > endMs) return false;
     try {
       await digestOfRows(engine, MIRROR, table, { from: row, before: row + ROWS_AT_ONCE });
     } catch (error) {
       if (!(error instanceof DuckDbError)) throw error;
-      say({ kind: 'read', table: name, datasetId: null, state: 'damaged', why: firstLine(error) });
+      say({ kind: 'read', table: name, ...NOBODY, state: 'damaged', why: firstLine(error) });
       return false;
     }
     say({ kind: 'passed', position: { table: name, row: row + ROWS_AT_ONCE } });
   }
-  say({ kind: 'read', table: name, datasetId: null, state: 'sound', why: null });
+  say({ kind: 'read', table: name, ...NOBODY, state: 'sound', why: null });
   return true;
 }
 
@@ -238,12 +254,7 @@ async function copy(task: Task & { readonly copyTo: string }): Promise<void> {
     await copyAllObjects(engine, task.path);
     const leftOut = new Set(task.skip);
     const isCopied = (table: CopiedTable): boolean => !leftOut.has(nameOf(table));
-    await copyAllRows(
-      engine,
-      task.path,
-      ({ table }) => say({ kind: 'reading', table, datasetId: null }),
-      isCopied,
-    );
+    await copyAllRows(engine, task.path, ({ table }) => say({ kind: 'reading', table, ...NOBODY }), isCopied);
     for (const { schema, name } of (await tablesOf(engine, COMPACTED)).filter((table) => !isCopied(table))) {
       await engine.run(`DROP TABLE ${[COMPACTED, schema, name].map(identifier).join('.')}`);
     }

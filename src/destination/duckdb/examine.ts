@@ -7,17 +7,15 @@ import { fileURLToPath } from 'node:url';
 import { linesOf } from '../../lib/run-program.ts';
 import type { ScrubPosition } from '../../model/scrub.ts';
 import { CATALOG_SCHEMA } from './catalog/schema.ts';
-import type { Said, Task } from './examine-child.ts';
+import type { Owners, Said, Task } from './examine-child.ts';
 
 export interface ExamineOptions extends Omit<Task, 'skip' | 'copyTo' | 'scrubFrom'> {
   readonly signal?: AbortSignal;
 }
 
-export interface ExaminedTable {
+export interface ExaminedTable extends Owners {
   /** With its schema. */
   readonly name: string;
-  /** The dataset whose live table it is, as far as that is known. */
-  readonly datasetId: string | null;
   readonly state: 'sound' | 'altered' | 'damaged' | 'ends-process';
   /** Null where the table is sound or altered. */
   readonly why: string | null;
@@ -88,7 +86,7 @@ interface Ended {
   /** Whether a scrub has reached the end of the file. */
   readonly isAtEnd: boolean;
   /** The table that was being read at the end; null: none was begun. */
-  readonly reading: Pick<ExaminedTable, 'name' | 'datasetId'> | null;
+  readonly reading: Pick<ExaminedTable, 'name' | keyof Owners> | null;
   /** Null where the child has done everything. */
   readonly why: string | null;
   /** Whether what it read has made it end itself. */
@@ -109,15 +107,17 @@ export async function child(
   let ended: Extract<Said, { readonly kind: 'ended' }> | null = null;
   const end = await linesOf({ script: SCRIPT, args: [JSON.stringify(task)], signal }, (line) => {
     const said: Said = JSON.parse(line);
-    if (said.kind === 'reading') reading = { name: said.table, datasetId: said.datasetId };
-    else if (said.kind === 'failed') failed = said;
+    if (said.kind === 'reading') {
+      const { table: name, datasetId, pastOf } = said;
+      reading = { name, datasetId, pastOf };
+    } else if (said.kind === 'failed') failed = said;
     else if (said.kind === 'ended') ended = said;
     else if (said.kind === 'passed') {
       passed = said.position;
       onPassed(said.position);
     } else {
-      const { table: name, datasetId, state } = said;
-      read.push({ name, datasetId, state, why: said.why });
+      const { table: name, datasetId, pastOf, state, why } = said;
+      read.push({ name, datasetId, pastOf, state, why });
       reading = null;
     }
   });

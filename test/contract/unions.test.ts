@@ -218,6 +218,51 @@ describe('a union', () => {
     expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '4']);
   });
 
+  it('of many tables is a view over views, which are in the copy and in a compacted mirror, and are made again', async () => {
+    const { once, rows, run, home, feed, mirrorPath, configure } = await mirroring(
+      'unions: {parcels: "us-*-parcels"}\ndestination: {publish: ./copy.duckdb}',
+    );
+    const ids = Array.from({ length: 70 }, (_, number) => `us-${number}-parcels`);
+    publishSmall(feed, ids);
+    await once();
+    const count = 'SELECT count(*) AS n, count(DISTINCT dataset_id) AS d FROM parcels';
+    expect(await rows(count)).toEqual(['n,d', '144,72']);
+    const parts = `SELECT view_name FROM duckdb_views() WHERE schema_name = 'union_parts'`;
+    expect(await rows(parts)).toEqual(['view_name', 'parcels_0', 'parcels_1']);
+    expect(await queryAttached(join(home, 'copy.duckdb'), 'SELECT count(*) FROM copied.parcels')).toEqual([
+      [144n],
+    ]);
+    feed.publisher.remove(ids[0] ?? '', 'source_retired');
+    await once();
+    const compacted = await run('compact');
+    expect(compacted.exitCode, compacted.stderr).toBe(0);
+    expect(await rows(count)).toEqual(['n,d', '142,71']);
+    const verified = await run('verify');
+    expect(verified.exitCode, verified.stdout + verified.stderr).toBe(0);
+    await writeMirror(mirrorPath, 'DROP VIEW union_parts.parcels_1');
+    await once();
+    expect(await rows(count)).toEqual(['n,d', '142,71']);
+    // A table of the other part that somebody dropped holds up nothing.
+    await writeMirror(
+      mirrorPath,
+      'DROP TABLE us_1_parcels',
+      'DROP TABLE us_2_parcels',
+      'DROP TABLE us_3_parcels',
+    );
+    for (const id of ids.slice(4, 8)) {
+      feed.publisher.publish(
+        id,
+        smallContent([['a', 5, 'north']], null, schemaWith('2', column('side', 'string'))),
+      );
+    }
+    await feed.prepareSnapshots();
+    await once();
+    expect(await rows(`SELECT count(DISTINCT dataset_id) AS d FROM parcels`)).toEqual(['d', '68']);
+    configure('');
+    await once();
+    expect(await rows(parts)).toEqual(['view_name']);
+  });
+
   it('is in the published copy and in a compacted mirror, and verify finds nothing', async () => {
     const { once, rows, run, home } = await mirroring(
       'unions: {parcels: "us-*-parcels"}\ndestination: {publish: ./copy.duckdb}',

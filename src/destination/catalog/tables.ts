@@ -10,6 +10,9 @@ export const META_SUBSCRIPTION_ID = 'subscription_id';
 /** One row for each union of the configuration: a record of its view, as JSON. */
 export const META_UNION = 'union';
 
+/** One row for each part of a union, as JSON. */
+export const META_UNION_PART = 'union_part';
+
 export type CatalogType = 'VARCHAR' | 'BIGINT' | 'HUGEINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 
 /** The columns of each table in order, with their types. */

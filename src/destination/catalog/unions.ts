@@ -6,6 +6,7 @@
  * either makes the view again in the same transaction.
  */
 
+import { createHash } from 'node:crypto';
 import { assert } from '../../lib/assert.ts';
 import type { Log } from '../../lib/log.ts';
 import type { ColumnType } from '../../model/records.ts';
@@ -14,7 +15,7 @@ import { isWgs84 } from '../../staging/coordinate-systems.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { textAt } from '../../staging/engine/sql.ts';
 import type { CatalogEntry } from './entries.ts';
-import { META_UNION } from './tables.ts';
+import { META_UNION, META_UNION_PART } from './tables.ts';
 import { type CatalogWrite, deleteRows, insertRows } from './writes.ts';
 
 /** A union as the configuration has it. */
@@ -31,7 +32,7 @@ export interface UnionOptions {
 export const UNION_ID_COLUMN = 'dataset_id';
 
 /** Raised when views are to be made in another way, so that those of an earlier program are made again. */
-const UNION_FORM = 1;
+const UNION_FORM = 2;
 
 /** What the catalog records of a union. */
 export interface RecordedUnion {
@@ -40,6 +41,8 @@ export interface RecordedUnion {
   readonly form: number;
   /** The number of tables in the view; none: there is no view. */
   readonly members: number;
+  /** The number of parts that the tables are divided into. One part is the view itself; others are views below it. */
+  readonly parts: number;
   /** The datasets whose tables cannot be read as the catalog describes them, because somebody altered them. */
   readonly unusable: readonly string[];
   readonly leftOut: readonly LeftOutColumn[];
@@ -72,11 +75,46 @@ export interface UnionView {
   }[];
 }
 
-/** How a column occurs in the members, whatever the case of its name. */
+/** How a column occurs in some members, whatever the case of its name. */
 interface Occurrences {
   readonly columnName: string;
   readonly type: ColumnType;
-  readonly kinds: Map<string, { members: number; readonly example: string }>;
+  /** The first member by id that has the column, and where: it gives the column its name and its place. */
+  readonly first: string;
+  readonly position: number;
+  readonly kinds: LeftOutColumn['kinds'];
+}
+
+/** A part of a union, as the catalog records it: what the whole is decided from without its members. */
+export interface RecordedPart {
+  readonly union: string;
+  readonly part: number;
+  readonly members: number;
+  readonly unusable: readonly string[];
+  readonly occurrences: readonly Occurrences[];
+}
+
+/** A view below the view of the union, as a member of it. */
+interface UnionSource {
+  readonly part: number;
+  readonly columnNames: UnionView['members'][number]['columnNames'];
+}
+
+/** So many members have a part in the middle: DuckDB makes a view over them in milliseconds. */
+const MOST_MEMBERS_OF_PART = 64;
+const LEAST_MEMBERS_OF_PART = 16;
+
+/** Returns the number of parts: a power of two that changes seldom, because every view is then made again. */
+export function countParts(members: number, before: number): number {
+  let parts = before;
+  while (members > parts * MOST_MEMBERS_OF_PART) parts *= 2;
+  while (parts > 1 && members < parts * LEAST_MEMBERS_OF_PART) parts /= 2;
+  return parts;
+}
+
+/** Returns the part of the dataset, which depends on nothing else. */
+export function partOf(datasetId: string, parts: number): number {
+  return createHash('sha256').update(datasetId).digest().readUInt32BE() % parts;
 }
 
 /**
@@ -84,34 +122,85 @@ interface Occurrences {
  * coordinate systems differ is left out, because no type would be right for all rows. Null: there are no members.
  */
 export function unionView(given: readonly UnionMember[]): UnionView | null {
+  if (given.length === 0) return null;
   const members = given.toSorted((left, right) => (left.datasetId < right.datasetId ? -1 : 1));
-  const found = new Map<string, Occurrences>();
-  for (const { datasetId, columns } of members) {
-    for (const { columnName, type, crs } of columns) {
-      const name = folded(columnName);
-      const occurrences = found.get(name) ?? { columnName, type, kinds: new Map() };
-      found.set(name, occurrences);
-      const kind = kindOf(type, crs);
-      const same = occurrences.kinds.get(kind) ?? { members: 0, example: datasetId };
-      same.members += 1;
-      occurrences.kinds.set(kind, same);
-    }
-  }
-  const isLeftOut = (name: string, { kinds }: Occurrences) =>
-    name === UNION_ID_COLUMN || haveConflict([...kinds.keys()]);
-  const columns = [...found].filter(([name, occurrences]) => !isLeftOut(name, occurrences));
-  const leftOut = [...found].filter(([name, occurrences]) => isLeftOut(name, occurrences));
-  if (members.length === 0) return null;
+  const { columns, leftOut } = decideColumns(occurrencesIn(given));
   return {
-    columns: columns.map(([, { columnName, type }]) => ({ columnName, type })),
-    leftOut: leftOut.map(([, { columnName, kinds }]) => {
-      return { columnName, kinds: [...kinds].map(([kind, counted]) => ({ kind, ...counted })) };
-    }),
+    columns,
+    leftOut,
     members: members.map((member) => {
       const names = new Map(member.columns.map(({ columnName }) => [folded(columnName), columnName]));
       const { datasetId, tableName } = member;
-      return { datasetId, tableName, columnNames: columns.map(([name]) => names.get(name) ?? null) };
+      const columnNames = columns.map(({ columnName }) => names.get(folded(columnName)) ?? null);
+      return { datasetId, tableName, columnNames };
     }),
+  };
+}
+
+/** Returns the columns of the view over these parts, and where each part has them. What is no conflict in all is none in a part. */
+export function viewOfParts(parts: readonly RecordedPart[]): {
+  readonly columns: UnionView['columns'];
+  readonly leftOut: UnionView['leftOut'];
+  readonly sources: readonly UnionSource[];
+} {
+  const { columns, leftOut } = decideColumns(joined(parts.flatMap(({ occurrences }) => occurrences)));
+  const filled = parts.filter(({ members }) => members > 0).toSorted((left, right) => left.part - right.part);
+  const sources = filled.map(({ part, occurrences }) => {
+    const names = new Map(occurrences.map(({ columnName }) => [folded(columnName), columnName]));
+    return { part, columnNames: columns.map(({ columnName }) => names.get(folded(columnName)) ?? null) };
+  });
+  return { columns, leftOut, sources };
+}
+
+/** Returns how the columns of the members occur. */
+export function occurrencesIn(members: readonly UnionMember[]): readonly Occurrences[] {
+  return joined(
+    members.flatMap(({ datasetId, columns }) =>
+      columns.map(({ columnName, type, crs }, position) => {
+        const kinds = [{ kind: kindOf(type, crs), members: 1, example: datasetId }];
+        return { columnName, type, first: datasetId, position, kinds };
+      }),
+    ),
+  );
+}
+
+/** Joins the occurrences of the same columns, in the order of the first member that has each. */
+function joined(occurrences: readonly Occurrences[]): readonly Occurrences[] {
+  const found = new Map<string, Occurrences>();
+  for (const each of occurrences.toSorted(byFirst)) {
+    const name = folded(each.columnName);
+    const before = found.get(name);
+    found.set(
+      name,
+      before === undefined ? each : { ...before, kinds: joinedKinds(before.kinds, each.kinds) },
+    );
+  }
+  return [...found.values()];
+}
+
+function joinedKinds(left: LeftOutColumn['kinds'], right: LeftOutColumn['kinds']): LeftOutColumn['kinds'] {
+  const kinds = new Map(left.map((each) => [each.kind, each]));
+  for (const each of right) {
+    const before = kinds.get(each.kind) ?? { ...each, members: 0 };
+    const example = before.example < each.example ? before.example : each.example;
+    kinds.set(each.kind, { ...before, members: before.members + each.members, example });
+  }
+  return [...kinds.values()];
+}
+
+function byFirst(left: Occurrences, right: Occurrences): number {
+  if (left.first !== right.first) return left.first < right.first ? -1 : 1;
+  return left.position - right.position;
+}
+
+function decideColumns(occurrences: readonly Occurrences[]): Pick<UnionView, 'columns' | 'leftOut'> {
+  const isLeftOut = ({ columnName, kinds }: Occurrences) =>
+    folded(columnName) === UNION_ID_COLUMN || haveConflict(kinds.map(({ kind }) => kind));
+  return {
+    columns: occurrences
+      .filter((each) => !isLeftOut(each))
+      .map(({ columnName, type }) => ({ columnName, type })),
+    leftOut: occurrences.filter(isLeftOut).map(({ columnName, kinds }) => ({ columnName, kinds })),
   };
 }
 
@@ -180,27 +269,49 @@ export function recordedUnions(meta: readonly Row[]): ReadonlyMap<string, Record
   return new Map(unions.map((union) => [union.name, union]));
 }
 
+/** Reads the parts of a union from the rows of `meta`. */
+export function recordedParts(meta: readonly Row[], union: string): readonly RecordedPart[] {
+  const rows = meta.filter((row) => textAt(row, 0) === META_UNION_PART);
+  return rows.map((row) => JSON.parse(textAt(row, 1)) as RecordedPart).filter((part) => part.union === union);
+}
+
 /** Replaces what the catalog records of a union. Null: the union is there no longer. */
 export function recordUnion(
   before: RecordedUnion | undefined,
   after: RecordedUnion | null,
 ): readonly CatalogWrite[] {
+  return replaceMeta(META_UNION, before === undefined ? [] : [before], after === null ? [] : [after]);
+}
+
+/** Replaces what the catalog records of parts. */
+export function recordParts(
+  before: readonly RecordedPart[],
+  after: readonly RecordedPart[],
+): readonly CatalogWrite[] {
+  return replaceMeta(META_UNION_PART, before, after);
+}
+
+function replaceMeta(
+  key: string,
+  before: readonly object[],
+  after: readonly object[],
+): readonly CatalogWrite[] {
+  const rows = (values: readonly object[]) => values.map((value) => [key, JSON.stringify(value)]);
   return [
-    ...(before === undefined
-      ? []
-      : [deleteRows('meta', ['key', 'value'], [[META_UNION, JSON.stringify(before)]])]),
-    ...(after === null ? [] : [insertRows('meta', [[META_UNION, JSON.stringify(after)]])]),
+    ...(before.length === 0 ? [] : [deleteRows('meta', ['key', 'value'], rows(before))]),
+    ...(after.length === 0 ? [] : [insertRows('meta', rows(after))]),
   ];
 }
 
-/** Returns the record of a view that was made. */
+/** Returns the record of a union that was made of these parts. */
 export function recordOf(
   { name, globs }: UnionOptions,
-  view: UnionView | null,
-  unusable: readonly string[],
+  parts: number,
+  of: readonly RecordedPart[],
 ): RecordedUnion {
-  const { members, leftOut } = view ?? { members: [], leftOut: [] };
-  return { name, globs, form: UNION_FORM, members: members.length, unusable, leftOut };
+  const members = of.reduce((sum, part) => sum + part.members, 0);
+  const unusable = of.flatMap((part) => part.unusable).toSorted();
+  return { name, globs, form: UNION_FORM, members, parts, unusable, leftOut: viewOfParts(of).leftOut };
 }
 
 /** Says of a column why it is left out, for people: `"height": integer in 2 tables (us-a), string in 1 (us-b)`. */

@@ -1,27 +1,40 @@
-/** The views of the unions: made in the transaction that changes their members or columns. What they contain is decided elsewhere. */
+/**
+ * The views of the unions: made in the transaction that changes their members or columns. What they contain is decided elsewhere.
+ *
+ * A union of many tables is a view over views of some dozen tables each: a commit makes the view of its part again, and the one
+ * above only where its columns change.
+ */
 
 import { ConfigurationError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { type Engine, runTogether } from '../../staging/engine/engine.ts';
+import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
+import { DuckDbError } from '../../staging/engine/errors.ts';
 import { identifier, text, textAt } from '../../staging/engine/sql.ts';
-import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
+import { DUCKDB_TYPES, TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import {
+  countParts,
   isUnionCurrent,
   type MemberChange,
+  occurrencesIn,
   outdatedUnions,
+  partOf,
+  type RecordedPart,
   type RecordedUnion,
+  recordedParts,
   recordedUnions,
   recordOf,
+  recordParts,
   recordUnion,
   UNION_ID_COLUMN,
   type UnionOptions,
   type UnionView,
   unionView,
+  viewOfParts,
   type WrittenUnion,
 } from '../catalog/unions.ts';
 import { readObservedTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import { catalogTable, mirrored, selectKinds, selectMeta } from './catalog/schema.ts';
+import { catalogTable, MIRROR, mirrored, OUTSIDE_MIRROR, selectKinds, selectMeta } from './catalog/schema.ts';
 import { strayColumnsOfAll } from './count-tables.ts';
 import { insideMirror } from './history.ts';
 
@@ -32,16 +45,18 @@ export async function writeOutdatedUnions(
   changes: readonly MemberChange[],
 ): Promise<readonly WrittenUnion[]> {
   if (!changes.some(({ entry }) => unions.some((union) => union.includes(entry.datasetId)))) return [];
-  const recorded = await readUnions(engine);
-  return await writeUnions(engine, outdatedUnions(unions, recorded, changes), recorded);
+  const meta = await engine.rows(selectMeta());
+  const changed = new Set(changes.map(({ entry }) => entry.datasetId));
+  return await writeUnions(engine, outdatedUnions(unions, recordedUnions(meta), changes), meta, changed);
 }
 
 /** True when the mirror has exactly these unions. Whether their views are right, each commit sees to. */
 export async function hasUnions(engine: Engine, unions: readonly UnionOptions[]): Promise<boolean> {
-  const recorded = await readUnions(engine);
+  const meta = await engine.rows(selectMeta());
+  const recorded = recordedUnions(meta);
   if (recorded.size !== unions.length) return false;
-  const kinds = await readKinds(engine, [...recorded.keys()]);
-  return unions.every((union) => isCurrent(union, recorded, kinds));
+  const views = await readViews(engine, recorded);
+  return unions.every((union) => isCurrent(union, recorded, meta, views));
 }
 
 /**
@@ -52,28 +67,58 @@ export async function configureUnions(
   engine: Engine,
   unions: readonly UnionOptions[],
 ): Promise<readonly WrittenUnion[]> {
-  const recorded = await readUnions(engine);
-  const kinds = await readKinds(engine, [...recorded.keys()]);
+  const meta = await engine.rows(selectMeta());
+  const recorded = recordedUnions(meta);
+  const views = await readViews(engine, recorded);
   const wanted = new Set(unions.map(({ name }) => name));
   await refuseTakenNames(
     engine,
     [...wanted].filter((name) => !recorded.has(name)),
   );
   for (const union of [...recorded.values()].filter(({ name }) => !wanted.has(name))) {
-    if (kinds.get(union.name) === 'view') await runTogether(engine, dropView(union.name));
-    await runTogether(engine, statementsOf(recordUnion(union, null)));
+    if (views.kinds.get(union.name) === 'view') await runTogether(engine, dropView(mirrored(union.name)));
+    const parts = recordedParts(meta, union.name);
+    await runTogether(engine, dropParts(union.name, parts));
+    await runTogether(engine, statementsOf([...recordParts(parts, []), ...recordUnion(union, null)]));
   }
-  const outdated = unions.filter((union) => !isCurrent(union, recorded, kinds));
-  return await writeUnions(engine, outdated, recorded);
+  const outdated = unions.filter((union) => !isCurrent(union, recorded, meta, views));
+  return await writeUnions(engine, outdated, meta, null);
+}
+
+/** The views that there are. */
+interface Views {
+  /** What has the name of each union. */
+  readonly kinds: ReadonlyMap<string, string>;
+  /** The names of the views of parts. */
+  readonly parts: ReadonlySet<string>;
+}
+
+async function readViews(engine: Engine, unions: ReadonlyMap<string, unknown>): Promise<Views> {
+  const kinds = await readKinds(engine, [...unions.keys()]);
+  const parts = await engine.rows(`SELECT view_name FROM duckdb_views()
+    WHERE database_name = ${text(MIRROR)} AND schema_name = ${text(PARTS_SCHEMA)}`);
+  return { kinds, parts: new Set(parts.map((row) => textAt(row, 0))) };
 }
 
 function isCurrent(
   union: UnionOptions,
   recorded: ReadonlyMap<string, RecordedUnion>,
-  kinds: ReadonlyMap<string, string>,
+  meta: readonly Row[],
+  { kinds, parts }: Views,
 ): boolean {
   const record = recorded.get(union.name);
-  return isUnionCurrent(union, record) && (record?.members === 0 || kinds.get(union.name) === 'view');
+  if (!isUnionCurrent(union, record) || record === undefined) return false;
+  return record.members === 0 || (kinds.get(union.name) === 'view' && hasParts(record, meta, parts));
+}
+
+function hasParts(
+  { name, parts }: RecordedUnion,
+  meta: readonly Row[],
+  existing: ReadonlySet<string>,
+): boolean {
+  if (parts === 1) return true;
+  const filled = recordedParts(meta, name).filter(({ members }) => members > 0);
+  return filled.every(({ part }) => existing.has(partName(name, part)));
 }
 
 async function refuseTakenNames(engine: Engine, names: readonly string[]): Promise<void> {
@@ -94,17 +139,16 @@ function takenName(name: string, why: string): ConfigurationError {
   });
 }
 
+/** `changed`: the datasets with other tables than before. Null: nothing of the views is known to be right. */
 async function writeUnions(
   engine: Engine,
   unions: readonly UnionOptions[],
-  recorded: ReadonlyMap<string, RecordedUnion>,
+  meta: readonly Row[],
+  changed: ReadonlySet<string> | null,
 ): Promise<readonly WrittenUnion[]> {
   if (unions.length === 0) return [];
-  const tables = [...(await readObservedTables(engine, null)).values()];
-  const altered = await readAltered(
-    engine,
-    tables.filter(({ datasetId }) => unions.some((union) => union.includes(datasetId))),
-  );
+  const recorded = recordedUnions(meta);
+  const live = await readLiveIds(engine);
   const kinds = await readKinds(
     engine,
     unions.map(({ name }) => name),
@@ -112,20 +156,133 @@ async function writeUnions(
   const written: WrittenUnion[] = [];
   for (const union of unions) {
     const before = recorded.get(union.name);
-    const ofUnion = tables.filter(({ datasetId }) => union.includes(datasetId));
-    const unusable = ofUnion
-      .filter(({ datasetId }) => altered.has(datasetId))
-      .map(({ datasetId }) => datasetId);
-    const view = unionView(ofUnion.filter(({ datasetId }) => !altered.has(datasetId)));
     const kind = kinds.get(union.name);
     const isOurs = kind === undefined || (kind === 'view' && (before?.members ?? 0) > 0);
-    const after = recordOf(union, isOurs ? view : null, unusable);
-    if (isOurs)
-      await runTogether(engine, view === null ? dropView(union.name) : createView(union.name, view));
+    const members = isOurs ? live.filter((datasetId) => union.includes(datasetId)) : [];
+    const work = { engine, union, before, partsBefore: recordedParts(meta, union.name), members };
+    const isKnown = changed !== null && isUnionCurrent(union, before) && kind === 'view';
+    const after = isOurs ? await writeUnion(work, isKnown ? changed : null) : await forgetViews(work);
     await runTogether(engine, statementsOf(recordUnion(before, after)));
     written.push({ before: before ?? null, after, isTaken: !isOurs });
   }
   return written;
+}
+
+interface UnionWork {
+  readonly engine: Engine;
+  readonly union: UnionOptions;
+  readonly before: RecordedUnion | undefined;
+  readonly partsBefore: readonly RecordedPart[];
+  /** The datasets of the union that have a table. */
+  readonly members: readonly string[];
+}
+
+/** Something else has the name: there is no view, and none below it. */
+async function forgetViews({ engine, union, partsBefore }: UnionWork): Promise<RecordedUnion> {
+  await runTogether(engine, dropParts(union.name, partsBefore));
+  await runTogether(engine, statementsOf(recordParts(partsBefore, [])));
+  return recordOf(union, 1, []);
+}
+
+/** Makes the views of the parts with changed datasets, and the one above where it becomes another. */
+async function writeUnion(work: UnionWork, changed: ReadonlySet<string> | null): Promise<RecordedUnion> {
+  const { engine, union, before, partsBefore, members } = work;
+  const parts = countParts(members.length, before?.parts ?? 1);
+  const isWhole = changed === null || before?.parts !== parts;
+  const changedParts = new Set([...(changed ?? [])].map((datasetId) => partOf(datasetId, parts)));
+  const isStale = (part: number) => isWhole || changedParts.has(part);
+  const kept = partsBefore.filter(({ part }) => !isStale(part));
+  const made = await writeParts(
+    work,
+    parts,
+    members.filter((datasetId) => isStale(partOf(datasetId, parts))),
+  );
+  const after = [...kept, ...made];
+  try {
+    if (parts > 1) await writeTop(work, parts, after, isWhole);
+  } catch (error) {
+    // Somebody altered a table of another part: its view is as wrong.
+    if (isWhole || !isRefused(error)) throw error;
+    await runTogether(engine, [OUTSIDE_MIRROR]);
+    return await writeUnion(work, null);
+  }
+  const filled = new Set(parts === 1 ? [] : after.filter((each) => each.members > 0).map(({ part }) => part));
+  const emptied = [...partsBefore, ...made].filter(({ part }) => !filled.has(part));
+  await runTogether(engine, dropParts(union.name, emptied));
+  if (!after.some((each) => each.members > 0)) await runTogether(engine, dropView(mirrored(union.name)));
+  await runTogether(engine, statementsOf(recordParts(partsBefore, after)));
+  return recordOf(union, parts, after);
+}
+
+/** Makes the views of the parts that these datasets are. */
+async function writeParts(
+  { engine, union }: UnionWork,
+  parts: number,
+  members: readonly string[],
+): Promise<readonly RecordedPart[]> {
+  if (members.length === 0) return [];
+  if (parts > 1) await engine.run(`CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.${PARTS_SCHEMA}`);
+  const tables = [...(await readObservedTables(engine, members)).values()];
+  const made: RecordedPart[] = [];
+  for (const [part, ofPart] of Map.groupBy(tables, ({ datasetId }) => partOf(datasetId, parts))) {
+    const place = parts === 1 ? mainPlace(union.name) : partPlace(union.name, part);
+    const isMade = await makeView(engine, place, unionView(ofPart));
+    const altered = isMade ? new Set<string>() : await readAltered(engine, ofPart);
+    const usable = ofPart.filter(({ datasetId }) => !altered.has(datasetId));
+    const view = unionView(usable);
+    if (!isMade && view !== null) await runTogether(engine, createView(place, view));
+    const unusable = [...altered];
+    made.push({
+      union: union.name,
+      part,
+      members: usable.length,
+      unusable,
+      occurrences: occurrencesIn(usable),
+    });
+  }
+  return made;
+}
+
+/** Resolves to false where a table is not as the catalog has it: a view over it cannot be made, or has other types. */
+async function makeView(engine: Engine, place: string, view: UnionView | null): Promise<boolean> {
+  if (view === null) return true;
+  try {
+    await runTogether(engine, createView(place, view));
+    const found = await engine.rows(`DESCRIBE ${identifier(MIRROR)}.${place}`);
+    const expected = [TYPE_NAMES.string, ...view.columns.map(({ type }) => TYPE_NAMES[type])];
+    return found.every((row, index) => textAt(row, 1).replace(/\(.*/, '') === expected[index]);
+  } catch (error) {
+    if (!isRefused(error)) throw error;
+    await runTogether(engine, [OUTSIDE_MIRROR]);
+    return false;
+  }
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof DuckDbError && error.fault === 'statement';
+}
+
+/** Makes the view over the parts, unless it is the same already. */
+async function writeTop(
+  { engine, union, before, partsBefore }: UnionWork,
+  parts: number,
+  after: readonly RecordedPart[],
+  isWhole: boolean,
+): Promise<void> {
+  const top = createTop(union.name, after);
+  if (!isWhole && before?.parts === parts && top?.join() === createTop(union.name, partsBefore)?.join())
+    return;
+  if (top !== null) await runTogether(engine, top);
+}
+
+function createTop(union: string, parts: readonly RecordedPart[]): readonly string[] | null {
+  const { columns, sources } = viewOfParts(parts);
+  if (sources.length === 0) return null;
+  const selects = sources.map(({ part, columnNames }) => {
+    const all = [identifier(UNION_ID_COLUMN), ...selectCells(columns, columnNames)];
+    return `SELECT ${all.join(', ')} FROM ${partPlace(union, part)}`;
+  });
+  return createAs(mainPlace(union), selects);
 }
 
 /** A view over a table that somebody dropped or altered could not be made, and no commit may fail because of that. */
@@ -135,15 +292,40 @@ async function readAltered(engine: Engine, tables: readonly ObservedTable[]): Pr
   return new Set(lost.map(([datasetId]) => datasetId));
 }
 
-function dropView(name: string): readonly string[] {
-  return [`DROP VIEW IF EXISTS ${mirrored(name)}`];
+/** The schema of the views below those of the unions. */
+const PARTS_SCHEMA = 'union_parts';
+
+function partName(union: string, part: number): string {
+  return `${union}_${part}`;
 }
 
-function createView(name: string, view: UnionView): readonly string[] {
-  const place = `main.${identifier(name)}`;
+function partPlace(union: string, part: number): string {
+  return `${PARTS_SCHEMA}.${identifier(partName(union, part))}`;
+}
+
+function mainPlace(union: string): string {
+  return `main.${identifier(union)}`;
+}
+
+function dropView(place: string): readonly string[] {
+  return [`DROP VIEW IF EXISTS ${place}`];
+}
+
+function dropParts(union: string, parts: readonly RecordedPart[]): readonly string[] {
+  return parts.flatMap(({ part }) => dropView(`${identifier(MIRROR)}.${partPlace(union, part)}`));
+}
+
+function createView(place: string, view: UnionView): readonly string[] {
+  return createAs(
+    place,
+    view.members.map((member) => selectMember(view, member)),
+  );
+}
+
+function createAs(place: string, selects: readonly string[]): readonly string[] {
   return insideMirror([
-    `CREATE OR REPLACE VIEW ${place} AS ${view.members.map((member) => selectMember(view, member)).join(' UNION ALL ')}`,
-    `COMMENT ON VIEW ${place} IS ${text(`Union of ${view.members.length} tables, made by feed-sync`)}`,
+    `CREATE OR REPLACE VIEW ${place} AS ${selects.join(' UNION ALL ')}`,
+    `COMMENT ON VIEW ${place} IS 'Union of tables, made by feed-sync'`,
   ]);
 }
 
@@ -151,17 +333,24 @@ function selectMember(
   { columns }: UnionView,
   { datasetId, tableName, columnNames }: UnionView['members'][number],
 ): string {
-  const cells = columns.map(({ columnName, type }, index) => {
+  const all = [`${text(datasetId)} AS ${identifier(UNION_ID_COLUMN)}`, ...selectCells(columns, columnNames)];
+  return `SELECT ${all.join(', ')} FROM main.${identifier(tableName)}`;
+}
+
+function selectCells(
+  columns: UnionView['columns'],
+  columnNames: readonly (string | null)[],
+): readonly string[] {
+  return columns.map(({ columnName, type }, index) => {
     const own = columnNames[index] ?? null;
     const value = own === null ? `NULL::${DUCKDB_TYPES[type]}` : identifier(own);
     return own === columnName ? value : `${value} AS ${identifier(columnName)}`;
   });
-  const all = [`${text(datasetId)} AS ${identifier(UNION_ID_COLUMN)}`, ...cells];
-  return `SELECT ${all.join(', ')} FROM main.${identifier(tableName)}`;
 }
 
-async function readUnions(engine: Engine): Promise<ReadonlyMap<string, RecordedUnion>> {
-  return recordedUnions(await engine.rows(selectMeta()));
+async function readLiveIds(engine: Engine): Promise<readonly string[]> {
+  const rows = await engine.rows(`SELECT dataset_id FROM ${catalogTable('datasets')}`);
+  return rows.map((row) => textAt(row, 0));
 }
 
 async function readKinds(engine: Engine, names: readonly string[]): Promise<ReadonlyMap<string, string>> {

@@ -12,12 +12,13 @@ import type { ExaminedTable } from '../destination/duckdb/examine.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
 import type { PublishOptions } from '../destination/duckdb/publish.ts';
 import { salvageMirror } from '../destination/duckdb/salvage.ts';
-import type { ExportSource, PostCommitSource } from '../destination/publication.ts';
+import type { CommitSource, ExportSource, PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { feedProgram, runProgram } from '../lib/run-program.ts';
+import { placeOfDatabase } from '../lib/secret.ts';
 import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
 import type { GateLimits } from '../model/gate.ts';
 import type { Occurrence } from '../model/notification.ts';
@@ -153,7 +154,7 @@ async function closePast(lost: readonly ExaminedTable[], destination: Destinatio
 }
 
 interface OpenedDestination {
-  readonly destination: Destination;
+  readonly destination: Destination & CommitSource;
   readonly postCommit: PostCommitSource | null;
   readonly decisions?: NonNullable<Parts['decisions']>;
   /** Null: nothing is exported. */
@@ -258,7 +259,7 @@ function onlyFromFiles(): ConfigurationError {
 
 function readersOf(
   options: OpenOptions,
-  { postCommit }: OpenedDestination,
+  { destination: commits, postCommit }: OpenedDestination,
   checkpoint: Checkpoint,
   exports: Readers['exports'],
 ) {
@@ -267,16 +268,16 @@ function readersOf(
   const { destination, hooks, service } = configuration;
   const { publish } = destination;
   const notifications = notificationsOf(options, checkpoint);
-  if (hooks.afterCommit === null || postCommit === null) {
+  if (hooks.afterCommit === null) {
     return { postCommit, publish, exports, hook: null, notifications };
   }
   const hook = new Hook({
     command: hooks.afterCommit,
     timeoutMs: hooks.timeoutMs,
     environment: hookEnvironment(environment, service.apiKey),
-    mirrorPath: destination.path,
+    mirrorPath: destination.postgres === null ? destination.path : placeOfDatabase(destination.postgres.url),
     publishedPath: publish?.path ?? null,
-    postCommit,
+    postCommit: commits,
     checkpoint,
     run: feedProgram,
     clock,

@@ -3,14 +3,16 @@
 import type { CommitPosition, CommitRecord } from '../model/commits.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 
-export interface PostCommitSource {
+export interface CommitSource {
   /**
    * Returns the commits after a position, in order, up to number `upTo` and at most `limit` of them. Starts at the first commit
    * when the position is null or belongs to another mirror.
    * @throws BusyError, StorageError
    */
   commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage>;
+}
 
+export interface PostCommitSource extends CommitSource {
   /**
    * Renames a verified copy of everything that is committed into place. Readers of the previous copy keep it. When publishing
    * fails or the process is killed, the previous copy stays in place.

@@ -7,7 +7,7 @@
  */
 
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import type { CommitPage, PostCommitSource } from '../destination/publication.ts';
+import type { CommitPage, CommitSource, PostCommitSource } from '../destination/publication.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { FeedProgram } from '../lib/run-program.ts';
@@ -26,9 +26,10 @@ export interface HookParts {
   readonly command: readonly string[];
   readonly timeoutMs: number;
   readonly environment: Readonly<Record<string, string>>;
+  /** The path of the mirror, or the address of the database without its password. */
   readonly mirrorPath: string;
   readonly publishedPath: string | null;
-  readonly postCommit: PostCommitSource;
+  readonly postCommit: CommitSource;
   readonly checkpoint: Pick<Checkpoint, 'hook' | 'hookReported' | 'hookFailed'>;
   readonly run: FeedProgram;
   readonly clock: Clock;
@@ -39,8 +40,8 @@ export interface HookParts {
 
 /** The configured work for readers of the mirror. */
 export interface Readers {
-  /** Null: the destination has neither a copy nor a command. */
-  readonly postCommit: PostCommitSource | null;
+  /** Null: the destination is no file, of which there could be a copy. */
+  readonly postCommit: Pick<PostCommitSource, 'publish'> | null;
   /** How often a copy is published at most, and where; null: none is published. */
   readonly publish: { readonly path: string; readonly everyMs: number } | null;
   /** How often a generation is exported at most, and where; null: nothing is exported. */
@@ -147,7 +148,7 @@ function interrupted({ reason }: AbortSignal): InterruptedError {
 }
 
 export interface HookInput {
-  /** The path of the mirror. */
+  /** The path of the mirror, or the address of the database without its password. */
   readonly mirror: string;
   /** The path of the published copy, which contains these commits; null: none is published. */
   readonly publishedCopy: string | null;

@@ -19,6 +19,9 @@ const FIRST: readonly Row[] = [
   [3, 'three'],
 ];
 
+/** What all commits to the table have in common once it is gone. */
+const COMMIT = { datasetId: 'parcels', tableName: 'parcels', rowCount: null };
+
 const KINDS = destinationKinds();
 
 /** A destination with a table of three people. */
@@ -49,6 +52,41 @@ describe.each(KINDS)('the destination $name', (kind) => {
       rowCount: 3,
       keyColumns: ['id'],
     });
+  });
+
+  it('tells its commits in order, from a position on, and from the first for a position of another mirror', async () => {
+    const { world, course } = await threePeople(kind);
+    course.publishRows([[4, 'four']]);
+    await world.apply(course);
+    await world.retire(course, 'archive');
+    const all = await world.source.commits(null, { limit: 9, upTo: null });
+    expect(all.commits.map(({ appliedAt, ...commit }) => commit)).toEqual([
+      { ...COMMIT, commitNumber: 1, kind: 'load', fromVersion: null, toVersion: 1, net: null },
+      {
+        ...COMMIT,
+        commitNumber: 2,
+        kind: 'changes',
+        fromVersion: 1,
+        toVersion: 2,
+        net: { added: 1, changed: 0, removed: 3 },
+      },
+      {
+        ...COMMIT,
+        commitNumber: 3,
+        kind: 'retire',
+        fromVersion: 2,
+        toVersion: 2,
+        net: { added: 0, changed: 0, removed: 1 },
+      },
+    ]);
+    expect(all.hasMore).toBe(false);
+    const first = await world.source.commits(null, { limit: 1, upTo: null });
+    expect([first.commits.length, first.hasMore]).toEqual([1, true]);
+    const next = await world.source.commits(first.position, { limit: 9, upTo: 2 });
+    expect([next.commits.map(({ commitNumber }) => commitNumber), next.hasMore]).toEqual([[2], false]);
+    expect((await world.source.commits(all.position, { limit: 9, upTo: null })).commits).toEqual([]);
+    const foreign = { ...all.position, mark: 'of another mirror' };
+    expect((await world.source.commits(foreign, { limit: 9, upTo: null })).commits).toHaveLength(3);
   });
 
   it('applies changes and counts what was added, changed and removed', async () => {

@@ -81,8 +81,12 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
           expect.stringContaining('is not available with PostgreSQL'),
         ]);
       }
-      const hooked = await installed.runWith({ FEED_SYNC_HOOKS_AFTER_COMMIT: 'true' }, 'once');
-      expect([hooked.exitCode, hooked.stderr]).toEqual([78, expect.stringContaining('hooks.afterCommit')]);
+      const published = { FEED_SYNC_DESTINATION_PUBLISH: `${installed.home}/copy.duckdb` };
+      const refused = await installed.runWith(published, 'once');
+      expect([refused.exitCode, refused.stderr]).toEqual([
+        78,
+        expect.stringContaining('destination.publish is not available with PostgreSQL'),
+      ]);
       const nowhere = address.replace(/host=.*/, `host=${encodeURIComponent(installed.home)}`);
       expect(await installed.runWith({ FEED_SYNC_DESTINATION_URL: nowhere }, 'once')).toMatchObject({
         exitCode: 75,

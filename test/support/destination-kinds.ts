@@ -8,6 +8,7 @@ import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { openPostgresComparer } from '../../src/destination/postgres/compare-table.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
+import type { CommitSource } from '../../src/destination/publication.ts';
 import type { DestinationReader } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -28,6 +29,8 @@ export interface DestinationKind {
 export interface DestinationWorld extends DestinationAtWork {
   /** The rows of the live table as texts, sorted. */
   rows(datasetId?: string): Promise<readonly (readonly (string | null)[])[]>;
+  /** What the command after commits is told from. */
+  readonly source: CommitSource;
   /** Of each commit, in their order: `true` where it was approved; null where it exceeded no gate. */
   approvals(): Promise<readonly unknown[]>;
   byHand(sql: string): Promise<unknown>;
@@ -74,6 +77,7 @@ export function destinationKinds(): readonly DestinationKind[] {
         return {
           ...world,
           table: 'main.parcels',
+          source: world.mirror,
           rows: async (datasetId) => textsInDuckDb(world.folder, await world.observed(datasetId)),
           approvals: async () => (await inMirror(world.folder, APPROVALS)).flat(),
           byHand: (sql) => world.byHand(sql),
@@ -111,6 +115,7 @@ export function destinationKinds(): readonly DestinationKind[] {
               return {
                 ...world,
                 table: 'feeds.parcels',
+                source: world.database,
                 withoutKey: async () => {
                   await world.byHand(
                     'ALTER TABLE feeds.parcels DROP CONSTRAINT parcels_pkey, ALTER COLUMN id DROP NOT NULL',

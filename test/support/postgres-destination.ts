@@ -5,6 +5,7 @@ import process from 'node:process';
 import { onTestFinished } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
 import { openPostgres, type PostgresOptions } from '../../src/destination/postgres/destination.ts';
+import type { CommitSource } from '../../src/destination/publication.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { runProgram } from '../../src/lib/run-program.ts';
@@ -18,7 +19,7 @@ export async function openDatabase(
   address: string,
   dataDirectory: string,
   options: Partial<PostgresOptions> = {},
-): Promise<Destination> {
+): Promise<Destination & CommitSource> {
   return await openPostgres({
     url: new Secret(address),
     dataDirectory,
@@ -42,6 +43,7 @@ export async function openDatabase(
 export interface DatabaseAtWork extends DestinationAtWork {
   readonly address: string;
   readonly folder: string;
+  readonly database: Destination & CommitSource;
   /** Runs a statement as a reader or an operator would. */
   byHand(sql: string): ReturnType<typeof statement>;
 }
@@ -58,7 +60,8 @@ export async function databaseAtWork(
     await folder[Symbol.asyncDispose]();
   });
   const byHand = (sql: string) => statement(address, sql);
-  return { ...(await destinationAtWork(folder.path, destination)), address, folder: folder.path, byHand };
+  const world = await destinationAtWork(folder.path, destination);
+  return { ...world, address, folder: folder.path, database: destination, byHand };
 }
 
 type Texts = readonly (readonly (string | null)[])[];

@@ -50,7 +50,6 @@ async function outletOf(options: {
               exporter: { export: () => options.onExport?.(clock.monotonicMs()) ?? Promise.resolve(null) },
             },
       postCommit: {
-        commits: () => Promise.reject(new Error('only the command reads it')),
         async publish(): Promise<Publication> {
           const { lines } = seen;
           seen.copies.push(clock.monotonicMs());

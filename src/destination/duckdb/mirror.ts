@@ -16,6 +16,7 @@ import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
+import { NO_COMMITS } from '../catalog/commits.ts';
 import { EMPTY } from '../catalog/observed-state.ts';
 import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
 import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
@@ -41,7 +42,7 @@ import type {
 } from '../publication.ts';
 import { Validation } from '../validation.ts';
 import { validateChangesTogether } from './apply-changes.ts';
-import { NO_COMMITS, readCommits, readNewestTime } from './catalog/commits.ts';
+import { readCommits, readNewestTime } from './catalog/commits.ts';
 import {
   ensureSchema,
   isEnrolled,

@@ -10,6 +10,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
+import type { CommitPosition } from '../../model/commits.ts';
 import type { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
@@ -29,8 +30,10 @@ import type {
   TableChecksum,
   ValidatedJob,
 } from '../destination.ts';
+import type { CommitLimits, CommitPage, CommitSource } from '../publication.ts';
 import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
+import { readCommits } from './catalog/commits.ts';
 import {
   giveNames,
   hasCatalog,
@@ -105,7 +108,7 @@ export interface PostgresOptions {
  * Connects, makes the catalog where it is missing, and takes the lease. @throws DestinationError, ConfigurationError, StorageError;
  * BusyError where another writer holds the lease for longer than `lockWaitMs`.
  */
-export async function openPostgres(options: PostgresOptions): Promise<Destination> {
+export async function openPostgres(options: PostgresOptions): Promise<Destination & CommitSource> {
   const { url, clock, signal, dataDirectory, lockWaitMs } = options;
   const place = placeOfDatabase(url);
   const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
@@ -189,7 +192,7 @@ interface Opened {
   readonly writing: Engine;
 }
 
-class PostgresDestination implements Destination {
+class PostgresDestination implements Destination, CommitSource {
   readonly #options: PostgresOptions;
   readonly #opened: Opened;
   readonly #validation: Validation<ValidatedWrite>;
@@ -342,6 +345,10 @@ class PostgresDestination implements Destination {
     return { stored, closed: [], kept: [] };
   }
 
+  commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage> {
+    return this.#read((transaction) => readCommits(transaction, after, limits));
+  }
+
   progress(): number {
     const { connection, writing } = this.#opened;
     return connection.progress + writing.progress + this.#validation.progress;
@@ -360,7 +367,9 @@ class PostgresDestination implements Destination {
 
   #read<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const { connection } = this.#opened;
-    return this.#inTurn(() => this.#translated(() => connection.transaction(work, { isReadOnly: true })));
+    return this.#inTurn(() =>
+      this.#translated(() => connection.transaction(work, { isReadOnly: true, isSnapshot: true })),
+    );
   }
 
   #write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {

@@ -267,8 +267,8 @@ export const DAEMON: Area = {
     },
     {
       name: 'the history of another mirror is gone on with',
-      file: 'src/destination/duckdb/catalog/commits.ts',
-      text: 'after !== null && (await positionAt(engine, format, after.commitNumber)).mark === after.mark;',
+      file: 'src/destination/catalog/commits.ts',
+      text: 'after !== null && (await reads.positionAt(after.commitNumber)).mark === after.mark;',
       instead: 'after !== null;',
       breaks: ['the command is told at least once'],
       tests: ['unit/duckdb-commits.test.ts'],

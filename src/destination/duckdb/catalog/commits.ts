@@ -1,17 +1,11 @@
-/**
- * Reads the commits of the mirror. Commit numbers only grow, and each position carries a digest of its commit: it tells a
- * position in this mirror from one in a mirror that was replaced.
- */
+/** Reads the commits of the mirror. */
 
-import type { CommitPosition, CommitRecord } from '../../../model/commits.ts';
-import type { Engine, Row } from '../../../staging/engine/engine.ts';
-import { dateAt, integer, numberAt, numberOrNullAt, textAt } from '../../../staging/engine/sql.ts';
-import { commitKindOf } from '../../catalog/entries.ts';
+import type { CommitPosition } from '../../../model/commits.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { dateAt, integer, numberAt, textAt } from '../../../staging/engine/sql.ts';
+import { commitPage } from '../../catalog/commits.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
 import { catalogOf, catalogTable } from './schema.ts';
-
-const START: CommitPosition = { commitNumber: 0, mark: '' };
-export const NO_COMMITS: CommitPage = { commits: [], position: START, hasMore: false };
 
 /** The number of the newest commit; 0: there is none. */
 export async function readNewestNumber(engine: Engine, format: number): Promise<number> {
@@ -38,20 +32,14 @@ export async function readCommits(
   engine: Engine,
   format: number,
   after: CommitPosition | null,
-  { limit, upTo }: CommitLimits,
+  limits: CommitLimits,
 ): Promise<CommitPage> {
-  const newest = await readNewestNumber(engine, format);
-  const isOfThisMirror =
-    after !== null && (await positionAt(engine, format, after.commitNumber)).mark === after.mark;
-  const start = isOfThisMirror ? after : START;
-  const end = Math.min(newest, upTo ?? newest, start.commitNumber + limit);
-  if (end <= start.commitNumber) return { commits: [], position: start, hasMore: false };
-  const rows = await engine.rows(selectCommits(format, start.commitNumber, end));
-  return {
-    commits: rows.map(commitOf),
-    position: await positionAt(engine, format, end),
-    hasMore: end < Math.min(newest, upTo ?? newest),
+  const reads = {
+    newest: () => readNewestNumber(engine, format),
+    positionAt: (commitNumber: number) => positionAt(engine, format, commitNumber),
+    rows: (start: number, end: number) => engine.rows(selectCommits(format, start, end)),
   };
+  return await commitPage(reads, after, limits);
 }
 
 /** The mark is empty for number 0 and for a number that no commit has. */
@@ -70,20 +58,4 @@ function selectCommits(format: number, after: number, upTo: number): string {
     LEFT JOIN ${catalogTable('datasets')} datasets USING (dataset_id)
     WHERE c.commit_number > ${integer(after)} AND c.commit_number <= ${integer(upTo)}
     ORDER BY c.commit_number`;
-}
-
-function commitOf(row: Row): CommitRecord {
-  const kind = commitKindOf(textAt(row, 3));
-  const added = numberOrNullAt(row, 6);
-  return {
-    commitNumber: numberAt(row, 0),
-    datasetId: textAt(row, 1),
-    tableName: textAt(row, 2),
-    kind,
-    fromVersion: numberOrNullAt(row, 4),
-    toVersion: numberAt(row, 5),
-    net: added === null ? null : { added, changed: numberOrNullAt(row, 7), removed: numberAt(row, 8) },
-    rowCount: numberOrNullAt(row, 9),
-    appliedAt: dateAt(row, 10),
-  };
 }

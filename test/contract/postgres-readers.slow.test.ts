@@ -1,0 +1,64 @@
+/** What follows a commit in PostgreSQL for those who read there: the command after commits. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
+import { checkInput } from '../support/patient.ts';
+import { EMBEDDED, PASSWORD, type PostgresServer, startPostgres } from '../support/postgres-server.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
+
+const PARCELS = 'us-tx-travis-parcels';
+const PERMITS = 'us-tx-travis-permits';
+
+describe.skipIf(EMBEDDED.folder === null)(`the command after commits with ${EMBEDDED.name}`, () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  it('is told of every commit once and in order, as with DuckDB, and of no password', async () => {
+    const feed = await startedFeed();
+    publishSmall(feed, [PARCELS, PERMITS]);
+    const installed = (environment: Readonly<Record<string, string>>) => {
+      // With history, reloads are compared row by row in DuckDB, too.
+      const common = { PATH: process.env['PATH'] ?? '', FEED_SYNC_HISTORY_DATASETS: '*' };
+      const here = checkInput({ feed, environment: { ...common, ...environment } });
+      const noted = join(here.home, 'noted');
+      const hooks = { afterCommit: notingProgram(noted) };
+      writeFileSync(join(here.home, 'feed-sync.yaml'), JSON.stringify({ hooks }));
+      return { ...here, noted };
+    };
+    const both = [installed({ FEED_SYNC_DESTINATION_URL: await server.database() }), installed({})];
+    const catchUp = async (): Promise<void> => {
+      await feed.prepareSnapshots();
+      for (const { run } of both) {
+        const ended = await run('once');
+        expect(ended.exitCode, ended.stderr + ended.stdout).toBe(0);
+      }
+    };
+    await catchUp();
+    feed.publisher.publish(PARCELS, smallContent(numberedRows(3)));
+    await catchUp();
+    await catchUp();
+    feed.publisher.remove(PERMITS, 'source_retired');
+    await catchUp();
+
+    const [told = [], inFile = []] = both.map(({ noted }) =>
+      notedBy(noted).map(({ mirror, commits, ...rest }) => {
+        return { ...rest, commits: commits.map(({ appliedAt, ...commit }) => commit) };
+      }),
+    );
+    expect(told).toEqual(inFile);
+    expect(notedLines(both[0]?.noted ?? '')).toEqual([[1, 2], [3], [4]]);
+    const mirrors = notedBy(both[0]?.noted ?? '').map(({ mirror }) => mirror);
+    expect(new Set(mirrors).size).toBe(1);
+    expect(mirrors[0]).toMatch(/^postgres:\/\/feeds@\/county_\d+$/);
+    expect(JSON.stringify(notedBy(both[0]?.noted ?? ''))).not.toContain(PASSWORD);
+  });
+});

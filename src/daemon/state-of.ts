@@ -33,7 +33,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const reading = session.readClocks();
   const { wall: now, monotonicMs: nowMs } = reading;
   const { checkpoint, suspensions, datasets } = reportOf({
-    mirror: { ...mirror.observed, bytes: null, freeBytes: null, pastLogs: null },
+    mirror: { ...mirror.observed, bytes: null, freeBytes: null, pastLogs: null, unions: null },
     checkpoint: contentOf(parts.checkpoint),
     choices: parts.choices,
     keyHash: parts.choices.keyHash,

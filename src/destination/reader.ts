@@ -3,6 +3,7 @@
 import type { CommitResult } from '../model/commits.ts';
 import type { PastCommit, PastState } from '../model/past-states.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
+import type { RecordedUnion } from './catalog/unions.ts';
 import type { ObservedState } from './destination.ts';
 
 /** Changes nothing. */
@@ -20,6 +21,8 @@ export interface DestinationReader {
   bytes?(): Promise<number>;
   /** Returns the number of free bytes in a file that does not shrink by itself. */
   freeBytes?(): Promise<number>;
+  /** Returns the unions, in order of name; missing where the destination makes none. */
+  unions?(): Promise<readonly RecordedUnion[]>;
   /** Returns the commits of a dataset, oldest first. */
   commits(datasetId: string): Promise<readonly PastCommit[]>;
   /** Returns all undo logs, the newest of each dataset first. */

@@ -9,6 +9,7 @@ import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.t
 import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ReadFile } from '../configuration/file.ts';
+import type { RecordedUnion } from '../destination/catalog/unions.ts';
 import type { PastLog } from '../destination/reader.ts';
 import { type Absence, absenceKey, confirmedAt } from '../model/absence.ts';
 import { type Candidate, shownDigest } from '../model/candidate.ts';
@@ -135,6 +136,7 @@ export function statusJson(status: Status) {
     datasets: [...status.datasets.values()].map(datasetJson),
     absences: sortedAbsences(checkpoint.absences).map(absenceJson),
     history: pastLogsOf(status)?.map(pastLogJson) ?? null,
+    unions: unionsOf(status)?.map(unionJson) ?? null,
     suspensions: suspensionsBeyondDatasets(status.suspensions.all).map(suspensionJson),
   };
 }
@@ -160,6 +162,23 @@ export function mirrorSpace({ mirror, mirrorFile: { bytes } }: Status) {
 export function pastLogsOf({ mirror }: Status): readonly PastLog[] | null {
   const logs = contentOf(mirror)?.pastLogs ?? null;
   return logs?.toSorted((left, right) => (right.rowCount ?? 0) - (left.rowCount ?? 0)) ?? null;
+}
+
+/** The unions; null where the file was not opened for this report. */
+export function unionsOf({ mirror }: Status): readonly RecordedUnion[] | null {
+  return contentOf(mirror)?.unions ?? null;
+}
+
+function unionJson({ name, members, leftOut, unusable }: RecordedUnion) {
+  return {
+    name,
+    tables: members,
+    leftOutColumns: leftOut.map(({ columnName, kinds }) => ({
+      column: columnName,
+      kinds: kinds.map(({ kind, members: tables, example }) => ({ kind, tables, example })),
+    })),
+    leftOutDatasets: unusable,
+  };
 }
 
 function pastLogJson({ datasetId, logName, rowCount, firstCommit, firstTime, ...end }: PastLog) {

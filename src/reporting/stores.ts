@@ -15,6 +15,7 @@ import type {
 import { openCheckpointReader } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ReadFile } from '../configuration/file.ts';
+import type { RecordedUnion } from '../destination/catalog/unions.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import { type MirrorReader, openReader, type ReaderOptions } from '../destination/duckdb/reader.ts';
 import type { DestinationReader, PastLog } from '../destination/reader.ts';
@@ -96,12 +97,14 @@ export interface MirrorContent extends ObservedState {
   readonly freeBytes: number | null;
   /** The undo logs; null as above. */
   readonly pastLogs: readonly PastLog[] | null;
+  /** The unions; null as above. */
+  readonly unions: readonly RecordedUnion[] | null;
 }
 
 /** Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */
 export type MirrorSeen = MirrorContent | null | 'unread' | Error;
 
-export type MirrorPlace = Pick<ReaderOptions, 'clock' | 'random' | 'signal'>;
+export type MirrorPlace = Pick<ReaderOptions, 'clock' | 'random' | 'signal' | 'log'>;
 
 type MirrorSettings = Pick<LocalConfiguration, 'destination' | 'lock' | 'duckdb'>;
 
@@ -123,9 +126,10 @@ async function openMirrorReader(
 
 function readerOptions(
   { destination: { path }, lock: { waitMs }, duckdb }: MirrorSettings,
-  { clock, random, signal }: MirrorPlace,
+  { clock, random, signal, log }: MirrorPlace,
 ): ReaderOptions {
-  return { path, waitMs, ...duckdb, clock, random, ...(signal === undefined ? {} : { signal }) };
+  const ending = signal === undefined ? {} : { signal };
+  return { path, waitMs, ...duckdb, clock, random, ...ending, ...(log === undefined ? {} : { log }) };
 }
 
 /** Null where there is no mirror. @throws as `openReader` and `openPostgresReader` */
@@ -192,7 +196,8 @@ export async function mirrorContent(reader: DestinationReader) {
   const freeBytes = (await reader.freeBytes?.()) ?? null;
   const bytes = (await reader.bytes?.()) ?? null;
   const pastLogs = await reader.pastLogs();
-  return { ...observed, bytes, freeBytes, pastLogs, format: await reader.format() };
+  const unions = (await reader.unions?.()) ?? [];
+  return { ...observed, bytes, freeBytes, pastLogs, unions, format: await reader.format() };
 }
 
 /** A scrape of metrics waits no longer for a database. */

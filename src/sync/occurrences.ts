@@ -1,6 +1,6 @@
 /** What happens to a table that operators may want to be notified of: it lost many rows, its columns changed, it is damaged. */
 
-import { formatCount } from '../lib/units.ts';
+import { formatCount, plural } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import { judge, NO_LIMITS, rowCountsOf } from '../model/gate.ts';
 import type { ObservedColumn, ObservedTable } from '../model/write-jobs.ts';
@@ -29,10 +29,11 @@ function warnOfRemovals(before: ObservedTable, commit: CommitResult, { log, onOc
     { dataset: observed.datasetId, table, version, removed, rowsBefore, rows },
     'A commit removed more than a quarter of a table.',
   );
+  const left = `${plural(rows, 'row')} ${rows === 1 ? 'is' : 'are'} left`;
   onOccurrence?.({
     kind: 'large_change',
     subject: `dataset ${observed.datasetId}`,
-    text: `version ${version} removed ${formatCount(removed)} of ${formatCount(rowsBefore)} rows; ${formatCount(rows)} are left`,
+    text: `version ${version} removed ${formatCount(removed)} of ${plural(rowsBefore, 'row')}; ${left}`,
   });
 }
 

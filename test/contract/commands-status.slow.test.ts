@@ -75,6 +75,7 @@ describe('status', () => {
       scrub: null,
       runningInstance: null,
       history: null,
+      unions: null,
       service: { reachedAt: null, reachedBy: null, dataAsOf: null, outages: [] },
       subscriptions: [],
       forgottenSubscriptions: [],
@@ -159,6 +160,7 @@ describe('status', () => {
       scrub: null,
       runningInstance: null,
       history: [],
+      unions: [],
       service: {
         reachedAt: MOMENT,
         reachedBy: { command: 'once', pid: expect.any(Number), host: expect.any(String) },

@@ -112,6 +112,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
     bytes: null,
     freeBytes: 700_000_000,
     pastLogs: [],
+    unions: [],
   };
   const status = {
     ...reportOf({

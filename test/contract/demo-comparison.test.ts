@@ -60,8 +60,8 @@ describe('a mirror that equals the files', () => {
       stdout: `stations version 1: 4 rows, 10 columns, equal
 us-xx-areas version 1: 10 rows, 4 columns, equal
 
-stations: 1 versions, 1 equal
-us-xx-areas: 1 versions, 1 equal
+stations: 1 version, 1 equal
+us-xx-areas: 1 version, 1 equal
 `,
       stderr: '',
     });
@@ -86,7 +86,7 @@ us-xx-areas: 1 versions, 1 equal
     expect(asked.exitCode).toBe(1);
     expect(asked.stdout).toContain('version: 2 expected, the mirror says 1\n');
     expect(asked.stdout).toContain('3 keys only in the mirror, first id = 9223372036854775807\n');
-    expect(asked.stdout).toContain('stations: 1 versions, 0 equal\nus-xx-areas: 1 versions, 1 equal\n');
+    expect(asked.stdout).toContain('stations: 1 version, 0 equal\nus-xx-areas: 1 version, 1 equal\n');
   });
 });
 
@@ -270,8 +270,8 @@ describe('a mirror that differs', () => {
     const paragraph = new RegExp(`^${changed} version [\\s\\S]*?(?=^\\S|^$)`, 'm').exec(stdout)?.[0] ?? '';
     const reported = paragraph.split('\n').map((line) => line.slice(2));
     expect(reported).toEqual(expect.arrayContaining([...lines]));
-    expect(stdout).toContain(`${changed}: 1 versions, 0 equal\n`);
-    expect(stdout).toContain(`${other}: 1 versions, 1 equal\n`);
+    expect(stdout).toContain(`${changed}: 1 version, 0 equal\n`);
+    expect(stdout).toContain(`${other}: 1 version, 1 equal\n`);
     expect(exitCode).toBe(1);
   });
 

@@ -26,11 +26,11 @@ describe.skipIf(realData === null)('the demo on the real datasets', () => {
     expect([exitCode, stderr]).toEqual([0, expect.anything()]);
     expect(stdout).toContain(`ourairports-navaids: 24 versions, 24 equal
 ca-on-toronto-short-term-rentals: 31 versions, 31 equal
-us-counties: 1 versions, 1 equal
+us-counties: 1 version, 1 equal
 `);
     expect(stdout).toContain(`ourairports-navaids: 2 versions, 2 equal
 ca-on-toronto-short-term-rentals: 3 versions, 3 equal
-us-counties: 1 versions, 1 equal
+us-counties: 1 version, 1 equal
 `);
     // The empty version, and the one that brings all rows back.
     expect(stdout).toContain('ourairports-navaids version 14: 0 rows, 21 columns, equal');
@@ -65,8 +65,8 @@ us-counties: 1 versions, 1 equal
     await writeChangedCopy(mirror(), changed, change);
     const { exitCode, stdout } = await compareCaptured('--mirror', changed, '--data', data);
     expect(stdout).toMatch(reported);
-    expect(stdout).toContain(`${datasetId}: 1 versions, 0 equal\n`);
-    expect(stdout.match(/: 1 versions, 1 equal$/gm)).toHaveLength(2);
+    expect(stdout).toContain(`${datasetId}: 1 version, 0 equal\n`);
+    expect(stdout.match(/: 1 version, 1 equal$/gm)).toHaveLength(2);
     expect(exitCode).toBe(1);
   });
 });

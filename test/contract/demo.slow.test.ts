@@ -136,8 +136,8 @@ describe('the demo', () => {
     for (let run = 1; run <= 2; run++) {
       const { exitCode, stdout, stderr } = await runDemo(['--data', data, '--data-dir', dataDirectory]);
       expect(stdout.match(/^stations: .*\nus-xx-areas: .*$/gm)).toEqual([
-        'stations: 2 versions, 2 equal\nus-xx-areas: 1 versions, 1 equal',
-        'stations: 2 versions, 2 equal\nus-xx-areas: 1 versions, 1 equal',
+        'stations: 2 versions, 2 equal\nus-xx-areas: 1 version, 1 equal',
+        'stations: 2 versions, 2 equal\nus-xx-areas: 1 version, 1 equal',
       ]);
       expect(stderr).toContain('The position in the log has expired: starting from the manifest.');
       expect(exitCode).toBe(0);

@@ -212,10 +212,26 @@ it('of tables whose retirement waits for subscriptions', async () => {
     SELECT 'us-tx-bexar-parcels' AS dataset_id, unnest(['parcels', 'parcels__2_log']) AS log_name, 'main.a' AS table_name,
       1 AS first_commit, TIMESTAMPTZ '2026-03-01 08:00:00Z' AS first_time, unnest(['history was switched off', NULL]) AS closed_reason,
       unnest([NULL, 2]) AS frozen_commit, unnest([1234, NULL]) AS row_count`;
-  await writeMirror(mirrorPath, pinned, log);
+  const union = {
+    name: 'parcels',
+    globs: ['*-parcels'],
+    form: 2,
+    members: 2,
+    parts: 1,
+    unusable: ['us-tx-bexar-parcels'],
+    leftOut: [
+      { columnName: 'height', kinds: [{ kind: 'integer', members: 1, example: 'us-tx-travis-parcels' }] },
+    ],
+  };
+  const unions = `INSERT INTO feed_sync.meta VALUES ('union', '${JSON.stringify(union)}')`;
+  await writeMirror(mirrorPath, pinned, log, unions);
   expectGolden('status/pinned', await json<StatusJson>(world, 0, 'status', '--json'));
   await expectTexts('status/pinned', world, 'status');
-  const undone = ['UPDATE feed_sync.datasets SET pinned_since = NULL', 'DELETE FROM feed_sync.history_logs'];
+  const undone = [
+    'UPDATE feed_sync.datasets SET pinned_since = NULL',
+    'DELETE FROM feed_sync.history_logs',
+    `DELETE FROM feed_sync.meta WHERE "key" = 'union'`,
+  ];
   await writeMirror(mirrorPath, ...undone);
   expectGoldenText('summary/suspended', reported(world, await catchUp(world)));
   expectGolden('log/waiting', logOf(world));

@@ -126,6 +126,44 @@ describe('a union', () => {
     ]);
   });
 
+  it('is named by status, doctor and dbt-sources, with what is left out and why', async () => {
+    const { once, publish, run, mirrorPath } = await mirroring();
+    const asText = {
+      ...SMALL_SCHEMA,
+      schemaVersion: '2',
+      columns: [column('id', 'string', false), column('amount', 'string')],
+    };
+    await publish(TRAVIS, [['a', 'five']], asText);
+    await once();
+    const why = `"amount": integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`;
+    const shown = async (...words: readonly string[]) => (await run(...words)).stdout.replaceAll(/\s+/g, ' ');
+    expect(await shown('status')).toContain(`union tables left out`);
+    expect(await shown('status')).toContain(`parcels 2 ${why}`);
+    expect(JSON.parse((await run('status', '--json')).stdout).unions).toEqual([
+      {
+        name: 'parcels',
+        tables: 2,
+        leftOutColumns: [
+          {
+            column: 'amount',
+            kinds: [
+              { kind: 'integer', tables: 1, example: LAKEWAY },
+              { kind: 'string', tables: 1, example: TRAVIS },
+            ],
+          },
+        ],
+        leftOutDatasets: [],
+      },
+    ]);
+    expect(await shown('doctor')).toContain(`union parcels 2 tables; left out, because they differ: ${why}`);
+    expect(await shown('dbt-sources')).toContain('- name: parcels description: ');
+    await writeMirror(mirrorPath, 'DROP TABLE us_tx_travis_parcels');
+    await publish(LAKEWAY, [['a', 5, 'x']], schemaWith('2', column('side', 'string')));
+    await once();
+    expect(await shown('doctor')).toContain(`altered outside feed-sync: ${TRAVIS}`);
+    expect(await shown('status')).toContain(`parcels 1 ${TRAVIS}: altered outside feed-sync`);
+  });
+
   it('leaves out a column of the members that has the name of its own', async () => {
     const { once, rows, publish } = await mirroring();
     await publish(TRAVIS, [['a', 1, 'x']], schemaWith('2', column('Dataset_Id', 'string')));

@@ -64,6 +64,7 @@ export function pageWorld(
       freeBytes: null,
       bytes: null,
       pastLogs: null,
+      unions: null,
       datasets: new Map(
         ids.slice(0, loaded).map((datasetId, index) => [
           datasetId,

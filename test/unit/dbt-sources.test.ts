@@ -24,7 +24,7 @@ function column(columnName: string, isKey = false, description: string | null = 
 }
 
 function sourcesOf(tables: readonly DescribedTable[], options = OPTIONS): unknown {
-  return parse(dbtSources(tables, options).text);
+  return parse(dbtSources(tables, [], options).text);
 }
 
 describe('the sources', () => {
@@ -89,7 +89,7 @@ describe('the sources', () => {
       column('a "quoted" name'),
       column('two\nlines'),
     ];
-    const { text, leftOut } = dbtSources([table({ datasetId: '{{ x }}', columns })], OPTIONS);
+    const { text, leftOut } = dbtSources([table({ datasetId: '{{ x }}', columns })], [], OPTIONS);
     expect(text).not.toMatch(/\{[{%#]/);
     expect(listAt(parse(text), 'sources.0.tables.0.columns').map((each) => at(each, 'name'))).toEqual(['id']);
     expect(leftOut).toHaveLength(3);

@@ -38,6 +38,7 @@ function mirrorOf(...tables: readonly ObservedTable[]): MirrorSeen {
     bytes: null,
     freeBytes: 0,
     pastLogs: [],
+    unions: [],
   };
 }
 
@@ -231,6 +232,7 @@ describe('the state of a dataset', () => {
       bytes: null,
       freeBytes: 0,
       pastLogs: [],
+      unions: [],
     });
     const waitsFor = (mirror: MirrorSeen, checkpoint: CheckpointContent) =>
       view(mirror, checkpoint).datasets.map(({ retirement }) => retirement?.waitsFor);

@@ -216,6 +216,7 @@ describe('which datasets, and how they stand', () => {
     bytes: null,
     freeBytes: 0,
     pastLogs: [],
+    unions: [],
     datasets: new Map(['roads', 'rivers'].map((datasetId) => [datasetId, table(1, { datasetId })])),
   };
   const known = (excluded: string, checkpoint = stored) =>

@@ -13,7 +13,7 @@ import { refuseWithPostgres } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { lockDataDirectory } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { cut, Redrawing, screenFor } from '../render/screen.ts';
+import { cut, logFor, Redrawing, screenFor } from '../render/screen.ts';
 import { jsonText } from '../render/table.ts';
 
 /**
@@ -46,6 +46,7 @@ export async function compact(
       dataDirectory,
       ...duckdb,
       lockWaitMs: locking.waitMs,
+      log: logFor(configuration, terminal, screen),
       reserveBytes: disk.reserveBytes,
       uid: identity.uid,
       clock,

@@ -7,6 +7,7 @@ import { usingMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { type DbtOptions, dbtSources } from '../render/dbt-sources.ts';
+import { readingPlace } from '../render/screen.ts';
 
 /**
  * @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than
@@ -17,8 +18,15 @@ export async function writeDbtSources(
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<ExitCode> {
-  const tables = await usingMirror(configuration, context, describedTables);
-  const { text, leftOut } = dbtSources(tables, options);
+  const { tables, unions } = await usingMirror(
+    configuration,
+    readingPlace(configuration, context),
+    async (reader) => ({
+      tables: await describedTables(reader),
+      unions: (await reader.unions?.()) ?? [],
+    }),
+  );
+  const { text, leftOut } = dbtSources(tables, unions, options);
   await write(context.terminal.stdout, text);
   if (leftOut.length > 0) {
     const what = `${plural(leftOut.length, 'column')} with Jinja, quotes or control characters in the name`;

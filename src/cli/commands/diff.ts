@@ -11,6 +11,7 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { type PastStateFlags, pastStateOf } from '../past-state.ts';
 import { minuteOf } from '../render/messages.ts';
 import { inBatches, jsonValue, writeRows } from '../render/rows.ts';
+import { readingPlace } from '../render/screen.ts';
 import type { QueryFormat } from '../render/table.ts';
 
 /**
@@ -31,7 +32,7 @@ export async function diff(
       hint: 'Give --from-version, --from-commit or --from-time; feed-sync query "SELECT * FROM feed_sync.commits" lists the states.',
     });
   }
-  return usingMirror(configuration, context, async (reader) => {
+  return usingMirror(configuration, readingPlace(configuration, context), async (reader) => {
     const result = await reader.diff(datasetId, { from, to });
     if (flags.format === 'json') await writeJson(result, stdout);
     else if (flags.format === 'csv') await writeRows(cellByCell(result), 'csv', stdout);

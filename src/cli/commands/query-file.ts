@@ -22,6 +22,7 @@ import { usingMirrorFile } from '../../reporting/stores.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, write } from '../context.ts';
 import { writeRows } from '../render/rows.ts';
+import { readingPlace } from '../render/screen.ts';
 import type { QueryFileFormat, QueryFormat } from '../render/table.ts';
 
 export interface QueryFlags {
@@ -106,7 +107,13 @@ export async function writeToFile(
       }
       return writeText(reader, { sql, asOf, format, part });
     };
-    const rows = await usingMirrorFile('query --output', configuration, context, use, { extensions, folder });
+    const rows = await usingMirrorFile(
+      'query --output',
+      configuration,
+      readingPlace(configuration, context),
+      use,
+      { extensions, folder },
+    );
     await renameFile('cli.place-query-result', part, path);
     const count = rows === null ? '' : ` (${plural(rows, 'row')})`;
     await write(context.terminal.stderr, `Wrote ${printable(path)}${count}.\n`);

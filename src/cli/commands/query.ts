@@ -12,6 +12,7 @@ import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { timeOf } from '../past-state.ts';
 import { isPlan, writePlan, writeRows } from '../render/rows.ts';
+import { readingPlace } from '../render/screen.ts';
 import { QUERY_FORMATS } from '../render/table.ts';
 import { outputOf, type QueryFlags, writeToFile } from './query-file.ts';
 
@@ -41,8 +42,11 @@ export async function query(
     else await writeRows(result, format, stdout, { width: resultWidth });
   };
   const use = async (reader: DestinationReader): Promise<void> => show(await reader.query(sql, asOf));
-  if (extensions.length === 0) await usingMirror(configuration, context, use);
-  else await usingMirrorFile('query --load', configuration, context, use, { extensions });
+  if (extensions.length === 0) await usingMirror(configuration, readingPlace(configuration, context), use);
+  else
+    await usingMirrorFile('query --load', configuration, readingPlace(configuration, context), use, {
+      extensions,
+    });
   return EXIT_CODES.caughtUp;
 }
 

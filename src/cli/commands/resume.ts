@@ -24,7 +24,7 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { openParts } from '../open-parts.ts';
 import { performRequest } from '../operator-request.ts';
 import { formatScope, listed } from '../render/messages.ts';
-import { logFor } from '../render/screen.ts';
+import { logFor, readingPlace } from '../render/screen.ts';
 
 export interface ResumeOptions {
   readonly dataset?: readonly string[];
@@ -138,7 +138,9 @@ async function confirmUnpin(
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<void> {
-  const commits = await usingMirror(configuration, context, (reader) => reader.commits(datasetId));
+  const commits = await usingMirror(configuration, readingPlace(configuration, context), (reader) =>
+    reader.commits(datasetId),
+  );
   const pinnedBy = commits.slice(
     commits.findLastIndex(({ kind }) => kind !== 'rollback' && kind !== 'repair') + 1,
   );

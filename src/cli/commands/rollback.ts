@@ -12,6 +12,7 @@ import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { performRequest } from '../operator-request.ts';
 import { type PastStateFlags, pastStateOf } from '../past-state.ts';
+import { readingPlace } from '../render/screen.ts';
 import { nameOf } from './diff.ts';
 
 /**
@@ -31,7 +32,7 @@ export async function rollback(
       hint: 'Give --to-version, --to-commit or --to-time; feed-sync query "SELECT * FROM feed_sync.commits" lists the states.',
     });
   }
-  const foreseen = await usingMirror(configuration, context, (reader) =>
+  const foreseen = await usingMirror(configuration, readingPlace(configuration, context), (reader) =>
     reader.foreseeRollback(datasetId, state),
   );
   await confirm(isYes, intentOf(datasetId, foreseen), context);

@@ -351,7 +351,10 @@ function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
   const observed = daemon.observed();
   return statusOf(configuration, {
-    mirror: observed === null ? 'unread' : { ...observed, bytes: null, freeBytes: null, pastLogs: null },
+    mirror:
+      observed === null
+        ? 'unread'
+        : { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions: null },
     checkpoint: contentOf(parts.checkpoint),
     runningInstance: { pid, host, command: 'run' },
     pid,

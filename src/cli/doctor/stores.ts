@@ -10,6 +10,7 @@ import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../c
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { type InspectedCheckpoint, inspectCheckpoint } from '../../checkpoint/sqlite/open.ts';
 import { tryListening } from '../../daemon/server/listen.ts';
+import { formatLeftOut, type RecordedUnion } from '../../destination/catalog/unions.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import { causeIn, shellWord } from '../../lib/text.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
@@ -246,7 +247,7 @@ export async function checkMirror(facts: Facts, signal: AbortSignal): Promise<re
     facts.mirror = mirror;
     const file = { path, bytes: mirrorBytes(path), freeBytes: mirror.freeBytes, format: mirror.format };
     const findings = judgeMirror(file, mirror, inspection.known('service.baseUrl'));
-    return [...findings, ...(await copyFindings(facts)), ...quarantined];
+    return [...findings, ...mirror.unions.map(unionFinding), ...(await copyFindings(facts)), ...quarantined];
   } catch (error) {
     return [cannotBeRead(error, facts), ...quarantined];
   }
@@ -263,6 +264,21 @@ async function copyFindings({ inspection, context }: Facts): Promise<readonly Fi
   }
   const at = formatTimeFrom(context.clock.now(), copy.changedAt);
   return [ok(about, `${path} (${formatBytes(copy.bytes)}), published at ${at}`)];
+}
+
+function unionFinding({ name, members, leftOut, unusable }: RecordedUnion): Finding {
+  const about = `union ${name}`;
+  const found = plural(members, 'table');
+  if (unusable.length > 0) {
+    const hint = `Load them again: feed-sync resync ${unusable.join(' ')}`;
+    return warning(
+      about,
+      `${found}; left out, because altered outside feed-sync: ${unusable.join(', ')}`,
+      hint,
+    );
+  }
+  if (leftOut.length === 0) return ok(about, found);
+  return ok(about, `${found}; left out, because they differ: ${leftOut.map(formatLeftOut).join('; ')}`);
 }
 
 interface MirrorFile extends MirrorSize {

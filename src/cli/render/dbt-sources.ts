@@ -7,7 +7,9 @@
 
 import { stringify } from 'yaml';
 import type { DescribedColumn, DescribedTable } from '../../destination/catalog/described-tables.ts';
+import { formatLeftOut, type RecordedUnion } from '../../destination/catalog/unions.ts';
 import { printable } from '../../lib/text.ts';
+import { plural } from '../../lib/units.ts';
 
 export interface DbtOptions {
   /** The name of the source in dbt; with tables in several schemas, its beginning. */
@@ -37,7 +39,11 @@ const CATALOG: Readonly<Record<string, string>> = {
 };
 
 /** Returns the text of `sources.yml`, for dbt 1.10 and newer. */
-export function dbtSources(tables: readonly DescribedTable[], options: DbtOptions): DbtSources {
+export function dbtSources(
+  tables: readonly DescribedTable[],
+  unions: readonly RecordedUnion[],
+  options: DbtOptions,
+): DbtSources {
   const database = options.database === null ? {} : { database: options.database };
   const schemas = [...new Set(tables.map(({ schemaName }) => schemaName))];
   const sources = schemas.map((schema) => ({
@@ -46,7 +52,10 @@ export function dbtSources(tables: readonly DescribedTable[], options: DbtOption
       'Datasets of a feed service, mirrored by feed-sync. Each table is at exactly one published version.',
     ...database,
     schema,
-    tables: tables.filter(({ schemaName }) => schemaName === schema).map((table) => tableOf(table, options)),
+    tables: [
+      ...tables.filter(({ schemaName }) => schemaName === schema).map((table) => tableOf(table, options)),
+      ...(schema === MAIN_SCHEMA ? unions.filter(({ members }) => members > 0).map(unionOf) : []),
+    ],
   }));
   const catalog = {
     name: 'feed_sync',
@@ -65,6 +74,16 @@ export function dbtSources(tables: readonly DescribedTable[], options: DbtOption
 const HEADER = `# The tables of the mirror as sources of dbt 1.10 and newer. Written by feed-sync dbt-sources:
 # write it anew when datasets or columns change.
 `;
+
+/** The schema of the unions. */
+const MAIN_SCHEMA = 'main';
+
+function unionOf({ name, members, leftOut, unusable }: RecordedUnion) {
+  const about = `The rows of ${plural(members, 'table')}, with the id of the dataset in dataset_id.`;
+  const left = [...leftOut.map(formatLeftOut), ...unusable];
+  const without = left.length === 0 ? '' : ` Left out: ${left.join('; ')}.`;
+  return { name, description: safe(`${about}${without}`) };
+}
 
 function tableOf({ datasetId, tableName, columns }: DescribedTable, options: DbtOptions) {
   const keys = columns.filter(({ isKey }) => isKey);

@@ -10,7 +10,8 @@ import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { createLog, type Log } from '../../lib/log.ts';
 import { InterruptedError } from '../../model/errors.ts';
-import type { Terminal } from '../context.ts';
+import type { MirrorPlace } from '../../reporting/stores.ts';
+import type { Context, Terminal } from '../context.ts';
 
 /** Often enough to look alive, seldom enough to cost nothing. */
 const REDRAW_EVERY_MS = 100;
@@ -148,6 +149,12 @@ export function logFor(
   screen: Screen | null = null,
 ): Log {
   return createLog({ level, format, stream: screen === null ? stderr : above(screen), color: hasColor });
+}
+
+/** Returns the place of a mirror that is read, with a log that tells of a long wait for it. */
+export function readingPlace(configuration: LocalConfiguration, context: Context): MirrorPlace {
+  const { clock, random, signal, terminal } = context;
+  return { clock, random, signal, log: logFor(configuration, terminal) };
 }
 
 function above(screen: Screen): NodeJS.WritableStream {

@@ -1,6 +1,7 @@
 /** Renders the report of `status` for people: the desired and the observed state, and the obstacles between them. Pure. */
 
 import type { Failure, HookRecord } from '../../checkpoint/checkpoint.ts';
+import { formatLeftOut } from '../../destination/catalog/unions.ts';
 import { unreachable } from '../../lib/assert.ts';
 import { printable } from '../../lib/text.ts';
 import { formatBytes, formatCount, plural } from '../../lib/units.ts';
@@ -17,6 +18,7 @@ import {
   sortedAbsences,
   subscriptionState,
   suspensionsBeyondDatasets,
+  unionsOf,
 } from '../../reporting/status.ts';
 import type { Need } from '../../sync/plan/need.ts';
 import { reportAwaited } from '../../sync/retirements.ts';
@@ -53,6 +55,7 @@ export function renderStatus(status: Status, shownTo: ShownTo): string {
     datasetTable(datasets, shownTo),
     leftOutLine(datasets),
     historyTable(status, shownTo),
+    unionTable(status, shownTo),
     absencesText(absences),
     ...problemTexts(status, datasets, shownTo),
     datasets.length === 0
@@ -343,6 +346,19 @@ function historyTable(status: Status, { width }: ShownTo): string | null {
       ...(closedReason === null ? [] : [`lost: ${closedReason}`]),
       ...(frozenCommit === null ? [] : [`frozen by commit ${frozenCommit}`]),
     ].join('; '),
+  ]);
+  return renderTable(columns, rows, width);
+}
+
+/** Null without unions. */
+function unionTable(status: Status, { width }: ShownTo): string | null {
+  const unions = unionsOf(status) ?? [];
+  if (unions.length === 0) return null;
+  const columns = [{ title: 'union' }, rightAligned('tables'), { title: 'left out', wraps: true }];
+  const rows = unions.map(({ name, members, leftOut, unusable }) => [
+    name,
+    formatCount(members),
+    [...leftOut.map(formatLeftOut), ...unusable.map((id) => `${id}: altered outside feed-sync`)].join('; '),
   ]);
   return renderTable(columns, rows, width);
 }

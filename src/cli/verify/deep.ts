@@ -9,6 +9,7 @@ import pLimit from 'p-limit';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Comparer, ContentComparison } from '../../destination/comparer.ts';
 import { openComparer } from '../../destination/duckdb/compare-table.ts';
+import type { Log } from '../../lib/log.ts';
 import { runProgram } from '../../lib/run-program.ts';
 import { FeedSyncError, InapplicableChangesError, InterruptedError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
@@ -61,7 +62,7 @@ export async function compareContents(
   const log = logFor(configuration, terminal, screen);
   const { parts, close } = openReadOnlyParts(configuration, context, log, progress);
   opened.defer(close);
-  const comparer = await comparerOf(configuration, context, folder.path);
+  const comparer = await comparerOf(configuration, context, folder.path, log);
   opened.defer(() => comparer.close());
   if (screen !== null) opened.defer(progress.show(screen, terminal));
   await parts.feed.discover(signal);
@@ -83,6 +84,7 @@ async function comparerOf(
   { destination, duckdb, disk, lock }: Configuration,
   { clock, random, signal, environment }: Context,
   directory: string,
+  log: Log,
 ): Promise<Comparer> {
   const options = { directory, ...duckdb, reserveBytes: disk.reserveBytes, clock, signal };
   if (destination.postgres !== null) {
@@ -97,7 +99,7 @@ async function comparerOf(
     });
   }
   const path = await realpath(destination.path).catch(() => resolve(destination.path));
-  return await openComparer({ ...options, path, waitMs: lock.waitMs, random });
+  return await openComparer({ ...options, path, waitMs: lock.waitMs, random, log });
 }
 
 /** Null: nothing is compared, and the findings say why. */

@@ -20,6 +20,7 @@ import { namedDatasets, refuseForeignMirror } from '../../sync/follow/subscripti
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
 import { formatCounts, formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
+import { readingPlace } from '../render/screen.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
 import { contentLines } from './content-findings.ts';
@@ -74,11 +75,11 @@ async function verified(
   { json, deep }: VerifyOptions,
 ): Promise<ExitCode> {
   const files = deep === null ? NOT_EXAMINED : await examineFiles(configuration, context);
-  const mirror = await usingMirror(configuration, context, mirrorContent);
+  const mirror = await usingMirror(configuration, readingPlace(configuration, context), mirrorContent);
   const chosen = chooseDatasets(datasetIds, reportNow(mirror, configuration, context));
   const shallow = await compare(chosen, mirror, files, configuration, context);
   const ofPast = { datasetIds: datasetIds.length === 0 ? null : chosen, endingProcess: files.endingProcess };
-  const past = await comparePast(ofPast, configuration, context);
+  const past = await comparePast(ofPast, configuration, readingPlace(configuration, context));
   const marked = markDamaged(
     deep === null ? shallow : await withContents(shallow, mirror, configuration, context, deep),
     configuration,
@@ -140,7 +141,10 @@ async function compare(
 ): Promise<Findings> {
   const damaged = damagedDatasets(mirror.datasets, files);
   const readable = datasetIds.filter((datasetId) => !damaged.has(datasetId));
-  const counted = new Map([...(await countMirror(readable, configuration, context)), ...damaged]);
+  const counted = new Map([
+    ...(await countMirror(readable, configuration, readingPlace(configuration, context))),
+    ...damaged,
+  ]);
   // Read again, so that the service is not asked about a dataset that it refused while the tables were counted.
   const report = reportNow(mirror, configuration, context);
   const datasets = datasetIds.map((datasetId) => ({

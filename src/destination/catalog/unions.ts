@@ -315,7 +315,7 @@ export function recordOf(
 }
 
 /** Says of a column why it is left out, for people: `"height": integer in 2 tables (us-a), string in 1 (us-b)`. */
-function formatLeftOut({ columnName, kinds }: LeftOutColumn): string {
+export function formatLeftOut({ columnName, kinds }: LeftOutColumn): string {
   assert(kinds.length > 0, 'a column occurs in a table');
   const occurrences = kinds.map(({ kind, members, example }) => `${kind} in ${members} (${example})`);
   return `${JSON.stringify(columnName)}: ${occurrences.join(', ')}`;

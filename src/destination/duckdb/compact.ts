@@ -21,6 +21,7 @@ import {
   systemReason,
 } from '../../lib/files.ts';
 import { spaceShortage } from '../../lib/free-space.ts';
+import type { Log } from '../../lib/log.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
@@ -47,6 +48,8 @@ export interface CompactOptions {
   readonly threads: number;
   /** How long to wait for readers before anything is copied. */
   readonly lockWaitMs: number;
+  /** Hears of a wait that a person may notice. */
+  readonly log?: Log;
   /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;
   /** The numeric id of the user; null when the system has none. */

@@ -8,6 +8,7 @@
 import { dirname, join } from 'node:path';
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
@@ -64,6 +65,8 @@ export interface ComparerOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly signal: AbortSignal;
+  /** Hears of a wait that a person may notice. */
+  readonly log?: Log;
 }
 
 /** Ends a comparison with its outcome. */
@@ -256,7 +259,9 @@ class MirrorComparer implements Comparer {
       await clock.sleep(PAUSE_MS, signal);
       this.#heldMs = 0;
     }
-    await waitForFile({ ...this.#options, lockWaitMs: waitMs }, () => this.#engine.run(this.#attach()));
+    await waitForFile({ ...this.#options, lockWaitMs: waitMs, isReader: true }, () =>
+      this.#engine.run(this.#attach()),
+    );
     const startMs = clock.monotonicMs();
     try {
       const format = await readFormat(this.#engine, path);

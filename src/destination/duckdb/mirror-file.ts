@@ -160,9 +160,13 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
   /** Hears of a wait that a person may notice. */
   readonly log?: Log;
+  /** True for a reader, which waits for a writer. */
+  readonly isReader?: boolean;
 }
 
 const HINT = 'End that process, or let it open the mirror for a shorter time.';
+const HINT_FOR_READERS =
+  'A running feed-sync lets it go after its commit. Any other process that writes has to end.';
 
 /** A shorter wait is no news: readers open the file for a moment. */
 const REPORTED_WAIT_MS = 1_000;
@@ -194,16 +198,14 @@ export async function waitForFile<T>(options: WaitOptions, attempt: () => Promis
 }
 
 /** Reports one wait once, as soon as it is long. */
-function waitReporter({ lockWaitMs, path, log }: WaitOptions) {
+function waitReporter({ lockWaitMs, path, log, isReader = false }: WaitOptions) {
+  const hint = isReader ? HINT_FOR_READERS : HINT;
   let isReported = false;
   return (remainingMs: number, holderProcessId: number | null): void => {
     if (log === undefined || isReported || lockWaitMs - remainingMs < REPORTED_WAIT_MS) return;
     isReported = true;
     const holder = holderProcessId === null ? {} : { holderProcess: holderProcessId };
-    log.warn(
-      { path, remainingMs, ...holder, hint: HINT },
-      'Another process holds the mirror: waiting for it.',
-    );
+    log.warn({ path, remainingMs, ...holder, hint }, 'Another process holds the mirror: waiting for it.');
   };
 }
 

@@ -25,6 +25,7 @@ import {
 } from '@duckdb/node-api';
 import type { Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
 import type { PastCommit, PastState } from '../../model/past-states.ts';
 import { duckDbVersion, Engine } from '../../staging/engine/engine.ts';
@@ -37,6 +38,7 @@ import {
   foreseeRollback,
   type PastCatalog,
 } from '../catalog/compare-states.ts';
+import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
 import type {
   CountedDataset,
@@ -57,6 +59,7 @@ import { copyToParquet } from './export-table.ts';
 import { mirrorFileState, waitForFile } from './mirror-file.ts';
 import { pastCatalog, readPastCommits, readPastLogs } from './past-logs.ts';
 import { comparePastTables, type PastTables } from './past-tables.ts';
+import { readUnions } from './unions.ts';
 
 export interface ReaderOptions {
   readonly path: string;
@@ -72,6 +75,8 @@ export interface ReaderOptions {
   readonly folder?: string;
   /** Ends the wait and the running query when aborted. */
   readonly signal?: AbortSignal;
+  /** Hears of a wait that a person may notice. */
+  readonly log?: Log;
 }
 
 /** Reads a mirror, also as it was before. */
@@ -116,7 +121,10 @@ export async function openReader(options: ReaderOptions): Promise<MirrorReader |
       ...(options.signal === undefined ? {} : { signal: options.signal, clock: options.clock }),
     });
   try {
-    return new Reader(await waitForFile({ ...options, path, lockWaitMs: options.waitMs }, open), path);
+    return new Reader(
+      await waitForFile({ ...options, path, lockWaitMs: options.waitMs, isReader: true }, open),
+      path,
+    );
   } catch (error) {
     if (!(error instanceof DuckDbError)) throw error;
     const [extension] = options.extensions ?? [];
@@ -211,6 +219,10 @@ class Reader implements MirrorReader {
 
   async #past(): Promise<PastCatalog> {
     return pastCatalog(this.#engine, await this.#formatOfTables());
+  }
+
+  unions(): Promise<readonly RecordedUnion[]> {
+    return this.#reading(readUnions(this.#engine));
   }
 
   async pastLogs(): Promise<readonly PastLog[]> {

@@ -34,7 +34,15 @@ import {
 } from '../catalog/unions.ts';
 import { readObservedTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import { catalogTable, MIRROR, mirrored, OUTSIDE_MIRROR, selectKinds, selectMeta } from './catalog/schema.ts';
+import {
+  catalogTable,
+  MIRROR,
+  mirrored,
+  OUTSIDE_MIRROR,
+  selectKinds,
+  selectMeta,
+  selectSchema,
+} from './catalog/schema.ts';
 import { strayColumnsOfAll } from './count-tables.ts';
 import { insideMirror } from './history.ts';
 
@@ -346,6 +354,13 @@ function selectCells(
     const value = own === null ? `NULL::${DUCKDB_TYPES[type]}` : identifier(own);
     return own === columnName ? value : `${value} AS ${identifier(columnName)}`;
   });
+}
+
+/** Returns what the catalog records of the unions, in order of name; none in a file without a catalog. */
+export async function readUnions(engine: Engine): Promise<readonly RecordedUnion[]> {
+  if ((await engine.rows(selectSchema())).length === 0) return [];
+  const unions = recordedUnions(await engine.rows(selectMeta()));
+  return [...unions.values()].toSorted((left, right) => (left.name < right.name ? -1 : 1));
 }
 
 async function readLiveIds(engine: Engine): Promise<readonly string[]> {

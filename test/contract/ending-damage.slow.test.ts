@@ -1,6 +1,6 @@
 /** F58: a whole block in the place of another one makes DuckDB end the process that reads it. It costs the table, and no other. */
 
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
@@ -57,6 +57,29 @@ it('F58 a catch-up that damage has ended twice is mended by the third', async ()
   publishNext(datasetOf('parcels'));
   expect(await installed.run('once')).toMatchObject({ signal: 'SIGSEGV' });
   expect(await installed.run('once')).toMatchObject({ signal: 'SIGSEGV' });
+  await once(installed);
+  expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
+  await expectMirrored(installed, feed);
+});
+
+/** A disk's end is the process's here: no file becomes larger. */
+const LARGEST = 'ulimit -f "$0"; exec "$@"';
+
+it('F58 F07 a disk without room for the copy sets nothing aside: 74, and with room it is mended', async () => {
+  const { feed, installed, tableOf, datasetOf, quarantined } = await archiving();
+  await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 74 });
+  const blocks = Math.floor(statSync(installed.mirrorPath).size / 2 / 512);
+  const cramped = await program({
+    feed,
+    environment: { FEED_SYNC_HISTORY_DATASETS: '*', FEED_SYNC_DATA_DIR: installed.dataDirectory },
+    within: ['sh', '-c', LARGEST, String(blocks)],
+  });
+  const { stdout, stderr } = await once(cramped, 74);
+  expect(`${stdout}${stderr}`).toContain('is full');
+  expect(quarantined()).toEqual([]);
+  expect(readdirSync(installed.dataDirectory).join()).not.toContain('.compact');
+  feed.requests.clear();
   await once(installed);
   expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
   await expectMirrored(installed, feed);

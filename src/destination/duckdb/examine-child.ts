@@ -10,7 +10,7 @@ import { systemClock } from '../../lib/clock.ts';
 import type { ScrubPosition } from '../../model/scrub.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
+import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
@@ -67,8 +67,8 @@ export type Said =
     } & Owners)
   /** The scrub has read everything before this position. */
   | { readonly kind: 'passed'; readonly position: ScrubPosition }
-  /** `isDamage`: what is in the file cannot be read. */
-  | { readonly kind: 'failed'; readonly why: string; readonly isDamage: boolean }
+  /** `fault`: as DuckDB's error was diagnosed; null: it was another one. */
+  | { readonly kind: 'failed'; readonly why: string; readonly fault: Fault | null }
   /** `isAtEnd`: false where the time of a scrub's slice is over before. */
   | { readonly kind: 'ended'; readonly isAtEnd: boolean };
 
@@ -189,7 +189,7 @@ async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | nu
     const isOther = version === live.checksum.version && sum !== live.checksum.sum;
     return { state: isAltered(isOther || rowCount !== live.observed.rowCount), why: null };
   } catch (error) {
-    if (!(error instanceof DuckDbError)) throw error;
+    if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
     return { state: 'damaged', why: firstLine(error) };
   }
 }
@@ -276,6 +276,6 @@ try {
   else await (task.copyTo === null ? examine(task) : copy({ ...task, copyTo: task.copyTo }));
   say({ kind: 'ended', isAtEnd });
 } catch (error) {
-  const isDamage = error instanceof DuckDbError && IS_DAMAGE.has(error.fault);
-  say({ kind: 'failed', why: error instanceof Error ? firstLine(error) : String(error), isDamage });
+  const fault = error instanceof DuckDbError ? error.fault : null;
+  say({ kind: 'failed', why: error instanceof Error ? firstLine(error) : String(error), fault });
 }

@@ -5,8 +5,11 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { linesOf } from '../../lib/run-program.ts';
+import { StorageError } from '../../model/errors.ts';
 import type { ScrubPosition } from '../../model/scrub.ts';
+import { DuckDbError, type Fault, mirrorFailure } from '../../staging/engine/errors.ts';
 import { CATALOG_SCHEMA } from './catalog/schema.ts';
+import { IS_DAMAGE } from './count-tables.ts';
 import type { Owners, Said, Task } from './examine-child.ts';
 
 export interface ExamineOptions extends Omit<Task, 'skip' | 'copyTo' | 'scrubFrom'> {
@@ -32,11 +35,15 @@ export interface Examined {
 /** The process has the extension of this file, both in the sources and in the build. */
 const SCRIPT = fileURLToPath(new URL(`./examine-child${extname(import.meta.url)}`, import.meta.url));
 
-/** Never throws for what is in the file. A file that another process has locked is `unreadable`, too. */
+/**
+ * Never throws for what is in the file. A file that another process has locked is `unreadable`, too. @throws StorageError where
+ * something else than the file is in the way.
+ */
 export async function examineFile({ signal, ...options }: ExamineOptions): Promise<Examined> {
   const tables: ExaminedTable[] = [];
   for (;;) {
     const end = await child({ ...options, skip: tables.map(({ name }) => name), copyTo: null }, signal);
+    await refuseHindrance(options.path, end);
     tables.push(...end.read);
     if (end.why === null) return { tables, unreadable: null, endsProcess: false };
     if (end.reading === null || !end.isCrash) {
@@ -59,13 +66,18 @@ export function isCatalogTable({ name }: Pick<ExaminedTable, 'name'>): boolean {
   return name.startsWith(`${CATALOG_SCHEMA}.`);
 }
 
-/** Copies a file without some tables; resolves to the reason where that cannot be done. */
+/**
+ * Copies a file without some tables; resolves to the reason where what is in it cannot be copied. @throws StorageError where something
+ * else is in the way.
+ */
 export async function copyWithout(
   { signal, ...options }: ExamineOptions,
   skip: readonly string[],
   copyTo: string,
 ): Promise<string | null> {
-  const { why, reading } = await child({ ...options, skip, copyTo }, signal);
+  const end = await child({ ...options, skip, copyTo }, signal);
+  await refuseHindrance(options.path, end);
+  const { why, reading } = end;
   return why === null || reading === null ? why : `${reading.name}: ${why}`;
 }
 
@@ -79,6 +91,26 @@ const OWN_SIGNALS: ReadonlySet<string> = new Set([
   'SIGTRAP',
 ]);
 
+/** What is in the way without being in the file: a full disk must never set a mirror aside. */
+const IS_HINDRANCE: ReadonlySet<Fault> = new Set([
+  'disk-full',
+  'no-space',
+  'out-of-memory',
+  'not-permitted',
+  'folder-missing',
+]);
+
+/** @throws StorageError */
+async function refuseHindrance(path: string, { why, isKilled, fault }: Ended): Promise<void> {
+  if (isKilled) {
+    throw new StorageError(`The process that was to read ${path} did not end by itself: ${why}.`, {
+      hint: 'Run it again. Where the memory of the machine is exhausted, lower duckdb.memoryLimit first.',
+    });
+  }
+  if (why !== null && fault !== null && IS_HINDRANCE.has(fault))
+    throw await mirrorFailure(new DuckDbError(fault, false, why, null), { path });
+}
+
 interface Ended {
   readonly read: readonly ExaminedTable[];
   /** Where a scrub goes on; null where it has passed nothing. */
@@ -91,6 +123,10 @@ interface Ended {
   readonly why: string | null;
   /** Whether what it read has made it end itself. */
   readonly isCrash: boolean;
+  /** Whether somebody else has ended it. */
+  readonly isKilled: boolean;
+  /** Why it could not go on, as DuckDB's error was diagnosed. */
+  readonly fault: Fault | null;
   /** Whether the file could not be read. */
   readonly isDamage: boolean;
 }
@@ -134,12 +170,15 @@ interface SaidInAll {
 
 function endOf({ read, reading, passed, failed, ended }: SaidInAll, end: string): Ended {
   const common = { read, passed, isAtEnd: ended?.isAtEnd ?? false };
-  if (ended !== null) return { ...common, reading: null, why: null, isCrash: false, isDamage: false };
+  const fault = failed?.fault ?? null;
+  const isSilent = failed === null && ended === null;
   return {
     ...common,
-    reading,
-    why: failed?.why ?? `reading it ends the process (${end})`,
-    isCrash: failed === null && OWN_SIGNALS.has(end),
-    isDamage: failed?.isDamage ?? false,
+    reading: ended === null ? reading : null,
+    why: isSilent ? `reading it ends the process (${end})` : (failed?.why ?? null),
+    isCrash: isSilent && OWN_SIGNALS.has(end),
+    isKilled: isSilent && !OWN_SIGNALS.has(end),
+    fault,
+    isDamage: fault !== null && IS_DAMAGE.has(fault),
   };
 }

@@ -67,7 +67,7 @@ async function copied(options: SalvageOptions, lost: readonly ExaminedTable[]): 
   const { path, clock, log, onLost } = options;
   await clearUnfinished(path);
   const names = lost.map(({ name }) => name);
-  const why = (await copyWithout(options, names, unfinishedPath(path))) ?? (await whyUnsound(options));
+  const why = await whyNotCopied(options, names);
   if (why !== null) {
     log.error({ path, why }, 'The sound tables of the mirror cannot be copied into a new file.');
     await clearUnfinished(path);
@@ -78,6 +78,16 @@ async function copied(options: SalvageOptions, lost: readonly ExaminedTable[]): 
   await quarantineMirror(path, `${names.join(', ')}: ${lost[0]?.why ?? 'damaged'}`, clock.now(), log);
   await renameUnfinished(path);
   return true;
+}
+
+/** @throws StorageError where something else than the mirror is in the way, as a full disk: the space is given back. */
+async function whyNotCopied(options: SalvageOptions, names: readonly string[]): Promise<string | null> {
+  try {
+    return (await copyWithout(options, names, unfinishedPath(options.path))) ?? (await whyUnsound(options));
+  } catch (error) {
+    await clearUnfinished(options.path);
+    throw error;
+  }
 }
 
 /** The new file is read to its end before it takes the mirror's place. */

@@ -1,6 +1,6 @@
 /** The state of checkpoint and mirror at one time: the one model that `status`, `verify` and the status server render. Pure. */
 
-import type { Failure, Followed, Poll, PollFailure, Suspension } from '../checkpoint/checkpoint.ts';
+import type { Failure, Followed, Mention, Poll, PollFailure, Suspension } from '../checkpoint/checkpoint.ts';
 import { present } from '../lib/assert.ts';
 import { causeIn } from '../lib/text.ts';
 import type { DesiredState } from '../model/desired-state.ts';
@@ -200,12 +200,12 @@ function dueWork(desired: DesiredState, observed: ObservedTable | null, isMirror
 }
 
 /**
- * The stores contain neither which logs were read lately nor the records of subscriptions. The next catch-up reads the
- * log of every followed subscription that is not suspended and that the service listed the last time.
+ * The stores do not contain which logs were read lately, and of the records of subscriptions only the mentions. The next
+ * catch-up reads the log of every followed subscription that is not suspended and that the service listed the last time.
  */
 function readingsOf(
   service: Readings['observed']['service'],
-  { followed, absences, forgotten }: CheckpointContent,
+  { followed, absences, forgotten, mentions }: CheckpointContent,
   { subscriptions }: Suspensions,
 ): Readings {
   const unlisted = absences.flatMap(({ subject }) =>
@@ -214,13 +214,18 @@ function readingsOf(
   const ids = [...followed.keys()];
   return {
     observed: { service },
-    named: new Map(),
+    named: subscriptionsNaming(mentions),
     followed: new Set(ids),
     suspendedSubscriptions: subscriptions,
     readToHead: new Set(ids.filter((id) => !subscriptions.has(id) && !unlisted.includes(id))),
     doubted: doubtedLogs(absences),
     forgotten: new Set(forgotten),
   };
+}
+
+function subscriptionsNaming(mentions: readonly Mention[]): Readings['named'] {
+  const byDataset = Map.groupBy(mentions, ({ datasetId }) => datasetId);
+  return new Map([...byDataset].map(([id, of]) => [id, of.map(({ subscriptionId }) => subscriptionId)]));
 }
 
 function retirementOf(desired: DesiredState, suspensions: Suspensions, readings: Readings): RetirementReport {

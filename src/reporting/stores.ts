@@ -9,6 +9,7 @@ import type {
   Failure,
   Followed,
   HookRecord,
+  Mention,
   Poll,
   Suspension,
 } from '../checkpoint/checkpoint.ts';
@@ -38,6 +39,7 @@ export interface CheckpointContent {
   readonly forgotten: readonly string[];
   readonly desiredStates: ReadonlyMap<string, DesiredState>;
   readonly absences: readonly Absence[];
+  readonly mentions: readonly Mention[];
   readonly suspensions: readonly Suspension[];
   readonly candidates: readonly Candidate[];
   readonly failures: ReadonlyMap<string, Failure>;
@@ -52,6 +54,7 @@ export const NO_CHECKPOINT: CheckpointContent = {
   forgotten: [],
   desiredStates: new Map(),
   absences: [],
+  mentions: [],
   suspensions: [],
   candidates: [],
   failures: new Map(),
@@ -67,6 +70,7 @@ export function contentOf(reader: CheckpointReader): CheckpointContent {
     forgotten: reader.forgotten(),
     desiredStates: reader.desiredStates(),
     absences: reader.absences(),
+    mentions: reader.mentions(),
     suspensions: reader.suspensions(),
     candidates: reader.candidates(),
     failures: reader.failures(),

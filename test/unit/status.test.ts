@@ -297,6 +297,24 @@ describe('the state of a dataset', () => {
       },
     );
 
+    it('W16 F55 names the subscription whose record named the dataset, as long as its absence is not confirmed', () => {
+      const mentions = [{ subscriptionId: 'sub_2', datasetId: 'left' }];
+      const checkpoint = content({ desiredStates: [left], followed, mentions });
+      const mirror = seenBy('sub_1', 'sub_2');
+      expect(states(mirror, checkpoint)).toEqual({
+        left: `retirement waits for subscription sub_2, whose record names the dataset or named it lately: ${reason}`,
+      });
+      expect(waitsFor(mirror, checkpoint)).toEqual([
+        [{ subscriptionId: 'sub_2', reason: 'record-names-dataset' }],
+      ]);
+      const elsewhere = content({
+        desiredStates: [left],
+        followed,
+        mentions: [{ subscriptionId: 'sub_2', datasetId: 'other' }],
+      });
+      expect(waitsFor(mirror, elsewhere)).toEqual([[]]);
+    });
+
     it('W16 is not among those that an operator is asked to agree to', () => {
       const suspensions = [lostSubscription, ours({ kind: 'retirement' }, 'mass_retirement')];
       const checkpoint = content({ desiredStates: [left], followed, suspensions });

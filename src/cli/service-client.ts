@@ -5,6 +5,7 @@ import type { Configuration } from '../configuration/configuration.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import { createFeed, createOperator } from '../feed/create-feed.ts';
 import type { Feed } from '../feed/feed.ts';
+import { listBytesFor } from '../feed/http/list-budget.ts';
 import type { FeedOptions } from '../feed/http/options.ts';
 import type { Operator } from '../feed/operator.ts';
 import type { Log } from '../lib/log.ts';
@@ -37,16 +38,18 @@ export async function usingOperator<T>(
 /** Returns the options of the service's client. Without a checkpoint the client remembers nothing about the service. */
 export function feedOptions(
   { service, http, retry, downloads, disk }: Configuration,
-  { environment, clock, random }: Context,
+  { environment, clock, random, machine }: Context,
   log: Log,
 ): FeedOptions {
+  const { memoryBytes, constrainedMemoryBytes } = machine;
+  const isConstrained = constrainedMemoryBytes > 0 && constrainedMemoryBytes < memoryBytes;
   return {
     baseUrl: service.baseUrl,
     apiKey: service.apiKey,
     contract: service.contract,
     remembered: { manifestPath: null, newerThanParameter: null },
     onContractDiscovered() {},
-    http,
+    http: { ...http, maxListBytes: listBytesFor(isConstrained ? constrainedMemoryBytes : memoryBytes) },
     retry,
     downloads,
     diskReserveBytes: disk.reserveBytes,

@@ -114,8 +114,6 @@ export async function readList<Item>(
 /** The largest page that the interface allows. */
 const LIST_LIMIT = 200;
 const MAX_PAGES = 10_000;
-/** All pages of a list that is kept in memory, as sent. */
-const MAX_LIST_BYTES = 256_000_000;
 /** How often a list is read again from the start because a cursor was refused. */
 const MAX_RESTARTS = 2;
 
@@ -176,24 +174,29 @@ async function readOnce<P extends Page>(
 ): Promise<Pages<P>> {
   const pages: P[] = [];
   let readAt: Date | null = null;
-  let keptBytes = 0;
   const seen = new Set<string>();
   let cursor: string | null = null;
-  do {
-    if (pages.length >= MAX_PAGES) throw goesOn(operation, `${formatCount(MAX_PAGES)} pages`);
-    const query = { ...operation.query, limit, cursor };
-    const isFirst = cursor === null && finalAtFirst !== undefined;
-    const page = { ...operation, query, ...(isFirst ? { finalStatuses: finalAtFirst } : {}) };
-    const answer: Answer<P> = await readPage(api, page, signal);
-    await onPage?.(answer, pages.length);
-    pages.push(answer.value);
-    // What is handed over page by page is not kept.
-    keptBytes += onPage === undefined ? answer.bytes.length : 0;
-    if (keptBytes > MAX_LIST_BYTES) throw goesOn(operation, formatBytes(MAX_LIST_BYTES));
-    readAt ??= answer.readAt;
-    if (isEnough?.(answer.value) === true) break;
-    cursor = nextOf(answer.value, seen, operation);
-  } while (cursor !== null);
+  const share = api.lists.begin();
+  try {
+    do {
+      if (pages.length >= MAX_PAGES) throw goesOn(operation, `${formatCount(MAX_PAGES)} pages`);
+      const query = { ...operation.query, limit, cursor };
+      const isFirst = cursor === null && finalAtFirst !== undefined;
+      const page = { ...operation, query, ...(isFirst ? { finalStatuses: finalAtFirst } : {}) };
+      await share.room(signal);
+      const answer: Answer<P> = await readPage(api, page, signal);
+      await onPage?.(answer, pages.length);
+      pages.push(answer.value);
+      // What is handed over page by page is not kept.
+      const isKept = share.keep(onPage === undefined ? answer.bytes.length : 0);
+      if (!isKept) throw goesOn(operation, formatBytes(api.lists.maxBytes));
+      readAt ??= answer.readAt;
+      if (isEnough?.(answer.value) === true) break;
+      cursor = nextOf(answer.value, seen, operation);
+    } while (cursor !== null);
+  } finally {
+    share.end();
+  }
   return { pages, readAt: present(readAt, 'a list has a first page') };
 }
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Api } from '../../src/feed/http/api.ts';
+import { ListBudget, listBytesFor } from '../../src/feed/http/list-budget.ts';
 import { readPages } from '../../src/feed/lists.ts';
 import { ContractViolationError, RefusalError, ServiceUnavailableError } from '../../src/model/errors.ts';
 import { errorOf } from '../support/feed-client.ts';
@@ -19,6 +20,7 @@ async function read(
 ) {
   const cursors: (string | null)[] = [];
   const api: Api = {
+    lists: new ListBudget(),
     async call({ query = {}, decode }) {
       const cursor = query['cursor'] === null ? null : String(query['cursor']);
       cursors.push(cursor);
@@ -114,5 +116,36 @@ describe('a list', () => {
     const { cursors, pages } = await read((cursor) => (cursor === at ? error : { nextCursor: 'a' }));
     expect(await errorOf(pages)).toBe(error);
     expect(cursors).toHaveLength(asked);
+  });
+});
+
+describe('F63 lists that are read at once', () => {
+  const { signal } = new AbortController();
+
+  it('wait for room, but for the oldest, and go on when another one has ended', async () => {
+    const budget = new ListBudget(100);
+    const [oldest, other] = [budget.begin(), budget.begin()];
+    expect([oldest.keep(60), other.keep(60)]).toEqual([true, true]);
+    await oldest.room(signal);
+    const order: string[] = [];
+    const waits = other.room(signal).then(() => order.push('room'));
+    await Promise.resolve();
+    order.push('end');
+    oldest.end();
+    await waits;
+    expect(order).toEqual(['end', 'room']);
+    expect(other.keep(41)).toBe(false);
+  });
+
+  it('stop waiting when the program ends', async () => {
+    const budget = new ListBudget(100);
+    budget.begin().keep(90);
+    const other = budget.begin();
+    other.keep(90);
+    await expect(other.room(AbortSignal.abort(new Error('ended')))).rejects.toThrow('ended');
+  });
+
+  it('may take a twelfth of the memory, and 256 MB at most', () => {
+    expect([listBytesFor(512_000_000), listBytesFor(64_000_000_000)]).toEqual([42_666_666, 256_000_000]);
   });
 });

@@ -20,6 +20,7 @@ import { repeatsKey } from './body.ts';
 import { TransientError } from './failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from './http.ts';
 import { type JsonLimits, readJsonBody } from './json-body.ts';
+import { ListBudget } from './list-budget.ts';
 import { type ConnectionOptions, limitsOf, retryPolicy } from './options.ts';
 import { isRefusal, isTransientStatus, refusalError } from './refusal.ts';
 import { withRetries } from './retry.ts';
@@ -42,6 +43,8 @@ export interface Answer<T> {
 }
 
 export interface Api {
+  /** What lists may take in memory. */
+  readonly lists: ListBudget;
   /** @throws ServiceUnavailableError, ContractViolationError, RefusalError (or the error of `refuse`) and InterruptedError. */
   call<T>(operation: Reading<T>, signal: AbortSignal): Promise<Answer<T>>;
   /** The body of the answer is ignored. @throws ServiceUnavailableError, CommandRefusedError and InterruptedError. */
@@ -72,12 +75,16 @@ export function createApi(http: Http, options: ConnectionOptions): Api {
     return ifInDoubt === undefined ? repeat(ask) : unlessDone(title, ifInDoubt, ask, repeat);
   }
 
+  const lists = new ListBudget(options.http.maxListBytes);
   return {
+    lists,
     call(operation, signal) {
       const { title, maxDepth = MAX_JSON_DEPTH, unreadList = null } = operation;
       const statuses = operation.method === undefined ? [200] : [200, 201];
       const read = async (answer: HttpAnswer) => {
-        const jsonLimits = { maxBytes: options.http.maxJsonBytes, maxDepth };
+        // Of an answer whose list stays as it was sent, little is parsed.
+        const mostParsed = unreadList === null ? lists.maxBytes : Number.POSITIVE_INFINITY;
+        const jsonLimits = { maxBytes: Math.min(options.http.maxJsonBytes, mostParsed), maxDepth };
         const { bytes, json } = await readJsonBody(answer, jsonLimits, title, unreadList);
         if (holdsKey(bytes)) throw repeatsKey(title);
         return { value: operation.decode(json), bytes, readAt: answer.readAt };

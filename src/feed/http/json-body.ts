@@ -45,7 +45,7 @@ export async function readJsonBody(
   const tooMuch = (fault: string) =>
     new ContractViolationError(`Could not ${title}: the answer ${fault}.`, WHOLE_BODY, {
       code: 'response_too_large',
-      hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes.',
+      hint: 'If the service is meant to send so much at once, raise http.maxJsonBytes, and give it memory.',
     });
   const refuseSize = (): never => {
     throw tooMuch(`is larger than ${formatBytes(limits.maxBytes)}`);

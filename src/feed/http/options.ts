@@ -54,6 +54,8 @@ export interface HttpOptions {
   readonly connections: number;
   /** The largest JSON answer, measured after inflating. */
   readonly maxJsonBytes: number;
+  /** All pages of a list that is kept in memory, as sent; 256 MB by default. */
+  readonly maxListBytes?: number;
   /** The longest total wait that the service may ask for during one request. */
   readonly maxRetryAfterMs: number;
 }

@@ -1,0 +1,75 @@
+/**
+ * Bounds what lists take in memory while they are read: each one, and all that are read at once. What a list of small items takes
+ * parsed is about twice what was sent.
+ */
+
+const MAX_BYTES = 256_000_000;
+/** A process has about half of the memory for its objects, and the lists take about a third of that at most. */
+const OF_MEMORY = 12;
+
+/** Returns the most bytes of a list, as sent, on a machine or in a container with so much memory. */
+export function listBytesFor(memoryBytes: number): number {
+  return Math.min(MAX_BYTES, Math.floor(memoryBytes / OF_MEMORY));
+}
+
+interface ListShare {
+  /** Resolves once there is room for another page. */
+  room(signal: AbortSignal): Promise<void>;
+  /** Returns false where the list alone is too large. */
+  keep(bytes: number): boolean;
+  end(): void;
+}
+
+export class ListBudget {
+  /** Of one list, and of all that go on beside the oldest one. */
+  readonly maxBytes: number;
+  /** Of each list that is read, the oldest first. */
+  readonly #kept = new Map<object, number>();
+  readonly #waiting = new Set<() => void>();
+
+  constructor(maxBytes: number = MAX_BYTES) {
+    this.maxBytes = maxBytes;
+  }
+
+  /** The oldest list never waits, so that some list always comes to its end. */
+  begin(): ListShare {
+    const list = {};
+    this.#kept.set(list, 0);
+    const mayGoOn = (): boolean => {
+      const [oldest] = this.#kept.keys();
+      return oldest === list || this.#sum() <= this.maxBytes;
+    };
+    return {
+      room: async (signal) => {
+        while (!mayGoOn()) await this.#change(signal);
+      },
+      keep: (bytes) => {
+        const kept = (this.#kept.get(list) ?? 0) + bytes;
+        this.#kept.set(list, kept);
+        return kept <= this.maxBytes;
+      },
+      end: () => {
+        this.#kept.delete(list);
+        for (const wake of this.#waiting) wake();
+      },
+    };
+  }
+
+  #sum(): number {
+    return [...this.#kept.values()].reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  async #change(signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onAbort = (): void => reject(signal.reason);
+    this.#waiting.add(resolve);
+    signal.addEventListener('abort', onAbort);
+    try {
+      signal.throwIfAborted();
+      await promise;
+    } finally {
+      this.#waiting.delete(resolve);
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+}

@@ -164,7 +164,7 @@ describe('a configuration that is wrong', () => {
 });
 
 describe('init', () => {
-  it('writes a file that loads, and writes over nothing', async () => {
+  it('writes a file that loads, and never overwrites one', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const first = await installed.run('init');
@@ -177,7 +177,7 @@ describe('init', () => {
 
     const again = await installed.run('init');
     expect(again).toMatchObject({ exitCode: 64 });
-    expect(again.stderr).toContain('init writes over nothing');
+    expect(again.stderr).toContain('init never overwrites a file');
     expect(readFileSync(path, 'utf8')).toBe(written);
     expect(await installed.run('init', 'no/such/folder/a.yaml')).toMatchObject({ exitCode: 74 });
   });

@@ -301,6 +301,30 @@ describe('a union', () => {
     expect(await rows(parts)).toEqual(['view_name']);
   });
 
+  it('of many tables is as it was at an earlier time, where all of them have history', async () => {
+    const { once, rows, run, publish, feed } = await mirroring(
+      'unions: {parcels: "*"}\nhistory: {datasets: ["*"]}',
+    );
+    publishSmall(
+      feed,
+      Array.from({ length: 70 }, (_, number) => `us-${number}-parcels`),
+    );
+    await once();
+    const before = new Date().toISOString();
+    await publish(TRAVIS, [['a', 5]]);
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '145']);
+    const asOf = await run(
+      'query',
+      '--format',
+      'csv',
+      '--as-of',
+      before,
+      'SELECT count(*) AS n FROM parcels',
+    );
+    expect(asOf.stdout, asOf.stderr).toBe('n\n146\n');
+  });
+
   it('is in the published copy and in a compacted mirror, and verify finds nothing', async () => {
     const { once, rows, run, home } = await mirroring(
       'unions: {parcels: "us-*-parcels"}\ndestination: {publish: ./copy.duckdb}',

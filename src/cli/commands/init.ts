@@ -29,7 +29,7 @@ export async function init(file: string, { terminal, workingDirectory }: Context
 function problemWith(path: string, error: unknown): Error {
   const code = systemCode(error);
   if (code === 'EEXIST') {
-    return new UsageError(`${path} is there already, and init writes over nothing.`, {
+    return new UsageError(`${path} is there already, and init never overwrites a file.`, {
       hint: 'Name another file: feed-sync init other.yaml',
     });
   }

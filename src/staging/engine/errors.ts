@@ -73,8 +73,10 @@ const UNREADABLE = new RegExp(
     'Could not read enough bytes',
     'Failure while replaying WAL',
     'Failed to read WAL',
-    // A whole block in the place of another one.
-    '[Cc]orrupt(?:ed)? (?:database file|RLE segment)',
+    // A whole block in the place of another one, or the end of one that is cut.
+    '[Cc]orrupt(?:ed)? (?:database|(?:RLE|ALP|ALPRD|Patas) segment)',
+    'Invalid (?:bitpacking mode|bit width for bitpacking)',
+    'invalid (?:fsst_symbol_table_offset|segment_block_offset|block ID in index storage)',
     'appears to be corrupted',
     'in MetadataReader',
   ].join('|'),

@@ -115,9 +115,9 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   const reported = await installed.run('status', '--json');
   const asked = await ask(`${url}/status`);
   const status = JSON.parse(reported.stdout);
-  // Only who opens its file knows what of it holds nothing, and its undo logs.
+  // Only who opens its file knows what of it holds nothing, its undo logs and its unions.
   const mirror = { ...status.mirror, freeBytes: null, isWorthCompacting: null };
-  expect(JSON.parse(asked.text)).toEqual({ ...status, mirror, history: null });
+  expect(JSON.parse(asked.text)).toEqual({ ...status, mirror, history: null, unions: null });
   for (const path of ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook', 'nowhere']) {
     const { text } = await ask(`${url}/${path}`);
     expect(secretsInText(CANARY_KEY, text)).toEqual([]);

@@ -23,7 +23,7 @@ const { configuration } = loadConfiguration({
   flags: {},
   readFile: (path) => readFileSync(path, 'utf8'),
 });
-const surroundings = { environment, clock: systemClock, random: systemRandom };
+const surroundings = { environment, clock: systemClock, random: systemRandom, machine };
 const feed = createFeed(feedOptions(configuration, surroundings, silentLog));
 const { signal } = new AbortController();
 await feed.discover(signal);

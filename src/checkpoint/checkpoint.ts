@@ -61,6 +61,7 @@ export interface CheckpointReader {
   /** Returns what operators were notified of. */
   notificationLedger(): NotificationLedger;
 
+  /** Returns how far the mirror has been scrubbed. */
   scrub(): ScrubRecord;
 
   /** Returns the newest sync runs first. */
@@ -195,6 +196,7 @@ export interface Checkpoint extends CheckpointReader {
   /** Stores what operators were notified of, in place of what is stored. */
   keepNotificationLedger(ledger: NotificationLedger): void;
 
+  /** Stores how far the mirror has been scrubbed, in place of what is stored. */
   keepScrub(record: ScrubRecord): void;
 
   /** Reads the whole file anew. Returns what SQLite finds wrong with it, null where nothing is. */

@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Configuration } from '../configuration/configuration.ts';
+import { usableMemory } from '../configuration/setting.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import { createFeed, createOperator } from '../feed/create-feed.ts';
 import type { Feed } from '../feed/feed.ts';
@@ -41,15 +42,13 @@ export function feedOptions(
   { environment, clock, random, machine }: Context,
   log: Log,
 ): FeedOptions {
-  const { memoryBytes, constrainedMemoryBytes } = machine;
-  const isConstrained = constrainedMemoryBytes > 0 && constrainedMemoryBytes < memoryBytes;
   return {
     baseUrl: service.baseUrl,
     apiKey: service.apiKey,
     contract: service.contract,
     remembered: { manifestPath: null, newerThanParameter: null },
     onContractDiscovered() {},
-    http: { ...http, maxListBytes: listBytesFor(isConstrained ? constrainedMemoryBytes : memoryBytes) },
+    http: { ...http, maxListBytes: listBytesFor(usableMemory(machine)) },
     retry,
     downloads,
     diskReserveBytes: disk.reserveBytes,

@@ -98,11 +98,14 @@ export function inDataDirectory(name: string): Derive {
     typeof dataDirectory === 'string' ? { text: join(dataDirectory, name) } : null;
 }
 
+/** Returns the bytes of memory that the container or machine has. */
+export function usableMemory({ memoryBytes, constrainedMemoryBytes }: Machine): number {
+  return constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
+}
+
 /** Half of what the container or machine has. */
-export function halfOfMemory({ memoryBytes, constrainedMemoryBytes }: Machine): DerivedDefault {
-  const usableBytes =
-    constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
-  return { text: inMegabytes(Math.max(usableBytes / 2, LEAST_MEMORY_LIMIT_BYTES)) };
+export function halfOfMemory(machine: Machine): DerivedDefault {
+  return { text: inMegabytes(Math.max(usableMemory(machine) / 2, LEAST_MEMORY_LIMIT_BYTES)) };
 }
 
 /** The size as an operator would write it. */

@@ -3,7 +3,7 @@
 import type { Followed } from '../checkpoint/checkpoint.ts';
 import { announcedVersion } from '../model/desired-state.ts';
 import { reportOf } from '../reporting/report.ts';
-import { contentOf } from '../reporting/stores.ts';
+import { contentOf, contentWithoutFile } from '../reporting/stores.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/subscriptions.ts';
 import type { DatasetState } from '../sync/plan/plan.ts';
@@ -33,7 +33,7 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   const reading = session.readClocks();
   const { wall: now, monotonicMs: nowMs } = reading;
   const { checkpoint, suspensions, datasets } = reportOf({
-    mirror: { ...mirror.observed, bytes: null, freeBytes: null, pastLogs: null, unions: null },
+    mirror: contentWithoutFile(mirror.observed),
     checkpoint: contentOf(parts.checkpoint),
     choices: parts.choices,
     keyHash: parts.choices.keyHash,

@@ -105,6 +105,11 @@ export interface MirrorContent extends ObservedState {
   readonly unions: readonly RecordedUnion[] | null;
 }
 
+/** What is known of a mirror without opening its file for the report. */
+export function contentWithoutFile(observed: ObservedState): MirrorContent {
+  return { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions: null };
+}
+
 /** Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */
 export type MirrorSeen = MirrorContent | null | 'unread' | Error;
 

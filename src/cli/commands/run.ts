@@ -17,7 +17,7 @@ import { type Log, turnedDown } from '../../lib/log.ts';
 import { runProgram } from '../../lib/run-program.ts';
 import { MANIFEST } from '../../post-commit/export/generation.ts';
 import { statusJson, statusOf } from '../../reporting/status.ts';
-import { contentOf, databaseBytes } from '../../reporting/stores.ts';
+import { contentOf, contentWithoutFile, databaseBytes } from '../../reporting/stores.ts';
 import type { Parts } from '../../sync/parts.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -351,10 +351,7 @@ function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
   const observed = daemon.observed();
   return statusOf(configuration, {
-    mirror:
-      observed === null
-        ? 'unread'
-        : { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions: null },
+    mirror: observed === null ? 'unread' : contentWithoutFile(observed),
     checkpoint: contentOf(parts.checkpoint),
     runningInstance: { pid, host, command: 'run' },
     pid,

@@ -4,7 +4,7 @@ import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { sqliteVersion } from '../../checkpoint/sqlite/open.ts';
 import type { Inspection } from '../../configuration/configuration.ts';
 import type { SettingKey } from '../../configuration/schema.ts';
-import type { Machine } from '../../configuration/setting.ts';
+import { type Machine, usableMemory } from '../../configuration/setting.ts';
 import { FORMAT_VERSION } from '../../destination/duckdb/catalog/schema.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { duckDbVersion } from '../../staging/engine/engine.ts';
@@ -70,8 +70,7 @@ function missingSecret(path: string): Finding {
 
 /** DuckDB is not alone in its process, so its limit must be lower than the machine's memory. */
 export function memoryFindings(limitBytes: number | null, machine: Machine): readonly Finding[] {
-  const { memoryBytes, constrainedMemoryBytes } = machine;
-  const usable = constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
+  const usable = usableMemory(machine);
   if (limitBytes === null || limitBytes < usable) return [];
   const found = `DuckDB may use ${formatBytes(limitBytes)}, and container or machine have ${formatBytes(usable)} in all.`;
   const hint =

@@ -214,11 +214,20 @@ export class Daemon implements Observed {
       this.#session.resolve('loop');
     } catch (error) {
       this.#session.raise('loop', error);
-      if (error instanceof StorageError) this.#scrubber.seeCheckpoint();
+      if (error instanceof StorageError) this.#seeCheckpoint();
     }
     this.#session.incidents.escalate(this.#session.nowMs());
     this.#watch();
     this.#notifyReady();
+  }
+
+  /** Where the checkpoint cannot even be looked at, the incident of the loop says so, and the next round tries again. */
+  #seeCheckpoint(): void {
+    try {
+      this.#scrubber.seeCheckpoint();
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error;
+    }
   }
 
   /** A process that was suspended for a while did not stand still meanwhile. */

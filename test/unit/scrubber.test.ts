@@ -1,6 +1,7 @@
 /** When the daemon scrubs, what it remembers of it, and what it does about damage, on a clock that the test lets pass. */
 
 import { describe, expect, it } from 'vitest';
+import { StorageError } from '../../src/model/errors.ts';
 import { dueScrub, NEVER_SCRUBBED, type ScrubbedSlice, type ScrubPosition } from '../../src/model/scrub.ts';
 import { openAt } from '../support/checkpoint-files.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
@@ -128,6 +129,23 @@ describe('a scrub', () => {
     expect(seen.suspected).toBe(0);
     expect(world.checkpoint.scrub().completedAt).toBeNull();
   });
+});
+
+it('a checkpoint that can neither be read nor looked at does not end the daemon', async () => {
+  const { world } = await scrubbed();
+  const { daemon, pass } = smallDaemon(world, TIMING);
+  const { checkpoint } = world.parts;
+  const whole = { suspensions: checkpoint.suspensions, damage: checkpoint.damage };
+  const fail = (): never => {
+    throw new StorageError('The checkpoint cannot be opened.');
+  };
+  Object.assign(checkpoint, { suspensions: fail, damage: fail });
+  await pass(MINUTE_MS);
+  Object.assign(checkpoint, whole);
+  expect(daemon.state().incidents.map(({ of }) => of)).toContain('loop');
+  await pass(2 * MINUTE_MS);
+  expect(daemon.state().incidents).toEqual([]);
+  expect(world.checkpoint.scrub().completedAt).not.toBeNull();
 });
 
 it('what another process found has the stores opened again, once', async () => {

@@ -12,6 +12,7 @@ import type { ReloadMark } from '../model/desired-state.ts';
 import type { JudgedCommit } from '../model/gate.ts';
 import type { ScrubbedSlice, ScrubPosition } from '../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/write-jobs.ts';
+import type { RecordedUnion } from './catalog/unions.ts';
 
 export interface Destination {
   /** What operators ask for by way of the destination; absent where the checkpoint has their requests. */
@@ -84,6 +85,9 @@ export interface Destination {
    * read. An archived or frozen table that cannot be read is kept under another name, by which nothing reads it any more.
    */
   renewChecksums(renewal: ChecksumRenewal): Promise<RenewedChecksums>;
+
+  /** Returns the unions of the configuration as the last transaction left them, in order of name. Reads nothing. */
+  unions?(): readonly RecordedUnion[];
 
   /** A number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
   progress(): number;

@@ -164,8 +164,8 @@ export function pastLogsOf({ mirror }: Status): readonly PastLog[] | null {
   return logs?.toSorted((left, right) => (right.rowCount ?? 0) - (left.rowCount ?? 0)) ?? null;
 }
 
-/** The unions; null where the file was not opened for this report. */
-export function unionsOf({ mirror }: Status): readonly RecordedUnion[] | null {
+/** The unions; null where they are not known. */
+export function unionsOf({ mirror }: Pick<Status, 'mirror'>): readonly RecordedUnion[] | null {
   return contentOf(mirror)?.unions ?? null;
 }
 

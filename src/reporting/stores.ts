@@ -101,13 +101,16 @@ export interface MirrorContent extends ObservedState {
   readonly freeBytes: number | null;
   /** The undo logs; null as above. */
   readonly pastLogs: readonly PastLog[] | null;
-  /** The unions; null as above. */
+  /** The unions; null where they are not known. */
   readonly unions: readonly RecordedUnion[] | null;
 }
 
 /** What is known of a mirror without opening its file for the report. */
-export function contentWithoutFile(observed: ObservedState): MirrorContent {
-  return { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions: null };
+export function contentWithoutFile(
+  observed: ObservedState,
+  unions: readonly RecordedUnion[] | null = null,
+): MirrorContent {
+  return { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions };
 }
 
 /** Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */

@@ -115,9 +115,9 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   const reported = await installed.run('status', '--json');
   const asked = await ask(`${url}/status`);
   const status = JSON.parse(reported.stdout);
-  // Only who opens its file knows what of it holds nothing, its undo logs and its unions.
+  // Only who opens its file knows what of it holds nothing, and its undo logs.
   const mirror = { ...status.mirror, freeBytes: null, isWorthCompacting: null };
-  expect(JSON.parse(asked.text)).toEqual({ ...status, mirror, history: null, unions: null });
+  expect(JSON.parse(asked.text)).toEqual({ ...status, mirror, history: null });
   for (const path of ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook', 'nowhere']) {
     const { text } = await ask(`${url}/${path}`);
     expect(secretsInText(CANARY_KEY, text)).toEqual([]);
@@ -128,6 +128,24 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   expect(await run.ended).toMatchObject({ exitCode: 0, signal: null });
   expect(await answersAt(url, installed)).toBe(false);
   await expectMirrored(installed, feed);
+});
+
+it('names the unions as each commit leaves them', async () => {
+  const { feed, datasetIds, datasetOf } = await countyFeed();
+  const installed = await program({ feed, environment: SELDOM });
+  writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), 'unions: {everything: "*"}\n');
+  const run = installed.start('run');
+  const { url } = JSON.parse(await logged(run, 'The status server listens.'));
+  const unionsOf = async () => JSON.parse((await ask(`${url}/status`)).text).unions;
+  const { length } = datasetIds;
+  await eventually(async () => expect(await unionsOf()).toMatchObject([{ tables: length }]));
+  feed.publisher.remove(datasetOf('zoning'), 'source_retired');
+  run.kill('SIGUSR2');
+  await eventually(async () => expect(await unionsOf()).toMatchObject([{ tables: length - 1 }]));
+  const reported = await installed.run('status', '--json');
+  expect(await unionsOf()).toEqual(JSON.parse(reported.stdout).unions);
+  run.kill('SIGTERM');
+  expect(await run.ended).toMatchObject({ exitCode: 0 });
 });
 
 it('is woken by a webhook within a second, instead of after an hour', async () => {

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { RecordedUnion } from '../../src/destination/catalog/unions.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { renewScreenshots, screenshotPath } from '../support/page-screenshots.ts';
 import { pageWorld, type ShownCase } from '../support/page-world.ts';
@@ -26,15 +27,28 @@ let browser: Browser;
 const PHONE = { width: 390, height: 844 };
 const DESK = { width: 1_120, height: 1_000 };
 
+const UNION = { globs: ['*'], form: 2, parts: 1, unusable: [], leftOut: [] };
+const KINDS = [
+  { kind: 'integer', members: 11, example: 'us-az-cedarville-0000-parcels' },
+  { kind: 'string', members: 1, example: 'us-tx-<b>-parcels' },
+];
+const UNIONS: readonly RecordedUnion[] = [
+  { ...UNION, name: 'parcels', members: 12, leftOut: [{ columnName: 'height', kinds: KINDS }] },
+  { ...UNION, name: 'permits', members: 1, unusable: ['us-a-permits', 'us-b-permits'] },
+  { ...UNION, name: 'zoning', members: 0 },
+];
+
 interface Opening {
   readonly count?: number;
   readonly message?: string;
+  readonly unions?: readonly RecordedUnion[];
   readonly window?: Parameters<Browser['newPage']>[0];
 }
 
 /** The page of a shownCase, in a window of its own; `errors`: what the browser complained of. */
-async function opened(shownCase: ShownCase, { count = 20, message, window = {} }: Opening = {}) {
-  const current = pageWorld(shownCase, count, new Date(), message === undefined ? {} : { message });
+async function opened(shownCase: ShownCase, { count = 20, message, unions = [], window = {} }: Opening = {}) {
+  const options = { unions, ...(message === undefined ? {} : { message }) };
+  const current = pageWorld(shownCase, count, new Date(), options);
   const clock = { ...systemClock, leadMs: 0, monotonicMs: () => performance.now() + clock.leadMs };
   const shown = { stores: current.stores };
   const places = {
@@ -160,6 +174,23 @@ describe.skipIf(!hasChromium)('the status page', () => {
     expect(await page.title()).not.toBe('owned');
   });
 
+  it('names the unions, with what is left out of each and why', async () => {
+    const { page, errors, show } = await opened('all well', { unions: UNIONS });
+    await show();
+    expect(await page.locator('#unions > div').allTextContents()).toEqual([
+      'parcels12 tablesLeft out, because they differ: "height": integer in 11 (us-az-cedarville-0000-parcels), string in 1 (us-tx-<b>-parcels).',
+      'permits1 tableLeft out, because altered outside feed-sync: us-a-permits; us-b-permits.',
+      'zoningno tables yet',
+    ]);
+    expect(errors).toEqual([]);
+  });
+
+  it('says nothing of unions where there are none', async () => {
+    const { page, show } = await opened('all well');
+    await show();
+    expect(await page.locator('#unions-part').isHidden()).toBe(true);
+  });
+
   it('is asked with the tag of the last answer, and stops while it is hidden', async () => {
     const { page, show } = await opened('all well');
     await show();
@@ -204,6 +235,24 @@ it('runs the script and the style of the page alone, and belongs to nobody else'
   );
   expect(policy).toContain("frame-ancestors 'none'");
   expect(text).not.toMatch(/\son\w+=|\sstyle=|https?:|innerHTML/);
+});
+
+it('has a part of what is left out of a union, and how much there is', async () => {
+  const many = Array.from({ length: 9 }, (_, index) => `us-${index}-parcels`);
+  const { stores, state } = pageWorld('all well', 1, new Date(), {
+    unions: [{ ...UNION, name: 'parcels', members: 3, unusable: many }],
+  });
+  const served = await serve({ pageStores: () => stores });
+  served.observed.current = state;
+  const { unions } = JSON.parse((await ask(`${served.url}/page/overview`)).text);
+  expect(unions).toEqual([
+    {
+      name: 'parcels',
+      tables: 3,
+      leftOutColumns: { shown: [], count: 0 },
+      leftOutDatasets: { shown: many.slice(0, 5), count: 9 },
+    },
+  ]);
 });
 
 it('belongs to this machine alone on a loopback address', async () => {

@@ -2,6 +2,7 @@
 
 import type { PageStores } from '../../src/daemon/server/page/overview.ts';
 import type { DaemonState, DatasetActivity } from '../../src/daemon/state.ts';
+import type { RecordedUnion } from '../../src/destination/catalog/unions.ts';
 import { reportOf } from '../../src/reporting/report.ts';
 import { NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { counters, daemonState, datasetState, subscriptionState } from './daemon-state.ts';
@@ -25,13 +26,14 @@ interface PageWorldOptions {
   readonly message?: string;
   /** The share that a first load has loaded. */
   readonly loadedShare?: number;
+  readonly unions?: readonly RecordedUnion[];
 }
 
 export function pageWorld(
   shownCase: ShownCase,
   count: number,
   now: Date,
-  { message = MESSAGE, loadedShare = 0.41 }: PageWorldOptions = {},
+  { message = MESSAGE, loadedShare = 0.41, unions = [] }: PageWorldOptions = {},
 ) {
   const ago = (seconds: number): Date => new Date(now.getTime() - seconds * 1_000);
   const ids = Array.from({ length: count }, (_, index) => pageDatasetId(index)).sort();
@@ -64,7 +66,7 @@ export function pageWorld(
       freeBytes: null,
       bytes: null,
       pastLogs: null,
-      unions: null,
+      unions,
       datasets: new Map(
         ids.slice(0, loaded).map((datasetId, index) => [
           datasetId,

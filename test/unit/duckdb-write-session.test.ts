@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { KnownUnions } from '../../src/destination/catalog/unions.ts';
 import type { JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { commitJobs } from '../../src/destination/duckdb/commit.ts';
 import type { ValidatedWrite } from '../../src/destination/duckdb/validate.ts';
@@ -473,7 +474,12 @@ describe('F12 asked to stop', () => {
         throw new InterruptedError('The statement was interrupted.');
       },
     };
-    const common = { appliedAt: new Date(0), keepsHistory: () => false, unions: [], log: silentLog };
+    const common = {
+      appliedAt: new Date(0),
+      keepsHistory: () => false,
+      unions: new KnownUnions([], silentLog),
+      log: silentLog,
+    };
     const context = { session, ...common, signal: stop.signal };
     const results = [];
     for await (const { result } of commitJobs(context, prepared as ValidatedWrite[])) results.push(result);

@@ -351,7 +351,7 @@ function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
   const observed = daemon.observed();
   return statusOf(configuration, {
-    mirror: observed === null ? 'unread' : contentWithoutFile(observed),
+    mirror: observed === null ? 'unread' : contentWithoutFile(observed, parts.destination.unions?.() ?? []),
     checkpoint: contentOf(parts.checkpoint),
     runningInstance: { pid, host, command: 'run' },
     pid,

@@ -55,6 +55,7 @@ export const MAX_NAMED_DATASETS = 100;
 
 /** What the page shows of each; it says how many there are. */
 export const MAX_SHOWN_SUBSCRIPTIONS = 50;
+export const MAX_SHOWN_UNIONS = 50;
 export const MAX_SHOWN_COMMITS = 8;
 export const MAX_SHOWN_STEPS = 10;
 export const MAX_SHOWN_NAMES = 5;

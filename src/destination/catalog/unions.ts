@@ -329,8 +329,40 @@ export interface WrittenUnion {
   readonly isTaken: boolean;
 }
 
+/** The unions of the configuration as the last transaction left them, for whoever must not open the destination. */
+export class KnownUnions {
+  readonly options: readonly UnionOptions[];
+  readonly #log: Log;
+  #recorded: ReadonlyMap<string, RecordedUnion> = new Map();
+
+  constructor(unions: readonly UnionOptions[], log: Log) {
+    this.options = unions;
+    this.#log = log;
+  }
+
+  /** In order of name. */
+  get all(): readonly RecordedUnion[] {
+    const names = this.options.map(({ name }) => name).toSorted();
+    return names.flatMap((name) => this.#recorded.get(name) ?? []);
+  }
+
+  /** Called with all that the catalog records. */
+  read(recorded: readonly RecordedUnion[]): void {
+    this.#recorded = new Map(recorded.map((union) => [union.name, union]));
+  }
+
+  /** Called when the transaction that wrote them has ended. */
+  wrote(written: readonly WrittenUnion[]): void {
+    logUnions(this.#log, written);
+    this.#recorded = new Map([
+      ...this.#recorded,
+      ...written.map(({ after }) => [after.name, after] as const),
+    ]);
+  }
+}
+
 /** Logs what an operator should know of the views, unless it was so before. */
-export function logUnions(log: Log, written: readonly WrittenUnion[]): void {
+function logUnions(log: Log, written: readonly WrittenUnion[]): void {
   for (const { before, after, isTaken } of written) {
     const { name: union, leftOut, unusable } = after;
     if (isTaken) {

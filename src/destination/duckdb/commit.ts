@@ -13,7 +13,7 @@ import { firstLine } from '../../staging/engine/errors.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
-import { logUnions, type MemberChange, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
+import type { KnownUnions, MemberChange, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { readNewestNumber } from './catalog/commits.ts';
@@ -23,7 +23,7 @@ import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { IncomparableError } from './difference.ts';
 import { placeOf } from './retire.ts';
-import { writeOutdatedUnions } from './unions.ts';
+import { readUnions, writeOutdatedUnions } from './unions.ts';
 import type { ValidatedWrite } from './validate.ts';
 import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from './write-session.ts';
 
@@ -31,7 +31,7 @@ interface CommitContext {
   readonly session: WriteSession;
   readonly appliedAt: Date;
   readonly keepsHistory: (datasetId: string) => boolean;
-  readonly unions: readonly UnionOptions[];
+  readonly unions: KnownUnions;
   readonly log: Log;
   readonly signal?: AbortSignal;
 }
@@ -167,13 +167,13 @@ async function commitTogether(
       results.push(resultOf(each, entry, ofDataset, commitNumber));
     }
     for (const statement of statementsOf(writeEntries(entries, newest, 'main'))) await engine.run(statement);
-    written.push(...(await writeOutdatedUnions(engine, unions, changes)));
+    written.push(...(await writeOutdatedUnions(engine, unions.options, changes)));
     return results;
   });
   for (const dataset of rehashed) {
     log.info({ dataset }, 'The hash of DuckDB is another: the checksum of the table was computed again.');
   }
-  logUnions(log, written);
+  unions.wrote(written);
   return all;
 }
 
@@ -199,12 +199,13 @@ function resultOf(
 
 /** After a COMMIT that was refused: which of the jobs the mirror has nevertheless, as its catalog says. By dataset id. */
 async function findCommitted(
-  { session, appliedAt }: CommitContext,
+  { session, appliedAt, unions }: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<ReadonlyMap<string, JobResult>> {
   return await session.transaction(async (engine) => {
     const found = await findRows(engine, batch, appliedAt);
     const observed = await readObservedTables(engine, [...found.keys()]);
+    unions.read(await readUnions(engine));
     const results = batch.flatMap(({ job }): [string, JobResult][] => {
       const row = found.get(job.datasetId);
       if (row === undefined) return [];

@@ -19,7 +19,7 @@ import { literalPattern } from '../../staging/engine/sql.ts';
 import { NO_COMMITS } from '../catalog/commits.ts';
 import { EMPTY } from '../catalog/observed-state.ts';
 import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
-import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
+import { KnownUnions, type RecordedUnion, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
   ChecksumRenewal,
   DamagedTable,
@@ -62,7 +62,7 @@ import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from '.
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
 import { scrubSlice } from './scrub.ts';
 import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
-import { configureUnions, hasUnions } from './unions.ts';
+import { configureUnions, hasUnions, readUnions } from './unions.ts';
 import { type ValidatedWrite, validateJob } from './validate.ts';
 import { QuarantinedError, type WaitForReaders, type WriteSession } from './write-session.ts';
 
@@ -192,6 +192,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   readonly #sessions: WriteSessionsBySize;
   readonly #validation: Validation<ValidatedWrite>;
   readonly #turns = pLimit(1);
+  readonly #unions: KnownUnions;
   /** The running slice of a scrub, which gives way to everything else. */
   #slice: AbortController | null = null;
   readonly scrubbing: Scrubbing = {
@@ -217,8 +218,9 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     validation: Validation<ValidatedWrite>,
     copy: CopyPlace | null,
   ) {
-    const { path } = options;
+    const { path, unions = [], log } = options;
     this.#options = options;
+    this.#unions = new KnownUnions(unions, log);
     this.#sessions = sessions;
     this.#validation = validation;
     const session = sessions.of('small');
@@ -238,10 +240,13 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   has(): Promise<ObservedState> {
     const { path } = this.#options;
     return this.#inTurn(async () => {
-      const observed = (await this.#readAgain((engine) => readObservedState(engine, path))) ?? EMPTY;
+      const read = await this.#readAgain(async (engine) => {
+        return { observed: await readObservedState(engine, path), unions: await readUnions(engine) };
+      });
+      this.#unions.read(read?.unions ?? []);
       this.#isCreatedAgain = false;
       this.#appliedAt = null;
-      return observed;
+      return read?.observed ?? EMPTY;
     });
   }
 
@@ -278,20 +283,14 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   enroll(enrolment: Enrolment): Promise<void> {
-    const { path, unions = [], log } = this.#options;
+    const { path } = this.#options;
     return this.#inTurn(async () => {
       this.#enrolment = enrolment;
       // A reader may keep the file open for long, so the file is opened for writing only when something is new.
       const isDone = async (engine: Engine) =>
-        (await isEnrolled(engine, path, enrolment)) && (await hasUnions(engine, unions));
+        (await isEnrolled(engine, path, enrolment)) && (await hasUnions(engine, this.#unions.options));
       if (await this.#sessions.of('small').read(isDone)) return;
-      const written = await this.#sessions.of('small').write((session) =>
-        session.transaction(async (engine) => {
-          await ensureSchema(engine, path);
-          return await this.#writeEnrolment(engine, enrolment);
-        }),
-      );
-      logUnions(log, written);
+      this.#unions.wrote(await this.#write((engine) => this.#writeEnrolment(engine, enrolment)));
     });
   }
 
@@ -326,13 +325,10 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 
   async #commitWhileOpen(opened: Opened, first: readonly ValidatedWrite[]): Promise<Ended> {
     const { session, size, queue, isNotLast } = opened;
-    const { clock, log, signal, history = NO_HISTORY, unions = [] } = this.#options;
+    const { clock, log, signal, history = NO_HISTORY } = this.#options;
     const failed: Failed[] = [];
     const forOtherSession: ValidatedWrite[] = [];
-    await session.transaction(async (engine) => {
-      if (await this.#enrollAgain(engine)) this.#isCreatedAgain = true;
-      this.#appliedAt ??= await readNewestTime(engine);
-    });
+    await this.#enrollAgain(session);
     for (let jobs = first; jobs.length > 0; ) {
       const appliedAt = later(clock.now(), this.#appliedAt);
       this.#appliedAt = appliedAt;
@@ -340,7 +336,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
         session,
         appliedAt,
         keepsHistory: (datasetId: string) => history.keeps(datasetId),
-        unions,
+        unions: this.#unions,
         log,
         ...(signal === undefined ? {} : { signal }),
       };
@@ -372,15 +368,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   unpin(datasetId: string): Promise<void> {
-    const { path } = this.#options;
-    return this.#inTurn(() =>
-      this.#sessions.of('small').write((session) =>
-        session.transaction(async (engine) => {
-          await ensureSchema(engine, path);
-          await engine.run(unpinned(datasetId));
-        }),
-      ),
-    );
+    return this.#inTurn(() => this.#write((engine) => engine.run(unpinned(datasetId))));
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
@@ -400,20 +388,22 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   storeChecksum(checksum: TableChecksum): Promise<boolean> {
-    const { path } = this.#options;
-    return this.#inTurn(() =>
-      this.#sessions.of('small').write((session) =>
-        session.transaction(async (engine) => {
-          await ensureSchema(engine, path);
-          return await storeChecksum(engine, checksum);
-        }),
-      ),
-    );
+    return this.#inTurn(() => this.#write((engine) => storeChecksum(engine, checksum)));
   }
 
   renewChecksums(renewal: ChecksumRenewal): Promise<RenewedChecksums> {
     const { path, clock } = this.#options;
     return this.#inTurn(() => renewChecksums(this.#sessions.of('large'), path, renewal, clock));
+  }
+
+  /** In one transaction of a session of its own. */
+  #write<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
+    return this.#sessions.of('small').write((session) =>
+      session.transaction(async (engine) => {
+        await ensureSchema(engine, this.#options.path);
+        return await work(engine);
+      }),
+    );
   }
 
   /** Returns null when the write session should end. */
@@ -459,22 +449,31 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     );
   }
 
+  unions(): readonly RecordedUnion[] {
+    return this.#unions.all;
+  }
+
   async close(): Promise<void> {
     await this.#inTurn(async () => this.#sessions.close());
     await this.#validation.close();
   }
 
-  /** Enrols the mirror again, whatever happened to the file meanwhile. Resolves to whether the mirror is new. */
-  async #enrollAgain(engine: Engine): Promise<boolean> {
-    const { path } = this.#options;
-    const isNew = await ensureSchema(engine, path);
-    if (isNew && this.#enrolment !== null) await this.#writeEnrolment(engine, this.#enrolment);
-    return isNew;
+  /** Enrols the mirror again, whatever happened to the file meanwhile. */
+  async #enrollAgain(session: WriteSession): Promise<void> {
+    const written = await session.transaction(async (engine) => {
+      const isNew = await ensureSchema(engine, this.#options.path);
+      this.#appliedAt ??= await readNewestTime(engine);
+      if (!isNew) return null;
+      return this.#enrolment === null ? [] : await this.#writeEnrolment(engine, this.#enrolment);
+    });
+    if (written === null) return;
+    this.#isCreatedAgain = true;
+    this.#unions.wrote(written);
   }
 
   /** Unions come first, so that no dataset gets the name of one. */
   async #writeEnrolment(engine: Engine, enrolment: Enrolment): Promise<readonly WrittenUnion[]> {
-    const written = await configureUnions(engine, this.#options.unions ?? []);
+    const written = await configureUnions(engine, this.#unions.options);
     await writeEnrolment(engine, this.#options.path, enrolment);
     return written;
   }

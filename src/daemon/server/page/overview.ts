@@ -6,6 +6,7 @@
  */
 
 import type { SyncRun } from '../../../checkpoint/checkpoint.ts';
+import { formatLeftOut, type RecordedUnion } from '../../../destination/catalog/unions.ts';
 import { present } from '../../../lib/assert.ts';
 import { formatCount } from '../../../lib/units.ts';
 import { announcedVersion } from '../../../model/desired-state.ts';
@@ -13,10 +14,16 @@ import { ERRORS } from '../../../model/error-codes.ts';
 import type { Condition } from '../../../model/notification.ts';
 import { conditionsOf } from '../../../reporting/conditions.ts';
 import type { DatasetReport, Report } from '../../../reporting/report.ts';
-import { ownSuspension } from '../../../reporting/status.ts';
+import { ownSuspension, unionsOf } from '../../../reporting/status.ts';
 import type { DaemonState, DatasetActivity, OngoingIncident } from '../../state.ts';
 import { reasonsNotWell } from '../health.ts';
-import { MAX_SHOWN_COMMITS, MAX_SHOWN_NAMES, MAX_SHOWN_STEPS, MAX_SHOWN_SUBSCRIPTIONS } from '../limits.ts';
+import {
+  MAX_SHOWN_COMMITS,
+  MAX_SHOWN_NAMES,
+  MAX_SHOWN_STEPS,
+  MAX_SHOWN_SUBSCRIPTIONS,
+  MAX_SHOWN_UNIONS,
+} from '../limits.ts';
 import type { Sizes } from '../metrics.ts';
 
 export interface PageStores {
@@ -35,7 +42,7 @@ export interface PageInput extends PageStores {
 type Level = 'good' | 'work' | 'warn' | 'bad';
 
 export function overviewOf(input: PageInput) {
-  const { version, dataDirectory, state, syncRuns, sizes } = input;
+  const { version, dataDirectory, state, report, syncRuns, sizes } = input;
   return {
     version,
     dataDirectory,
@@ -57,12 +64,23 @@ export function overviewOf(input: PageInput) {
       dataset: datasetId ?? '',
       detail,
     })),
+    unions: (unionsOf(report) ?? []).slice(0, MAX_SHOWN_UNIONS).map(unionOf),
     disk: {
       mirrorBytes: sizes.mirror,
       checkpointBytes: sizes.checkpoint,
       freeBytes: sizes.diskFree === null ? null : roundedBytes(sizes.diskFree),
       reserveBytes: sizes.diskReserve,
     },
+  };
+}
+
+function unionOf({ name, members, leftOut, unusable }: RecordedUnion) {
+  const columns = leftOut.slice(0, MAX_SHOWN_NAMES).map(formatLeftOut);
+  return {
+    name,
+    tables: members,
+    leftOutColumns: { shown: columns, count: leftOut.length },
+    leftOutDatasets: { shown: unusable.slice(0, MAX_SHOWN_NAMES), count: unusable.length },
   };
 }
 

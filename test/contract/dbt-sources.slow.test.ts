@@ -15,11 +15,16 @@ if (!isInstalled) {
 }
 
 it.skipIf(!isInstalled)(
-  'dbt parses the sources, its tests of keys hold, and every table is fresh',
+  'dbt parses the sources, reads a union, its tests of keys hold, and every table is fresh',
   async () => {
     const { feed } = await countyFeed({ kinds: ['parcels', 'permits', 'zoning'], rowsPerDataset: 10 });
     const installed = commandLine({ feed, now: () => new Date() });
     onTestFinished(() => installed.remove());
+    // dbt has to put quotes around this name.
+    writeFileSync(
+      join(installed.dataDirectory, '..', 'feed-sync.yaml'),
+      'unions: {order: ["*-parcels", "*-permits"]}\n',
+    );
     await installed.run('once');
     const { stdout: sources } = await installed.run(
       'dbt-sources',
@@ -55,6 +60,10 @@ it.skipIf(!isInstalled)(
     const tested = dbt('test');
     expect(tested.status, tested.stdout).toBe(0);
     expect(tested.stdout).toMatch(/PASS=([5-9]|\d\d)\b.*ERROR=0/);
+    const union = `select dataset_id, count(*) as n from {{ source('feed', 'order') }} group by 1 order by 1`;
+    const shown = dbt('show', '--output', 'json', '--inline', union);
+    expect(shown.status, shown.stdout).toBe(0);
+    expect(shown.stdout.match(/"dataset_id": "[^"]+"/g)).toHaveLength(2);
     const fresh = dbt('source', 'freshness');
     expect(fresh.status, fresh.stdout).toBe(0);
     expect(fresh.stdout.match(/ PASS freshness of /g)).toHaveLength(3);

@@ -1,12 +1,13 @@
 /** F58: a whole block in the place of another one makes DuckDB end the process that reads it. It costs the table, and no other. */
 
-import { mkdirSync, readdirSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { damageTable, misplaceBlock } from '../support/damaged-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
 
 const KINDS = ['permits', 'parcels', 'specimens', 'zoning'] as const;
 type Kind = (typeof KINDS)[number];
@@ -47,6 +48,34 @@ it('F58 verify --deep names the table that ends processes, and one catch-up load
   await expectMirrored(installed, feed);
   await expectMirrored({ ...installed, mirrorPath: copy }, feed);
   const again = await installed.run('verify', '--deep');
+  expect(again, again.stdout).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a union in parts is right after its mirror was copied without the table that ends processes', async () => {
+  const { feed, datasetOf } = await countyFeed({ kinds: KINDS, rowsPerDataset: 200 });
+  const small = Array.from({ length: 66 }, (_, number) => `us-az-${number}-parcels`);
+  for (const datasetId of small) {
+    feed.publisher.addDataset({ datasetId, placeId: 'us-az-cedarville', topic: 'parcels' });
+    feed.publisher.publish(datasetId, smallContent(numberedRows(2)));
+  }
+  await feed.prepareSnapshots();
+  const installed = await program({ feed });
+  writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), 'unions: {everything: "*"}\n');
+  await once(installed);
+  const tableOf = (kind: Kind): string => `main.${datasetOf(kind).replaceAll('-', '_')}`;
+  const parts = `SELECT count(*) FROM duckdb_views() WHERE schema_name = 'union_parts'`;
+  const count = `SELECT count(*) AS n, count(DISTINCT dataset_id) AS d, (${parts}) AS parts FROM everything`;
+  const counted = async (): Promise<string> =>
+    (await installed.run('query', '--format', 'csv', count)).stdout;
+  const all = await counted();
+  expect(all).toMatch(/^n,d,parts\n\d+,70,2\n$/);
+  await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 74 });
+  feed.requests.clear();
+  await once(installed);
+  expect(downloadsOf(feed)).toEqual([datasetOf('permits')]);
+  expect(await counted()).toBe(all);
+  const again = await installed.run('verify');
   expect(again, again.stdout).toMatchObject({ exitCode: 0 });
 });
 

@@ -185,6 +185,7 @@ async function openDestination(
       token: random.next().toString(36).slice(2),
       holder: holderName({ command, ...identity }),
       history: historyOptions(configuration),
+      unions: unionOptions(configuration),
       onSuperseded: options.onSuperseded ?? (() => {}),
       ...(options.onStandby === undefined ? {} : { onStandby: options.onStandby }),
       runProgram,

@@ -253,7 +253,7 @@ function shownItem(item: unknown): string {
 }
 
 /** Settings that only a mirror in a DuckDB file has. */
-const NOT_WITH_POSTGRESQL: readonly SettingKey[] = ['destination.path', 'destination.publish', 'unions'];
+const NOT_WITH_POSTGRESQL: readonly SettingKey[] = ['destination.path', 'destination.publish'];
 
 /** Returns the settings whose values are wrong only in combination, and why. */
 function contradictions(

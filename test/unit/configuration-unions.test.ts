@@ -32,10 +32,8 @@ describe('the setting unions', () => {
     expect(problemsOf(() => unions(yaml)).join('\n')).toContain(problem);
   });
 
-  it('is not for PostgreSQL', () => {
+  it('is for PostgreSQL, too', () => {
     const more = 'destination: { url: "postgres://a:b@db.example.com/county" }\n';
-    expect(problemsOf(() => unions('{parcels: "*"}', more)).join('\n')).toContain(
-      'unions is not available with PostgreSQL',
-    );
+    expect(unions('{parcels: "*"}', more)).toEqual([{ name: 'parcels', globs: ['*'] }]);
   });
 });

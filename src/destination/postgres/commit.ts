@@ -1,6 +1,7 @@
 /** Commits one job in one transaction, and finds out what became of it where the answer to COMMIT was lost. */
 
 import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { JudgedCommit } from '../../model/gate.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -8,6 +9,7 @@ import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engin
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { HistoryOptions } from '../catalog/undo-logs.ts';
+import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { type Current, readCurrent, readTables } from './catalog/observed-state.ts';
@@ -20,6 +22,7 @@ import { alterPatiently, copyInto, type ValidatedWrite } from './job.ts';
 import type { Lease } from './lease.ts';
 import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
+import { writeOutdatedUnions } from './unions.ts';
 
 export interface Committing {
   readonly connection: Connection;
@@ -32,6 +35,8 @@ export interface Committing {
   readonly lockWaitMs: number;
   readonly indexes: Indexes;
   readonly history: HistoryOptions;
+  readonly unions: readonly UnionOptions[];
+  readonly log: Log;
   readonly signal?: AbortSignal;
 }
 
@@ -74,17 +79,26 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
   const { connection, postgis, clock } = committing;
   const path = searchPath(postgis);
   let appliedAt = clock.now();
+  let written: readonly WrittenUnion[] = [];
   try {
-    return await connection.transaction(
+    const result = await connection.transaction(
       async (transaction) => {
         await committing.lease.hold(transaction);
         const current = await readCurrent(transaction, job.job.datasetId, postgis);
         // Times never fall, so that each time names one state.
         appliedAt = appliedAt > current.newestTime ? appliedAt : current.newestTime;
-        return await executed(committing, transaction, job, current, appliedAt);
+        const { entry, result } = await executed(committing, transaction, job, current, appliedAt);
+        const { unions } = committing;
+        if (entry !== null) {
+          const change = { before: current.live, entry };
+          written = await writeOutdatedUnions(transaction, unions, change, postgis);
+        }
+        return result;
       },
       { searchPath: path },
     );
+    logUnions(committing.log, written);
+    return result;
   } catch (error) {
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
@@ -104,7 +118,7 @@ async function executed(
   job: ValidatedWrite,
   current: Current,
   appliedAt: Date,
-): Promise<JobResult> {
+): Promise<{ readonly entry: CatalogEntry | null; readonly result: JobResult }> {
   const { datasetId } = job.job;
   const startedMs = clock.monotonicMs();
   const isLate = (): boolean => clock.monotonicMs() - startedMs > lockWaitMs;
@@ -122,13 +136,13 @@ async function executed(
     },
     current,
   );
-  if (entry === null) return { kind: 'stale-plan', datasetId };
+  if (entry === null) return { entry, result: { kind: 'stale-plan', datasetId } };
   if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
   refuseIfPinned(entry, current);
   for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
     await transaction.run(statement);
   }
-  return resultOf(job, entry, current);
+  return { entry, result: resultOf(job, entry, current) };
 }
 
 function resultOf({ job }: ValidatedWrite, entry: CatalogEntry, { live, newestNumber }: Current): JobResult {

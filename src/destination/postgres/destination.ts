@@ -18,6 +18,7 @@ import { identifier, literalPattern, numberAt, text } from '../../staging/engine
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
 import { replaceProgress } from '../catalog/progress.ts';
 import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
+import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
   ChecksumRenewal,
   Destination,
@@ -71,6 +72,7 @@ import { validateRollback } from './rollback.ts';
 import { readServer, refuseServer } from './server.ts';
 import type { Indexes } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
+import { configureUnions } from './unions.ts';
 
 export interface PostgresOptions {
   /** `postgres://…`, with the password. */
@@ -88,6 +90,8 @@ export interface PostgresOptions {
   readonly indexes: Indexes;
   /** Tells which datasets keep their history, and for how long; none by default. */
   readonly history?: HistoryOptions;
+  /** Views over many tables; none by default. */
+  readonly unions?: readonly UnionOptions[];
   /** Random, different for each process. */
   readonly token: string;
   /** Names this process for people. */
@@ -218,16 +222,22 @@ class PostgresDestination implements Destination, CommitSource {
     return this.#read((transaction) => readObservedState(transaction, place));
   }
 
+  /** Unions come first, so that no dataset gets the name of one. */
   async enroll(enrolment: Enrolment): Promise<void> {
-    const { place } = this.#opened;
+    const { place, postgis } = this.#opened;
+    const { unions = [], log } = this.#options;
+    const { datasetIds } = enrolment;
+    let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await create(transaction);
       const { service } = await readMeta(transaction, place);
+      written = await configureUnions(transaction, unions, datasetIds, postgis);
       if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
       for (const statement of statementsOf(serviceWrites(service, enrolment)))
         await transaction.run(statement);
-      await giveNames(transaction, enrolment.datasetIds);
+      await giveNames(transaction, datasetIds);
     });
+    logUnions(log, written);
   }
 
   validate(job: WriteJob): Promise<ValidatedJob> {
@@ -260,13 +270,15 @@ class PostgresDestination implements Destination, CommitSource {
   }
 
   #committing(): Committing {
-    const { clock, lockWaitMs, indexes, history = NO_HISTORY, signal } = this.#options;
+    const { clock, log, lockWaitMs, indexes, history = NO_HISTORY, unions = [], signal } = this.#options;
     return {
       ...this.#opened,
       clock,
+      log,
       lockWaitMs,
       indexes,
       history,
+      unions,
       ...(signal === undefined ? {} : { signal }),
     };
   }

@@ -1,0 +1,279 @@
+/**
+ * The views of the unions in PostgreSQL. What they contain is decided elsewhere.
+ *
+ * A view over the tables themselves would stand in the way of each column and each table that goes. So a view selects from a
+ * function whose body is a text: the server follows no dependency of a text, and puts the body in the place of the call when it
+ * plans. A commit replaces the function, in its transaction.
+ *
+ * Invariant: a view of readers on a union stays. Columns are only added to a view; one that the members have no longer, or with
+ * another type, is null in each row.
+ */
+
+import { ConfigurationError } from '../../model/errors.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
+import type { Row } from '../../staging/engine/engine.ts';
+import { identifier, text, textAt } from '../../staging/engine/sql.ts';
+import {
+  isUnionCurrent,
+  type MemberChange,
+  occurrencesIn,
+  outdatedUnions,
+  type RecordedUnion,
+  recordedUnions,
+  recordOf,
+  recordUnion,
+  UNION_ID_COLUMN,
+  type UnionOptions,
+  unionView,
+  type WrittenUnion,
+} from '../catalog/unions.ts';
+import { readTables } from './catalog/observed-state.ts';
+import { statementsOf } from './catalog/rows.ts';
+import { CATALOG_SCHEMA, catalogTable, selectMeta } from './catalog/schema.ts';
+import type { Transaction } from './connection.ts';
+import { strayOf } from './count-tables.ts';
+import { PostgresError, sentence } from './errors.ts';
+import { isSameType, LIVE_SCHEMA, mirrored } from './tables.ts';
+import { type Postgis, typeName } from './types.ts';
+
+/** The server plans and locks each table of a view for each query. */
+const MAX_UNION_MEMBERS = 200;
+
+/** Makes the views again that a commit of this transaction makes wrong. */
+export async function writeOutdatedUnions(
+  transaction: Transaction,
+  unions: readonly UnionOptions[],
+  change: MemberChange,
+  postgis: Postgis | null,
+): Promise<readonly WrittenUnion[]> {
+  if (!unions.some((union) => union.includes(change.entry.datasetId))) return [];
+  const recorded = recordedUnions(await transaction.rows(selectMeta()));
+  return await writeUnions(transaction, outdatedUnions(unions, recorded, [change]), recorded, postgis);
+}
+
+/**
+ * Brings the views to the configuration. `datasetIds` are those that have a table or are to have one.
+ * @throws ConfigurationError when a union has too many tables, another object has its name, or the database cannot have unions.
+ */
+export async function configureUnions(
+  transaction: Transaction,
+  unions: readonly UnionOptions[],
+  datasetIds: readonly string[],
+  postgis: Postgis | null,
+): Promise<readonly WrittenUnion[]> {
+  const recorded = recordedUnions(await transaction.rows(selectMeta()));
+  if (unions.length === 0 && recorded.size === 0) return [];
+  if (unions.length > 0) await refuseCitus(transaction);
+  for (const union of unions) refuseMany(union, datasetIds.filter((id) => union.includes(id)).length);
+  const names = new Set([...recorded.keys(), ...unions.map(({ name }) => name)]);
+  const relations = await readRelations(transaction, [...names]);
+  await refuseTaken(transaction, unions, recorded, relations);
+  for (const union of recorded.values()) {
+    if (unions.some(({ name }) => name === union.name)) continue;
+    await dropUnion(transaction, union.name, relations);
+    await runAll(transaction, statementsOf(recordUnion(union, null)));
+  }
+  const outdated = unions.filter((union) => {
+    const record = recorded.get(union.name);
+    const isThere = relations.get(union.name)?.isOurs === true;
+    return !isUnionCurrent(union, record) || (!isThere && record?.members !== 0);
+  });
+  return await writeUnions(transaction, outdated, recorded, postgis);
+}
+
+async function refuseCitus(transaction: Transaction): Promise<void> {
+  if ((await transaction.rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'")).length === 0) return;
+  throw new ConfigurationError('Unions are not available with Citus, which joins no distributed schemas.', {
+    hint: 'Leave the setting unions out.',
+  });
+}
+
+function refuseMany({ name }: UnionOptions, members: number): void {
+  if (members <= MAX_UNION_MEMBERS) return;
+  throw new ConfigurationError(
+    `The union ${name} would have ${members} tables; with PostgreSQL it can have ${MAX_UNION_MEMBERS}.`,
+    { hint: 'Narrow its patterns in the setting unions, or make several unions.' },
+  );
+}
+
+async function refuseTaken(
+  transaction: Transaction,
+  unions: readonly UnionOptions[],
+  recorded: ReadonlyMap<string, RecordedUnion>,
+  relations: ReadonlyMap<string, Relation>,
+): Promise<void> {
+  const names = unions.map(({ name }) => name).filter((name) => !recorded.has(name));
+  const [named] = await transaction.rows(`SELECT dataset_id, table_name FROM ${catalogTable('names')}
+    WHERE table_name IN (${['NULL', ...names.map(text)].join(', ')}) ORDER BY table_name`);
+  if (named !== undefined) throw taken(textAt(named, 1), `the table of ${textAt(named, 0)} has this name`);
+  const [name] = names.filter((each) => relations.has(each));
+  if (name !== undefined) throw taken(name, `the database has ${LIVE_SCHEMA}.${name} already`);
+}
+
+function taken(name: string, why: string): ConfigurationError {
+  return new ConfigurationError(`The union ${name} cannot be made: ${why}. Nothing was changed.`, {
+    hint: 'Give the union another name in the setting unions.',
+  });
+}
+
+/** What has the name of a union. */
+interface Relation {
+  /** It is a view, and the function that it selects from is there. */
+  readonly isOurs: boolean;
+  /** The types by name, in order. */
+  readonly columns: ReadonlyMap<string, string>;
+}
+
+async function readRelations(
+  transaction: Transaction,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, Relation>> {
+  const rows = await transaction.rows(`SELECT c.relname::text,
+      c.relkind = 'v' AND EXISTS (SELECT 1 FROM pg_proc p WHERE p.pronargs = 0 AND p.proname = c.relname
+        AND p.pronamespace = to_regnamespace(${text(CATALOG_SCHEMA)})), ${COLUMNS_AS_JSON}
+    FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind NOT IN ('i', 'I')`);
+  return new Map(
+    rows.map((row) => [textAt(row, 0), { isOurs: row[1] === true, columns: columnsAt(row, 2) }] as const),
+  );
+}
+
+const COLUMNS_AS_JSON = `(SELECT coalesce(json_agg(json_build_array(a.attname,
+    format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum), '[]')::text
+  FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)`;
+
+function isRelationOf(names: readonly string[]): string {
+  return `c.relnamespace = to_regnamespace(${text(LIVE_SCHEMA)})
+    AND c.relname IN (${['NULL', ...names.map(text)].join(', ')})`;
+}
+
+function columnsAt(row: Row, index: number): ReadonlyMap<string, string> {
+  return new Map(JSON.parse(textAt(row, index)) as readonly (readonly [string, string])[]);
+}
+
+async function writeUnions(
+  transaction: Transaction,
+  unions: readonly UnionOptions[],
+  recorded: ReadonlyMap<string, RecordedUnion>,
+  postgis: Postgis | null,
+): Promise<readonly WrittenUnion[]> {
+  if (unions.length === 0) return [];
+  const observed = [...(await readTables(transaction, null)).values()].map((table) => table.observed);
+  const tables = observed.filter(({ datasetId }) => unions.some((union) => union.includes(datasetId)));
+  const altered = await readAltered(transaction, tables, postgis);
+  const relations = await readRelations(
+    transaction,
+    unions.map(({ name }) => name),
+  );
+  const written: WrittenUnion[] = [];
+  for (const union of unions) {
+    const before = recorded.get(union.name);
+    const relation = relations.get(union.name);
+    const isTaken = relation !== undefined && !(relation.isOurs && before !== undefined);
+    const ofUnion = tables.filter(({ datasetId }) => union.includes(datasetId));
+    const members = isTaken ? [] : ofUnion.filter(({ datasetId }) => !altered.has(datasetId));
+    refuseMany(union, members.length);
+    if (!isTaken) await writeUnion(transaction, union.name, members, relation?.columns ?? new Map(), postgis);
+    const unusable = ofUnion.map(({ datasetId }) => datasetId).filter((id) => altered.has(id));
+    const occurrences = occurrencesIn(members);
+    const all = { union: union.name, part: 0, members: members.length, unusable, occurrences };
+    const after = recordOf(union, 1, [all]);
+    await runAll(transaction, statementsOf(recordUnion(before, after)));
+    written.push({ before: before ?? null, after, isTaken });
+  }
+  return written;
+}
+
+/** A view over a table that somebody dropped or altered would fail, and no query of other tables may fail because of that. */
+async function readAltered(
+  transaction: Transaction,
+  tables: readonly ObservedTable[],
+  postgis: Postgis | null,
+): Promise<ReadonlySet<string>> {
+  const names = tables.map(({ tableName }) => tableName);
+  const rows = await transaction.rows(`SELECT c.relname::text, ${COLUMNS_AS_JSON}
+    FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind = 'r'`);
+  const found = new Map(rows.map((row) => [textAt(row, 0), columnsAt(row, 1)]));
+  const isAltered = (table: ObservedTable): boolean =>
+    strayOf(table, found.get(table.tableName) ?? new Map(), postgis).some(
+      ({ expected }) => expected !== null,
+    );
+  return new Set(tables.filter(isAltered).map(({ datasetId }) => datasetId));
+}
+
+interface ShownColumn {
+  readonly columnName: string;
+  /** SQL. */
+  readonly type: string;
+}
+
+/** `existing` are the columns of the view, where there is one. Without members and without a view nothing is made. */
+async function writeUnion(
+  transaction: Transaction,
+  name: string,
+  members: readonly ObservedTable[],
+  existing: ReadonlyMap<string, string>,
+  postgis: Postgis | null,
+): Promise<void> {
+  const view = unionView(members);
+  if (view === null && existing.size === 0) return;
+  const wanted = (view?.columns ?? []).filter(({ columnName, type }) => {
+    const known = existing.get(columnName);
+    return known === undefined || isSameType(known, { type }, postgis);
+  });
+  const names = new Set(wanted.map(({ columnName }) => columnName));
+  const types = new Map(wanted.map(({ columnName, type }) => [columnName, typeName(type, postgis)]));
+  const added = [UNION_ID_COLUMN, ...names].filter((columnName) => !existing.has(columnName));
+  const columns: readonly ShownColumn[] = [
+    ...[...existing].map(([columnName, type]) => ({ columnName, type: types.get(columnName) ?? type })),
+    ...added.map((columnName) => ({
+      columnName,
+      type: types.get(columnName) ?? typeName('string', postgis),
+    })),
+  ];
+  const indexes = new Map(view?.columns.map(({ columnName }, index) => [columnName, index]));
+  const selects = (view?.members ?? []).map(({ datasetId, tableName, columnNames }) => {
+    const cells = columns.map(({ columnName, type }) => {
+      if (columnName === UNION_ID_COLUMN) return `${text(datasetId)}::text`;
+      const own = names.has(columnName) ? columnNames[indexes.get(columnName) ?? -1] : null;
+      return own === null || own === undefined ? `NULL::${type}` : identifier(own);
+    });
+    return `SELECT ${cells.join(', ')} FROM ${mirrored(tableName)}`;
+  });
+  const none = `SELECT ${columns.map(({ type }) => `NULL::${type}`).join(', ')} WHERE false`;
+  const body = selects.length === 0 ? none : selects.join(' UNION ALL ');
+  await transaction.run(`CREATE OR REPLACE FUNCTION ${functionOf(name)} RETURNS SETOF record
+    LANGUAGE sql STABLE PARALLEL SAFE AS ${text(body)}`);
+  if (added.length === 0) return;
+  const shown = columns.map(({ columnName, type }) => `${identifier(columnName)} ${type}`).join(', ');
+  await transaction.run(
+    `CREATE OR REPLACE VIEW ${mirrored(name)} AS SELECT * FROM ${functionOf(name)} AS t(${shown})`,
+  );
+  await transaction.run(`COMMENT ON VIEW ${mirrored(name)} IS 'Union of tables, made by feed-sync'`);
+}
+
+function functionOf(name: string): string {
+  return `${identifier(CATALOG_SCHEMA)}.${identifier(name)}()`;
+}
+
+/** @throws ConfigurationError when a reader has made something on the view. */
+async function dropUnion(
+  transaction: Transaction,
+  name: string,
+  relations: ReadonlyMap<string, Relation>,
+): Promise<void> {
+  if (relations.get(name)?.isOurs !== true) return;
+  try {
+    await transaction.run(`DROP VIEW ${mirrored(name)}`);
+    await transaction.run(`DROP FUNCTION ${functionOf(name)}`);
+  } catch (error) {
+    if (!(error instanceof PostgresError) || error.fault !== 'depended-on') throw error;
+    throw new ConfigurationError(`The union ${name} cannot be dropped: ${sentence(error)}`, {
+      hint: 'Drop what readers have made on it, or put it back into the setting unions.',
+      cause: error,
+    });
+  }
+}
+
+async function runAll(transaction: Transaction, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await transaction.run(statement);
+}

@@ -1,0 +1,213 @@
+/** Unions in PostgreSQL: the views of DuckDB, and readers' views on them that stay. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
+import { checkInput } from '../support/patient.ts';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
+import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
+
+const TRAVIS = 'us-tx-travis-parcels';
+const LAKEWAY = 'us-tx-lakeway-parcels';
+const PERMITS = 'us-tx-travis-permits';
+const UNIONS = 'unions: {parcels: "us-*-parcels"}';
+
+function schemaOf(version: string, ...columns: readonly SourceColumn[]) {
+  return { ...SMALL_SCHEMA, schemaVersion: version, columns };
+}
+
+describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+    await statement(await server.database(), 'CREATE ROLE analyst');
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  async function mirroring(settings = UNIONS) {
+    const feed = await startedFeed();
+    publishSmall(feed, [TRAVIS, LAKEWAY, PERMITS]);
+    const address = await server.database();
+    const installed = (environment: Readonly<Record<string, string>>) => {
+      const common = { FEED_SYNC_LOG_LEVEL: 'warn', FEED_SYNC_LOG_FORMAT: 'json' };
+      return checkInput({ feed, environment: { ...common, ...environment } });
+    };
+    const inDatabase = installed({
+      FEED_SYNC_DESTINATION_URL: address,
+      FEED_SYNC_DESTINATION_READERS: 'analyst',
+      PATH: process.env['PATH'] ?? '',
+    });
+    const inFile = installed({});
+    const configure = (text: string): void => {
+      for (const { home } of [inDatabase, inFile]) writeFileSync(join(home, 'feed-sync.yaml'), text);
+    };
+    configure(settings);
+    const rowsOf = async (here: typeof inFile, sql: string): Promise<readonly string[]> => {
+      const { exitCode, stdout, stderr } = await here.run('query', '--format', 'csv', sql);
+      expect(exitCode, stderr).toBe(0);
+      return stdout.trimEnd().split('\n');
+    };
+    return {
+      feed,
+      address,
+      configure,
+      run: inDatabase.run,
+      /** Catches up and returns what was logged. */
+      async once(): Promise<string> {
+        await feed.prepareSnapshots();
+        const { exitCode, stderr } = await inDatabase.run('once');
+        expect(exitCode, stderr).toBe(0);
+        return stderr;
+      },
+      /** Rows of the database, and those of the same statement in DuckDB. */
+      async both(sql: string) {
+        const caughtUp = await inFile.run('once');
+        expect(caughtUp.exitCode, caughtUp.stderr).toBe(0);
+        return [await rowsOf(inDatabase, sql), await rowsOf(inFile, sql)] as const;
+      },
+      rows: (sql: string) => rowsOf(inDatabase, sql),
+      publish(datasetId: string, rows: readonly Row[], schema: typeof SMALL_SCHEMA = SMALL_SCHEMA): void {
+        feed.publisher.publish(datasetId, smallContent(rows, null, schema));
+      },
+    };
+  }
+
+  const WIDER = schemaOf('2', ...SMALL_SCHEMA.columns, column('side', 'string'));
+  const AS_TEXT = schemaOf('3', column('id', 'string', false), column('amount', 'string'));
+
+  it('has what it has in DuckDB: rows of new and of retired members, and columns by name', async () => {
+    const { once, both, publish, feed } = await mirroring();
+    const all = 'SELECT * FROM parcels ORDER BY dataset_id, id';
+    await once();
+    const [first, ofFile] = await both(all);
+    expect(first[0]).toBe('dataset_id,id,amount');
+    expect(first).toHaveLength(5);
+    expect(first).toEqual(ofFile);
+    publish(TRAVIS, [['a', 5, 'north']], WIDER);
+    await once();
+    const [wider, widerOfFile] = await both(all);
+    expect(wider).toEqual([
+      'dataset_id,id,amount,side',
+      `${LAKEWAY},r00000,0,`,
+      `${LAKEWAY},r00001,1,`,
+      `${TRAVIS},a,5,north`,
+    ]);
+    expect(wider).toEqual(widerOfFile);
+    feed.publisher.remove(LAKEWAY, 'source_retired');
+    await once();
+    const [without, withoutOfFile] = await both(all);
+    expect(without).toEqual(['dataset_id,id,amount,side', `${TRAVIS},a,5,north`]);
+    expect(without).toEqual(withoutOfFile);
+    feed.publisher.restore(LAKEWAY);
+    await once();
+    const [again, againOfFile] = await both(all);
+    expect(again).toEqual(wider);
+    expect(again).toEqual(againOfFile);
+  });
+
+  it('keeps the view of a reader through conflicts, lost columns and the end of all members', async () => {
+    const { once, publish, feed, address } = await mirroring();
+    await once();
+    await statement(address, 'CREATE VIEW public.mine AS SELECT dataset_id, id, amount FROM feeds.parcels');
+    await statement(address, 'CREATE MATERIALIZED VIEW public.counted AS SELECT count(*) FROM feeds.parcels');
+    const mine = () => statement(address, 'SELECT * FROM public.mine ORDER BY dataset_id, id');
+    expect(await mine()).toHaveLength(4);
+    const plan = await statement(address, "EXPLAIN SELECT * FROM feeds.parcels WHERE id = 'r00001'");
+    // The server sees through the view: it reads the tables, by their keys where that is quicker.
+    expect(plan.join('\n')).not.toContain('Function Scan');
+    // A role of destination.readers has every right that the view asks for.
+    await statement(address, 'DO $$ BEGIN SET LOCAL ROLE analyst; PERFORM * FROM feeds.parcels; END $$');
+    publish(TRAVIS, [['a', 'five']], AS_TEXT);
+    const told = await once();
+    expect(told).toContain('Columns are left out of a union');
+    expect(told).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
+    expect(await mine()).toEqual([
+      [LAKEWAY, 'r00000', null],
+      [LAKEWAY, 'r00001', null],
+      [TRAVIS, 'a', null],
+    ]);
+    publish(TRAVIS, [['b', 7]], schemaOf('4', ...SMALL_SCHEMA.columns));
+    expect(await once()).toBe('');
+    expect((await mine()).at(-1)).toEqual([TRAVIS, 'b', '7']);
+    for (const datasetId of [TRAVIS, LAKEWAY]) feed.publisher.remove(datasetId, 'source_retired');
+    await once();
+    expect(await mine()).toEqual([]);
+    feed.publisher.restore(TRAVIS);
+    await once();
+    expect(await mine()).toEqual([[TRAVIS, 'b', '7']]);
+    await statement(address, 'REFRESH MATERIALIZED VIEW public.counted');
+    expect(await statement(address, 'SELECT * FROM public.counted')).toEqual([['1']]);
+  });
+
+  it('follows the setting, and takes neither a name that is taken nor a view that readers need', async () => {
+    const { once, run, rows, configure, address, feed } = await mirroring();
+    await once();
+    publishSmall(feed, ['parcels']);
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '4']);
+    configure('unions: {us_tx_travis_permits: "us-*-parcels"}');
+    const named = await run('once');
+    expect([named.exitCode, named.stdout + named.stderr]).toEqual([
+      78,
+      expect.stringContaining(`the table of ${PERMITS} has this name`),
+    ]);
+    await statement(address, 'CREATE VIEW feeds.mine AS SELECT 42 AS answer');
+    configure('unions: {mine: "*"}');
+    const taken = await run('once');
+    expect([taken.exitCode, taken.stdout + taken.stderr]).toEqual([
+      78,
+      expect.stringContaining('the database has feeds.mine already'),
+    ]);
+    await statement(address, 'CREATE VIEW public.needed AS SELECT id FROM feeds.parcels');
+    configure('');
+    const needed = await run('once');
+    expect([needed.exitCode, needed.stdout + needed.stderr]).toEqual([
+      78,
+      expect.stringMatching(/The union parcels cannot be dropped: .*view .*needed/),
+    ]);
+    await statement(address, 'DROP VIEW public.needed');
+    configure('unions: {all_of_it: ["*-parcels", "*-permits"]}');
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM all_of_it')).toEqual(['n', '6']);
+    const left = "SELECT relname FROM pg_class WHERE relkind = 'v' AND relnamespace = 'feeds'::regnamespace";
+    expect(await statement(address, `${left} ORDER BY relname`)).toEqual([['all_of_it'], ['mine']]);
+  });
+
+  it('leaves a table out that was altered by hand, and is made again where somebody dropped it', async () => {
+    const { once, rows, publish, address, run } = await mirroring();
+    await once();
+    await statement(address, 'DROP TABLE feeds.us_tx_travis_parcels');
+    publish(LAKEWAY, [['a', 5, 'north']], WIDER);
+    expect(await once()).toContain('Tables are left out of a union');
+    expect(await rows('SELECT * FROM parcels')).toEqual([
+      'dataset_id,id,amount,side',
+      `${LAKEWAY},a,5,north`,
+    ]);
+    await run('resync', TRAVIS);
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '3']);
+    await statement(address, 'DROP VIEW feeds.parcels');
+    await once();
+    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '3']);
+    expect(await run('verify')).toMatchObject({ exitCode: 0 });
+  });
+
+  it('of more than 200 tables is refused before anything is loaded', async () => {
+    const { run, feed } = await mirroring();
+    publishSmall(
+      feed,
+      Array.from({ length: 199 }, (_, index) => `us-tx-${index}-parcels`),
+      1,
+    );
+    const refused = await run('once');
+    expect([refused.exitCode, refused.stdout + refused.stderr]).toEqual([
+      78,
+      expect.stringContaining('The union parcels would have 201 tables; with PostgreSQL it can have 200.'),
+    ]);
+  });
+});

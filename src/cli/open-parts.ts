@@ -19,7 +19,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import { feedProgram, runProgram } from '../lib/run-program.ts';
 import { placeOfDatabase } from '../lib/secret.ts';
-import { BusyError, ConfigurationError, StorageError } from '../model/errors.ts';
+import { BusyError, StorageError } from '../model/errors.ts';
 import type { GateLimits } from '../model/gate.ts';
 import type { Occurrence } from '../model/notification.ts';
 import { Exporter } from '../post-commit/export/export.ts';
@@ -172,8 +172,11 @@ async function openDestination(
   const { random, identity, environment } = context;
   const { dataDirectory, duckdb, disk, lock } = configuration;
   const { postgres } = configuration.destination;
+  const folder =
+    configuration.export === null
+      ? null
+      : await exportFolder(configuration.export.path, [choices.stagingDirectory]);
   if (postgres !== null) {
-    if (configuration.export !== null) throw onlyFromFiles();
     // Loaded only where it is used, like the implementation of a command.
     const { openPostgres } = await import('../destination/postgres/destination.ts');
     const destination = await openPostgres({
@@ -186,6 +189,7 @@ async function openDestination(
       holder: holderName({ command, ...identity }),
       history: historyOptions(configuration),
       unions: unionOptions(configuration),
+      exportFolder: folder,
       onSuperseded: options.onSuperseded ?? (() => {}),
       ...(options.onStandby === undefined ? {} : { onStandby: options.onStandby }),
       runProgram,
@@ -195,12 +199,8 @@ async function openDestination(
       log,
     });
     const { DECISIONS: decisions } = await import('./decisions.ts');
-    return { destination, postCommit: null, exported: null, decisions };
+    return { destination, postCommit: null, exported: exportedFrom(destination, folder), decisions };
   }
-  const folder =
-    configuration.export === null
-      ? null
-      : await exportFolder(configuration.export.path, [choices.stagingDirectory]);
   const file = await openMirror({
     path: configuration.destination.path,
     dataDirectory,
@@ -222,8 +222,12 @@ async function openDestination(
   return {
     destination: file,
     postCommit: file,
-    exported: folder === null ? null : { source: file, folder },
+    exported: exportedFrom(file, folder),
   };
+}
+
+function exportedFrom(source: ExportSource, folder: string | null): OpenedDestination['exported'] {
+  return folder === null ? null : { source, folder };
 }
 
 /**
@@ -250,12 +254,6 @@ async function lockExport(folder: string, { context, command }: OpenOptions): Pr
       cause: error,
     });
   }
-}
-
-function onlyFromFiles(): ConfigurationError {
-  return new ConfigurationError('export.path is for a mirror that is a DuckDB file, not for PostgreSQL.', {
-    hint: 'Leave export.path (FEED_SYNC_EXPORT_PATH) out, or destination.url.',
-  });
 }
 
 function readersOf(

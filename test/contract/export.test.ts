@@ -238,10 +238,6 @@ describe('F77 the export', () => {
     environment['FEED_SYNC_EXPORT_PATH'] = join(dataDirectory, 'staging', 'export');
     expect((await run('once')).exitCode).toBe(78);
     environment['FEED_SYNC_EXPORT_PATH'] = folder;
-    environment['FEED_SYNC_DESTINATION_URL'] = 'postgres://nobody@127.0.0.1:1/none';
-    const database = await run('once');
-    expect([database.exitCode, database.stderr]).toEqual([78, expect.stringContaining('not for PostgreSQL')]);
-    delete environment['FEED_SYNC_DESTINATION_URL'];
     expect(feed.requests.entries()).toEqual([]);
     writeFileSync(join(folder, 'manifest.json'), '{"of": "another program"}');
     const foreign = await run('once');

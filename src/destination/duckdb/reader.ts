@@ -40,6 +40,7 @@ import {
 } from '../catalog/compare-states.ts';
 import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
+import { copyToParquet } from '../geoparquet.ts';
 import type {
   CountedDataset,
   DestinationReader,
@@ -55,7 +56,6 @@ import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
 import { countDatasets } from './count-tables.ts';
 import { countDiff, selectDiff } from './diff.ts';
-import { copyToParquet } from './export-table.ts';
 import { mirrorFileState, waitForFile } from './mirror-file.ts';
 import { pastCatalog, readPastCommits, readPastLogs } from './past-logs.ts';
 import { comparePastTables, type PastTables } from './past-tables.ts';

@@ -6,10 +6,10 @@
  * opened again by the next transaction.
  */
 
-import type { Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import pg from 'pg';
-import { from as copyFrom } from 'pg-copy-streams';
+import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
@@ -50,6 +50,8 @@ export interface Transaction {
   run(sql: string): Promise<number>;
   /** Feeds a COPY to its end, and resolves to the number of its rows. @throws PostgresError, or the error of the source */
   copyIn(sql: string, source: Readable): Promise<number>;
+  /** Feeds what a COPY writes to its end into a stream, and ends that. @throws PostgresError, or the error of the stream */
+  copyOut(sql: string, sink: Writable): Promise<void>;
 }
 
 /** The first statements of every transaction. Literals have no escapes, and no name means an object of another schema. */
@@ -130,6 +132,18 @@ export class Connection implements Transaction {
       const copy = client.query(copyFrom(sql));
       await pipeline(source, copy);
       return copy.rowCount;
+    });
+  }
+
+  async copyOut(sql: string, sink: Writable): Promise<void> {
+    await this.#stoppable(async (client) => {
+      try {
+        await pipeline(client.query(copyTo(sql)), sink);
+      } catch (error) {
+        // The server may have more to write, and nobody reads it.
+        this.#drop(client);
+        throw error;
+      }
     });
   }
 

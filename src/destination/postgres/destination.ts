@@ -12,7 +12,7 @@ import type { RunProgram } from '../../lib/run-program.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import type { BusyError } from '../../model/errors.ts';
-import type { ChangesJob, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
+import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
@@ -31,7 +31,7 @@ import type {
   TableChecksum,
   ValidatedJob,
 } from '../destination.ts';
-import type { CommitLimits, CommitPage, CommitSource } from '../publication.ts';
+import type { CommitLimits, CommitPage, CommitSource, ExportSource } from '../publication.ts';
 import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
 import { readCommits } from './catalog/commits.ts';
@@ -60,6 +60,7 @@ import { Connection, type Transaction } from './connection.ts';
 import { makePipe, type Pipe } from './copy-rows.ts';
 import { renewChecksum } from './count-tables.ts';
 import { destinationError } from './errors.ts';
+import { exportTable } from './export-table.ts';
 import { grantReaders } from './grants.ts';
 import type { ValidatedWrite } from './job.ts';
 import { Lease } from './lease.ts';
@@ -100,6 +101,8 @@ export interface PostgresOptions {
   readonly onStandby?: (holder: string) => void;
   /** Called once when another writer has taken over. */
   readonly onSuperseded?: (error: BusyError) => void;
+  /** The folder of the export; null when nothing is exported. */
+  readonly exportFolder?: string | null;
   readonly runProgram: RunProgram;
   /** The PATH in which `mkfifo` is looked up. */
   readonly programPath: string;
@@ -112,7 +115,9 @@ export interface PostgresOptions {
  * Connects, makes the catalog where it is missing, and takes the lease. @throws DestinationError, ConfigurationError, StorageError;
  * BusyError where another writer holds the lease for longer than `lockWaitMs`.
  */
-export async function openPostgres(options: PostgresOptions): Promise<Destination & CommitSource> {
+export async function openPostgres(
+  options: PostgresOptions,
+): Promise<Destination & CommitSource & ExportSource> {
   const { url, clock, signal, dataDirectory, lockWaitMs } = options;
   const place = placeOfDatabase(url);
   const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
@@ -133,8 +138,13 @@ export async function openPostgres(options: PostgresOptions): Promise<Destinatio
       options.programPath,
       clock,
     );
+    const { exportFolder = null } = options;
     const engineOptions = {
-      directories: [dataDirectory, literalPattern(dataDirectory)],
+      directories: [
+        dataDirectory,
+        literalPattern(dataDirectory),
+        ...(exportFolder === null ? [] : [exportFolder]),
+      ],
       guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
       memoryLimitBytes: options.memoryLimitBytes / 2,
       clock,
@@ -196,7 +206,7 @@ interface Opened {
   readonly writing: Engine;
 }
 
-class PostgresDestination implements Destination, CommitSource {
+class PostgresDestination implements Destination, CommitSource, ExportSource {
   readonly #options: PostgresOptions;
   readonly #opened: Opened;
   readonly #validation: Validation<ValidatedWrite>;
@@ -317,6 +327,14 @@ class PostgresDestination implements Destination, CommitSource {
     } catch (error) {
       log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
     }
+  }
+
+  async liveTables(): Promise<readonly ObservedTable[]> {
+    return [...(await this.has()).datasets.values()];
+  }
+
+  writeTable(datasetId: string, to: string): Promise<ObservedTable | null> {
+    return this.#inTurn(() => this.#translated(() => exportTable(this.#opened, datasetId, to)));
   }
 
   /** A server tells of damage itself, by the error of a statement. */

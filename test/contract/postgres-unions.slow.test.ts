@@ -111,7 +111,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
   });
 
   it('keeps the view of a reader through conflicts, lost columns and the end of all members', async () => {
-    const { once, publish, feed, address } = await mirroring();
+    const { once, publish, feed, address, run } = await mirroring();
     await once();
     await statement(address, 'CREATE VIEW public.mine AS SELECT dataset_id, id, amount FROM feeds.parcels');
     await statement(address, 'CREATE MATERIALIZED VIEW public.counted AS SELECT count(*) FROM feeds.parcels');
@@ -126,6 +126,10 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     const told = await once();
     expect(told).toContain('Columns are left out of a union');
     expect(told).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
+    const status = JSON.parse((await run('status', '--json')).stdout) as { readonly unions: unknown };
+    expect(status.unions).toMatchObject([
+      { name: 'parcels', tables: 2, leftOutColumns: [{ column: 'amount' }], leftOutDatasets: [] },
+    ]);
     expect(await mine()).toEqual([
       [LAKEWAY, 'r00000', null],
       [LAKEWAY, 'r00001', null],

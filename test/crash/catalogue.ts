@@ -289,7 +289,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the log of the new file put into it',
     killedIn: 'compact',
   },
-  'destination.export-table': {
+  'staging.export-table': {
     what: 'the table of a dataset in a file of the export',
     killedIn: 'export*',
   },

@@ -54,7 +54,7 @@ export function dbtSources(
     schema,
     tables: [
       ...tables.filter(({ schemaName }) => schemaName === schema).map((table) => tableOf(table, options)),
-      ...(schema === MAIN_SCHEMA ? unions.filter(({ members }) => members > 0).map(unionOf) : []),
+      ...(LIVE_SCHEMAS.has(schema) ? unions.filter(({ members }) => members > 0).map(unionOf) : []),
     ],
   }));
   const catalog = {
@@ -75,8 +75,8 @@ const HEADER = `# The tables of the mirror as sources of dbt 1.10 and newer. Wri
 # write it anew when datasets or columns change.
 `;
 
-/** The schema of the unions. */
-const MAIN_SCHEMA = 'main';
+/** The schema of the unions: in a file, in PostgreSQL. */
+const LIVE_SCHEMAS: ReadonlySet<string> = new Set(['main', 'feeds']);
 
 function unionOf({ name, members, leftOut, unusable }: RecordedUnion) {
   const about = `The rows of ${plural(members, 'table')}, with the id of the dataset in dataset_id.`;

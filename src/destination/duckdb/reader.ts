@@ -31,6 +31,7 @@ import type { PastCommit, PastState } from '../../model/past-states.ts';
 import { duckDbVersion, Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
+import { copyToParquet } from '../../staging/geoparquet.ts';
 import {
   type Compared,
   compareStates,
@@ -40,7 +41,6 @@ import {
 } from '../catalog/compare-states.ts';
 import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
-import { copyToParquet } from '../geoparquet.ts';
 import type {
   CountedDataset,
   DestinationReader,

@@ -50,6 +50,12 @@ export async function makePipe(
   return { path, clock };
 }
 
+/** Opens the pipe for writing. Somebody has it open for reading. */
+export function writingEnd(path: string): Socket {
+  const fd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+  return new Socket({ fd, readable: false, writable: true });
+}
+
 /** A column of the rows that DuckDB selects, in order. */
 export interface CopiedColumn {
   /** The SQL value in DuckDB. */

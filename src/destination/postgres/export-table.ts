@@ -8,16 +8,15 @@
  */
 
 import { closeSync, constants, openSync } from 'node:fs';
-import { Socket } from 'node:net';
 import type { ColumnType } from '../../model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, integer, text } from '../../staging/engine/sql.ts';
+import { explainExport, writeGeoParquet } from '../../staging/geoparquet.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
-import { explainExport, writeGeoParquet } from '../geoparquet.ts';
 import { readTables } from './catalog/observed-state.ts';
 import type { Connection, Transaction } from './connection.ts';
-import type { Pipe } from './copy-rows.ts';
+import { type Pipe, writingEnd } from './copy-rows.ts';
 import { mirrored } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 
@@ -62,11 +61,7 @@ async function throughPipe(
   read: () => Promise<void>,
 ): Promise<void> {
   const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const sink = new Socket({
-    fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK),
-    readable: false,
-    writable: true,
-  });
+  const sink = writingEnd(path);
   let isRead = false;
   const consumed = read().then(
     () => {

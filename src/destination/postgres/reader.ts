@@ -6,6 +6,7 @@ import { BusyError, FeedSyncError, UsageError } from '../../model/errors.ts';
 import type { PastCommit, PastState } from '../../model/past-states.ts';
 import { identifier, integer, numberAt, textAt } from '../../staging/engine/sql.ts';
 import { compareStates, diffResult, foreseeRollback } from '../catalog/compare-states.ts';
+import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
 import type {
   CountedDataset,
@@ -27,6 +28,7 @@ import { pastCatalog, readPastLogs } from './past-logs.ts';
 import { readServer } from './server.ts';
 import { LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
+import { readUnions } from './unions.ts';
 
 /** A statement of `query` is ended after so long. */
 const MAX_QUERY_MS = 600_000;
@@ -97,6 +99,10 @@ class PostgresReader implements DestinationReader {
 
   pastLogs(): Promise<readonly PastLog[]> {
     return this.#reading(readPastLogs);
+  }
+
+  unions(): Promise<readonly RecordedUnion[]> {
+    return this.#reading(readUnions);
   }
 
   async diff(

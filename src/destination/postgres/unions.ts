@@ -81,6 +81,12 @@ export async function configureUnions(
   return await writeUnions(transaction, outdated, recorded, postgis);
 }
 
+/** Returns what the catalog records of the unions, in order of name. */
+export async function readUnions(transaction: Transaction): Promise<readonly RecordedUnion[]> {
+  const unions = recordedUnions(await transaction.rows(selectMeta()));
+  return [...unions.values()].toSorted((left, right) => (left.name < right.name ? -1 : 1));
+}
+
 async function refuseCitus(transaction: Transaction): Promise<void> {
   if ((await transaction.rows("SELECT 1 FROM pg_extension WHERE extname = 'citus'")).length === 0) return;
   throw new ConfigurationError('Unions are not available with Citus, which joins no distributed schemas.', {

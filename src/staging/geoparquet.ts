@@ -6,10 +6,10 @@
 import { durable } from '../lib/files.ts';
 import { StorageError } from '../model/errors.ts';
 import type { ObservedColumn, ObservedTable } from '../model/write-jobs.ts';
-import { isWgs84 } from '../staging/coordinate-systems.ts';
-import type { Engine } from '../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../staging/engine/errors.ts';
-import { identifier, text } from '../staging/engine/sql.ts';
+import { isWgs84 } from './coordinate-systems.ts';
+import type { Engine } from './engine/engine.ts';
+import { DuckDbError, firstLine } from './engine/errors.ts';
+import { identifier, text } from './engine/sql.ts';
 
 interface ParquetOptions {
   /** `BOTH`: geometries also have the type of Parquet itself, with statistics. */
@@ -31,7 +31,7 @@ export async function writeGeoParquet(
   from: string,
   to: string,
 ): Promise<void> {
-  await durable('destination.export-table', () => engine.run(copyTable(table, from, to)));
+  await durable('staging.export-table', () => engine.run(copyTable(table, from, to)));
 }
 
 function copyTable({ columns }: ObservedTable, from: string, to: string): string {

@@ -289,10 +289,6 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the log of the new file put into it',
     killedIn: 'compact',
   },
-  'staging.export-table': {
-    what: 'the table of a dataset in a file of the export',
-    killedIn: 'export*',
-  },
   'destination.make-directory': {
     what: 'the folder of the mirror',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
@@ -448,6 +444,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'staging.decode-changes': {
     what: 'pages of changes as a file of rows',
     killedIn: 'apply*, alter*, publish*',
+  },
+  'staging.export-table': {
+    what: 'the table of a dataset in a file of the export',
+    killedIn: 'export*',
   },
   'staging.split-page': {
     what: 'a part of a page that is too large',

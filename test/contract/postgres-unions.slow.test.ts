@@ -3,7 +3,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
 import { checkInput } from '../support/patient.ts';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
@@ -40,6 +41,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     const inDatabase = installed({
       FEED_SYNC_DESTINATION_URL: address,
       FEED_SYNC_DESTINATION_READERS: 'analyst',
+      FEED_SYNC_LOCK_WAIT: '1s',
       PATH: process.env['PATH'] ?? '',
     });
     const inFile = installed({});
@@ -201,17 +203,55 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await run('verify')).toMatchObject({ exitCode: 0 });
   });
 
-  it('of more than 200 tables is refused before anything is loaded', async () => {
-    const { run, feed } = await mirroring();
-    publishSmall(
-      feed,
-      Array.from({ length: 199 }, (_, index) => `us-tx-${index}-parcels`),
-      1,
-    );
+  it('waits for a reader in an open transaction within lock.wait only, and for none where no column is added', async () => {
+    const { once, run, rows, publish, address } = await mirroring();
+    await once();
+    const reader = new pg.Client({ connectionString: address });
+    await reader.connect();
+    onTestFinished(() => reader.end());
+    await reader.query('BEGIN; SELECT * FROM feeds.parcels WHERE false');
+    publish(LAKEWAY, [['a', 5]]);
+    await once();
+    publish(TRAVIS, [['b', 6, 'north']], WIDER);
+    const waited = await run('once');
+    expect([waited.exitCode, waited.stdout]).toEqual([75, expect.stringContaining('locked')]);
+    await reader.query('COMMIT');
+    await once();
+    expect(await rows('SELECT * FROM parcels ORDER BY id')).toEqual([
+      'dataset_id,id,amount,side',
+      `${LAKEWAY},a,5,`,
+      `${TRAVIS},b,6,north`,
+    ]);
+  });
+
+  it('keeps a column whose name another member writes in another case', async () => {
+    const { once, rows, publish } = await mirroring();
+    await once();
+    publish(LAKEWAY, [['a', 5]], schemaOf('2', column('id', 'string', false), column('AMOUNT', 'integer')));
+    expect(await once()).toBe('');
+    expect(await rows('SELECT * FROM parcels ORDER BY id')).toEqual([
+      'dataset_id,id,amount',
+      `${LAKEWAY},a,5`,
+      `${TRAVIS},r00000,0`,
+      `${TRAVIS},r00001,1`,
+    ]);
+  });
+
+  it('of more than 200 tables is refused before anything is loaded; one that grows beyond stops nothing', async () => {
+    const { once, run, rows, feed, configure } = await mirroring('');
+    const more = Array.from({ length: 199 }, (_, index) => `us-tx-${index}-parcels`);
+    publishSmall(feed, more, 1);
+    configure(UNIONS);
     const refused = await run('once');
     expect([refused.exitCode, refused.stdout + refused.stderr]).toEqual([
       78,
       expect.stringContaining('The union parcels would have 201 tables; with PostgreSQL it can have 200.'),
     ]);
+    const [last = ''] = more;
+    feed.publisher.remove(last, 'source_retired');
+    await once();
+    feed.publisher.restore(last);
+    await once();
+    expect(await rows('SELECT count(DISTINCT dataset_id) AS n FROM parcels')).toEqual(['n', '201']);
   });
 });

@@ -18,7 +18,7 @@ import { catalogTable, milliseconds } from './catalog/schema.ts';
 import { type Connection, OutcomeUnknownError, type Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
 import { PostgresError } from './errors.ts';
-import { alterPatiently, copyInto, type ValidatedWrite } from './job.ts';
+import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import type { Lease } from './lease.ts';
 import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
@@ -87,13 +87,9 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
         const current = await readCurrent(transaction, job.job.datasetId, postgis);
         // Times never fall, so that each time names one state.
         appliedAt = appliedAt > current.newestTime ? appliedAt : current.newestTime;
-        const { entry, result } = await executed(committing, transaction, job, current, appliedAt);
-        const { unions } = committing;
-        if (entry !== null) {
-          const change = { before: current.live, entry };
-          written = await writeOutdatedUnions(transaction, unions, change, postgis);
-        }
-        return result;
+        const executing = await executed(committing, transaction, job, current, appliedAt);
+        written = executing.written;
+        return executing.result;
       },
       { searchPath: path },
     );
@@ -113,36 +109,33 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
 }
 
 async function executed(
-  { writing, pipe, postgis, clock, lockWaitMs, indexes, history }: Committing,
+  { writing, pipe, postgis, clock, lockWaitMs, indexes, history, unions }: Committing,
   transaction: Transaction,
   job: ValidatedWrite,
   current: Current,
   appliedAt: Date,
-): Promise<{ readonly entry: CatalogEntry | null; readonly result: JobResult }> {
+): Promise<{ readonly result: JobResult; readonly written: readonly WrittenUnion[] }> {
   const { datasetId } = job.job;
-  const startedMs = clock.monotonicMs();
-  const isLate = (): boolean => clock.monotonicMs() - startedMs > lockWaitMs;
-  const entry = await job.execute(
-    {
-      transaction,
-      commitNumber: current.newestNumber + 1,
-      appliedAt,
-      keepsHistory: history.keeps(datasetId),
-      postgis,
-      indexes,
-      staging: writing,
-      copy: copyInto(writing, pipe, { transaction, postgis }),
-      alter: (statements) => alterPatiently(transaction, statements, isLate),
-    },
-    current,
-  );
-  if (entry === null) return { entry, result: { kind: 'stale-plan', datasetId } };
+  const turn: Turn = {
+    transaction,
+    commitNumber: current.newestNumber + 1,
+    appliedAt,
+    keepsHistory: history.keeps(datasetId),
+    postgis,
+    indexes,
+    staging: writing,
+    copy: copyInto(writing, pipe, { transaction, postgis }),
+    alter: alterPatiently(transaction, clock, lockWaitMs),
+  };
+  const entry = await job.execute(turn, current);
+  if (entry === null) return { result: { kind: 'stale-plan', datasetId }, written: [] };
   if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
   refuseIfPinned(entry, current);
   for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
     await transaction.run(statement);
   }
-  return { entry, result: resultOf(job, entry, current) };
+  const written = await writeOutdatedUnions(turn, unions, { before: current.live, entry });
+  return { result: resultOf(job, entry, current), written };
 }
 
 function resultOf({ job }: ValidatedWrite, entry: CatalogEntry, { live, newestNumber }: Current): JobResult {

@@ -62,7 +62,7 @@ import { renewChecksum } from './count-tables.ts';
 import { destinationError } from './errors.ts';
 import { exportTable } from './export-table.ts';
 import { grantReaders } from './grants.ts';
-import type { ValidatedWrite } from './job.ts';
+import { alterPatiently, type ValidatedWrite } from './job.ts';
 import { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { pruneHistory } from './prune-history.ts';
@@ -235,13 +235,14 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   /** Unions come first, so that no dataset gets the name of one. */
   async enroll(enrolment: Enrolment): Promise<void> {
     const { place, postgis } = this.#opened;
-    const { unions = [], log } = this.#options;
+    const { unions = [], log, clock, lockWaitMs } = this.#options;
     const { datasetIds } = enrolment;
     let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await create(transaction);
       const { service } = await readMeta(transaction, place);
-      written = await configureUnions(transaction, unions, datasetIds, postgis);
+      const alter = alterPatiently(transaction, clock, lockWaitMs);
+      written = await configureUnions({ transaction, alter, postgis }, unions, datasetIds);
       if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
       for (const statement of statementsOf(serviceWrites(service, enrolment)))
         await transaction.run(statement);

@@ -1,5 +1,6 @@
 /** What a validated job does in its transaction, and what the transaction gives it. */
 
+import type { Clock } from '../../lib/clock.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import type { CatalogEntry } from '../catalog/entries.ts';
@@ -47,11 +48,17 @@ export type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kin
 const LOCK_TIMEOUT = '200ms';
 const LOCK_PAUSE_S = 0.3;
 
-/** Tries until the deadline. A failed statement ends with its savepoint, not with the transaction. */
-export async function alterPatiently(
+/** Returns the `alter` of a transaction that begins now. A failed statement ends with its savepoint, not with the transaction. */
+export function alterPatiently(transaction: Transaction, clock: Clock, patienceMs: number): Turn['alter'] {
+  const startedMs = clock.monotonicMs();
+  const isLate = (): boolean => clock.monotonicMs() - startedMs > patienceMs;
+  return (statements) => tryUntil(isLate, transaction, statements);
+}
+
+async function tryUntil(
+  isLate: () => boolean,
   transaction: Transaction,
   statements: readonly string[],
-  isLate: () => boolean,
 ): Promise<void> {
   if (statements.length === 0) return;
   await transaction.run(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);

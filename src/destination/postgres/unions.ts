@@ -24,6 +24,7 @@ import {
   recordUnion,
   UNION_ID_COLUMN,
   type UnionOptions,
+  type UnionView,
   unionView,
   type WrittenUnion,
 } from '../catalog/unions.ts';
@@ -33,22 +34,25 @@ import { CATALOG_SCHEMA, catalogTable, selectMeta } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
 import { strayOf } from './count-tables.ts';
 import { PostgresError, sentence } from './errors.ts';
+import type { Turn } from './job.ts';
 import { isSameType, LIVE_SCHEMA, mirrored } from './tables.ts';
 import { type Postgis, typeName } from './types.ts';
 
-/** The server plans and locks each table of a view for each query. */
+/** The server plans and locks each table of a view for each query, so an operator makes no larger union. A feed may let one grow. */
 const MAX_UNION_MEMBERS = 200;
+
+/** A view is altered like a table: its readers hold locks on it. */
+type UnionWriter = Pick<Turn, 'transaction' | 'alter' | 'postgis'>;
 
 /** Makes the views again that a commit of this transaction makes wrong. */
 export async function writeOutdatedUnions(
-  transaction: Transaction,
+  writer: UnionWriter,
   unions: readonly UnionOptions[],
   change: MemberChange,
-  postgis: Postgis | null,
 ): Promise<readonly WrittenUnion[]> {
   if (!unions.some((union) => union.includes(change.entry.datasetId))) return [];
-  const recorded = recordedUnions(await transaction.rows(selectMeta()));
-  return await writeUnions(transaction, outdatedUnions(unions, recorded, [change]), recorded, postgis);
+  const recorded = recordedUnions(await writer.transaction.rows(selectMeta()));
+  return await writeUnions(writer, outdatedUnions(unions, recorded, [change]), recorded);
 }
 
 /**
@@ -56,21 +60,23 @@ export async function writeOutdatedUnions(
  * @throws ConfigurationError when a union has too many tables, another object has its name, or the database cannot have unions.
  */
 export async function configureUnions(
-  transaction: Transaction,
+  writer: UnionWriter,
   unions: readonly UnionOptions[],
   datasetIds: readonly string[],
-  postgis: Postgis | null,
 ): Promise<readonly WrittenUnion[]> {
+  const { transaction } = writer;
   const recorded = recordedUnions(await transaction.rows(selectMeta()));
   if (unions.length === 0 && recorded.size === 0) return [];
   if (unions.length > 0) await refuseCitus(transaction);
-  for (const union of unions) refuseMany(union, datasetIds.filter((id) => union.includes(id)).length);
+  for (const union of unions.filter((each) => !isUnionCurrent(each, recorded.get(each.name)))) {
+    refuseMany(union, datasetIds.filter((id) => union.includes(id)).length);
+  }
   const names = new Set([...recorded.keys(), ...unions.map(({ name }) => name)]);
   const relations = await readRelations(transaction, [...names]);
   await refuseTaken(transaction, unions, recorded, relations);
   for (const union of recorded.values()) {
     if (unions.some(({ name }) => name === union.name)) continue;
-    await dropUnion(transaction, union.name, relations);
+    await dropUnion(writer, union.name, relations);
     await runAll(transaction, statementsOf(recordUnion(union, null)));
   }
   const outdated = unions.filter((union) => {
@@ -78,7 +84,7 @@ export async function configureUnions(
     const isThere = relations.get(union.name)?.isOurs === true;
     return !isUnionCurrent(union, record) || (!isThere && record?.members !== 0);
   });
-  return await writeUnions(transaction, outdated, recorded, postgis);
+  return await writeUnions(writer, outdated, recorded);
 }
 
 /** Returns what the catalog records of the unions, in order of name. */
@@ -157,11 +163,11 @@ function columnsAt(row: Row, index: number): ReadonlyMap<string, string> {
 }
 
 async function writeUnions(
-  transaction: Transaction,
+  writer: UnionWriter,
   unions: readonly UnionOptions[],
   recorded: ReadonlyMap<string, RecordedUnion>,
-  postgis: Postgis | null,
 ): Promise<readonly WrittenUnion[]> {
+  const { transaction, postgis } = writer;
   if (unions.length === 0) return [];
   const observed = [...(await readTables(transaction, null)).values()].map((table) => table.observed);
   const tables = observed.filter(({ datasetId }) => unions.some((union) => union.includes(datasetId)));
@@ -177,8 +183,7 @@ async function writeUnions(
     const isTaken = relation !== undefined && !(relation.isOurs && before !== undefined);
     const ofUnion = tables.filter(({ datasetId }) => union.includes(datasetId));
     const members = isTaken ? [] : ofUnion.filter(({ datasetId }) => !altered.has(datasetId));
-    refuseMany(union, members.length);
-    if (!isTaken) await writeUnion(transaction, union.name, members, relation?.columns ?? new Map(), postgis);
+    if (!isTaken) await writeUnion(writer, union.name, members, relation?.columns ?? new Map());
     const unusable = ofUnion.map(({ datasetId }) => datasetId).filter((id) => altered.has(id));
     const occurrences = occurrencesIn(members);
     const all = { union: union.name, part: 0, members: members.length, unusable, occurrences };
@@ -210,38 +215,25 @@ interface ShownColumn {
   readonly columnName: string;
   /** SQL. */
   readonly type: string;
+  /** The place among the columns that the members have; null: the column is null in each row, or the id. */
+  readonly index: number | null;
 }
 
 /** `existing` are the columns of the view, where there is one. Without members and without a view nothing is made. */
 async function writeUnion(
-  transaction: Transaction,
+  { transaction, alter, postgis }: UnionWriter,
   name: string,
   members: readonly ObservedTable[],
   existing: ReadonlyMap<string, string>,
-  postgis: Postgis | null,
 ): Promise<void> {
   const view = unionView(members);
   if (view === null && existing.size === 0) return;
-  const wanted = (view?.columns ?? []).filter(({ columnName, type }) => {
-    const known = existing.get(columnName);
-    return known === undefined || isSameType(known, { type }, postgis);
-  });
-  const names = new Set(wanted.map(({ columnName }) => columnName));
-  const types = new Map(wanted.map(({ columnName, type }) => [columnName, typeName(type, postgis)]));
-  const added = [UNION_ID_COLUMN, ...names].filter((columnName) => !existing.has(columnName));
-  const columns: readonly ShownColumn[] = [
-    ...[...existing].map(([columnName, type]) => ({ columnName, type: types.get(columnName) ?? type })),
-    ...added.map((columnName) => ({
-      columnName,
-      type: types.get(columnName) ?? typeName('string', postgis),
-    })),
-  ];
-  const indexes = new Map(view?.columns.map(({ columnName }, index) => [columnName, index]));
+  const columns = shownColumns(view, existing, postgis);
   const selects = (view?.members ?? []).map(({ datasetId, tableName, columnNames }) => {
-    const cells = columns.map(({ columnName, type }) => {
+    const cells = columns.map(({ columnName, type, index }) => {
       if (columnName === UNION_ID_COLUMN) return `${text(datasetId)}::text`;
-      const own = names.has(columnName) ? columnNames[indexes.get(columnName) ?? -1] : null;
-      return own === null || own === undefined ? `NULL::${type}` : identifier(own);
+      const own = index === null ? null : (columnNames[index] ?? null);
+      return own === null ? `NULL::${type}` : identifier(own);
     });
     return `SELECT ${cells.join(', ')} FROM ${mirrored(tableName)}`;
   });
@@ -249,12 +241,39 @@ async function writeUnion(
   const body = selects.length === 0 ? none : selects.join(' UNION ALL ');
   await transaction.run(`CREATE OR REPLACE FUNCTION ${functionOf(name)} RETURNS SETOF record
     LANGUAGE sql STABLE PARALLEL SAFE AS ${text(body)}`);
-  if (added.length === 0) return;
+  if (columns.length === existing.size) return;
   const shown = columns.map(({ columnName, type }) => `${identifier(columnName)} ${type}`).join(', ');
-  await transaction.run(
+  await alter([
     `CREATE OR REPLACE VIEW ${mirrored(name)} AS SELECT * FROM ${functionOf(name)} AS t(${shown})`,
+    `COMMENT ON VIEW ${mirrored(name)} IS 'Union of tables, made by feed-sync'`,
+  ]);
+}
+
+/**
+ * Returns the columns that the view has, and after them those that it gets. Names are compared whatever their case: the name may
+ * come from another member than before.
+ */
+function shownColumns(
+  view: UnionView | null,
+  existing: ReadonlyMap<string, string>,
+  postgis: Postgis | null,
+): readonly ShownColumn[] {
+  const wanted = new Map(
+    (view?.columns ?? []).map((column, index) => [column.columnName.toLowerCase(), { ...column, index }]),
   );
-  await transaction.run(`COMMENT ON VIEW ${mirrored(name)} IS 'Union of tables, made by feed-sync'`);
+  const kept = [...existing].map(([columnName, type]): ShownColumn => {
+    const column = wanted.get(columnName.toLowerCase());
+    const isSame = column !== undefined && isSameType(type, column, postgis);
+    return isSame
+      ? { columnName, type: typeName(column.type, postgis), index: column.index }
+      : { columnName, type, index: null };
+  });
+  const known = new Set(kept.map(({ columnName }) => columnName.toLowerCase()));
+  const id = { columnName: UNION_ID_COLUMN, type: typeName('string', postgis), index: null };
+  const added = [...wanted.values()].map(({ columnName, type, index }) => {
+    return { columnName, type: typeName(type, postgis), index };
+  });
+  return [...kept, ...[id, ...added].filter(({ columnName }) => !known.has(columnName.toLowerCase()))];
 }
 
 function functionOf(name: string): string {
@@ -263,13 +282,13 @@ function functionOf(name: string): string {
 
 /** @throws ConfigurationError when a reader has made something on the view. */
 async function dropUnion(
-  transaction: Transaction,
+  { transaction, alter }: UnionWriter,
   name: string,
   relations: ReadonlyMap<string, Relation>,
 ): Promise<void> {
   if (relations.get(name)?.isOurs !== true) return;
   try {
-    await transaction.run(`DROP VIEW ${mirrored(name)}`);
+    await alter([`DROP VIEW ${mirrored(name)}`]);
     await transaction.run(`DROP FUNCTION ${functionOf(name)}`);
   } catch (error) {
     if (!(error instanceof PostgresError) || error.fault !== 'depended-on') throw error;

@@ -58,18 +58,19 @@ interface AwaitingContent {
   readonly judged: JudgedCommit;
   /** Identifies the content by what the service states about it; the first is its own. */
   readonly identities: readonly string[];
-  /** The candidate that stands, or the content to keep as the candidate. */
-  readonly besides: Candidate | CandidateContent;
+  /** The content to keep as the candidate; null: it waits beside the candidate that stands. */
+  readonly content: CandidateContent | null;
 }
 
 /** Stores content that waits: as the candidate of its dataset, or beside the one that stands. */
 export function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Candidate {
-  const { known, version, judged, identities, besides: content } = awaiting;
+  const { known, version, judged, identities, content } = awaiting;
   const { datasetId } = known.desired;
-  if ('datasetId' in content) {
+  if (content === null) {
+    const standing = present(candidateOf(known), 'content waits beside a candidate');
     const other = { version, counts: judged.counts, digest: judged.digest, alike: identities };
-    const later = [...content.later.filter((one) => one.version !== version), other];
-    const candidate = { ...content, later: later.slice(-MAX_LATER_CONTENTS) };
+    const later = [...standing.later.filter((one) => one.version !== version), other];
+    const candidate = { ...standing, later: later.slice(-MAX_LATER_CONTENTS) };
     parts.checkpoint.keepCandidate(candidate);
     return candidate;
   }

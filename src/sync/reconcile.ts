@@ -343,7 +343,7 @@ class Reconciler {
       case 'planned':
         return result;
       case 'awaiting':
-        this.#noteAwaiting(result.awaiting);
+        for (const one of result.awaiting) this.#noteAwaiting(one);
         return null;
       case 'candidate-gone':
         await this.#endCandidate(result.why);

@@ -243,3 +243,50 @@ describe.each([
     expect(waiting(world)).toMatchObject({ base, version, judged });
   });
 });
+
+describe('several versions after one that waits, where each version is a commit of its own', () => {
+  /** Version 3 waits; the following versions become known together. */
+  async function caughtUpWith(...versions: readonly Rows[]): Promise<World> {
+    const world = await tenPermits();
+    Object.assign(world.parts.choices, { commitsEveryVersion: () => true });
+    publish(world, numberedRows(4));
+    await world.catchUp();
+    world.feed.requests.clear();
+    for (const rows of versions) publish(world, rows);
+    await world.catchUp();
+    return world;
+  }
+
+  const corrected = (amount: number): Rows => [...numberedRows(9), ['r00009', amount]];
+
+  const commitsOf = async ({ folder }: World) => {
+    const commits = `SELECT from_version || ' to ' || to_version FROM feed_sync.commits
+      WHERE dataset_id = 'permits' AND from_version IS NOT NULL ORDER BY commit_number`;
+    return (await inMirror(folder, commits)).flat();
+  };
+
+  it('are coalesced with it up to the shortest sum that passes, from pages that are fetched once', async () => {
+    const world = await caughtUpWith(numberedRows(5), corrected(77), corrected(78), corrected(79));
+    expect(await commitsOf(world)).toEqual(['2 to 5', '5 to 6', '6 to 7']);
+    expect(world.checkpoint.candidates()).toEqual([]);
+    const fetched = world.feed.requests.entries().filter(({ operation }) => operation === 'changes');
+    expect(fetched).toHaveLength([3, 4, 5, 6, 7].length + [6, 7].length);
+  });
+
+  it('are each named where no sum passes, and not judged again', async () => {
+    const world = await caughtUpWith(numberedRows(5), numberedRows(6));
+    expect(waiting(world)).toMatchObject({ version: 3, later: [{ version: 4 }, { version: 5 }] });
+    world.feed.requests.clear();
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect(contentRequests(world)).toBe(0);
+    expect(await commitsOf(world)).toEqual([]);
+  });
+
+  it('are judged again as sums once the limits were raised, the shortest first', async () => {
+    const world = await caughtUpWith(numberedRows(7), numberedRows(5));
+    expect(waiting(world)).toMatchObject({ version: 3, later: [{ version: 4 }, { version: 5 }] });
+    limit(world, { ...FEW, removedRows: { rows: 3, share: null } });
+    await world.catchUp();
+    expect(await commitsOf(world)).toEqual(['2 to 4', '4 to 5']);
+  });
+});

@@ -27,6 +27,8 @@ export interface Settings {
   readonly isGated: boolean;
   /** Whether the past of tables is kept, at first. */
   readonly keepsHistory: boolean;
+  /** Whether each version is a commit of its own, while the past of tables is kept. */
+  readonly commitsEveryVersion: boolean;
 }
 
 /** How long histories are, and how large their tables. */
@@ -54,6 +56,7 @@ const EXTREME_KINDS: readonly (readonly DatasetKind[])[] = [
 const SHARE_OF_EXTREME_KINDS = 0.1;
 const SHARE_OF_GATED = 0.4;
 const SHARE_WITH_HISTORY = 0.7;
+const SHARE_OF_EVERY_VERSION = 0.3;
 /** Of histories with so many datasets that their removal at once asks for a person. */
 const SHARE_OF_MANY_DATASETS = 0.04;
 const MANY_COUNTIES: readonly number[] = [0, 1, 2, 3, 4];
@@ -81,6 +84,7 @@ export function settingsOf(random: Random, { rowsPerDataset }: Extent): Settings
     unknownPosition: random.pick(['taken', 'expired']),
     isGated: random.chance(SHARE_OF_GATED),
     keepsHistory: random.chance(SHARE_WITH_HISTORY),
+    commitsEveryVersion: random.chance(SHARE_OF_EVERY_VERSION),
   };
 }
 
@@ -101,6 +105,7 @@ const CHOICES: Readonly<Record<string, (settings: Settings) => boolean>> = {
   'settings: removals wait for a person': ({ isGated }) => isGated,
   'settings: history is kept': ({ keepsHistory }) => keepsHistory,
   'settings: history is not kept': ({ keepsHistory }) => !keepsHistory,
+  'settings: each version is a commit': ({ commitsEveryVersion }) => commitsEveryVersion,
   'settings: one subscription': ({ subscriptions }) => subscriptions === 1,
   'settings: two subscriptions': ({ subscriptions }) => subscriptions === 2,
   'settings: many datasets': ({ counties }) => counties === MANY_COUNTIES,
@@ -115,7 +120,7 @@ export function choicesIn(settings: Settings): readonly string[] {
 export function describeSettings(settings: Settings): string {
   const { schemaChanges, removedDatasets, manifest, manifestLastEventId, eventsPerPage } = settings;
   const { subscriptions, counties, kinds, rowsPerDataset } = settings;
-  const { recordLastEventId, sha256, unknownPosition, isGated, keepsHistory } = settings;
+  const { recordLastEventId, sha256, unknownPosition, isGated, keepsHistory, commitsEveryVersion } = settings;
   return [
     `schemaChanges ${schemaChanges}`,
     `removedDatasets ${removedDatasets}`,
@@ -125,6 +130,7 @@ export function describeSettings(settings: Settings): string {
     `unknown positions ${unknownPosition}`,
     ...(isGated ? ['removals wait for a person'] : []),
     ...(keepsHistory ? ['history'] : []),
+    ...(commitsEveryVersion ? ['each version a commit'] : []),
     `${eventsPerPage} events a page`,
     `${subscriptions} subscriptions`,
     `${kinds.join(' and ')} of counties ${counties.join(' ')}, ${rowsPerDataset} rows`,

@@ -4,9 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { baseOf, type Candidate } from '../../src/model/candidate.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import { noteAwaiting, suspensionOfCandidate } from '../../src/sync/candidates.ts';
-import { waitingContent } from '../../src/sync/plan/candidate.ts';
+import { identitiesOfPath, waitingContent } from '../../src/sync/plan/candidate.ts';
+import { pathContentOf } from '../../src/sync/plan/content.ts';
+import { chain, planOf } from '../support/planning.ts';
 import { smallWorld } from '../support/small-world.ts';
-import { candidate, desired, table } from '../support/sync-values.ts';
+import { announcing, candidate, desired, history, table } from '../support/sync-values.ts';
 
 describe('content that takes the place of a candidate', () => {
   const observed = table(1);
@@ -18,10 +20,7 @@ describe('content that takes the place of a candidate', () => {
     const { parts } = await smallWorld();
     const state = { desired: desired(), observed, failure: null, suspension: suspensionOfCandidate(known) };
     const { content } = before;
-    return noteAwaiting(
-      { known: state, version: 2, judged, identities: ['content of 2'], besides: content },
-      parts,
-    );
+    return noteAwaiting({ known: state, version: 2, judged, identities: ['content of 2'], content }, parts);
   };
 
   it('remembers what waited: two manifests that answer different reloads are not fetched from in turns', async () => {
@@ -32,5 +31,54 @@ describe('content that takes the place of a candidate', () => {
 
   it('forgets what was judged of another state of the table', async () => {
     expect((await noteBeside({ ...before, base: 'another' })).later).toEqual([]);
+  });
+});
+
+describe('versions after changes that wait, where each version is a commit of its own', () => {
+  const limits = { ...NO_LIMITS, removedRows: { rows: 5, share: null } };
+  const versions = chain(2, 6);
+  const upTo = (last: number) => versions.filter(({ version }) => version <= last);
+  const waits = (last: number, removed: number) => ({
+    version: last,
+    counts: { before: 10, after: 10 - removed, added: 0, changed: 0, removed, isByKey: true },
+    digest: `${last}`.repeat(64),
+    alike: identitiesOfPath(upTo(last)),
+  });
+  const first = waits(2, 6);
+  const planBeside = (later: Candidate['later'], known = versions) => {
+    const identity = pathContentOf(upTo(2));
+    const content = { kind: 'changes', versions: [{ version: 2, pages: [], bytes: 1, sha256: '' }] } as const;
+    const judged = { ...candidate().judged, counts: first.counts };
+    const standing = candidate({ version: 2, judged, identity, content, alike: first.alike, later });
+    return planOf({
+      observed: table(1),
+      desired: desired(announcing(6)),
+      history: history([...chain(1, 1), ...known]),
+      suspension: suspensionOfCandidate(standing),
+      commitsEveryVersion: true,
+      limits,
+    });
+  };
+
+  it('are judged with it as sums, the shortest that is not known to wait first', () => {
+    expect(planBeside([])).toMatchObject({ kind: 'apply', versions, shortestSum: 2 });
+    expect(planBeside([waits(3, 8), waits(4, 9)])).toMatchObject({ versions, shortestSum: 4 });
+    // Only the newest of many sums are remembered.
+    expect(planBeside([waits(4, 9)])).toMatchObject({ versions, shortestSum: 4 });
+  });
+
+  it('wait with it where every sum is known to wait, also where the path was cut on the way', () => {
+    expect(planBeside([waits(6, 7)])).toMatchObject({ kind: 'report-suspension' });
+    const cut = { ...waits(4, 7), alike: [...waits(4, 7).alike, ...identitiesOfPath(versions)] };
+    expect(planBeside([cut])).toMatchObject({ kind: 'report-suspension' });
+  });
+
+  it('are judged again up to a sum that raised limits let through', () => {
+    expect(planBeside([waits(3, 4), waits(6, 7)])).toMatchObject({ versions, shortestSum: 2 });
+  });
+
+  it('are judged from the first sum on that has other content', () => {
+    const anew = chain(4, 6, { rowCount: 12 });
+    expect(planBeside([waits(3, 8), waits(4, 9)], [...upTo(3), ...anew])).toMatchObject({ shortestSum: 3 });
   });
 });

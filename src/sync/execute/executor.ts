@@ -5,7 +5,7 @@ import pLimit from 'p-limit';
 import type { JobResult, StoredProgress } from '../../destination/destination.ts';
 import { present, unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
-import type { Candidate, CandidateContent } from '../../model/candidate.ts';
+import type { CandidateContent } from '../../model/candidate.ts';
 import { BadChangesError, type DataError } from '../../model/errors.ts';
 import type { JudgedCommit } from '../../model/gate.ts';
 import type { Counts, Version } from '../../model/records.ts';
@@ -231,13 +231,14 @@ export interface Tools {
   readonly signal: AbortSignal;
 }
 
-/** Content that awaits approval, and the candidate that it waits beside or the content to keep as the candidate. */
+/** Content that awaits approval. */
 export interface Awaiting {
   readonly version: number;
   readonly judged: JudgedCommit;
   /** Identifies the content by what the service states about it; the first is its own. */
   readonly identities: readonly string[];
-  readonly besides: Candidate | CandidateContent;
+  /** The content to keep as the candidate; null: it waits beside the candidate that stands. */
+  readonly content: CandidateContent | null;
 }
 
 /** What fetching needs: nothing that changes the destination. */
@@ -248,8 +249,8 @@ export type FetchTools = Pick<Tools, 'staging' | 'fetching' | 'signal'> & {
 /** The end of a step that did not fail. */
 export type StepResult =
   | Exclude<JobResult, { readonly kind: 'failed' | 'awaiting' }>
-  /** The gate holds the content back. */
-  | { readonly kind: 'awaiting'; readonly awaiting: Awaiting }
+  /** The gate holds back the content, or each sum of versions that it judged. */
+  | { readonly kind: 'awaiting'; readonly awaiting: readonly Awaiting[] }
   /** The content of the candidate cannot be had any more. `why` is a clause. */
   | { readonly kind: 'candidate-gone'; readonly why: string }
   /** A dry run does not execute the step. */

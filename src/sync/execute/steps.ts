@@ -23,6 +23,7 @@ import { pathContentOf, whyOversized } from '../plan/content.ts';
 import type { History, ListedEntry } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
 import {
+  type Awaiting,
   commitJob,
   type FetchTools,
   type StepDependencies,
@@ -143,9 +144,9 @@ async function commitSnapshot(
     version: job.version,
     judged: result.judged,
     identities: identitiesOfEntry(listedEntry, history),
-    besides: standing ?? (await keepSnapshot(files, listedEntry, reloads, tools)),
+    content: standing === null ? await keepSnapshot(files, listedEntry, reloads, tools) : null,
   };
-  return { kind: 'awaiting', awaiting };
+  return { kind: 'awaiting', awaiting: [awaiting] };
 }
 
 function snapshotJob(
@@ -192,7 +193,8 @@ export function originOf({
 
 /**
  * Fetches the changes of the path and commits them. No further version is started once `maxSpooledBytes` are spooled: the path
- * is cut there, and the next plan continues. `inapplicable` where the service recorded no changes, where they contradict the
+ * is cut there, and the next plan continues. Where sums of versions are judged, the shortest that passes is committed, and all of
+ * them are judged from the same fetched pages. `inapplicable` where the service recorded no changes, where they contradict the
  * version's record or fail the proof, or where the first version alone exceeds the limit of staged bytes.
  */
 export async function fetchAndApply(
@@ -214,25 +216,30 @@ export async function fetchAndApply(
     const { fetched, inapplicable, oversized, ahead } =
       kept ??
       (await fetchChanges(path, tools, (some) =>
-        parts.destination.readAhead(changesJob(work, observed, some, elapsedMs, work.schema)),
+        work.shortestSum === undefined
+          ? parts.destination.readAhead(changesJob(work, observed, some, elapsedMs, work.schema))
+          : Promise.resolve(null),
       ));
     if (oversized !== null) {
       const versions = new Map([[oversized.version, whyOversized(maxStagedBytes)]]);
       return { kind: 'inapplicable', versions, oversized };
     }
     if (inapplicable.size > 0) return { kind: 'inapplicable', versions: inapplicable, oversized: null };
-    const schema = schemaAfter(work, fetched, present(history, 'changes are planned with the history'));
-    const job = { ...changesJob(work, observed, fetched, elapsedMs, schema), ahead };
-    const result = await commitJob(withGate(job, work, dependencies, tools), tools);
-    if (result.kind !== 'awaiting') return result;
-    const standing = standingCandidate(dependencies.known, work);
-    const awaiting = {
-      version: job.version,
-      judged: result.judged,
+    const awaiting: Awaiting[] = [];
+    for (const some of sumsOf(fetched, work.shortestSum)) {
+      tools.signal.throwIfAborted();
+      const schema = schemaAfter(work, some, present(history, 'changes are planned with the history'));
+      const job = { ...changesJob(work, observed, some, elapsedMs, schema), ahead };
+      const result = await commitJob(withGate(job, work, dependencies, tools), tools);
+      if (result.kind !== 'awaiting') return result;
+      const isLast = some.length === fetched.length;
+      const content =
+        standingCandidate(known, work) === null ? await keepChanges(observed.datasetId, some, tools) : null;
       // The versions that were planned need not be fetched again, also where the path was cut on the way.
-      identities: [pathContentOf(fetched.map(({ record }) => record)), ...identitiesOfPath(work.versions)],
-      besides: standing ?? (await keepChanges(observed.datasetId, fetched, tools)),
-    };
+      const planned = isLast ? work.versions : some.map(({ record }) => record);
+      const identities = [pathContentOf(some.map(({ record }) => record)), ...identitiesOfPath(planned)];
+      awaiting.push({ version: job.version, judged: result.judged, identities, content });
+    }
     return { kind: 'awaiting', awaiting };
   } catch (error) {
     if (!(error instanceof InapplicableChangesError)) throw error;
@@ -240,6 +247,15 @@ export async function fetchAndApply(
   } finally {
     await staging.discardChanges(observed.datasetId);
   }
+}
+
+/** Returns the change sets that are judged, one after another; each begins with the first version. */
+function sumsOf(
+  fetched: readonly FetchedVersion[],
+  shortest = fetched.length,
+): readonly (readonly FetchedVersion[])[] {
+  const least = Math.min(shortest, fetched.length);
+  return fetched.slice(least - 1).map((_, further) => fetched.slice(0, least + further));
 }
 
 function schemaAfter(

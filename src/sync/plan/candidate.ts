@@ -89,6 +89,28 @@ export function identitiesOfPath(versions: readonly Version[]): readonly string[
   return last === undefined ? [] : [pathContentOf(versions), versionContentOf(last)];
 }
 
+/**
+ * Returns how many versions of the path the shortest sum has that the gate may let through. Sums that are known to wait are
+ * not judged again, and neither are shorter ones. Null: the changes of the whole path wait.
+ */
+export function shortestSum(
+  candidate: Candidate,
+  path: readonly Version[],
+  limits: GateLimits,
+): number | null {
+  const waiting = waitingContent(candidate, limits);
+  const waits = (versions: readonly Version[]): boolean =>
+    identitiesOfPath(versions).some((identity) => waiting.has(identity));
+  const sums = [candidate, ...candidate.later].flatMap(({ version, alike }) => {
+    const sum = path.slice(0, path.findIndex((one) => one.version === version) + 1);
+    return identitiesOfPath(sum).some((identity) => alike.includes(identity)) ? [sum] : [];
+  });
+  const passing = sums.filter((sum) => !waits(sum)).map(({ length }) => length);
+  if (passing.length > 0) return Math.min(...passing);
+  if (waits(path)) return null;
+  return Math.max(0, ...sums.map(({ length }) => length)) + 1;
+}
+
 /** The step that commits exactly the candidate, whatever newer versions there are. */
 export function planCandidate(candidate: Candidate, observed: ObservedTable, history: History): Plan {
   const { content, approvedAt } = candidate;
@@ -107,7 +129,9 @@ export function planCandidate(candidate: Candidate, observed: ObservedTable, his
 /** Whether the step would fetch content again that waits. */
 export function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, history: History): boolean {
   const waiting = waitingContent(candidate, limits);
-  if (step.kind === 'apply') return waiting.has(pathContentOf(step.versions));
+  if (step.kind === 'apply') {
+    return step.shortestSum === undefined && waiting.has(pathContentOf(step.versions));
+  }
   return (
     step.kind === 'load' &&
     identitiesOfEntry(step.listedEntry, history)

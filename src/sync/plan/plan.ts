@@ -21,6 +21,7 @@ import {
   isLetThrough,
   isWaiting,
   planCandidate,
+  shortestSum,
   versionsBack,
   waitingContent,
   whyGone,
@@ -324,8 +325,11 @@ function survey(input: WithEntries, history: History): Survey {
   );
   const candidate = candidateOf(input);
   const waiting = candidate === null ? new Set<string>() : waitingContent(candidate, input.limits);
+  const path = cutToLimits(byChain?.path ?? []);
   const isWaitingByChanges =
-    byChain !== null && identitiesOfPath(cutToLimits(byChain.path)).some((identity) => waiting.has(identity));
+    candidate !== null && input.commitsEveryVersion && path.length > 0
+      ? shortestSum(candidate, path, input.limits) === null
+      : identitiesOfPath(path).some((identity) => waiting.has(identity));
   // Only what is demanded is worth another judgement of a version that waits.
   const waits = (listedEntry: ListedEntry, isDemanded: boolean): boolean => {
     const [own = '', ...others] = identitiesOfEntry(listedEntry, history);
@@ -455,15 +459,17 @@ function aroundBad(bad: Version, loads: readonly PathByLoad[], found: Survey): P
 /** `before`: the version that the changes do not reach; null: none. */
 function apply({ input, constraints, byChain }: Survey, before: Version | null): Plan {
   const whole = cutToLimits(present(byChain, 'changes lead along a path').path);
+  const path = before === null || !whole.includes(before) ? whole : whole.slice(0, whole.indexOf(before));
+  const candidate = candidateOf(input);
+  const versions = input.commitsEveryVersion && candidate === null ? path.slice(0, 1) : path;
   // A version that a gate holds back is judged together with those after it.
-  const path = input.commitsEveryVersion && candidateOf(input) === null ? whole.slice(0, 1) : whole;
-  const isOnPath = before !== null && path.includes(before);
-  const versions = isOnPath ? path.slice(0, path.indexOf(before)) : path;
+  const isSummed = input.commitsEveryVersion && candidate !== null;
+  const sum = isSummed ? shortestSum(candidate, path, input.limits) : null;
   const last = present(versions.at(-1), 'a path that leads on has a last version');
   const named = present(last.schemaVersion, 'a version without a schema stops a walk');
   const schema = schemaNamed(named, last, constraints.history);
   const addsColumns = named !== input.observed?.schemaVersion;
-  return { kind: 'apply', versions, schema, addsColumns };
+  return { kind: 'apply', versions, schema, addsColumns, ...(sum === null ? {} : { shortestSum: sum }) };
 }
 
 function whyDemanded({ input: { observed, desired }, demands }: Survey): string {

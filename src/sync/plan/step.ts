@@ -85,6 +85,11 @@ export type Plan =
       readonly schema: Schema;
       /** The schema differs from the table's, so its missing columns are added. */
       readonly addsColumns: boolean;
+      /**
+       * The gate judges the sum of the first so many versions, then each longer one, and the first that passes is committed;
+       * missing where the versions are one change set.
+       */
+      readonly shortestSum?: number;
       /** The step commits exactly this candidate; missing where it commits what was planned. */
       readonly candidate?: Candidate;
     }

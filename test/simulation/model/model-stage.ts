@@ -316,7 +316,7 @@ class ModelInstallation implements Installation {
         stagingDirectory: join(this.#directory, 'staging'),
         manifestLagMs: 15 * 60_000,
         maxStagedBytes: 8e9,
-        commitsEveryVersion: () => false,
+        commitsEveryVersion: () => settings.commitsEveryVersion && this.#keepsHistory,
         limitsOf: () => (settings.isGated ? NO_REMOVALS : NO_LIMITS),
         keepCandidatesBytes: 10_000_000_000,
         keyHash: 'of the one key',

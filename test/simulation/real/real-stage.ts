@@ -80,6 +80,7 @@ class RealInstallation implements Installation {
     const environment = {
       FEED_SYNC_SCHEMA_CHANGES: settings.schemaChanges,
       FEED_SYNC_GATES_REMOVED_ROWS: settings.isGated ? '0' : 'off',
+      FEED_SYNC_HISTORY_EVERY_VERSION: settings.commitsEveryVersion ? 'on' : 'off',
       FEED_SYNC_REMOVED_DATASETS: settings.removedDatasets,
       FEED_SYNC_DUCKDB_MEMORY_LIMIT: '256MB',
       FEED_SYNC_DUCKDB_THREADS: '1',

@@ -1,7 +1,6 @@
 /** Commits one job in one transaction, and finds out what became of it where the answer to COMMIT was lost. */
 
 import type { Clock } from '../../lib/clock.ts';
-import type { Log } from '../../lib/log.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { JudgedCommit } from '../../model/gate.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -9,7 +8,7 @@ import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engin
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { HistoryOptions } from '../catalog/undo-logs.ts';
-import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
+import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { type Current, readCurrent, readTables } from './catalog/observed-state.ts';
@@ -22,7 +21,7 @@ import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.
 import type { Lease } from './lease.ts';
 import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
-import { writeOutdatedUnions } from './unions.ts';
+import { readUnions, writeOutdatedUnions } from './unions.ts';
 
 export interface Committing {
   readonly connection: Connection;
@@ -35,8 +34,7 @@ export interface Committing {
   readonly lockWaitMs: number;
   readonly indexes: Indexes;
   readonly history: HistoryOptions;
-  readonly unions: readonly UnionOptions[];
-  readonly log: Log;
+  readonly unions: KnownUnions;
   readonly signal?: AbortSignal;
 }
 
@@ -93,16 +91,18 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
       },
       { searchPath: path },
     );
-    logUnions(committing.log, written);
+    committing.unions.wrote(written);
     return result;
   } catch (error) {
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
     }
     if (!(error instanceof OutcomeUnknownError)) throw error;
-    const found = await connection.transaction((transaction) => findCommitted(transaction, job, appliedAt), {
-      isReadOnly: true,
-    });
+    const find = async (transaction: Transaction) => {
+      committing.unions.read(await readUnions(transaction));
+      return await findCommitted(transaction, job, appliedAt);
+    };
+    const found = await connection.transaction(find, { isReadOnly: true });
     if (found === null) throw error.cause;
     return found;
   }
@@ -134,7 +134,7 @@ async function executed(
   for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
     await transaction.run(statement);
   }
-  const written = await writeOutdatedUnions(turn, unions, { before: current.live, entry });
+  const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
   return { result: resultOf(job, entry, current), written };
 }
 

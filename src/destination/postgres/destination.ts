@@ -18,7 +18,7 @@ import { identifier, literalPattern, numberAt, text } from '../../staging/engine
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
 import { replaceProgress } from '../catalog/progress.ts';
 import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
-import { logUnions, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
+import { KnownUnions, type RecordedUnion, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
   ChecksumRenewal,
   Destination,
@@ -73,7 +73,7 @@ import { validateRollback } from './rollback.ts';
 import { readServer, refuseServer } from './server.ts';
 import type { Indexes } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
-import { configureUnions } from './unions.ts';
+import { configureUnions, readUnions } from './unions.ts';
 
 export interface PostgresOptions {
   /** `postgres://…`, with the password. */
@@ -211,6 +211,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   readonly #opened: Opened;
   readonly #validation: Validation<ValidatedWrite>;
   readonly #inTurn = pLimit(1);
+  readonly #unions: KnownUnions;
   /** When the past was last pruned, on the monotonic clock. */
   #prunedMs = Number.NEGATIVE_INFINITY;
   readonly requests: DatabaseRequests;
@@ -218,7 +219,8 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   constructor(options: PostgresOptions, opened: Opened) {
     this.#options = options;
     this.#opened = opened;
-    const { url, clock } = options;
+    const { url, clock, log, unions = [] } = options;
+    this.#unions = new KnownUnions(unions, log);
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
     const { place, validating } = opened;
     const validate = (engine: Engine, job: WriteJob) => validateJob(engine, job, place);
@@ -229,26 +231,29 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
 
   has(): Promise<ObservedState> {
     const { place } = this.#opened;
-    return this.#read((transaction) => readObservedState(transaction, place));
+    return this.#read(async (transaction) => {
+      this.#unions.read(await readUnions(transaction));
+      return await readObservedState(transaction, place);
+    });
   }
 
   /** Unions come first, so that no dataset gets the name of one. */
   async enroll(enrolment: Enrolment): Promise<void> {
     const { place, postgis } = this.#opened;
-    const { unions = [], log, clock, lockWaitMs } = this.#options;
+    const { clock, lockWaitMs } = this.#options;
     const { datasetIds } = enrolment;
     let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await create(transaction);
       const { service } = await readMeta(transaction, place);
       const alter = alterPatiently(transaction, clock, lockWaitMs);
-      written = await configureUnions({ transaction, alter, postgis }, unions, datasetIds);
+      written = await configureUnions({ transaction, alter, postgis }, this.#unions.options, datasetIds);
       if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
       for (const statement of statementsOf(serviceWrites(service, enrolment)))
         await transaction.run(statement);
       await giveNames(transaction, datasetIds);
     });
-    logUnions(log, written);
+    this.#unions.wrote(written);
   }
 
   validate(job: WriteJob): Promise<ValidatedJob> {
@@ -281,15 +286,14 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   }
 
   #committing(): Committing {
-    const { clock, log, lockWaitMs, indexes, history = NO_HISTORY, unions = [], signal } = this.#options;
+    const { clock, lockWaitMs, indexes, history = NO_HISTORY, signal } = this.#options;
     return {
       ...this.#opened,
       clock,
-      log,
       lockWaitMs,
       indexes,
       history,
-      unions,
+      unions: this.#unions,
       ...(signal === undefined ? {} : { signal }),
     };
   }
@@ -378,6 +382,10 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
 
   commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage> {
     return this.#read((transaction) => readCommits(transaction, after, limits));
+  }
+
+  unions(): readonly RecordedUnion[] {
+    return this.#unions.all;
   }
 
   progress(): number {

@@ -28,7 +28,7 @@ import {
   unionView,
   type WrittenUnion,
 } from '../catalog/unions.ts';
-import { readTables } from './catalog/observed-state.ts';
+import { hasCatalog, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { CATALOG_SCHEMA, catalogTable, selectMeta } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
@@ -87,8 +87,9 @@ export async function configureUnions(
   return await writeUnions(writer, outdated, recorded);
 }
 
-/** Returns what the catalog records of the unions, in order of name. */
+/** Returns what the catalog records of the unions, in order of name; none where there is no catalog. */
 export async function readUnions(transaction: Transaction): Promise<readonly RecordedUnion[]> {
+  if (!(await hasCatalog(transaction))) return [];
   const unions = recordedUnions(await transaction.rows(selectMeta()));
   return [...unions.values()].toSorted((left, right) => (left.name < right.name ? -1 : 1));
 }

@@ -198,6 +198,16 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect([await stateAfter(world, 3), await stateAfter(world, 4)]).toEqual([texts(THIRD), texts(FIRST)]);
   });
 
+  it('F70 F58 begins a log with the load that follows where its table is gone, too', async () => {
+    const { world, course } = await threeCommits(kind);
+    await world.byHand('DROP TABLE history.parcels');
+    await world.byHand(`DROP TABLE ${world.table} CASCADE`);
+    course.publishRows(FIRST);
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    await expect(stateAfter(world, 3)).rejects.toThrow('begins with commit 4');
+    expect(await stateAfter(world, 4)).toEqual(texts(FIRST));
+  });
+
   it('F69 refuses by name a table without history, and a statement that reads around it', async () => {
     const keeps = (id: string) => id === 'parcels';
     const { world, times } = await threeCommits(kind, { ...ALL, keeps });

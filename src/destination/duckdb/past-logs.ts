@@ -30,7 +30,7 @@ export function sourceOf(log: PastLog): string {
 }
 
 /** Returns the same without the name of the database. */
-export function sourceInMirror({ source }: PastLog): string {
+export function sourceInMirror({ source }: Pick<PastLog, 'source'>): string {
   const [schema = '', ...name] = source.split('.');
   return [schema, name.join('.')].map(identifier).join('.');
 }

@@ -17,7 +17,7 @@ import { catalogTable, FORMAT_VERSION, MIRROR, mirrored, selectTableNames } from
 import { computeChecksum } from './checksum.ts';
 import { strayColumnsOf } from './count-tables.ts';
 import { closeLog, dropLog, readLogs, recordEntries } from './history.ts';
-import { readColumnsOfLog, readPastLogs, sourceInMirror } from './past-logs.ts';
+import { readColumnsOfLog, readPastLogs } from './past-logs.ts';
 import { comparePastTable, DAMAGED_SUFFIX, type PastTable, readPastTables } from './past-tables.ts';
 import { closeUnusable } from './unusable-logs.ts';
 import type { WriteSessions } from './write-session.ts';
@@ -164,5 +164,5 @@ async function close(
     lastCommit: numberAt(last, 0),
     at: dateAt(last, 1),
   };
-  await closeUnusable(engine, logName, { ...table, source: sourceInMirror(log) }, isUnreadable);
+  await closeUnusable(engine, logName, { ...table, source: log.source }, isUnreadable);
 }

@@ -18,10 +18,11 @@ import {
   recordEntries,
   typedLogColumns,
 } from './history.ts';
+import { sourceInMirror } from './past-logs.ts';
 
 /**
  * Replaces those of the logs that cannot be written any more by empty ones, and returns the names of all by dataset id. A log whose
- * table has no columns in the catalog ends: the load that follows begins another one. `tables` has the table of each log.
+ * table is gone, or has no columns in the catalog, ends: the load that follows begins another one. `tables` has the table of each log.
  */
 export async function withoutUnusable(
   engine: Engine,
@@ -41,12 +42,12 @@ export async function withoutUnusable(
       if (!hasChecksum) await engine.run(recordEntries(logName));
       continue;
     }
-    await closeUnusable(engine, logName, {
+    const goesOn = await closeUnusable(engine, logName, {
       ...table,
       lastCommit: table.commitNumber ?? 0,
       at: table.appliedAt,
     });
-    if (table.columns.length === 0) usable.delete(datasetId);
+    if (!goesOn) usable.delete(datasetId);
   }
   return usable;
 }
@@ -92,30 +93,47 @@ interface TableOfLog extends LoggedTable {
   /** The newest commit whose state the table is, and its time. */
   readonly lastCommit: number;
   readonly at: Date;
-  /** The table as SQL without the name of the database; the live one by default. */
+  /** The table with its schema, not quoted; the live one by default. */
   readonly source?: string;
 }
 
-/** Begins a log anew at the state of its table. What is left of it keeps its rows under another name, unless these cannot be read. */
+/**
+ * Begins a log anew at the state of its table; returns false where it ends, because no table is there whose past it could hold. What is
+ * left of it keeps its rows under another name, unless these cannot be read.
+ */
 export async function closeUnusable(
   engine: Engine,
   logName: string,
   table: TableOfLog,
   isUnreadable = false,
-): Promise<void> {
-  const { lastCommit, at, columns, source } = table;
+): Promise<boolean> {
+  const { lastCommit, at, columns, source = `main.${table.tableName}` } = table;
   const isThere = (await readColumns(engine, [logName])).has(logName);
   const remove = isUnreadable ? `DROP TABLE ${historic(logName)}` : await renameRemains(engine, logName);
   const aside = isThere ? [remove] : [];
-  if (columns.length === 0) return runTogether(engine, [...aside, ...dropLog(logName)]);
+  const goesOn = columns.length > 0 && (await isInMirror(engine, source));
+  if (!goesOn) {
+    await runTogether(engine, [...aside, ...dropLog(logName)]);
+    return false;
+  }
   await runTogether(engine, [
     ...aside,
-    ...createLog(table, logName, source),
+    ...createLog(table, logName, sourceInMirror({ source })),
     `UPDATE ${catalogTable('history_logs')} SET closed_commit = ${integer(lastCommit)},
         closed_time = ${timestamp(at)}, closed_reason = ${text(BY_HAND)}
       WHERE log_name = ${text(logName)}`,
     recordEntries(logName),
   ]);
+  return true;
+}
+
+/** A view stands for the table of a dataset that was kept in its place. */
+async function isInMirror(engine: Engine, name: string): Promise<boolean> {
+  const [found] = await engine.rows(`SELECT 1 FROM
+      (SELECT database_name, schema_name, table_name FROM duckdb_tables()
+        UNION ALL SELECT database_name, schema_name, view_name FROM duckdb_views())
+    WHERE database_name = ${text(MIRROR)} AND schema_name || '.' || table_name = ${text(name)}`);
+  return found !== undefined;
 }
 
 async function renameRemains(engine: Engine, logName: string): Promise<string> {

@@ -8,6 +8,7 @@ import { damageTable } from '../support/damaged-mirror.ts';
 import { openExactly } from '../support/exact-mirror.ts';
 import { expectMirrored, once } from '../support/expect-mirrored.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
+import { writeMirror } from '../support/mirror-file.ts';
 import { program } from '../support/program.ts';
 import { everythingPublished } from '../support/published.ts';
 
@@ -85,4 +86,18 @@ it('F58 a damaged archived table is told once and kept as it is, and copies go o
   expect(different.filter((one) => !one.includes(archived))).toEqual([]);
   expect(await tablesIn(copy, 'archived')).toEqual([]);
   expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a number that cannot be, in a sound block of the list of undo logs, sets the mirror aside', async () => {
+  const { feed, installed } = await withHistory();
+  await writeMirror(
+    installed.mirrorPath,
+    `UPDATE feed_sync.history_logs SET row_count = ${2n ** 60n} WHERE frozen_commit IS NULL`,
+  );
+  const found = await installed.run('verify');
+  expect(found).toMatchObject({ exitCode: 74 });
+  expect(found.stderr).toContain(`What it records of itself cannot be: column 10 of it holds the number`);
+  await once(installed);
+  await expectMirrored(installed, feed);
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
 });

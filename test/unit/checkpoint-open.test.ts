@@ -95,6 +95,7 @@ describe('F03 a damaged checkpoint', () => {
       },
     ],
     ['a file that lacks a table', (path) => change(path, 'DROP TABLE desired_reloads')],
+    ['a time that is none', (path) => change(path, "UPDATE desired_members SET decided_at = '2026-0!'")],
   ];
 
   it.each(damages)('is quarantined and made anew: %s', async (_, damage) => {
@@ -261,6 +262,17 @@ describe('the reader', () => {
     writeFileSync(path, 'this is no database, though it is long enough to be looked at');
     expect(() => openCheckpointReader({ path, uid: null })).toThrow(StorageError);
     expect(namesBeside(path)).toEqual([basename(path)]);
+  });
+
+  it('F03 names a file as damaged whose column has another name, and one whose text is no time', async () => {
+    const path = await filledPath();
+    change(path, 'ALTER TABLE desired_members RENAME COLUMN announced TO announcee');
+    expect(() => openCheckpointReader({ path, uid: null })).toThrow(/is damaged: no such column/);
+    const other = await filledPath();
+    change(other, "UPDATE desired_members SET decided_at = '2026-0!'");
+    const reader = openCheckpointReader({ path: other, uid: null });
+    expect(() => reader?.desiredStates()).toThrow(/is damaged: desired_members.decided_at holds what/);
+    reader?.close();
   });
 
   it('gives one moment, while the writer goes on', async () => {

@@ -19,6 +19,9 @@ import { allOperations, readingOperations } from './operations.ts';
 /** How long a call waits for another process that writes. The call blocks, so the time is short. */
 const BUSY_TIMEOUT_MS = 5_000;
 
+/** Rows of the list of commits that are read as the checkpoint is opened: more than anybody is shown. */
+const READ_SYNC_RUNS = 100;
+
 /** SQLite truncates the write-ahead log to this size after it has copied the log into the file. */
 const MAX_KEPT_WAL_BYTES = 16_000_000;
 
@@ -102,9 +105,19 @@ function usingExisting<T>(
         return null;
       }
       refuseOlder(format, path);
-      return use(database);
+      return refusingOtherTables(() => use(database));
     });
   });
+}
+
+/** The statements that are prepared name every table and column of the format. @throws SqliteError */
+function refusingOtherTables<T>(prepare: () => T): T {
+  try {
+    return prepare();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    throw new Database.SqliteError(error.message, 'SQLITE_CORRUPT');
+  }
 }
 
 function placeOf({ path, uid }: Pick<CheckpointOptions, 'path' | 'uid'>): Place {
@@ -120,6 +133,7 @@ function openSound(place: Place, clock: Clock): Checkpoint | null {
       refuseDamage(database);
       migrate(database);
       const checkpoint = writing(database, place, clock);
+      readWhole(checkpoint);
       makeDurable(database, place);
       return checkpoint;
     });
@@ -131,7 +145,26 @@ function openSound(place: Place, clock: Clock): Checkpoint | null {
 
 /** A file that lacks a table or a column of its format is damaged, too: SQLite reports it as `SQLITE_ERROR`. */
 function isDamage(error: unknown): error is Error {
-  return ['SQLITE_CORRUPT', 'SQLITE_NOTADB', 'SQLITE_ERROR'].includes(codeOf(error) ?? '');
+  const thrown = error instanceof StorageError ? error.cause : error;
+  return ['SQLITE_CORRUPT', 'SQLITE_NOTADB', 'SQLITE_ERROR'].includes(codeOf(thrown) ?? '');
+}
+
+/** Reads what SQLite does not check: times and JSON in texts. Whoever met them later could not make the file anew. */
+function readWhole(checkpoint: Checkpoint): void {
+  checkpoint.rememberedContract();
+  checkpoint.followed();
+  checkpoint.polls();
+  checkpoint.desiredStates();
+  checkpoint.absences();
+  checkpoint.mentions();
+  checkpoint.forgotten();
+  checkpoint.suspensions();
+  checkpoint.candidates();
+  checkpoint.failures();
+  checkpoint.webhooks();
+  checkpoint.hook();
+  checkpoint.scrub();
+  checkpoint.recentSyncRuns(READ_SYNC_RUNS);
 }
 
 function refuseDamage(database: Database.Database): void {

@@ -3,7 +3,7 @@
  * Numbers are exact to 64 bits on the way in and out. Texts for people are cut to a limit, ids are kept whole or refused.
  */
 
-import type Database from 'better-sqlite3';
+import Database from 'better-sqlite3';
 import { ContractViolationError } from '../../model/errors.ts';
 
 type Stored = string | bigint | null;
@@ -11,6 +11,7 @@ type Stored = string | bigint | null;
 /** The form in which a column stores the values of a field. `field` names the value in an error. */
 export interface Column<T> {
   readonly write: (value: T, field: string) => Stored;
+  /** Throws where the form was never written. */
   readonly read: (stored: Stored) => T;
 }
 
@@ -31,7 +32,8 @@ export const flag: Column<boolean> = { write: (value) => (value ? 1n : 0n), read
 
 export const time: Column<Date> = {
   write: (value) => value.toISOString(),
-  read: (stored) => new Date(String(stored)),
+  // An invalid time has no such text.
+  read: (stored) => new Date(new Date(String(stored)).toISOString()),
 };
 
 export function orNull<T>({ write, read }: Column<T>): Column<T | null> {
@@ -62,6 +64,15 @@ export function table<Row>(database: Database.Database, name: string, columns: C
   const fields = Object.keys(columns) as (keyof Row & string)[];
   const described = database.pragma(`table_info(${name})`) as readonly { name: string; pk: number }[];
   const keys = new Set(described.filter(({ pk }) => pk > 0).map((column) => column.name));
+  const readCell = (field: keyof Row & string, stored: Stored): Row[keyof Row] => {
+    try {
+      return columns[field].read(stored);
+    } catch (error) {
+      // SQLite checks the types of values, and not what is in a text.
+      const what = `${name}.${nameOf(field)} holds what was never written: ${String(error)}`;
+      throw new Database.SqliteError(what, 'SQLITE_CORRUPT');
+    }
+  };
   const put: Table<Row>['put'] = (given, otherwise = {}) => {
     const expressions = new Map<PropertyKey, string>(
       given.map((field) => [field, `excluded.${nameOf(field)}`]),
@@ -89,7 +100,7 @@ export function table<Row>(database: Database.Database, name: string, columns: C
         .raw()
         .safeIntegers();
       const rowOf = (stored: readonly Stored[]): Row => {
-        const values = fields.map((field, index) => [field, columns[field].read(stored[index] ?? null)]);
+        const values = fields.map((field, index) => [field, readCell(field, stored[index] ?? null)]);
         return Object.fromEntries(values) as Row;
       };
       return (...parameters) => statement.all(...parameters).map(rowOf);

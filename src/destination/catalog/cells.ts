@@ -1,9 +1,9 @@
 /** Reads cells of the catalog that several tables have. */
 
-import { assert } from '../../lib/assert.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { DigestKind } from '../../model/write-jobs.ts';
 import type { Row } from '../../staging/engine/engine.ts';
+import { damagedBookkeeping } from '../../staging/engine/errors.ts';
 import {
   bigintAt,
   bigintOrNullAt,
@@ -47,9 +47,6 @@ export function reloadMarkAt(row: Row, index: number): ReloadMark {
 
 export function digestKindAt(row: Row, index: number): DigestKind | null {
   const kind = textOrNullAt(row, index);
-  assert(
-    kind === null || kind === 'stated' || kind === 'computed',
-    `a digest is stated or computed, not ${kind}`,
-  );
-  return kind;
+  if (kind === null || kind === 'stated' || kind === 'computed') return kind;
+  throw damagedBookkeeping('a digest is neither stated nor computed');
 }

@@ -4,6 +4,8 @@ import { assert } from '../../lib/assert.ts';
 import { columnNames } from '../../model/naming.ts';
 import { COLUMN_TYPES, type ColumnType } from '../../model/records.ts';
 import type { ObservedColumn } from '../../model/write-jobs.ts';
+import { damagedBookkeeping } from '../../staging/engine/errors.ts';
+import { storedJson } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 
 export interface RecordedColumn {
@@ -29,7 +31,7 @@ export function observedColumn({ name, columnName, type, role, crs }: RecordedCo
 
 export function knownColumnType(stated: string): ColumnType {
   const type = COLUMN_TYPES.find((known) => known === stated);
-  assert(type !== undefined, `the bookkeeping holds types of columns that are known, not ${stated}`);
+  if (type === undefined) throw damagedBookkeeping('a column has a type that there is not');
   return type;
 }
 
@@ -38,7 +40,7 @@ type ColumnCells = readonly [string, string, string, string, ObservedColumn['rol
 
 /** Reads the JSON text of the cells of all columns of a table, in any order. */
 export function columnsFrom(json: string): readonly ObservedColumn[] {
-  const columns = JSON.parse(json) as readonly ColumnCells[];
+  const columns = storedJson(json) as readonly ColumnCells[];
   return columns
     .toSorted((left, right) => Number(left[0]) - Number(right[0]))
     .map(([, name, columnName, type, role, crs]) => ({

@@ -1,7 +1,6 @@
 /** The rows that jobs write into the catalog, as data, so that each destination writes them in its own SQL. Pure. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { assert } from '../../lib/assert.ts';
 import { shellWord } from '../../lib/text.ts';
 import type { CommitKind, RowDifference } from '../../model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../model/desired-state.ts';
@@ -16,6 +15,7 @@ import type {
   SnapshotJob,
   WriteJob,
 } from '../../model/write-jobs.ts';
+import { damagedBookkeeping } from '../../staging/engine/errors.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Checksum, isSameChecksum } from './cells.ts';
 import { observedColumn, type RecordedColumn, recordedColumn } from './columns.ts';
@@ -112,7 +112,7 @@ const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
 
 export function commitKindOf(stated: string): CommitKind {
   const kind = COMMIT_KINDS.find((known) => known === stated);
-  assert(kind !== undefined, `the catalog has known kinds of commits, not ${stated}`);
+  if (kind === undefined) throw damagedBookkeeping('a commit has a kind that there is not');
   return kind;
 }
 

@@ -3,6 +3,7 @@
 import { shellWord } from '../../lib/text.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
+import { storedJson } from '../../staging/engine/sql.ts';
 import type { PastLog } from '../reader.ts';
 import { knownColumnType, type RecordedColumn } from './columns.ts';
 import type { LoggedColumn } from './undo-logs.ts';
@@ -78,7 +79,7 @@ export function unknownBefore(tableName: string, logs: readonly PastLog[], time:
 
 /** Reads the columns that a commit has recorded, as JSON. */
 export function loggedColumnsFrom(json: string): readonly LoggedColumn[] {
-  return (JSON.parse(json) as readonly RecordedColumn[]).map(loggedColumn);
+  return (storedJson(json) as readonly RecordedColumn[]).map(loggedColumn);
 }
 
 export function loggedColumn({

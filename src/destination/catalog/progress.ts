@@ -8,6 +8,7 @@ import {
   dateAt,
   dateOrNullAt,
   numberAt,
+  storedJson,
   textAt,
   textOrNullAt,
 } from '../../staging/engine/sql.ts';
@@ -129,7 +130,7 @@ type MemberCells = readonly [string, string | null, string | null];
 /** Reads a subscription, and the JSON text of its members. */
 export function storedMembersAt(row: Row): readonly StoredMember[] {
   const subscriptionId = textAt(row, 0);
-  return (JSON.parse(textAt(row, 1)) as readonly MemberCells[]).map(([datasetId, added, dropped]) => ({
+  return (storedJson(textAt(row, 1)) as readonly MemberCells[]).map(([datasetId, added, dropped]) => ({
     subscriptionId,
     datasetId,
     addedEvent: added === null ? null : BigInt(added),

@@ -10,6 +10,7 @@ import {
   dateOrNullAt,
   integer,
   numberAt,
+  storedJson,
   textAt,
   textListAt,
   textOrNullAt,
@@ -68,7 +69,7 @@ function reloadsJson(reloads: ReadonlyMap<string, ReloadMark>): string {
 
 /** Reads the JSON of `reloadsJson`. */
 function reloadsFromJson(json: string): ReadonlyMap<string, ReloadMark> {
-  const rows = JSON.parse(json) as readonly {
+  const rows = storedJson(json) as readonly {
     readonly subscriptionId: string;
     readonly logNumber: number;
     readonly eventNumber: string;
@@ -105,6 +106,6 @@ export function recordedStateAt(row: Row): RecordedState | null {
       publishedAt: dateOrNullAt(row, 9),
     },
     reloads: reloadsFromJson(textAt(row, 12)),
-    columns: JSON.parse(textAt(row, 13)) as readonly RecordedColumn[],
+    columns: storedJson(textAt(row, 13)) as readonly RecordedColumn[],
   };
 }

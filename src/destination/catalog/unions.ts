@@ -13,7 +13,7 @@ import type { ColumnType } from '../../model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import { isWgs84 } from '../../staging/coordinate-systems.ts';
 import type { Row } from '../../staging/engine/engine.ts';
-import { textAt } from '../../staging/engine/sql.ts';
+import { storedJson, textAt } from '../../staging/engine/sql.ts';
 import type { CatalogEntry } from './entries.ts';
 import { META_UNION, META_UNION_PART } from './tables.ts';
 import { type CatalogWrite, deleteRows, insertRows } from './writes.ts';
@@ -265,14 +265,14 @@ export function isUnionCurrent({ globs }: UnionOptions, recorded: RecordedUnion 
 /** Reads the unions from the rows of `meta`, by name. */
 export function recordedUnions(meta: readonly Row[]): ReadonlyMap<string, RecordedUnion> {
   const rows = meta.filter((row) => textAt(row, 0) === META_UNION);
-  const unions = rows.map((row) => JSON.parse(textAt(row, 1)) as RecordedUnion);
+  const unions = rows.map((row) => storedJson(textAt(row, 1)) as RecordedUnion);
   return new Map(unions.map((union) => [union.name, union]));
 }
 
 /** Reads the parts of a union from the rows of `meta`. */
 export function recordedParts(meta: readonly Row[], union: string): readonly RecordedPart[] {
   const rows = meta.filter((row) => textAt(row, 0) === META_UNION_PART);
-  return rows.map((row) => JSON.parse(textAt(row, 1)) as RecordedPart).filter((part) => part.union === union);
+  return rows.map((row) => storedJson(textAt(row, 1)) as RecordedPart).filter((part) => part.union === union);
 }
 
 /** Replaces what the catalog records of a union. Null: the union is there no longer. */

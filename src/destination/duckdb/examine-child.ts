@@ -27,7 +27,9 @@ import {
   writeCopied,
 } from './copy-content.ts';
 import { IS_DAMAGE } from './count-tables.ts';
+import { readPastCommits, readPastLogs } from './past-logs.ts';
 import { comparePastTable, isKeptDamaged, type PastTable, readPastTables } from './past-tables.ts';
+import { readUnions } from './unions.ts';
 
 /**
  * Examines the tables of the file but those to skip, or copies all but those into a new file, or reads on for a moment where a scrub
@@ -154,12 +156,18 @@ interface Cataloged {
   readonly past: ReadonlyMap<string, PastTable>;
 }
 
+/** Reads whatever the program reads of its bookkeeping: what can be read may still be impossible. */
 async function readCataloged(engine: Engine, path: string): Promise<Cataloged> {
   say({ kind: 'reading', table: `${CATALOG_SCHEMA}.datasets`, ...NOBODY });
   const format = await readFormat(engine, path);
   const { datasets } = await readObservedState(engine, path);
   const checksums = format === null ? new Map() : await readChecksums(engine, [...datasets.keys()], format);
   const past = await readPastTables(engine, format, null);
+  if (format !== null) {
+    await readUnions(engine);
+    await readPastLogs(engine, format);
+    for (const datasetId of datasets.keys()) await readPastCommits(engine, format, datasetId);
+  }
   return {
     live: new Map(
       [...datasets.values()].map((observed) => [

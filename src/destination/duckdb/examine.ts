@@ -46,12 +46,14 @@ export async function examineFile({ signal, ...options }: ExamineOptions): Promi
     await refuseHindrance(options.path, end);
     tables.push(...end.read);
     if (end.why === null) return { tables, unreadable: null, endsProcess: false };
+    const ofCatalog = end.reading !== null && isCatalogTable(end.reading) ? end.reading : null;
+    if (ofCatalog !== null && end.isDamage) tables.push({ ...ofCatalog, state: 'damaged', why: end.why });
     if (end.reading === null || !end.isCrash) {
       return { tables, unreadable: end.why, endsProcess: end.isCrash };
     }
     tables.push({ ...end.reading, state: 'ends-process', why: end.why });
     // Every further child would read the catalog, too.
-    if (isCatalogTable(end.reading)) return { tables, unreadable: end.why, endsProcess: true };
+    if (ofCatalog !== null) return { tables, unreadable: end.why, endsProcess: true };
   }
 }
 

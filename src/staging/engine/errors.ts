@@ -52,6 +52,14 @@ export class DuckDbError extends Error {
   }
 }
 
+/**
+ * The error of a file that DuckDB can read, whose bookkeeping holds what this program never writes: a block in the place of another one
+ * is whole. `what` is a clause.
+ */
+export function damagedBookkeeping(what: string): DuckDbError {
+  return new DuckDbError('unreadable', false, `What it records of itself cannot be: ${what}`, null);
+}
+
 const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([
   ['ENOSPC', 'disk-full'],
   ['EDQUOT', 'disk-full'],

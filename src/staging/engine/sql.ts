@@ -7,6 +7,7 @@ import { assert } from '../../lib/assert.ts';
 import { DataError } from '../../model/errors.ts';
 import type { ColumnType } from '../../model/records.ts';
 import type { Row } from './engine.ts';
+import { damagedBookkeeping } from './errors.ts';
 
 /** The number of characters of a hostile name that an error shows. */
 const SHOWN_CHARACTERS = 80;
@@ -85,8 +86,8 @@ function withoutNul(value: string): string {
 }
 
 export function textAt(row: Row, index: number): string {
-  const value = row[index];
-  assert(typeof value === 'string', `column ${index} of the bookkeeping holds text`);
+  const value = cell(row, index);
+  assert(typeof value === 'string', `column ${index} of the bookkeeping is of text`);
   return value;
 }
 
@@ -94,11 +95,21 @@ export function textOrNullAt(row: Row, index: number): string | null {
   return (row[index] ?? null) === null ? null : textAt(row, index);
 }
 
+/** Parses a text of the bookkeeping that was written as JSON. */
+export function storedJson(stored: string): unknown {
+  try {
+    return JSON.parse(stored);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw damagedBookkeeping('a text in it is no JSON');
+  }
+}
+
 export function bigintAt(row: Row, index: number): bigint {
-  const value = row[index];
+  const value = cell(row, index);
   assert(
     typeof value === 'bigint' || typeof value === 'number',
-    `column ${index} of the bookkeeping holds a number`,
+    `column ${index} of the bookkeeping is of numbers`,
   );
   return BigInt(value);
 }
@@ -108,9 +119,9 @@ export function bigintOrNullAt(row: Row, index: number): bigint | null {
 }
 
 export function numberAt(row: Row, index: number): number {
-  const value = Number(bigintAt(row, index));
-  assert(Number.isSafeInteger(value), `column ${index} of the bookkeeping holds a number below 2^53`);
-  return value;
+  const value = bigintAt(row, index);
+  if (Number.isSafeInteger(Number(value))) return Number(value);
+  throw damagedBookkeeping(`column ${index} of it holds the number ${value}`);
 }
 
 export function numberOrNullAt(row: Row, index: number): number | null {
@@ -119,7 +130,9 @@ export function numberOrNullAt(row: Row, index: number): number | null {
 
 /** Reads a timestamp that was selected as milliseconds. */
 export function dateAt(row: Row, index: number): Date {
-  return new Date(numberAt(row, index));
+  const date = new Date(numberAt(row, index));
+  if (Number.isNaN(date.getTime())) throw damagedBookkeeping(`column ${index} of it holds a time far away`);
+  return date;
 }
 
 export function dateOrNullAt(row: Row, index: number): Date | null {
@@ -127,8 +140,8 @@ export function dateOrNullAt(row: Row, index: number): Date | null {
 }
 
 export function textListAt(row: Row, index: number): readonly string[] {
-  const value = row[index];
-  assert(Array.isArray(value), `column ${index} of the bookkeeping holds a list`);
+  const value = cell(row, index);
+  assert(Array.isArray(value), `column ${index} of the bookkeeping is of lists`);
   return value.map((item) => {
     assert(typeof item === 'string', `the list in column ${index} of the bookkeeping holds text`);
     return item;
@@ -136,7 +149,15 @@ export function textListAt(row: Row, index: number): readonly string[] {
 }
 
 export function booleanAt(row: Row, index: number): boolean {
+  const value = cell(row, index);
+  assert(typeof value === 'boolean', `column ${index} of the bookkeeping is of truth values`);
+  return value;
+}
+
+/** The statement decides how many columns there are and of which types, the file what they hold. */
+function cell(row: Row, index: number): Row[number] {
   const value = row[index];
-  assert(typeof value === 'boolean', `column ${index} of the bookkeeping holds a truth value`);
+  assert(value !== undefined, `the statement reads a column ${index} of the bookkeeping`);
+  if (value === null) throw damagedBookkeeping(`column ${index} of it holds nothing`);
   return value;
 }

@@ -4,7 +4,7 @@ import type { ReloadMark } from '../../../model/desired-state.ts';
 import { ConfigurationError } from '../../../model/errors.ts';
 import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
-import { integer, text, textAt } from '../../../staging/engine/sql.ts';
+import { integer, storedJson, text, textAt } from '../../../staging/engine/sql.ts';
 import type { Checksum } from '../../catalog/cells.ts';
 import type { RecordedColumn } from '../../catalog/columns.ts';
 import { columnsFrom, observedColumn } from '../../catalog/columns.ts';
@@ -256,7 +256,7 @@ async function readRecordedColumns(
     await engine.rows(`SELECT dataset_id, to_json(list(${RECORDED_COLUMN} ORDER BY "position"))::VARCHAR
     FROM ${ofDatasets('columns', asked)} GROUP BY dataset_id`);
   return new Map(
-    rows.map((row) => [textAt(row, 0), JSON.parse(textAt(row, 1)) as readonly RecordedColumn[]]),
+    rows.map((row) => [textAt(row, 0), storedJson(textAt(row, 1)) as readonly RecordedColumn[]]),
   );
 }
 

@@ -2,7 +2,15 @@
 
 import { ConfigurationError, StorageError } from '../../../model/errors.ts';
 import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
-import { booleanAt, dateAt, integer, numberAt, text, textAt } from '../../../staging/engine/sql.ts';
+import {
+  booleanAt,
+  dateAt,
+  integer,
+  numberAt,
+  storedJson,
+  text,
+  textAt,
+} from '../../../staging/engine/sql.ts';
 import { columnsFrom, type RecordedColumn } from '../../catalog/columns.ts';
 import { newNames } from '../../catalog/enrolment.ts';
 import type { DatasetBefore } from '../../catalog/entries.ts';
@@ -167,7 +175,7 @@ export async function readCurrent(
     checksum: table?.checksum ?? null,
     isKept,
     hasCommits: booleanAt(facts, 1),
-    recordedColumns: columns === null ? [] : (JSON.parse(textAt(facts, 4)) as readonly RecordedColumn[]),
+    recordedColumns: columns === null ? [] : (storedJson(textAt(facts, 4)) as readonly RecordedColumn[]),
     found: found?.table ?? null,
     log: await readLog(transaction, datasetId, table?.observed.columns ?? [], postgis),
     newestNumber: numberAt(facts, 2),

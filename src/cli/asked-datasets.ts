@@ -6,9 +6,8 @@ import { UsageError } from '../model/errors.ts';
 import type { IsAsked } from '../sync/catch-up.ts';
 import { namedDatasets } from '../sync/follow/subscriptions.ts';
 import type { Parts } from '../sync/parts.ts';
-import { type Context, write } from './context.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
-import { formatError, formatUnknown } from './render/messages.ts';
+import { formatError, formatUnknown, knownNames } from './render/messages.ts';
 
 /** Without names every dataset is asked for. */
 export function askedBy(names: readonly string[]): IsAsked | undefined {
@@ -16,22 +15,27 @@ export function askedBy(names: readonly string[]): IsAsked | undefined {
   return (datasetId) => namedDatasets(names, [datasetId]).datasetIds.length > 0;
 }
 
-/** Reports names that no dataset has. Only a catch-up can tell, because it has read what the subscriptions contain by now. */
-export async function reportUnknown(
+/** What was asked for in vain. */
+interface Unknown {
+  readonly exitCode: ExitCode;
+  /** For standard error. */
+  readonly text: string;
+}
+
+/** Looks for names that no dataset has. Only a catch-up can tell, because it has read what the subscriptions contain by now. */
+export function unknownAmong(
   names: readonly string[],
   { checkpoint }: Pick<Parts, 'checkpoint'>,
-  { terminal }: Context,
   { service }: Configuration,
-): Promise<readonly ExitCode[]> {
-  if (names.length === 0) return [];
+): Unknown | null {
+  if (names.length === 0) return null;
   const known = [...checkpoint.desiredStates().keys()];
   const { unknown } = namedDatasets(names, known);
-  if (unknown.length === 0) return [];
+  if (unknown.length === 0) return null;
   const error = new UsageError(`No subscription contains ${formatUnknown(unknown, known)}.`, {
-    hint: 'feed-sync status lists the datasets.',
+    hint: knownNames(known, 'feed-sync status lists the datasets.'),
   });
   // Somebody may have given the key where an id belongs.
   const text = struckOut(formatError(error), [service.apiKey.reveal()]);
-  await write(terminal.stderr, `feed-sync: ${text}\n`);
-  return [EXIT_CODES.wrongUsage];
+  return { exitCode: EXIT_CODES.wrongUsage, text: `feed-sync: ${text}\n` };
 }

@@ -59,7 +59,7 @@ export async function runProgram(
     await program.parseAsync(words, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode !== 0) throw usageError(error, helpFor(words, program));
+    if (error.exitCode !== 0) throw usageError(error, words, helpFor(words, program));
   }
   return exitCode;
 }
@@ -116,7 +116,11 @@ function helpFor(words: readonly string[], program: Command): string {
   return ['feed-sync', ...named.map((command) => command.name()), '--help'].join(' ');
 }
 
-function usageError({ code, message }: CommanderError, hint: string): UsageError {
+function usageError({ code, message }: CommanderError, words: readonly string[], hint: string): UsageError {
+  const [first, asked] = words;
+  if (code === 'commander.help' && first === 'help' && asked !== undefined) {
+    return new UsageError(asSentence(`error: unknown command '${asked}'`), { hint });
+  }
   // Options without a command, or a group of commands without one of it.
   if (code === 'commander.help') {
     return new UsageError('No command was given.', { hint: `${hint} lists them.` });

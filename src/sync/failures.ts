@@ -105,6 +105,6 @@ export function newestContents(contents: readonly string[]): readonly string[] {
 export function changesTooFast(datasetId: string, attempts: number): DataError {
   return new DataError(
     `Dataset ${datasetId} changes faster than it downloads: ${attempts} attempts became stale.`,
-    { hint: 'It is tried again at the next catch-up. A faster connection to the service helps.' },
+    { hint: 'A faster connection to the service helps.' },
   );
 }

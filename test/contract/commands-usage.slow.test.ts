@@ -88,6 +88,10 @@ describe('help', () => {
 describe('a command line that makes no sense', () => {
   it.for([
     { words: [], says: /^Usage: feed-sync \[options\] \[command\][\s\S]*Examples:\n {2}feed-sync once/ },
+    {
+      words: ['help', 'unionz'],
+      says: /^feed-sync: Unknown command 'unionz'\. \[usage_invalid\]\n→ feed-sync --help/,
+    },
     { words: ['-q'], says: /^feed-sync: No command was given\. \[usage_invalid\]\n→ feed-sync --help/ },
     { words: ['sync'], says: /^feed-sync: Unknown command 'sync'; did you mean once\?/ },
     {

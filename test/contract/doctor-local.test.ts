@@ -176,6 +176,8 @@ describe('disk', () => {
       found: `${one.dataDirectory} is a file, where a folder is needed.`,
       hints: [expect.stringContaining('Move the file away')],
     });
+    // One cause is told once.
+    expect(look.of('mirror')[0]).toMatchObject({ state: 'skipped' });
   });
 
   it('F11 a folder that nobody may write in', async () => {

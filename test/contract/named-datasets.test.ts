@@ -47,6 +47,7 @@ it('names that no dataset has are wrong usage with the nearest known id, and the
   const ended = await line.run('once', `${id}x`, '*-zoning');
   expect(ended).toMatchObject({ exitCode: 64 });
   expect(ended.stderr).toContain(`No subscription contains ${id}x (the nearest is ${id}). [usage_invalid]`);
+  expect(ended.stderr).toContain(`Known: ${id}, `);
   expect(await tables()).toHaveLength(2);
   const dry = await line.run('once', '--dry-run', '*-permits');
   expect(dry).toMatchObject({ exitCode: 0, stdout: expect.not.stringContaining('zoning') });

@@ -140,7 +140,7 @@ export function pageWorld(
       kind: isFirst ? 'loaded' : 'applied',
       datasetId,
       detail: isFirst
-        ? `version 1, ${(1_000 + index * 731).toLocaleString('en-US')} rows: there is no table yet`
+        ? `version 1, ${(1_000 + index * 731).toLocaleString('en-US')} rows`
         : `version ${11 - (index % 5)} to ${12 - (index % 5)}: ${15 + index} added, ${62 * (index + 1)} changed, ${index * 3} removed`,
     };
   });

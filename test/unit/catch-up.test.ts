@@ -516,7 +516,7 @@ describe('the journal', () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     expect(world.checkpoint.recentSyncRuns(10)).toEqual([
-      { at: NOW, kind: 'loaded', datasetId: 'parcels', detail: 'version 1, 10 rows: there is no table yet' },
+      { at: NOW, kind: 'loaded', datasetId: 'parcels', detail: 'version 1, 10 rows' },
     ]);
   });
 });

@@ -6,7 +6,7 @@ import type { Configuration } from '../../configuration/configuration.ts';
 import { freeBytes } from '../../lib/files.ts';
 import { catchUp } from '../../sync/catch-up.ts';
 import { dryRunExecutor } from '../../sync/dry-run.ts';
-import { askedBy, reportUnknown } from '../asked-datasets.ts';
+import { askedBy, unknownAmong } from '../asked-datasets.ts';
 import { type Context, write } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { openReadOnlyParts } from '../read-only-parts.ts';
@@ -35,10 +35,9 @@ export async function dryRun(
     const disk = { freeBytes: free, reserveBytes: configuration.disk.reserveBytes };
     const view = dryRunOf(result, disk);
     await write(stdout, json ? jsonText(view) : `${renderDryRun(view, result, width)}\n`);
-    return mostUrgent([
-      exitCodeOfResult(result),
-      ...(await reportUnknown(names, opened.parts, context, configuration)),
-    ]);
+    const unknown = unknownAmong(names, opened.parts, configuration);
+    if (unknown !== null) await write(context.terminal.stderr, unknown.text);
+    return mostUrgent([exitCodeOfResult(result), ...(unknown ? [unknown.exitCode] : [])]);
   } finally {
     await opened.close();
   }

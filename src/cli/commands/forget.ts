@@ -15,7 +15,7 @@ import type { Intent } from '../confirm.ts';
 import type { Context } from '../context.ts';
 import { type Decision, makeDecision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { formatUnknown, listed, statusAndCode } from '../render/messages.ts';
+import { formatUnknown, knownNames, listed, statusAndCode } from '../render/messages.ts';
 
 /** @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */
 export async function forget(
@@ -94,7 +94,7 @@ function refuseUnlessMissing(id: string, checkpoint: CheckpointReader): void {
   }
   const unknown = formatUnknown([id], [...followed.keys()]);
   throw new UsageError(`No such subscription is followed here: ${unknown}.`, {
-    hint: 'feed-sync status lists those that are.',
+    hint: knownNames([...followed.keys()], 'feed-sync status lists those that are.'),
   });
 }
 

@@ -11,7 +11,7 @@ import { catchUpMendingDamage, markDamaged, together, withLost } from '../../syn
 import type { Parts } from '../../sync/parts.ts';
 import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '../../sync/progress.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
-import { askedBy, reportUnknown } from '../asked-datasets.ts';
+import { askedBy, unknownAmong } from '../asked-datasets.ts';
 import { type Context, write } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { type OpenedParts, openParts } from '../open-parts.ts';
@@ -53,14 +53,19 @@ export async function once(
     const caughtUp = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
     const { result, served } = await servingReaders(withLost(caughtUp, opened.lost), opened, signal);
     await notify(result, opened, signal);
-    const unknown = await reportUnknown(names, opened.parts, context, configuration);
-    const exitCode = mostUrgent([exitCodeOfResult(result), ...served.codes, ...unknown]);
+    const unknown = unknownAmong(names, opened.parts, configuration);
+    const exitCode = mostUrgent([
+      exitCodeOfResult(result),
+      ...served.codes,
+      ...(unknown ? [unknown.exitCode] : []),
+    ]);
     if (json) {
       await write(terminal.stdout, jsonText(summaryJson(result, exitCode)));
       if (served.reported.length > 0) await write(terminal.stderr, `${served.reported.join('\n')}\n`);
     } else {
       await write(terminal.stdout, `${[summarize(result), ...served.reported].join('\n')}\n`);
     }
+    if (unknown !== null) await write(terminal.stderr, unknown.text);
     return exitCode;
   } finally {
     await opened.close();

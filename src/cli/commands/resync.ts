@@ -13,7 +13,7 @@ import { isChosenDataset, namedDatasets } from '../../sync/follow/subscriptions.
 import type { Context } from '../context.ts';
 import { type Decision, makeDecision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
-import { formatScope, formatUnknown, listed } from '../render/messages.ts';
+import { formatScope, formatUnknown, knownNames, listed } from '../render/messages.ts';
 
 /**
  * `all`: every chosen dataset that a subscription contains. @throws UsageError when no dataset is given, or one that is not
@@ -106,7 +106,7 @@ function nothingToLoad(members: readonly string[]): string {
 function refuseUnknown(unknown: readonly string[], members: readonly string[]): void {
   if (unknown.length === 0) return;
   throw new UsageError(`No subscription contains ${formatUnknown(unknown, members)}.`, {
-    hint: 'Nothing was asked for. feed-sync status lists the datasets.',
+    hint: `Nothing was asked for. ${knownNames(members, 'feed-sync status lists the datasets.')}`,
   });
 }
 

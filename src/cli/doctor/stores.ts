@@ -12,6 +12,7 @@ import { type InspectedCheckpoint, inspectCheckpoint } from '../../checkpoint/sq
 import { tryListening } from '../../daemon/server/listen.ts';
 import { formatLeftOut, type RecordedUnion } from '../../destination/catalog/unions.ts';
 import type { ObservedState } from '../../destination/destination.ts';
+import { fileInTheWay } from '../../lib/files.ts';
 import { causeIn, shellWord } from '../../lib/text.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
@@ -39,6 +40,7 @@ import {
   notKnown,
   ok,
   problem,
+  skipped,
   suspensionsOf,
   warning,
 } from './check.ts';
@@ -227,6 +229,7 @@ export async function checkMirror(facts: Facts, signal: AbortSignal): Promise<re
   if (url !== null) return await checkDatabase(url, facts, signal);
   const path = inspection.known('destination.path');
   if (path === null) return [notKnown('file', 'destination.path')];
+  if (fileInTheWay(path) !== null) return [skipped('file', 'A file is in the way of its folder, see disk.')];
   const quarantined = await quarantineFindings('mirror', path);
   try {
     // A wrong setting does not prevent reading the mirror.

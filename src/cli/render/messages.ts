@@ -226,6 +226,12 @@ export function formatUnknown(unknown: readonly string[], known: readonly string
   return worded.join(', ');
 }
 
+/** Returns the names that are known, for a hint; where there are too many of them, or none, the command that lists them. */
+export function knownNames(known: readonly string[], lister: string): string {
+  const isShort = known.length > 0 && known.length <= MAX_LISTED;
+  return isShort ? `Known: ${listed(known.toSorted())}.` : lister;
+}
+
 export interface IncidentRaised {
   readonly error: ErrorCode;
   readonly message: string;

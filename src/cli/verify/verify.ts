@@ -19,7 +19,13 @@ import { isDamage } from '../../sync/damage.ts';
 import { namedDatasets, refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
-import { formatCounts, formatSuspension, formatUnknown, type IncidentRaised } from '../render/messages.ts';
+import {
+  formatCounts,
+  formatSuspension,
+  formatUnknown,
+  type IncidentRaised,
+  knownNames,
+} from '../render/messages.ts';
 import { readingPlace } from '../render/screen.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
@@ -243,9 +249,7 @@ export function chooseDatasets(named: readonly string[], { datasets }: Report): 
   if (unknown.length === 0) return datasetIds;
   throw new UsageError(
     `Neither in the mirror nor in a subscription: ${formatUnknown(unknown, [...datasets.keys()])}.`,
-    {
-      hint: 'feed-sync status lists the datasets.',
-    },
+    { hint: knownNames([...datasets.keys()], 'feed-sync status lists the datasets.') },
   );
 }
 

@@ -135,7 +135,7 @@ function wrongContent(job: FileJob, { stated, found, isStated }: ContentDiffers)
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {
   const fault = `its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either`;
   return new ServiceUnavailableError(`Could not download ${describeJob(job)}: ${fault}.`, {
-    hint: 'It is tried again at the next catch-up. If it stays so, tell the service.',
+    hint: 'If it stays so, tell the service.',
   });
 }
 

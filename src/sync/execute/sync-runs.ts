@@ -6,11 +6,13 @@ import type { Parts } from '../parts.ts';
 
 export function noteLoad(
   datasetId: string,
-  { toVersion, rowCount }: CommitResult,
+  { fromVersion, toVersion, rowCount }: CommitResult,
   why: string,
   parts: Parts,
 ): void {
-  note('loaded', datasetId, `version ${toVersion}, ${plural(rowCount, 'row')}: ${why}`, parts);
+  // The first load of a table needs no reason.
+  const reason = fromVersion === null ? '' : `: ${why}`;
+  note('loaded', datasetId, `version ${toVersion}, ${plural(rowCount, 'row')}${reason}`, parts);
 }
 
 export function noteChanges(datasetId: string, commit: CommitResult, parts: Parts): void {

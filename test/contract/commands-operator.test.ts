@@ -557,7 +557,12 @@ describe('webhook test', () => {
 describe('a name that was mistyped', () => {
   it('is answered with the nearest known one, and those that are known', async () => {
     const { run } = await installed();
+    const early = await run('watch', 'parcel');
+    expect(early.stderr).toContain('→ No dataset is known yet. Catch up first: feed-sync once\n');
     await run('once');
+    const unwatched = await run('unwatch', 'parcels');
+    expect(unwatched).toMatchObject({ exitCode: 64 });
+    expect(unwatched.stderr).toContain('→ No dataset is watched.\n');
     const watched = await run('watch', 'parcel');
     expect(watched).toMatchObject({ exitCode: 64 });
     expect(watched.stderr).toContain('→ The nearest is parcels. Known: parcels, permits.\n');

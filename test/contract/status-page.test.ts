@@ -221,6 +221,11 @@ describe.skipIf(!hasChromium)('the status page', () => {
     await show();
     const isWider = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
     expect(isWider).toBe(false);
+    // Numbers stand in line with the times below them.
+    const aligned = await page.evaluate(
+      "getComputedStyle(document.querySelector('#rows td[data-label=service]')).textAlign",
+    );
+    expect(aligned).toBe('left');
     if (renewScreenshots) await page.screenshot({ path: screenshotPath(`phone, ${colorScheme}`) });
   });
 });

@@ -144,6 +144,7 @@ export function watchDatasets(
         return `Watching ${printable(id)}: each new version is sent to your webhooks.`;
       },
       known: async () => knownDatasets(configuration, context),
+      none: 'No dataset is known yet. Catch up first: feed-sync once',
     }),
   );
 }
@@ -162,6 +163,7 @@ export function unwatchDatasets(
         return `No longer watching ${printable(id)}.`;
       },
       known: async () => (await operator.watches(context.signal)).map(({ datasetId }) => datasetId),
+      none: 'No dataset is watched.',
     }),
   );
 }
@@ -183,6 +185,8 @@ interface Request {
   ask(id: string): Promise<string>;
   /** The ids that are known, for an id that was mistyped. */
   known(): Promise<readonly string[]>;
+  /** What to say where none is known. */
+  readonly none: string;
 }
 
 /** No other id fares better where the key is refused, or where the service does not answer. */
@@ -190,10 +194,11 @@ function isOfOneOnly(error: FeedSyncError): boolean {
   return error instanceof CommandRefusedError && !isAboutKey(error);
 }
 
-/** Empty where nothing is known. */
-async function knownLine(id: string, known: Request['known']): Promise<string> {
-  const ids = await known().catch(() => []);
-  if (ids.length === 0) return '';
+/** Empty where it cannot be told what is known. */
+async function knownLine(id: string, { known, none }: Request): Promise<string> {
+  const ids = await known().catch(() => null);
+  if (ids === null) return '';
+  if (ids.length === 0) return `→ ${none}\n`;
   const candidate = nearest(id, ids);
   const meant = candidate === null || candidate === id ? '' : `The nearest is ${printable(candidate)}. `;
   return `→ ${meant}Known: ${listed(ids)}.\n`;
@@ -203,16 +208,16 @@ async function knownLine(id: string, known: Request['known']): Promise<string> {
 export async function oneByOne(
   ids: readonly string[],
   { terminal }: Context,
-  { ask, known }: Request,
+  request: Request,
 ): Promise<ExitCode> {
   const codes: ExitCode[] = [];
   for (const [index, id] of ids.entries()) {
     try {
-      await write(terminal.stdout, `${await ask(id)}\n`);
+      await write(terminal.stdout, `${await request.ask(id)}\n`);
     } catch (error) {
       if (!(error instanceof FeedSyncError)) throw error;
       codes.push(exitCodeOf(error));
-      const names = error.code === 'input_refused' ? await knownLine(id, known) : '';
+      const names = error.code === 'input_refused' ? await knownLine(id, request) : '';
       await write(terminal.stderr, `feed-sync: ${formatError(error)}\n${names}`);
       if (isOfOneOnly(error)) continue;
       const left = ids.length - index - 1;

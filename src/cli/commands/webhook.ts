@@ -183,6 +183,7 @@ export function webhookTest(
         return `The ping to ${whole} arrived here after ${formatDuration(await arrival())}.`;
       },
       known: async () => [...kept.keys()],
+      none: 'No webhook was added from here.',
     }),
   );
 }

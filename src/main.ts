@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { arch, availableParallelism, hostname, release, totalmem, type } from 'node:os';
 import process from 'node:process';
+import { getHeapStatistics } from 'node:v8';
 import type { Context } from './cli/context.ts';
 
 const LEAST_NODE_MAJOR = 24;
@@ -61,6 +62,7 @@ const context: Context = {
   machine: {
     memoryBytes: totalmem(),
     constrainedMemoryBytes: process.constrainedMemory(),
+    heapBytes: getHeapStatistics().heap_size_limit,
     cores: availableParallelism(),
   },
   identity: { pid: process.pid, host: hostname(), uid: process.getuid?.() ?? null },

@@ -48,7 +48,7 @@ export function feedOptions(
     contract: service.contract,
     remembered: { manifestPath: null, newerThanParameter: null },
     onContractDiscovered() {},
-    http: { ...http, maxListBytes: listBytesFor(usableMemory(machine)) },
+    http: { ...http, maxListBytes: listBytesFor(usableMemory(machine), machine.heapBytes) },
     retry,
     downloads,
     diskReserveBytes: disk.reserveBytes,

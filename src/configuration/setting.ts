@@ -44,6 +44,8 @@ export interface Machine {
    * no limit.
    */
   readonly constrainedMemoryBytes: number;
+  /** What Node's heap may hold: about half of the memory, unless `--max-old-space-size` says otherwise. */
+  readonly heapBytes: number;
   readonly cores: number;
 }
 

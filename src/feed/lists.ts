@@ -10,6 +10,7 @@ import {
   CommandRefusedError,
   ConfigurationError,
   type ContractViolationError,
+  errorCodeOf,
   RefusalError,
 } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
@@ -182,8 +183,13 @@ async function readOnce<P extends Page>(
       if (pages.length >= MAX_PAGES) throw goesOn(operation, `${formatCount(MAX_PAGES)} pages`);
       const query = { ...operation.query, limit, cursor };
       const isFirst = cursor === null && finalAtFirst !== undefined;
-      const page = { ...operation, query, ...(isFirst ? { finalStatuses: finalAtFirst } : {}) };
       await share.room(signal);
+      const page = {
+        ...operation,
+        query,
+        mostBytes: share.left(),
+        ...(isFirst ? { finalStatuses: finalAtFirst } : {}),
+      };
       const answer: Answer<P> = await readPage(api, page, signal);
       await onPage?.(answer, pages.length);
       pages.push(answer.value);
@@ -224,6 +230,8 @@ async function readPage<P>(api: Api, page: Reading<P>, signal: AbortSignal): Pro
   } catch (error) {
     const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
     const isLater = page.query?.['cursor'] !== null;
+    if (isLater && errorCodeOf(error) === 'response_too_large')
+      throw goesOn(page, formatBytes(api.lists.maxBytes - (page.mostBytes ?? 0)));
     throw isLater && isRefusal && !isAboutKey(error) ? new ListMoved(error) : error;
   }
 }

@@ -72,6 +72,8 @@ export interface Operation {
 
 /** An operation whose answer has a content. */
 export interface Reading<T> extends Operation {
+  /** Of an answer, where it is a page of a list that may take no more than is left for it. */
+  readonly mostBytes?: number;
   /** Called for status 200, or 201 after a creation. @throws ContractViolationError */
   decode(json: unknown): T;
 }

@@ -14,7 +14,12 @@ import { silentLog } from '../../src/lib/log.ts';
 
 const [directory] = process.argv.slice(2);
 const { env: environment } = process;
-const machine = { memoryBytes: totalmem(), constrainedMemoryBytes: 0, cores: availableParallelism() };
+const machine = {
+  memoryBytes: totalmem(),
+  constrainedMemoryBytes: 0,
+  heapBytes: getHeapStatistics().heap_size_limit,
+  cores: availableParallelism(),
+};
 const { configuration } = loadConfiguration({
   environment,
   workingDirectory: directory,

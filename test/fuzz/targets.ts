@@ -123,7 +123,7 @@ function readYaml(bytes: Buffer): void {
     flags: {},
     environment: {},
     workingDirectory: '/home/ann',
-    machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, cores: 4 },
+    machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 4 },
     stderrIsTerminal: false,
     readFile: (path) => {
       if (path === '/home/ann/feed-sync.yaml') return bytes.toString('utf8');

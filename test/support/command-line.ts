@@ -134,7 +134,7 @@ function contextOf(
     terminal,
     environment,
     workingDirectory,
-    machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },
+    machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
     identity: IDENTITY,
     runtime: { nodeVersion: '24.0.0', leastNodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
     readFile: (path) => readFileSync(path, 'utf8'),

@@ -24,7 +24,7 @@ export function inputOf({ files = {}, ...rest }: FakeMachine): LoadInput {
     flags: {},
     environment: REQUIRED,
     workingDirectory: '/home/ann',
-    machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, cores: 4 },
+    machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 4 },
     stderrIsTerminal: false,
     readFile: (path) => {
       const text = files[path];

@@ -105,7 +105,7 @@ function optionsOf(installed: Program, feed: FixtureFeed, log: Log, signal: Abor
     },
     environment: {},
     workingDirectory: installed.home,
-    machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },
+    machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
     identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
     runtime: { nodeVersion: '24', leastNodeVersion: '24.0.0', operatingSystem: 'none' },
     readFile: () => '',

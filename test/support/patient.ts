@@ -81,7 +81,7 @@ export function checkInput({
       },
       environment: variables,
       workingDirectory: home,
-      machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, cores: 2 },
+      machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
       identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
       runtime: { nodeVersion: '24.0.0', leastNodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
       readFile: (path) => readFileSync(path, 'utf8'),

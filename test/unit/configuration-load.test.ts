@@ -65,7 +65,7 @@ describe('the defaults', () => {
     { memoryBytes: 16e9, constrainedMemoryBytes: 18_446_744_073_709_552_000, expected: 8e9 },
     { memoryBytes: 100e6, constrainedMemoryBytes: 0, expected: 64e6 },
   ])('give DuckDB half of what container or machine has: $expected', ({ expected, ...memory }) => {
-    const { configuration } = loadLocal({ machine: { cores: 1, ...memory } });
+    const { configuration } = loadLocal({ machine: { cores: 1, heapBytes: 2e9, ...memory } });
     expect(configuration.duckdb.memoryLimitBytes).toBe(expected);
   });
 

@@ -379,7 +379,7 @@ describe('subscriptions', () => {
 
 describe('memory', () => {
   it('that DuckDB may take whole is a warning, by what the container has', () => {
-    const machine = { memoryBytes: 16e9, constrainedMemoryBytes: 2e9, cores: 2 };
+    const machine = { memoryBytes: 16e9, constrainedMemoryBytes: 2e9, heapBytes: 2e9, cores: 2 };
     expect(memoryFindings(1e9, machine)).toEqual([]);
     expect(states(memoryFindings(2e9, machine))).toEqual(['memory: warning']);
     expect(memoryFindings(2e9, { ...machine, constrainedMemoryBytes: 0 })).toEqual([]);

@@ -79,11 +79,11 @@ export function createApi(http: Http, options: ConnectionOptions): Api {
   return {
     lists,
     call(operation, signal) {
-      const { title, maxDepth = MAX_JSON_DEPTH, unreadList = null } = operation;
+      const { title, maxDepth = MAX_JSON_DEPTH, unreadList = null, mostBytes = lists.maxBytes } = operation;
       const statuses = operation.method === undefined ? [200] : [200, 201];
       const read = async (answer: HttpAnswer) => {
         // Of an answer whose list stays as it was sent, little is parsed.
-        const mostParsed = unreadList === null ? lists.maxBytes : Number.POSITIVE_INFINITY;
+        const mostParsed = unreadList === null ? mostBytes : Number.POSITIVE_INFINITY;
         const jsonLimits = { maxBytes: Math.min(options.http.maxJsonBytes, mostParsed), maxDepth };
         const { bytes, json } = await readJsonBody(answer, jsonLimits, title, unreadList);
         if (holdsKey(bytes)) throw repeatsKey(title);

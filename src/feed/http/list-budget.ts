@@ -1,20 +1,23 @@
 /**
- * Bounds what lists take in memory while they are read: each one, and all that are read at once. What a list of small items takes
- * parsed is about twice what was sent.
+ * Bounds what lists take in memory while they are read: each one, and all that are read at once. What a list takes
+ * parsed is twice what was sent, and four times where it consists of short ids.
  */
 
 const MAX_BYTES = 256_000_000;
-/** A process has about half of the memory for its objects, and the lists take about a third of that at most. */
+/** A list of short ids takes a quarter of the heap then, and the page that is parsed last as much again. */
+const OF_HEAP = 16;
 const OF_MEMORY = 12;
 
 /** Returns the most bytes of a list, as sent, on a machine or in a container with so much memory. */
-export function listBytesFor(memoryBytes: number): number {
-  return Math.min(MAX_BYTES, Math.floor(memoryBytes / OF_MEMORY));
+export function listBytesFor(memoryBytes: number, heapBytes: number): number {
+  return Math.floor(Math.min(MAX_BYTES, memoryBytes / OF_MEMORY, heapBytes / OF_HEAP));
 }
 
 interface ListShare {
   /** Resolves once there is room for another page. */
   room(signal: AbortSignal): Promise<void>;
+  /** Returns the most bytes that the next page may have. */
+  left(): number;
   /** Returns false where the list alone is too large. */
   keep(bytes: number): boolean;
   end(): void;
@@ -43,6 +46,7 @@ export class ListBudget {
       room: async (signal) => {
         while (!mayGoOn()) await this.#change(signal);
       },
+      left: () => this.maxBytes - (this.#kept.get(list) ?? 0),
       keep: (bytes) => {
         const kept = (this.#kept.get(list) ?? 0) + bytes;
         this.#kept.set(list, kept);

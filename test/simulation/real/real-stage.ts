@@ -229,7 +229,7 @@ class RealInstallation implements Installation {
       },
       environment: {},
       workingDirectory: this.program.home,
-      machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, cores: 2 },
+      machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
       identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
       runtime: { nodeVersion: '24', leastNodeVersion: '24.0.0', operatingSystem: 'none' },
       readFile: () => '',

@@ -5,11 +5,18 @@ import type { ObservedTable } from '../model/write-jobs.ts';
 
 export interface CommitSource {
   /**
-   * Returns the commits after a position, in order, up to number `upTo` and at most `limit` of them. Starts at the first commit
-   * when the position is null or belongs to another mirror.
+   * Returns the commits after a position, or after the stored bookmark where that is later, in order, up to number `upTo` and at
+   * most `limit` of them. Starts at the first commit when both are null or belong to another mirror.
    * @throws BusyError, StorageError
    */
   commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage>;
+
+  /**
+   * Stores with the mirror that the command after commits was given everything up to this position. Does nothing where a reader
+   * holds the destination or other work on it is under way.
+   * @throws StorageError
+   */
+  storeBookmark(position: CommitPosition): Promise<void>;
 }
 
 export interface PostCommitSource extends CommitSource {

@@ -74,8 +74,21 @@ export class Hook {
       if (page.commits.length === 0) return reported;
       await this.#reportTo(page);
       checkpoint.hookReported(page.position, clock.now());
+      await this.#storeBookmark(page);
       reported += page.commits.length;
       if (!page.hasMore) return reported;
+    }
+  }
+
+  /** With the mirror, so that a lost checkpoint repeats no old commits. A failure is only logged: the checkpoint has it. */
+  async #storeBookmark({ position }: CommitPage): Promise<void> {
+    try {
+      await this.#parts.postCommit.storeBookmark(position);
+    } catch (error) {
+      this.#parts.log.warn(
+        { commit: position.commitNumber, why: String(error) },
+        'The position of the command after commits was stored in the checkpoint, but not with the mirror.',
+      );
     }
   }
 

@@ -5,6 +5,7 @@ import type { Row } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
 import { present } from '../../src/lib/assert.ts';
+import type { CommitPosition } from '../../src/model/commits.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
 import { type DestinationKind, destinationKinds } from '../support/destination-kinds.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
@@ -87,6 +88,30 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect((await world.source.commits(all.position, { limit: 9, upTo: null })).commits).toEqual([]);
     const foreign = { ...all.position, mark: 'of another mirror' };
     expect((await world.source.commits(foreign, { limit: 9, upTo: null })).commits).toHaveLength(3);
+  });
+
+  it('stores how far the command after commits was told, which counts where it is later, and is of this mirror', async () => {
+    const { world, course } = await threePeople(kind);
+    course.publishRows([[4, 'four']]);
+    await world.apply(course);
+    await world.retire(course, 'archive');
+    const told = async (after: CommitPosition | null): Promise<readonly number[]> => {
+      const { commits } = await world.source.commits(after, { limit: 9, upTo: null });
+      return commits.map(({ commitNumber }) => commitNumber);
+    };
+    const upTo = async (number: number) =>
+      (await world.source.commits(null, { limit: 9, upTo: number })).position;
+    const [first, second, third] = [await upTo(1), await upTo(2), await upTo(3)];
+    await world.source.storeBookmark(second);
+    expect(await told(null)).toEqual([3]);
+    expect(await told(first)).toEqual([3]);
+    expect(await told(third)).toEqual([]);
+    await world.source.storeBookmark({ ...third, mark: 'ofanother' });
+    expect(await told(null)).toEqual([1, 2, 3]);
+    expect(await told(first)).toEqual([2, 3]);
+    await world.source.storeBookmark(first);
+    await world.byHand("UPDATE feed_sync.meta SET value = 'altered' WHERE key = 'hook'");
+    expect(await told(null)).toEqual([1, 2, 3]);
   });
 
   it('applies changes and counts what was added, changed and removed', async () => {

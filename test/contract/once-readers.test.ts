@@ -1,6 +1,6 @@
 /** `once` for those who build on the mirror: the copy it publishes and the command that it tells, on a real feed. */
 
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { duckdb } from '../support/duckdb-mirror.ts';
@@ -52,6 +52,24 @@ it('publishes what was committed, then tells the command, and neither where noth
   const third = await run('once');
   expect(third.stdout).toContain('Published a copy');
   expect(third.stdout).not.toContain('The command');
+});
+
+it('F03 a lost checkpoint does not tell the command of old commits again', async () => {
+  const { run, home, noted, feed } = await installed();
+  await run('once');
+  const republish = async (rows: number): Promise<void> => {
+    feed.publisher.publish(DATASET, smallContent(numberedRows(rows)));
+    await feed.prepareSnapshots();
+    const { exitCode, stderr } = await run('once');
+    expect(exitCode, stderr).toBe(0);
+  };
+  await republish(3);
+  for (const name of readdirSync(join(home, 'data')).filter((one) => one.startsWith('checkpoint.sqlite')))
+    rmSync(join(home, 'data', name));
+  await run('once');
+  expect(notedLines(noted)).toEqual([[1], [2]]);
+  await republish(4);
+  expect(notedLines(noted)).toEqual([[1], [2], [3]]);
 });
 
 it('a command that fails is told with 75, one that is not there with 78, and nothing is lost by it', async () => {

@@ -342,8 +342,8 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     killedIn: 'empty mirror',
   },
   'destination.store-progress': {
-    what: 'COMMIT in the mirror: how far it has followed the service',
-    killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
+    what: 'COMMIT in the mirror: how far it has followed the service, and told the hook',
+    killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish*',
   },
   'destination.sync-entries': {
     what: 'the names of the mirror and its log put on the disk after COMMIT',

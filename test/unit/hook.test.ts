@@ -51,6 +51,7 @@ function historyOf(count: number): PostCommitSource {
   });
   return {
     publish: () => Promise.reject(new Error('nothing is published here')),
+    storeBookmark: async () => {},
     commits: async (after, { limit, upTo }) => {
       const from = after?.commitNumber ?? 0;
       const end = Math.min(from + limit, upTo ?? count, count);
@@ -88,6 +89,20 @@ async function errorOf(telling: Promise<number>): Promise<Error> {
 }
 
 describe('what it is told', () => {
+  it('is not told again because the mirror could not store that, which is logged', async () => {
+    const lines: string[] = [];
+    const log = recordingLog(lines);
+    const storeBookmark = () => Promise.reject(new Error('the disk is full'));
+    const { hook, checkpoint } = await hookOf(['true'], {
+      postCommit: { ...historyOf(3), storeBookmark },
+      log,
+    });
+    expect(await hook.report(null)).toBe(3);
+    expect(await hook.report(null)).toBe(0);
+    expect(checkpoint.hook()).toMatchObject({ reported: { commitNumber: 3 }, failure: null });
+    expect(lines.join()).toContain('the disk is full');
+  });
+
   it('is every commit once, as JSON', async () => {
     const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
     const world = await mirrorAtWork({ clock: manualClock() });

@@ -8,6 +8,8 @@ import type { Row } from '../../staging/engine/engine.ts';
 import { dateAt, numberAt, numberOrNullAt, textAt } from '../../staging/engine/sql.ts';
 import type { CommitLimits, CommitPage } from '../publication.ts';
 import { commitKindOf } from './entries.ts';
+import { META_HOOK } from './tables.ts';
+import { type CatalogWrite, deleteRows, insertRows } from './writes.ts';
 
 const START: CommitPosition = { commitNumber: 0, mark: '' };
 export const NO_COMMITS: CommitPage = { commits: [], position: START, hasMore: false };
@@ -18,6 +20,8 @@ export interface CommitReads {
   newest(): Promise<number>;
   /** Returns the position of a commit; its mark is empty for number 0 and for a number that no commit has. */
   positionAt(commitNumber: number): Promise<CommitPosition>;
+  /** Returns the rows of `meta` about the command after commits: key and value. */
+  bookmarks(): Promise<readonly Row[]>;
   /** Returns the rows that `commitAt` reads, in the order of the commits. */
   rows(after: number, upTo: number): Promise<readonly Row[]>;
 }
@@ -28,8 +32,7 @@ export async function commitPage(
   { limit, upTo }: CommitLimits,
 ): Promise<CommitPage> {
   const newest = await reads.newest();
-  const isOfThisMirror = after !== null && (await reads.positionAt(after.commitNumber)).mark === after.mark;
-  const start = isOfThisMirror ? after : START;
+  const start = await laterOf(reads, [after, ...(await reads.bookmarks()).map(bookmarkAt)]);
   const end = Math.min(newest, upTo ?? newest, start.commitNumber + limit);
   if (end <= start.commitNumber) return { commits: [], position: start, hasMore: false };
   const rows = await reads.rows(start.commitNumber, end);
@@ -38,6 +41,32 @@ export async function commitPage(
     position: await reads.positionAt(end),
     hasMore: end < Math.min(newest, upTo ?? newest),
   };
+}
+
+/** Returns the later of the positions in this mirror; the start where there are none. */
+async function laterOf(
+  reads: CommitReads,
+  positions: readonly (CommitPosition | null)[],
+): Promise<CommitPosition> {
+  let later = START;
+  for (const one of positions) {
+    if (one === null || one.commitNumber <= later.commitNumber) continue;
+    if ((await reads.positionAt(one.commitNumber)).mark === one.mark) later = one;
+  }
+  return later;
+}
+
+/** Null: the value was altered by hand. */
+function bookmarkAt(row: Row): CommitPosition | null {
+  const [, commitNumber = '', mark = ''] =
+    /^\{"commit":(\d{1,15}),"mark":"(\w*)"\}$/.exec(textAt(row, 1)) ?? [];
+  return commitNumber === '' ? null : { commitNumber: Number(commitNumber), mark };
+}
+
+/** The changes of the catalog that replace the bookmark. */
+export function bookmarkWrites({ commitNumber, mark }: CommitPosition): readonly CatalogWrite[] {
+  const value = JSON.stringify({ commit: commitNumber, mark });
+  return [deleteRows('meta', ['key'], [[META_HOOK]]), insertRows('meta', [[META_HOOK, value]])];
 }
 
 /** The columns are those of `CommitRecord`, in its order, with the three counts in place of `net`. */

@@ -10,6 +10,8 @@ export const META_SUBSCRIPTION_ID = 'subscription_id';
 /** One row for each union of the configuration: a record of its view, as JSON. */
 export const META_UNION = 'union';
 
+/** One row: the last commit that the command after commits was given, as JSON. */
+export const META_HOOK = 'hook';
 /** One row for each part of a union, as JSON. */
 export const META_UNION_PART = 'union_part';
 

@@ -42,7 +42,7 @@ import type {
 } from '../publication.ts';
 import { Validation } from '../validation.ts';
 import { validateChangesTogether } from './apply-changes.ts';
-import { readCommits, readNewestTime } from './catalog/commits.ts';
+import { readCommits, readNewestTime, storeBookmark } from './catalog/commits.ts';
 import {
   ensureSchema,
   isEnrolled,
@@ -373,11 +373,16 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
     if (mode === 'wait') return await this.#inTurn(() => this.#storeProgress(progress, {}));
-    if (this.#isBusy) return false;
+    return (await this.#ifFree((wait) => this.#storeProgress(progress, wait))) ?? false;
+  }
+
+  /** Null: a reader has the file, or other work is under way. */
+  async #ifFree<T>(work: (wait: WaitForReaders) => Promise<T>): Promise<T | null> {
+    if (this.#isBusy) return null;
     try {
-      return await this.#inTurn(() => this.#storeProgress(progress, { lockWaitMs: 0 }));
+      return await this.#inTurn(() => work({ lockWaitMs: 0 }));
     } catch (error) {
-      if (error instanceof BusyError) return false;
+      if (error instanceof BusyError) return null;
       throw error;
     }
   }
@@ -427,6 +432,11 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
       return format === null ? NO_COMMITS : await readCommits(engine, format, after, limits);
     };
     return this.#inTurn(async () => (await this.#sessions.of('small').read(read)) ?? NO_COMMITS);
+  }
+
+  async storeBookmark(position: CommitPosition): Promise<void> {
+    const { path } = this.#options;
+    await this.#ifFree((wait) => storeBookmark(this.#sessions.of('small'), path, position, wait));
   }
 
   publish(): Promise<Publication> {

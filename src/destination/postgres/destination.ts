@@ -15,6 +15,7 @@ import type { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
+import { bookmarkWrites } from '../catalog/commits.ts';
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
 import { replaceProgress } from '../catalog/progress.ts';
 import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
@@ -382,6 +383,13 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
 
   commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage> {
     return this.#read((transaction) => readCommits(transaction, after, limits));
+  }
+
+  async storeBookmark(position: CommitPosition): Promise<void> {
+    if (this.#inTurn.activeCount + this.#inTurn.pendingCount > 0) return;
+    await this.#write(async (transaction) => {
+      for (const statement of statementsOf(bookmarkWrites(position))) await transaction.run(statement);
+    });
   }
 
   unions(): readonly RecordedUnion[] {

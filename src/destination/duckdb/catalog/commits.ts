@@ -2,9 +2,13 @@
 
 import type { CommitPosition } from '../../../model/commits.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
-import { dateAt, integer, numberAt, textAt } from '../../../staging/engine/sql.ts';
-import { commitPage } from '../../catalog/commits.ts';
+import { dateAt, integer, numberAt, text, textAt } from '../../../staging/engine/sql.ts';
+import { bookmarkWrites, commitPage } from '../../catalog/commits.ts';
+import { META_HOOK } from '../../catalog/tables.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
+import type { WaitForReaders, WriteSessions } from '../write-session.ts';
+import { readFormat } from './observed-state.ts';
+import { statementsOf } from './rows.ts';
 import { catalogOf, catalogTable } from './schema.ts';
 
 /** The number of the newest commit; 0: there is none. */
@@ -38,8 +42,24 @@ export async function readCommits(
     newest: () => readNewestNumber(engine, format),
     positionAt: (commitNumber: number) => positionAt(engine, format, commitNumber),
     rows: (start: number, end: number) => engine.rows(selectCommits(format, start, end)),
+    bookmarks: () =>
+      engine.rows(`SELECT "key", value FROM ${catalogTable('meta')} WHERE "key" = ${text(META_HOOK)}`),
   };
   return await commitPage(reads, after, limits);
+}
+
+/** Stores the bookmark of the command after commits, in a transaction of its own. */
+export async function storeBookmark(
+  sessions: WriteSessions,
+  path: string,
+  position: CommitPosition,
+  wait: WaitForReaders,
+): Promise<void> {
+  const write = async (engine: Engine): Promise<void> => {
+    if ((await readFormat(engine, path)) === null) return;
+    for (const statement of statementsOf(bookmarkWrites(position))) await engine.run(statement);
+  };
+  await sessions.write((session) => session.transaction(write, 'progress'), wait);
 }
 
 /** The mark is empty for number 0 and for a number that no commit has. */

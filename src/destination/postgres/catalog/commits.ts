@@ -1,8 +1,9 @@
 /** Reads the commits of the database, for the command after commits. All reads see one state. */
 
 import type { CommitPosition } from '../../../model/commits.ts';
-import { integer, numberAt, textAt } from '../../../staging/engine/sql.ts';
+import { integer, numberAt, text, textAt } from '../../../staging/engine/sql.ts';
 import { commitPage } from '../../catalog/commits.ts';
+import { META_HOOK } from '../../catalog/tables.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
 import type { Transaction } from '../connection.ts';
 import { catalogTable, milliseconds } from './schema.ts';
@@ -25,6 +26,8 @@ export async function readCommits(
       return { commitNumber, mark: row === undefined ? '' : textAt(row, 0) };
     },
     rows: (start: number, end: number) => transaction.rows(selectCommits(start, end)),
+    bookmarks: () =>
+      transaction.rows(`SELECT "key", value FROM ${catalogTable('meta')} WHERE "key" = ${text(META_HOOK)}`),
   };
   return await commitPage(reads, after, limits);
 }

@@ -268,8 +268,8 @@ export const DAEMON: Area = {
     {
       name: 'the history of another mirror is gone on with',
       file: 'src/destination/catalog/commits.ts',
-      text: 'after !== null && (await reads.positionAt(after.commitNumber)).mark === after.mark;',
-      instead: 'after !== null;',
+      text: 'if ((await reads.positionAt(one.commitNumber)).mark === one.mark) later = one;',
+      instead: 'later = one;',
       breaks: ['the command is told at least once'],
       tests: ['unit/duckdb-commits.test.ts'],
     },

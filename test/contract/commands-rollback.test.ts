@@ -1,9 +1,11 @@
 /** `diff`, `rollback` and the end of a pin, from the command line: states, questions, exit codes. */
 
+import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { Context } from '../../src/cli/context.ts';
 import { commandLine } from '../support/command-line.ts';
+import { duckdb } from '../support/duckdb-mirror.ts';
 import { smallContent } from '../support/small-content.ts';
 import { startedFeed } from '../support/started-feed.ts';
 
@@ -166,4 +168,28 @@ it('without history says what can be done instead: 64', async () => {
   expect(said).toMatchObject({ exitCode: 64, stdout: '' });
   expect(said.stderr).toContain('parcels has no history: its earlier states are not known.');
   expect(said.stderr).toContain('feed-sync resync');
+});
+
+it('F70 diff and rollback name a column that was altered by hand (65), and the table is loaded again', async () => {
+  const { line, publish } = await installed();
+  await publish(FIRST);
+  await publish(SECOND);
+  const byHand = (sql: string) =>
+    duckdb(`ATTACH '${join(line.dataDirectory, 'mirror.duckdb')}' AS m`, 'USE m', sql);
+  for (const change of ['ALTER amount TYPE VARCHAR', 'DROP COLUMN amount']) {
+    await byHand(`ALTER TABLE parcels ${change}`);
+    for (const words of [
+      ['diff', 'parcels', '--from-version', '1'],
+      ['rollback', 'parcels', '--to-version', '1', '--yes'],
+    ]) {
+      const { exitCode, stderr } = await line.run(...words);
+      expect(exitCode, stderr).toBe(65);
+      expect(stderr).toContain('The table parcels has not the columns that the catalog lists: "amount".');
+      expect(stderr).toContain('feed-sync resync parcels');
+    }
+  }
+  await line.run('resync', 'parcels', '--yes');
+  expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+  await publish(FIRST);
+  expect(await line.run('diff', 'parcels', '--from-commit', '3')).toMatchObject({ exitCode: 0 });
 });

@@ -48,3 +48,32 @@ it('F67 approve has the running daemon commit what waits, which holds up nothing
   running.kill('SIGTERM');
   expect(await running.ended).toMatchObject({ exitCode: 0 });
 });
+
+it('F67 approve beside a daemon of a refused workspace says that it is stored, and is used once the workspace is resumed', async () => {
+  const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
+  onTestFinished(feed.close);
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['permits'] });
+  feed.publisher.addDataset({ datasetId: 'permits' });
+  feed.publisher.publish('permits', smallContent(numberedRows(10), null));
+  const environment = { FEED_SYNC_GATES_REMOVED_ROWS: '2', FEED_SYNC_POLL_EVERY: '1s' };
+  const installed = await program({ feed, environment });
+  await installed.run('once');
+  const fewer = numberedRows(3);
+  feed.publisher.publish('permits', smallContent(fewer, difference(SMALL_SCHEMA, numberedRows(10), fewer)));
+  expect(await installed.run('once')).toMatchObject({ exitCode: 77 });
+  const state = async () => JSON.parse((await installed.run('status', '--json')).stdout);
+  const words = String((await state()).datasets[0].awaitingApproval.command)
+    .split(' ')
+    .slice(1);
+  feed.access.refuse({ kind: 'workspace' }, { status: 401, code: 'revoked', message: 'The key is revoked.' });
+  const running = installed.start('run');
+  await eventually(async () => expect(running.stderr()).toContain('The key is revoked.'));
+  const refused = await installed.run(...words);
+  expect(refused.stderr).toContain('is approved, and not committed yet. The key is revoked.');
+  expect(refused.exitCode).toBe(77);
+  feed.access.lift({ kind: 'workspace' });
+  expect(await installed.run('resume', '--workspace')).toMatchObject({ exitCode: 0 });
+  await eventually(async () => expect((await state()).datasets).toMatchObject([{ version: 2, rows: 3 }]));
+  running.kill('SIGTERM');
+  expect(await running.ended).toMatchObject({ exitCode: 0 });
+});

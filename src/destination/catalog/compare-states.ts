@@ -15,7 +15,7 @@ export interface PastCatalog {
   logs(): Promise<readonly PastLog[]>;
   /** Returns the columns of the table that a log leads back from. */
   columnsOf(log: PastLog): Promise<readonly LoggedColumn[]>;
-  /** @throws StorageError where the log is not there, or lacks entries. */
+  /** @throws StorageError where the log is not there, or lacks entries; DataError where its table has not the listed columns. */
   refuseAltered(log: PastLog): Promise<void>;
 }
 

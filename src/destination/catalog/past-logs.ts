@@ -1,11 +1,11 @@
 /** What an operator is told of undo logs: which of them knows a state, and why a state is not known. Pure. */
 
 import { shellWord } from '../../lib/text.ts';
-import { StorageError, UsageError } from '../../model/errors.ts';
+import { DataError, StorageError, UsageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
 import { storedJson } from '../../staging/engine/sql.ts';
 import type { PastLog } from '../reader.ts';
-import { knownColumnType, type RecordedColumn } from './columns.ts';
+import { hasOtherColumns, knownColumnType, type RecordedColumn } from './columns.ts';
 import type { LoggedColumn } from './undo-logs.ts';
 
 /** The log begins after the asked state. */
@@ -24,6 +24,14 @@ export function altered({ datasetId, logName }: PastLog): StorageError {
       code: 'dataset_storage_failed',
       hint: `Have the log closed; later states are known then: feed-sync verify ${shellWord(datasetId)}`,
     },
+  );
+}
+
+/** `columnName` is one of the columns that the catalog lists and the live table lacks, or has with another type. */
+export function otherColumns({ datasetId, tableName }: PastLog, columnName: string): DataError {
+  return new DataError(
+    `${hasOtherColumns(tableName, columnName)} Its earlier states cannot be computed from it.`,
+    { hint: `Load the table again: feed-sync resync ${shellWord(datasetId)}` },
   );
 }
 

@@ -3,7 +3,7 @@
  * transaction reads the catalog and the tables, so both are from one point in time.
  */
 
-import type { ObservedTable } from '../../model/write-jobs.ts';
+import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
@@ -13,6 +13,11 @@ import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../
 import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
+
+/** A table with the columns that the catalog lists. */
+interface ListedTable extends Pick<ObservedTable, 'tableName'> {
+  readonly columns: readonly Pick<ObservedColumn, 'columnName' | 'type'>[];
+}
 
 type ColumnsByTable = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
@@ -67,7 +72,10 @@ async function countReadable(
   }
 }
 
-async function readColumns(engine: Engine, observed: readonly ObservedTable[]): Promise<ColumnsByTable> {
+async function readColumns(
+  engine: Engine,
+  observed: readonly Pick<ObservedTable, 'tableName'>[],
+): Promise<ColumnsByTable> {
   const columns = new Map<string, Map<string, string>>();
   if (observed.length === 0) return columns;
   for (const row of await engine.rows(selectColumns(observed.map(({ tableName }) => tableName)))) {
@@ -125,10 +133,7 @@ async function countRepeated(
 }
 
 /** Returns the columns of a table of the attached mirror that differ from the catalog: all of them where the table is missing. */
-export async function strayColumnsOf(
-  engine: Engine,
-  observed: ObservedTable,
-): Promise<readonly StrayColumn[]> {
+export async function strayColumnsOf(engine: Engine, observed: ListedTable): Promise<readonly StrayColumn[]> {
   return strayColumns(observed, (await readColumns(engine, [observed])).get(observed.tableName) ?? new Map());
 }
 
@@ -143,10 +148,7 @@ export async function strayColumnsOfAll(
   );
 }
 
-function strayColumns(
-  { columns }: ObservedTable,
-  found: ReadonlyMap<string, string>,
-): readonly StrayColumn[] {
+function strayColumns({ columns }: ListedTable, found: ReadonlyMap<string, string>): readonly StrayColumn[] {
   const expected = new Map(columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]));
   const names = new Set([...expected.keys(), ...found.keys()]);
   return [...names]

@@ -17,11 +17,18 @@ import {
 } from '../../staging/engine/sql.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
 import { commitKindOf } from '../catalog/entries.ts';
-import { altered, loggedColumn, loggedColumnsFrom, unlistedColumns } from '../catalog/past-logs.ts';
+import {
+  altered,
+  loggedColumn,
+  loggedColumnsFrom,
+  otherColumns,
+  unlistedColumns,
+} from '../catalog/past-logs.ts';
 import type { LoggedColumn } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { hasLogs } from './catalog/observed-state.ts';
 import { catalogOf, catalogTable, historic, MIRROR, storesHistory } from './catalog/schema.ts';
+import { strayColumnsOf } from './count-tables.ts';
 import { namesInHistory } from './history.ts';
 
 /** Returns the table of the newest state as SQL. */
@@ -89,10 +96,15 @@ export async function findAltered(engine: Engine, log: PastLog): Promise<Storage
   return isWhole ? null : altered(log);
 }
 
-/** @throws StorageError */
+/** @throws StorageError, DataError */
 async function refuseAltered(engine: Engine, log: PastLog): Promise<void> {
   const error = await findAltered(engine, log);
   if (error !== null) throw error;
+  if (log.frozenCommit !== null) return;
+  const columns = await readColumnsOfLog(engine, log);
+  const stray = await strayColumnsOf(engine, { tableName: log.tableName, columns });
+  const lost = stray.find(({ expected }) => expected !== null);
+  if (lost !== undefined) throw otherColumns(log, lost.columnName);
 }
 
 /** Returns the commits of a dataset, oldest first. */

@@ -104,10 +104,10 @@ export class Connection implements Transaction {
     try {
       result = await work(this);
     } catch (error) {
-      await this.#rollBack();
+      await this.rollBack();
       throw error;
     }
-    if (isReadOnly) await this.#rollBack();
+    if (isReadOnly) await this.rollBack();
     else await this.#commit();
     return result;
   }
@@ -184,13 +184,13 @@ export class Connection implements Transaction {
         await this.close();
         throw new OutcomeUnknownError(diagnosed);
       }
-      await this.#rollBack();
+      await this.rollBack();
       throw diagnosed;
     }
   }
 
-  /** A connection that cannot roll back is closed: the server then rolls back by itself. */
-  async #rollBack(): Promise<void> {
+  /** Ends a transaction. A connection that cannot roll back is closed: the server then rolls back by itself. */
+  async rollBack(): Promise<void> {
     try {
       await this.#client?.query('ROLLBACK');
       // Behind a pooler the process may serve another program from now on.

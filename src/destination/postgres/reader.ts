@@ -141,6 +141,7 @@ class PostgresReader implements DestinationReader {
         rows: this.#rows(types),
       };
     } catch (error) {
+      await this.#connection.rollBack();
       throw this.#notRun(error);
     }
   }
@@ -182,12 +183,18 @@ class PostgresReader implements DestinationReader {
   }
 
   async *#rows(types: readonly string[]): AsyncGenerator<readonly Rendered[]> {
-    for (;;) {
-      const { rows } = await this.#read(ROWS_AT_ONCE).catch((error) => {
-        throw this.#notRun(error);
-      });
-      for (const row of rows) yield row.map((value, index) => rendered(value as string | null, types[index]));
-      if (rows.length < ROWS_AT_ONCE) return;
+    try {
+      for (;;) {
+        const { rows } = await this.#read(ROWS_AT_ONCE).catch((error) => {
+          throw this.#notRun(error);
+        });
+        for (const row of rows)
+          yield row.map((value, index) => rendered(value as string | null, types[index]));
+        if (rows.length < ROWS_AT_ONCE) return;
+      }
+    } finally {
+      // Whatever is read next has a transaction of its own.
+      await this.#connection.rollBack();
     }
   }
 

@@ -27,6 +27,7 @@ import { EXPORT_LOCK, exportFolder } from '../post-commit/export/folder.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import { Notifications } from '../post-commit/notifications.ts';
 import { temporaryDirectory } from '../staging/engine/engine.ts';
+import { adoptCandidates } from '../sync/candidates.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
@@ -97,6 +98,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const mirror = await openDestination(options, choices, clock, lock);
   const { destination } = mirror;
   opened.defer(() => destination.close());
+  await adoptCandidates({ destination, checkpoint });
   await closePast(lost, destination, log);
   const feed = createFeed({
     ...feedOptions(configuration, { ...context, clock }, options.feedLog ?? log),

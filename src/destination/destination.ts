@@ -7,6 +7,7 @@
  */
 
 import type { Requests } from '../checkpoint/requests.ts';
+import type { Candidate } from '../model/candidate.ts';
 import type { CommitResult } from '../model/commits.ts';
 import type { ReloadMark } from '../model/desired-state.ts';
 import type { JudgedCommit } from '../model/gate.ts';
@@ -17,6 +18,9 @@ import type { RecordedUnion } from './catalog/unions.ts';
 export interface Destination {
   /** What operators ask for by way of the destination; absent where the checkpoint has their requests. */
   readonly requests?: Requests;
+
+  /** What waits for approval, for every instance; absent where only one ever works on the destination. */
+  readonly candidates?: StoredCandidates;
 
   /** Absent where the destination is a server, which looks after its files itself. */
   readonly scrubbing?: Scrubbing;
@@ -93,6 +97,16 @@ export interface Destination {
   progress(): number;
 
   close(): Promise<void>;
+}
+
+/** The candidates of all datasets, at most one each. */
+export interface StoredCandidates {
+  /** Returns them in order of the datasets' ids. */
+  all(): Promise<readonly Candidate[]>;
+  /** Stores the candidate of a dataset in place of an earlier one. */
+  keep(candidate: Candidate): Promise<void>;
+  /** Removes one that ends without a commit of its dataset: a commit removes it itself. */
+  remove(datasetId: string): Promise<void>;
 }
 
 export interface Scrubbing {

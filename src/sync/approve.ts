@@ -6,7 +6,7 @@ import { plural } from '../lib/units.ts';
 import { type Candidate, SHOWN_DIGEST_DIGITS, shownDigest } from '../model/candidate.ts';
 import type { ErrorCode } from '../model/error-codes.ts';
 import { errorCodeOf, UsageError } from '../model/errors.ts';
-import { approveCommand, effectOf } from './candidates.ts';
+import { approveCommand, effectOf, keepCandidate } from './candidates.ts';
 import { candidateOf } from './plan/candidate.ts';
 import { type AnswerAfter, type Performing, refusalOf } from './requests.ts';
 import type { DatasetEnding, DatasetResult } from './result.ts';
@@ -28,7 +28,7 @@ export async function performApproval(
   const approved = approvalParameters.parse(parameters);
   const candidate = known === null ? null : candidateOf(known);
   if (candidate === null || !isNamed(candidate, approved)) throw notWaiting(datasetId, approved, candidate);
-  parts.checkpoint.keepCandidate({ ...candidate, approvedAt: parts.clock.now() });
+  await keepCandidate({ ...candidate, approvedAt: parts.clock.now() }, parts);
   const { workspace } = currentSuspensions(parts);
   if (workspace !== null) return stored(candidate, whyWaiting({ kind: 'suspended', suspension: workspace }));
   return (result) => answerOf(candidate, result, () => waitingNow(datasetId, parts.checkpoint.candidates()));

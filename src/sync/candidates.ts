@@ -62,8 +62,30 @@ interface AwaitingContent {
   readonly content: CandidateContent | null;
 }
 
+type Stores = Pick<Parts, 'destination' | 'checkpoint'>;
+
+/** The destination comes first: what an operator is told of a candidate, every instance knows. */
+export async function keepCandidate(
+  candidate: Candidate,
+  { destination, checkpoint }: Stores,
+): Promise<void> {
+  await destination.candidates?.keep(candidate);
+  checkpoint.keepCandidate(candidate);
+}
+
+/** Takes over the candidates that another instance may have left in the destination, in place of those of the checkpoint. */
+export async function adoptCandidates({ destination, checkpoint }: Stores): Promise<void> {
+  const stored = await destination.candidates?.all();
+  if (stored === undefined) return;
+  const datasetIds = new Set(stored.map(({ datasetId }) => datasetId));
+  for (const { datasetId } of checkpoint.candidates()) {
+    if (!datasetIds.has(datasetId)) checkpoint.removeCandidate(datasetId);
+  }
+  for (const candidate of stored) checkpoint.keepCandidate(candidate);
+}
+
 /** Stores content that waits: as the candidate of its dataset, or beside the one that stands. */
-export function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Candidate {
+export async function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Promise<Candidate> {
   const { known, version, judged, identities, content } = awaiting;
   const { datasetId } = known.desired;
   if (content === null) {
@@ -71,7 +93,7 @@ export function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Candidate
     const other = { version, counts: judged.counts, digest: judged.digest, alike: identities };
     const later = [...standing.later.filter((one) => one.version !== version), other];
     const candidate = { ...standing, later: later.slice(-MAX_LATER_CONTENTS) };
-    parts.checkpoint.keepCandidate(candidate);
+    await keepCandidate(candidate, parts);
     return candidate;
   }
   const observed = present(known.observed, 'only a table that is there is judged');
@@ -88,7 +110,7 @@ export function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Candidate
     alike: identities,
     later: replacedBy(judged, candidateOf(known), baseOf(observed)).slice(-MAX_LATER_CONTENTS),
   };
-  parts.checkpoint.keepCandidate(candidate);
+  await keepCandidate(candidate, parts);
   parts.log.warn(fieldsOf(candidate), 'A commit waits for approval. See feed-sync status.');
   return candidate;
 }
@@ -109,16 +131,22 @@ function replacedBy(
 }
 
 /** Ends a candidate that stands no longer, as after a repair or a rollback: its content is judged again. Returns whether it ended. */
-export function endIfOver(known: DatasetState, parts: Parts): boolean {
+export async function endIfOver(known: DatasetState, parts: Parts): Promise<boolean> {
   const candidate = candidateOf(known);
   const why = candidate === null ? null : whyOver(candidate, known);
   if (candidate === null || why === null) return false;
-  endCandidate(candidate, why, parts);
+  await endCandidate(candidate, why, parts);
   return true;
 }
 
-/** `why` is a clause. */
-export function endCandidate(candidate: Candidate, why: string, { checkpoint, log }: Parts): void {
+/** Ends a candidate without a commit of its dataset. `why` is a clause. */
+export async function endCandidate(candidate: Candidate, why: string, parts: Parts): Promise<void> {
+  await parts.destination.candidates?.remove(candidate.datasetId);
+  noteEnded(candidate, why, parts);
+}
+
+/** Notes that a candidate ended. The destination removed it with the commit that ended it. `why` is a clause. */
+export function noteEnded(candidate: Candidate, why: string, { checkpoint, log }: Parts): void {
   const { datasetId, version, judged } = candidate;
   checkpoint.removeCandidate(datasetId);
   log.info({ dataset: datasetId, version, content: shownDigest(judged), why }, 'A commit waits no longer.');

@@ -67,7 +67,7 @@ export async function markDamaged(parts: Parts): Promise<MarkedDamage> {
     const lost = await closePast(damaged, parts);
     const datasetIds = damaged.flatMap(({ datasetId, isPinned }) => (isPinned ? [] : (datasetId ?? [])));
     const marked = checkpoint.requestResync(datasetIds);
-    endChangesThatWait(marked, parts);
+    await endChangesThatWait(marked, parts);
     for (const table of damaged) {
       report(table, marked, log);
       const text = 'a part of it cannot be read';
@@ -95,12 +95,12 @@ async function closePast(
 }
 
 /** Changes that wait for approval cannot be applied to rows that cannot be read. */
-function endChangesThatWait(datasetIds: readonly string[], parts: Parts): void {
+async function endChangesThatWait(datasetIds: readonly string[], parts: Parts): Promise<void> {
   const marked = new Set(datasetIds);
   for (const candidate of parts.checkpoint.candidates()) {
     const { datasetId, content } = candidate;
     if (marked.has(datasetId) && content.kind === 'changes')
-      endCandidate(candidate, 'its table is damaged', parts);
+      await endCandidate(candidate, 'its table is damaged', parts);
   }
 }
 

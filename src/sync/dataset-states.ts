@@ -123,6 +123,7 @@ export class MirrorView {
           },
         }),
       ...(destination.requests === undefined ? {} : { requests: destination.requests }),
+      ...(destination.candidates === undefined ? {} : { candidates: destination.candidates }),
       ...(destination.scrubbing === undefined ? {} : { scrubbing: destination.scrubbing }),
       findDamage: () => destination.findDamage(),
       unpin: async (datasetId) => {

@@ -9,7 +9,7 @@ import type { CommitResult } from '../model/commits.ts';
 import { type DesiredState, type Reload, withoutAnswered } from '../model/desired-state.ts';
 import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import type { Version } from '../model/records.ts';
-import { endCandidate, noteAwaiting, suspensionOfCandidate, whyEnded } from './candidates.ts';
+import { endCandidate, noteAwaiting, noteEnded, suspensionOfCandidate, whyEnded } from './candidates.ts';
 import {
   type Awaiting,
   contentAtFault,
@@ -343,7 +343,7 @@ class Reconciler {
       case 'planned':
         return result;
       case 'awaiting':
-        for (const one of result.awaiting) this.#noteAwaiting(one);
+        for (const one of result.awaiting) await this.#noteAwaiting(one);
         return null;
       case 'candidate-gone':
         await this.#endCandidate(result.why);
@@ -377,7 +377,11 @@ class Reconciler {
     noteOccurrences(this.#known.observed, commit, parts);
     const candidate = candidateOf(this.#known);
     this.#known = { ...this.#known, observed };
-    if (candidate !== null) await this.#endCandidate(whyEnded(candidate, commit));
+    if (candidate !== null) {
+      await executor.discardCandidate(this.#datasetId);
+      noteEnded(candidate, whyEnded(candidate, commit), parts);
+      this.#known = { ...this.#known, suspension: null };
+    }
     this.#commits.push(commit);
     parts.progress.committed(this.#datasetId, commit);
     if (work.kind !== 'load') {
@@ -398,9 +402,9 @@ class Reconciler {
     await executor.discard(this.#datasetId);
   }
 
-  #noteAwaiting(awaiting: Awaiting): void {
+  async #noteAwaiting(awaiting: Awaiting): Promise<void> {
     const known = this.#known;
-    const candidate = noteAwaiting({ ...awaiting, known }, this.#run.parts);
+    const candidate = await noteAwaiting({ ...awaiting, known }, this.#run.parts);
     this.#known = { ...known, suspension: suspensionOfCandidate(candidate) };
     this.#clearFailure();
   }
@@ -410,7 +414,7 @@ class Reconciler {
     const candidate = candidateOf(this.#known);
     if (candidate === null) return;
     await executor.discardCandidate(this.#datasetId);
-    endCandidate(candidate, why, parts);
+    await endCandidate(candidate, why, parts);
     this.#known = { ...this.#known, suspension: null };
   }
 

@@ -182,7 +182,8 @@ export class WorkerPool {
       if (performingNow().known !== null) await this.#enroll(datasetId, executor);
       const unanswered = await performRequests(datasetId, performingNow);
       const after = performingNow().known;
-      if (after !== null && endIfOver(after, engine.parts)) await executor.discardCandidate(datasetId);
+      if (after !== null && (await endIfOver(after, engine.parts)))
+        await executor.discardCandidate(datasetId);
       if (unanswered.length > 0) {
         this.#unanswered.set(datasetId, [...(this.#unanswered.get(datasetId) ?? []), ...unanswered]);
         queue.ask(datasetId, engine.parts.clock.monotonicMs());

@@ -20,7 +20,10 @@ describe('content that takes the place of a candidate', () => {
     const { parts } = await smallWorld();
     const state = { desired: desired(), observed, failure: null, suspension: suspensionOfCandidate(known) };
     const { content } = before;
-    return noteAwaiting({ known: state, version: 2, judged, identities: ['content of 2'], content }, parts);
+    return await noteAwaiting(
+      { known: state, version: 2, judged, identities: ['content of 2'], content },
+      parts,
+    );
   };
 
   it('remembers what waited: two manifests that answer different reloads are not fetched from in turns', async () => {

@@ -53,10 +53,22 @@ export async function listCandidates(
   context: Context,
   json: boolean,
 ): Promise<ExitCode> {
-  const { candidates } = readCheckpoint(configuration, context.identity.uid) ?? NO_CHECKPOINT;
+  const candidates = await candidatesIn(configuration, context);
   const text = json ? jsonText(listJson(candidates)) : listText(candidates);
   await write(context.terminal.stdout, text);
   return EXIT_CODES.caughtUp;
+}
+
+/** With PostgreSQL the database has them: whichever instance works there. */
+async function candidatesIn(
+  configuration: LocalConfiguration,
+  { clock, identity }: Context,
+): Promise<readonly Candidate[]> {
+  const { postgres } = configuration.destination;
+  if (postgres === null) return (readCheckpoint(configuration, identity.uid) ?? NO_CHECKPOINT).candidates;
+  // Loaded only where it is used, like the implementation of a command.
+  const { candidatesOf } = await import('../../destination/postgres/candidates.ts');
+  return await candidatesOf({ url: postgres.url, clock });
 }
 
 function listJson(candidates: readonly Candidate[]) {

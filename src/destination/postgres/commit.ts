@@ -11,6 +11,7 @@ import type { HistoryOptions } from '../catalog/undo-logs.ts';
 import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
+import { deleteCandidate } from './candidates.ts';
 import { type Current, readCurrent, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, milliseconds } from './catalog/schema.ts';
@@ -134,6 +135,7 @@ async function executed(
   for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
     await transaction.run(statement);
   }
+  await transaction.run(deleteCandidate(datasetId));
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
   return { result: resultOf(job, entry, current), written };
 }

@@ -35,6 +35,7 @@ import type {
 import type { CommitLimits, CommitPage, CommitSource, ExportSource } from '../publication.ts';
 import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
+import { DatabaseCandidates } from './candidates.ts';
 import { readCommits } from './catalog/commits.ts';
 import {
   giveNames,
@@ -216,6 +217,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   /** When the past was last pruned, on the monotonic clock. */
   #prunedMs = Number.NEGATIVE_INFINITY;
   readonly requests: DatabaseRequests;
+  readonly candidates: DatabaseCandidates;
 
   constructor(options: PostgresOptions, opened: Opened) {
     this.#options = options;
@@ -223,6 +225,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     const { url, clock, log, unions = [] } = options;
     this.#unions = new KnownUnions(unions, log);
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
+    this.candidates = new DatabaseCandidates({ url, clock }, opened.lease);
     const { place, validating } = opened;
     const validate = (engine: Engine, job: WriteJob) => validateJob(engine, job, place);
     const validateTogether = (engine: Engine, jobs: readonly ChangesJob[]) =>
@@ -404,6 +407,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   async close(): Promise<void> {
     const { connection, lease, writing } = this.#opened;
     await this.requests.close();
+    await this.candidates.close();
     await this.#inTurn(async () => {
       await lease.release();
       await connection.close();

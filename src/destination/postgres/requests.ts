@@ -11,7 +11,7 @@ import { present } from '../../lib/assert.ts';
 import { placeOfDatabase } from '../../lib/secret.ts';
 import { booleanAt, integer, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
-import { catalogTable, hasRequests } from './catalog/schema.ts';
+import { catalogTable, hasTable } from './catalog/schema.ts';
 import { Connection, type ConnectionOptions, type Transaction } from './connection.ts';
 import { destinationError } from './errors.ts';
 import { type Lease, readHolder } from './lease.ts';
@@ -41,7 +41,7 @@ export class DatabaseRequests implements Requests {
     return await this.#reading(async (transaction) => {
       if (!(await hasCatalog(transaction))) return null;
       // An instance of a version without requests is asked for nothing.
-      const [row = []] = await transaction.rows(hasRequests());
+      const [row = []] = await transaction.rows(hasTable('requests'));
       return booleanAt(row, 0) ? ((await readHolder(transaction))?.holder ?? null) : null;
     });
   }

@@ -19,8 +19,11 @@ export const HISTORY_SCHEMA = 'history';
 /** The version of this schema. A database with a newer version is refused. */
 export const FORMAT_VERSION = 1;
 
+/** A table through which instances know of each other's operators; readers have no rights on it. */
+type InstanceTable = 'requests' | 'candidates';
+
 /** Returns the SQL name of a table in schema `feed_sync`. */
-export function catalogTable(table: CatalogTable | 'lease' | 'requests'): string {
+export function catalogTable(table: CatalogTable | 'lease' | InstanceTable): string {
   return `${identifier(CATALOG_SCHEMA)}.${identifier(table)}`;
 }
 
@@ -74,7 +77,7 @@ export function createCatalog(): readonly string[] {
     ...CATALOG_TABLES.flatMap(createCatalogTable),
     ...INDEXED.map(([table, columns]) => `CREATE INDEX ON ${catalogTable(table)} (${columns})`),
     CREATE_LEASE,
-    CREATE_REQUESTS,
+    ...CREATE_INSTANCE_TABLES,
     `INSERT INTO ${catalogTable('lease')} VALUES (true, 0, '', '', clock_timestamp())`,
     ...statementsOf([insertRows('meta', [[META_FORMAT_VERSION, String(FORMAT_VERSION)]])]),
   ];
@@ -91,13 +94,13 @@ export function completeSchema(): readonly string[] {
       `ALTER TABLE ${catalogTable(table)} ${columns.join(', ')}, REPLICA IDENTITY FULL`,
     ];
   });
-  return [...completed, CREATE_REQUESTS];
+  return [...completed, ...CREATE_INSTANCE_TABLES];
 }
 
 /** Returns one row for each column of the catalog. */
 export function countColumns(): string {
   return `SELECT count(*) FROM information_schema.columns WHERE table_schema = ${text(CATALOG_SCHEMA)}
-    AND table_name IN (${[...CATALOG_TABLES, 'requests'].map(text).join(', ')})`;
+    AND table_name IN (${[...CATALOG_TABLES, 'requests', 'candidates'].map(text).join(', ')})`;
 }
 
 /** What operators ask for: `arguments` and `answer` are JSON, `begun_by` the token of the lease under which it was begun. */
@@ -114,17 +117,30 @@ const REQUEST_COLUMNS = [
   'finished_at timestamptz',
 ];
 
-const CREATE_REQUESTS = `CREATE TABLE IF NOT EXISTS ${catalogTable('requests')} (${REQUEST_COLUMNS.join(', ')})`;
+/** What waits for approval: `candidate` is JSON and has it all, the other columns are for people. */
+const CANDIDATE_COLUMNS = [
+  'dataset_id text PRIMARY KEY',
+  'version bigint NOT NULL',
+  'content text NOT NULL',
+  'since timestamptz NOT NULL',
+  'approved_at timestamptz',
+  'candidate text NOT NULL',
+];
 
-/** Returns whether the catalog has requests: an earlier version made none. */
-export function hasRequests(): string {
-  return `SELECT to_regclass(${text(catalogTable('requests'))}) IS NOT NULL`;
+const CREATE_INSTANCE_TABLES = [
+  `CREATE TABLE IF NOT EXISTS ${catalogTable('requests')} (${REQUEST_COLUMNS.join(', ')})`,
+  `CREATE TABLE IF NOT EXISTS ${catalogTable('candidates')} (${CANDIDATE_COLUMNS.join(', ')})`,
+];
+
+/** Returns whether the catalog has the table: an earlier version made none. */
+export function hasTable(table: InstanceTable): string {
+  return `SELECT to_regclass(${text(catalogTable(table))}) IS NOT NULL`;
 }
 
 /** The number of columns that the catalog of this version has. */
 export const CATALOG_COLUMNS = CATALOG_TABLES.reduce(
   (sum, table) => sum + catalogColumns(table).length,
-  REQUEST_COLUMNS.length,
+  REQUEST_COLUMNS.length + CANDIDATE_COLUMNS.length,
 );
 
 /** A publication of all tables needs to know the whole rows of a table without a key. */

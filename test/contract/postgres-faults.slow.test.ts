@@ -4,6 +4,9 @@ import process from 'node:process';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
+import { Connection } from '../../src/destination/postgres/connection.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
 import { commandLine } from '../support/command-line.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { countyFeed } from '../support/county-feed.ts';
@@ -126,6 +129,19 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     const validated = await world.destination.validate(job);
     await pooler.restart();
     expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
+  });
+
+  it('is not mixed up with another one that begins on the same connection meanwhile', async () => {
+    const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
+    onTestFinished(() => connection.close());
+    // The connection is open: two that open it at once get one each.
+    await connection.rows('SELECT 1');
+    const [read, written] = await Promise.all([
+      connection.transaction((transaction) => transaction.rows('SELECT 1'), { isReadOnly: true }),
+      connection.transaction((transaction) => transaction.run('CREATE TABLE public.kept (id int)')),
+    ]);
+    expect([read, written]).toEqual([[[1n]], 0]);
+    expect(await connection.rows('SELECT count(*) FROM public.kept')).toEqual([[0n]]);
   });
 
   it('is not ended by the time limits that a server has for statements and idle transactions', async () => {

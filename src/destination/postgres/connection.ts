@@ -8,6 +8,7 @@
 
 import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import pLimit from 'p-limit';
 import pg from 'pg';
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams';
 import type { Clock } from '../../lib/clock.ts';
@@ -69,12 +70,19 @@ function settings(searchPath: string): readonly string[] {
   ];
 }
 
+interface TransactionOptions {
+  readonly searchPath?: string;
+  readonly isReadOnly?: boolean;
+  readonly isSnapshot?: boolean;
+}
+
 export class Connection implements Transaction {
   readonly #options: ConnectionOptions;
   #client: pg.Client | null = null;
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was told of. */
   #backend: bigint | null = null;
   #ended = 0;
+  readonly #inTurn = pLimit(1);
 
   /** Opens no connection yet. */
   constructor(options: ConnectionOptions) {
@@ -88,12 +96,19 @@ export class Connection implements Transaction {
 
   /**
    * Runs `work` in a transaction and commits it; `isReadOnly` transactions are rolled back. `searchPath` is SQL. With `isSnapshot` all
-   * statements see the same state.
+   * statements see the same state. Transactions of one connection run one after another: `work` begins none.
    * @throws any error of `work`, after ROLLBACK; PostgresError; OutcomeUnknownError.
    */
-  async transaction<T>(
+  transaction<T>(
     work: (transaction: Transaction) => Promise<T>,
-    { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false } = {},
+    options: TransactionOptions = {},
+  ): Promise<T> {
+    return this.#inTurn(() => this.#transaction(work, options));
+  }
+
+  async #transaction<T>(
+    work: (transaction: Transaction) => Promise<T>,
+    { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false }: TransactionOptions,
   ): Promise<T> {
     await this.begin([
       ...settings(searchPath),

@@ -259,6 +259,30 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await world.rows()).toHaveLength(4);
   });
 
+  it('F70 diff and the foresight of a rollback name a column that was altered by hand, and the table is loaded again', async () => {
+    const { world, course } = await threeCommits(kind);
+    const first = { by: 'commit', commitNumber: 1 } as const;
+    const refused = {
+      code: 'data_invalid',
+      message:
+        'The table parcels has not the columns that the catalog lists: "name". Its earlier states cannot be computed from it.',
+    };
+    for (const change of ['ALTER name TYPE BYTEA USING NULL', 'DROP COLUMN name']) {
+      await world.byHand(`ALTER TABLE ${world.table} ${change}`);
+      const reader = await world.reader();
+      try {
+        await expect(reader.diff('parcels', { from: first, to: null })).rejects.toMatchObject(refused);
+        await expect(reader.foreseeRollback('parcels', first)).rejects.toMatchObject(refused);
+      } finally {
+        await reader.close();
+      }
+    }
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    course.publishRows(FIRST);
+    await world.apply(course);
+    expect(await stateAfter(world, 4)).toEqual(texts(THIRD));
+  });
+
   it('F69 goes back past other columns: those of then are there again', async () => {
     const { world, course } = await threeCommits(kind);
     course.publish(firstContent(owners, [[1, 'Ann']]));

@@ -1,6 +1,6 @@
 /** Counts the rows of the tables and compares columns, keys and checksums with the catalog, which reveals changes made by hand. */
 
-import type { ObservedTable } from '../../model/write-jobs.ts';
+import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import { identifier, numberAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../reader.ts';
@@ -80,7 +80,7 @@ async function countKeys(
 
 /** Returns the columns that differ from the catalog. `found` has the names and the types of those that are there. */
 export function strayOf(
-  { columns }: ObservedTable,
+  { columns }: { readonly columns: readonly Pick<ObservedColumn, 'columnName' | 'type'>[] },
   found: ReadonlyMap<string, string>,
   postgis: Postgis | null,
 ): readonly StrayColumn[] {

@@ -16,13 +16,16 @@ import {
 } from '../../staging/engine/sql.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
 import { commitKindOf } from '../catalog/entries.ts';
-import { altered, loggedColumnsFrom, unlistedColumns } from '../catalog/past-logs.ts';
+import { altered, loggedColumnsFrom, otherColumns, unlistedColumns } from '../catalog/past-logs.ts';
 import type { LoggedColumn } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { readTables } from './catalog/observed-state.ts';
 import { catalogTable, HISTORY_SCHEMA, milliseconds } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
+import { strayOf } from './count-tables.ts';
 import { historic, type Log, namesInHistory } from './history.ts';
+import { readFound } from './tables.ts';
+import type { Postgis } from './types.ts';
 
 /** Returns the log with the table of its newest state. */
 export function logAsOf({ logName, source }: PastLog, columns: readonly LoggedColumn[]): Log {
@@ -30,12 +33,15 @@ export function logAsOf({ logName, source }: PastLog, columns: readonly LoggedCo
   return { logName, columns, source: [schema, name.join('.')].map(identifier).join('.') };
 }
 
-export function pastCatalog(transaction: Transaction): PastCatalog {
+export function pastCatalog(transaction: Transaction, postgis: Postgis | null): PastCatalog {
   return {
     commits: (datasetId) => readPastCommits(transaction, datasetId),
     logs: () => readPastLogs(transaction),
     columnsOf: (log) => readColumnsOfLog(transaction, log),
-    refuseAltered: (log) => refuseAltered(transaction, log),
+    async refuseAltered(log) {
+      await refuseAltered(transaction, log);
+      if (log.frozenCommit === null) await refuseOtherColumns(transaction, postgis, log);
+    },
   };
 }
 
@@ -103,4 +109,16 @@ export async function refuseAltered(transaction: Transaction, log: PastLog): Pro
   const [row] = isThere ? await transaction.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
   const isWhole = row !== undefined && (log.rowCount === null || numberAt(row, 0) === log.rowCount);
   if (!isWhole) throw altered(log);
+}
+
+/** @throws DataError where the live table lacks a column that the catalog lists, or has it with another type. */
+async function refuseOtherColumns(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  log: PastLog,
+): Promise<void> {
+  const columns = await readColumnsOfLog(transaction, log);
+  const found = (await readFound(transaction, log.tableName))?.table?.columns ?? new Map<string, string>();
+  const lost = strayOf({ columns }, found, postgis).find(({ expected }) => expected !== null);
+  if (lost !== undefined) throw otherColumns(log, lost.columnName);
 }

@@ -94,7 +94,7 @@ class PostgresReader implements DestinationReader {
   }
 
   commits(datasetId: string): Promise<readonly PastCommit[]> {
-    return this.#reading((transaction) => pastCatalog(transaction).commits(datasetId));
+    return this.#reading((transaction) => pastCatalog(transaction, this.#postgis).commits(datasetId));
   }
 
   pastLogs(): Promise<readonly PastLog[]> {
@@ -110,14 +110,14 @@ class PostgresReader implements DestinationReader {
     states: { readonly from: PastState; readonly to: PastState | null },
   ): Promise<DiffResult> {
     const compared = await this.#reading((transaction) =>
-      compareStates(pastCatalog(transaction), datasetId, states),
+      compareStates(pastCatalog(transaction, this.#postgis), datasetId, states),
     );
     return diffResult(compared, await this.query(selectDiff(compared)));
   }
 
   async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
     return await this.#reading((transaction) =>
-      foreseeRollback(pastCatalog(transaction), datasetId, state, (compared) =>
+      foreseeRollback(pastCatalog(transaction, this.#postgis), datasetId, state, (compared) =>
         countDiff(transaction, compared),
       ),
     );

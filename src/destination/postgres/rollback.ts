@@ -58,7 +58,7 @@ async function rollBack(
   const { live, recordedColumns, found } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
   const { transaction, appliedAt, postgis, keepsHistory } = turn;
-  const state = await restoredState(job, pastCatalog(transaction), (commit) =>
+  const state = await restoredState(job, pastCatalog(transaction, postgis), (commit) =>
     readRecordedState(transaction, commit),
   );
   const columns = state.columns.map(plannedColumn);
@@ -86,7 +86,7 @@ async function stage(
 ): Promise<void> {
   const { columns, isNet } = target;
   await transaction.run(createStage(target, postgis));
-  const logged = await pastCatalog(transaction).columnsOf(log);
+  const logged = await pastCatalog(transaction, postgis).columnsOf(log);
   const later = `(SELECT * FROM ${historic(log.logName)} WHERE _commit > ${integer(toCommit)})`;
   const undone = columns.map(({ columnName }) => nameInLog(columnName)).join(', ');
   const rows = isNet

@@ -1,8 +1,12 @@
 /** Two daemons on one database: one works, one stands by and takes over (F72, F73), and the first, woken, does no harm. */
 
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
+import { notedLines, notingProgram } from '../support/hook-program.ts';
 import { logged } from '../support/logged.ts';
 import { eventually } from '../support/patience.ts';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
@@ -82,6 +86,32 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(Number(bytes)).toBeGreaterThan(100_000);
     daemons.second.kill('SIGTERM');
     expect(await daemons.second.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  it('F72 the command of the second is told of what is committed from then on, and not again of what the first has told', async () => {
+    const address = await server.database();
+    const folder = mkdtempSync(join(tmpdir(), 'feed-sync-noted-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const noted = join(folder, 'noted');
+    const settings = join(folder, 'feed-sync.yaml');
+    writeFileSync(settings, JSON.stringify({ hooks: { afterCommit: notingProgram(noted) } }));
+    const daemons = await twoDaemons(address, { environment: { FEED_SYNC_CONFIG: settings } });
+    const told = () => notedLines(noted).flat();
+    const publish = async (commits: readonly number[]): Promise<void> => {
+      daemons.publishNext(daemons.datasetOf('permits'));
+      await eventually(async () => expect(told()).toEqual(commits));
+    };
+    await publish([1, 2]);
+    // How far the command was told is stored once it has ended well.
+    const stored = "SELECT value FROM feed_sync.meta WHERE key = 'hook'";
+    await eventually(async () => expect(String(await statement(address, stored))).toContain('2'));
+    daemons.first.kill('SIGKILL');
+    await daemons.first.ended;
+    await logged(daemons.second, 'Following the subscriptions.');
+    await publish([1, 2, 3]);
+    daemons.second.kill('SIGTERM');
+    expect(await daemons.second.ended).toMatchObject({ exitCode: 0 });
+    expect(told()).toEqual([1, 2, 3]);
   });
 
   it('F73 the second takes over from one that is stopped, which ends with 75 once it is woken and has changed nothing', async () => {

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
-import { damageTable, misplaceBlock } from '../support/damaged-mirror.ts';
+import { damageTable, misplaceBlock, writeInvalidText } from '../support/damaged-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
@@ -134,6 +134,18 @@ it('F58 a damaged table of the catalog that a catch-up never reads is mended by 
     const found = await installed.run(...words);
     expect(found, found.stderr).toMatchObject({ exitCode: 74 });
   }
+  await once(installed);
+  expect(quarantined()).toHaveLength(1);
+  await expectMirrored(installed, feed);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stderr).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a text that is no UTF-8, in a sound block of the catalog, sets the mirror aside', async () => {
+  const { feed, installed, datasetOf, quarantined } = await archiving();
+  writeInvalidText(installed.mirrorPath, datasetOf('zoning'));
+  const found = await installed.run('verify', '--deep');
+  expect(found, found.stderr).toMatchObject({ exitCode: 74 });
   await once(installed);
   expect(quarantined()).toHaveLength(1);
   await expectMirrored(installed, feed);

@@ -1,6 +1,6 @@
 /** Damages a mirror as a disk does: a byte of one block is another. */
 
-import { closeSync, openSync, readFileSync, readSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { literal, openExactly } from './exact-mirror.ts';
 
 /** Changes a byte of the block that holds the text. @throws Error where no block holds it as it is. */
@@ -13,6 +13,7 @@ export function damageBlock(path: string, text: string): void {
 /** Where the first block of a DuckDB file begins, and the length of a block. */
 const FIRST_BLOCK_AT = 3 * 4_096;
 const BLOCK_BYTES = 262_144;
+const CHECKSUM_BYTES = 8;
 /** Within the values of a block, whose first eight bytes are its checksum. */
 const IN_BLOCK = 1_000;
 
@@ -32,6 +33,31 @@ export async function misplaceBlock(path: string, table: string, over: string): 
   readSync(file, block, 0, BLOCK_BYTES, placeOf(ownBlock(blocks, table)));
   writeSync(file, block, 0, BLOCK_BYTES, placeOf(ownBlock(blocks, over)));
   closeSync(file);
+}
+
+/**
+ * Writes a byte that no UTF-8 has over the last one of the text, wherever the file has it, and the checksums of those blocks anew: they
+ * are whole, and hold a text that is none. @throws Error where no block holds the text as it is.
+ */
+export function writeInvalidText(path: string, text: string): void {
+  const bytes = readFileSync(path);
+  const blocks = new Set<number>();
+  for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) {
+    bytes[at + text.length - 1] = 0xff;
+    blocks.add(Math.floor((at - FIRST_BLOCK_AT) / BLOCK_BYTES));
+  }
+  if (blocks.size === 0) throw new Error(`${text} is not in the file`);
+  for (const block of blocks) writeChecksum(bytes, placeOf(block));
+  writeFileSync(path, bytes);
+}
+
+/** DuckDB combines the words of eight bytes that follow the checksum. */
+function writeChecksum(bytes: Buffer, at: number): void {
+  let checksum = 5_381n;
+  for (let word = at + CHECKSUM_BYTES; word < at + BLOCK_BYTES; word += CHECKSUM_BYTES) {
+    checksum ^= BigInt.asUintN(64, bytes.readBigUInt64LE(word) * 0xbf58476d1ce4e5b9n);
+  }
+  bytes.writeBigUInt64LE(checksum, at);
 }
 
 function placeOf(block: number): number {

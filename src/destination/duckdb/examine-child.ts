@@ -11,7 +11,7 @@ import type { ScrubPosition } from '../../model/scrub.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
-import { identifier, text } from '../../staging/engine/sql.ts';
+import { identifier, numberAt, text } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
 import { CATALOG_SCHEMA, IN_OUR_FORMAT, MIRROR, mirrored } from './catalog/schema.ts';
@@ -191,6 +191,8 @@ async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | nu
     }
     // Every column is read, those of an operator, too.
     const { rowCount } = await digestOf(engine, MIRROR, table);
+    const invalid = table.schema === CATALOG_SCHEMA ? await invalidText(engine, table) : null;
+    if (invalid !== null) return { state: 'damaged', why: invalid };
     if (live === null || live.checksum === null) return { state: 'sound', why: null };
     const columns = live.observed.columns.map(({ columnName }) => columnName);
     const { sum, version } = await computeChecksum(engine, mirrored(live.observed.tableName), columns);
@@ -200,6 +202,21 @@ async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | nu
     if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
     return { state: 'damaged', why: firstLine(error) };
   }
+}
+
+/**
+ * Returns which column holds a text that is no UTF-8; null: none does. DuckDB returns such a text as it is, and gives up on the
+ * CHECKPOINT that writes it anew. Other tables have checksums, from which it differs.
+ */
+async function invalidText(engine: Engine, table: CopiedTable): Promise<string | null> {
+  const place = [MIRROR, table.schema, table.name].map(identifier).join('.');
+  const counts = table.columns.map((column) => {
+    const value = `${identifier(column)}::VARCHAR`;
+    return `count(*) FILTER (WHERE ${value} IS NOT NULL AND try(decode(encode(${value}))) IS NULL)`;
+  });
+  const [row = []] = await engine.rows(`SELECT ${counts.join(', ')} FROM ${place}`);
+  const column = table.columns.find((_, index) => numberAt(row, index) > 0);
+  return column === undefined ? null : `its column ${column} holds a text that is no UTF-8`;
 }
 
 function isAltered(is: boolean): 'altered' | 'sound' {

@@ -59,8 +59,12 @@ export async function examineFile({ signal, ...options }: ExamineOptions): Promi
 
 /** Returns why a table of the catalog cannot be read; null where all can be. */
 export function catalogDamage(tables: readonly ExaminedTable[]): string | null {
-  const damaged = tables.find((table) => table.state === 'damaged' && isCatalogTable(table));
+  const damaged = tables.find((table) => isCatalogTable(table) && isUnreadable(table));
   return damaged === undefined ? null : `${damaged.name}: ${damaged.why}`;
+}
+
+function isUnreadable({ state }: ExaminedTable): boolean {
+  return state === 'damaged' || state === 'ends-process';
 }
 
 /** Without its catalog nobody knows what the other tables hold. */

@@ -9,7 +9,7 @@ import { CATALOGUE, catalogueTable, namesOf, occurrencesOf } from './catalogue.t
 import { killsOf, momentsIn } from './kills.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
-/** Killed beside its server by `contract/postgres.slow`. */
+/** Killed beside its server by `postgres.slow`. */
 const KILLED_ELSEWHERE = ['destination.commit-postgres'];
 
 const names = durableEffects(await sourceFiles('src'))

@@ -16,14 +16,20 @@ const TURNS = 50;
 const RETRY_AFTER_MS = 60_000;
 const signal = new AbortController().signal;
 
-/** A service that refuses everything while `isBusy`, and calls for all datasets. */
+/** A service that refuses everything while `isBusy`, or whatever exceeds a number each minute, and calls for all datasets. */
 async function busyService(retryAfter: string | null) {
-  const service = { isBusy: true };
+  const service = { isBusy: true, perMinute: Number.POSITIVE_INFINITY };
+  const answered = new Map<number, number>();
+  const exceedsLimit = (atMs: number): boolean => {
+    const minute = Math.floor(atMs / RETRY_AFTER_MS);
+    answered.set(minute, (answered.get(minute) ?? 0) + 1);
+    return (answered.get(minute) ?? 0) > service.perMinute;
+  };
   const clock = new SteppedClock();
   const askedAtMs: number[] = [];
   const server = await ownServer((_, response) => {
     askedAtMs.push(clock.monotonicMs());
-    if (service.isBusy)
+    if (service.isBusy || exceedsLimit(clock.monotonicMs()))
       response.writeHead(429, retryAfter === null ? {} : { 'retry-after': retryAfter }).end();
     else
       response.writeHead(200, { 'content-type': 'application/json' }).end('{"schemas":[],"nextCursor":null}');
@@ -117,4 +123,18 @@ it('F64 waits ever longer where the service does not say how long', async () => 
   const waits = askedAtMs.map((atMs, index) => atMs - (askedAtMs[index - 1] ?? 0)).slice(1);
   expect(waits).toEqual(waits.toSorted((left, right) => left - right));
   expect(askedAtMs).toHaveLength(6);
+});
+
+it('F64 holds those back that follow a probe, too, as soon as one of them is refused', async () => {
+  const { service, askedAtMs, call, pass, settle } = await busyService('60');
+  const [waiting, perMinute] = [100, 20];
+  const calls = Promise.all(Array.from({ length: waiting }, (_, index) => call(`dataset-${index}`)));
+  await settle();
+  Object.assign(service, { isBusy: false, perMinute });
+  const before = askedAtMs.length;
+  const minutes = waiting / perMinute + 1;
+  await pass(minutes * RETRY_AFTER_MS, SECOND_MS / 10);
+  expect(await calls).toHaveLength(waiting);
+  // In each minute the one request too many, and those that were under way beside it.
+  expect(askedAtMs.length - before).toBeLessThanOrEqual(waiting + minutes * CONNECTIONS);
 });

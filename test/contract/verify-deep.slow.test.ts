@@ -5,6 +5,7 @@ import { countyFeed } from '../support/county-feed.ts';
 import { once } from '../support/expect-mirrored.ts';
 import { logged } from '../support/logged.ts';
 import { writeMirror } from '../support/mirror-file.ts';
+import { until } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { tableNameOf } from '../support/published.ts';
 
@@ -83,6 +84,44 @@ describe('verify --deep', () => {
     );
     expect(commits.stdout).toBe('kind,added,changed,removed\nload,,,\nrepair,1,1,1\n');
     expect((await installed.run('verify', '--deep')).exitCode).toBe(0);
+  });
+});
+
+describe('verify --deep that is interrupted', () => {
+  it('says so, and goes on with the table that it was at', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['parcels', 'zoning'], rowsPerDataset: 20 });
+    const [parcels, zoning] = [datasetOf('parcels'), datasetOf('zoning')];
+    const installed = await program({ feed });
+    await once(installed);
+    const released = Promise.withResolvers<void>();
+    feed.faults.add({
+      match: { operation: 'file', datasetId: zoning, times: 'always' },
+      act: { kind: 'wait', until: () => released.promise },
+    });
+    feed.requests.clear();
+    const running = installed.start('verify', '--deep');
+    const downloaded = () => feed.requests.entries('file').map(({ datasetId }) => datasetId);
+    await until('the download of the second table', () => downloaded().includes(zoning));
+    running.kill('SIGINT');
+    expect(await running.ended).toMatchObject({
+      exitCode: 75,
+      stderr: expect.stringMatching(
+        /The comparison was interrupted before every table was compared\..*\n→ Run it again within 24 hours: what was found equal is not compared again\.\n/,
+      ),
+    });
+    released.resolve();
+    feed.faults.clear();
+    feed.requests.clear();
+    const again = await installed.run('verify', '--deep', '--json');
+    expect(again, again.stderr).toMatchObject({ exitCode: 0 });
+    const found = JSON.parse(again.stdout).datasets.map(
+      (one: { id: string; content: { result: string } }) => [one.id, one.content.result],
+    );
+    expect(found).toEqual([
+      [parcels, 'equal'],
+      [zoning, 'equal'],
+    ]);
+    expect(downloaded()).toEqual([zoning]);
   });
 });
 

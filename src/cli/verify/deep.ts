@@ -75,9 +75,20 @@ export async function compareContents(
     progress,
     manifests: new KeptManifests(parts),
   });
-  for (const [datasetId, finding] of await deep.compareAll(tables, waitMs)) found.set(datasetId, finding);
+  const compared = await deep.compareAll(tables, waitMs).catch(interrupted);
+  for (const [datasetId, finding] of compared) found.set(datasetId, finding);
   isWhole = true;
   return found;
+}
+
+/** The reason of the signal speaks of a catch-up, which this is not. */
+function interrupted(cause: unknown): never {
+  if (!(cause instanceof InterruptedError)) throw cause;
+  const hint = 'Run it again within 24 hours: what was found equal is not compared again.';
+  throw new InterruptedError('The comparison was interrupted before every table was compared.', {
+    hint,
+    cause,
+  });
 }
 
 async function comparerOf(

@@ -10,6 +10,7 @@ import {
   type FileHandle,
   constants as flags,
   mkdir,
+  mkdtemp,
   open,
   readdir,
   rename,
@@ -33,6 +34,11 @@ export interface FileOwner {
 /** Creates the folder and its missing parents. They survive a loss of power once this resolves. */
 export function makeDirectory(name: string, path: string, mode = DIRECTORY_MODE): Promise<void> {
   return durable(name, () => makeDirectories(path, mode));
+}
+
+/** Creates a folder that nobody else has, and returns it: `prefix` and six further characters. */
+export function makeTemporaryDirectory(name: string, prefix: string): Promise<string> {
+  return durable(name, () => mkdtemp(prefix));
 }
 
 /** Replaces a whole file atomically, also in a loss of power. */

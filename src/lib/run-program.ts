@@ -6,7 +6,7 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import type { Clock } from './clock.ts';
-import { systemReason } from './files.ts';
+import { systemCode, systemReason } from './files.ts';
 
 export interface ProgramRun {
   /** Looked up in the PATH of `environment`. */
@@ -165,4 +165,13 @@ function keepOutput(child: ChildProcess): () => string {
   child.stdout?.on('data', keep);
   child.stderr?.on('data', keep);
   return () => kept.toString('utf8').trim();
+}
+
+/** Tells whether no process of this machine has the number. One of another user is there, too. */
+export function isProcessGone(pid: number): boolean {
+  try {
+    return !process.kill(pid, 0);
+  } catch (error) {
+    return systemCode(error) === 'ESRCH';
+  }
 }

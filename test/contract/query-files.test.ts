@@ -1,6 +1,15 @@
 /** `feed-sync query`: where the statement comes from, and where the rows go. */
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
@@ -104,6 +113,50 @@ describe('the rows', () => {
     expect(await installed.run('query', 'SELECT 1', '--output', 'rows.xyz')).toMatchObject({ exitCode: 64 });
     expect(await installed.run('query', 'SELECT 1', '--format', 'parquet')).toMatchObject({ exitCode: 64 });
     expect(readdirSync(home).toSorted()).toEqual(['data', 'rows.csv']);
+  });
+
+  it('take the place of no pipe, device, link or folder, and of no file of feed-sync itself', async () => {
+    const { installed, home } = await mirrored();
+    expect(spawnSync('mkfifo', [join(home, 'pipe.csv')]).status).toBe(0);
+    symlinkSync('/dev/null', join(home, 'device.csv'));
+    symlinkSync('nowhere', join(home, 'broken.csv'));
+    mkdirSync(join(home, 'folder.csv'));
+    for (const name of ['pipe.csv', 'device.csv', 'broken.csv', 'folder.csv']) {
+      const before = lstatSync(join(home, name)).mode;
+      const refused = await installed.run('query', 'SELECT 1 AS a', '--output', name, '--yes');
+      expect(refused, name).toMatchObject({
+        exitCode: 64,
+        stderr: expect.stringContaining('left as it is'),
+      });
+      expect(lstatSync(join(home, name)).mode, name).toBe(before);
+    }
+    for (const name of ['mirror.duckdb', 'checkpoint.sqlite', 'lock.sqlite']) {
+      const path = join(installed.dataDirectory, name);
+      const words = ['query', 'SELECT 1 AS a', '--format', 'csv', '--output', path, '--yes'];
+      const refused = await installed.run(...words);
+      expect(refused, name).toMatchObject({
+        exitCode: 64,
+        stderr: expect.stringContaining('of feed-sync itself'),
+      });
+    }
+    expect(await installed.run('status')).toMatchObject({ exitCode: 0 });
+  });
+
+  it('of two queries into one file at the same time are whole, whoever is the last', async () => {
+    const { installed, home } = await mirrored();
+    mkdirSync(join(home, '.rows.csv.writing'));
+    const numbers = (who: string) => `SELECT i, '${who}' AS who FROM range(50000) t(i) ORDER BY i`;
+    const ended = await Promise.all(
+      ['one', 'two'].map((who) => installed.run('query', numbers(who), '--output', 'rows.csv', '--yes')),
+    );
+    expect(ended.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual([
+      [0, expect.stringContaining('Wrote')],
+      [0, expect.stringContaining('Wrote')],
+    ]);
+    const lines = readFileSync(join(home, 'rows.csv'), 'utf8').trimEnd().split('\n');
+    expect(lines).toHaveLength(50_001);
+    expect(new Set(lines.slice(1).map((line) => line.split(',')[1])).size).toBe(1);
+    expect(readdirSync(home).toSorted()).toEqual(['.rows.csv.writing', 'data', 'rows.csv']);
   });
 
   it('of a statement cannot reach a file beside the output', async () => {

@@ -3,18 +3,21 @@
  * statement can reach, and the file gets its name once it is whole.
  */
 
-import { existsSync } from 'node:fs';
-import { dirname, extname, join, resolve } from 'node:path';
+import { existsSync, lstatSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { basename, dirname, extname, join, resolve } from 'node:path';
+import { instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { MirrorReader } from '../../destination/duckdb/reader.ts';
 import {
-  makeDirectory,
+  makeTemporaryDirectory,
   openForWriting,
   remove,
   renameFile,
   systemCode,
   systemReason,
 } from '../../lib/files.ts';
+import { isProcessGone } from '../../lib/run-program.ts';
 import { printable } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
@@ -89,6 +92,7 @@ export async function writeToFile(
   if (!existsSync(dirname(path))) {
     throw new StorageError(`There is no folder ${printable(dirname(path))}.`, { hint: 'Make it first.' });
   }
+  refuseOthers(path, configuration);
   if (existsSync(path)) {
     await confirm(
       isYes,
@@ -96,11 +100,11 @@ export async function writeToFile(
       context,
     );
   }
-  const folder = join(dirname(path), `.${path.slice(dirname(path).length + 1)}.writing`);
-  const part = join(folder, 'rows');
+  let folder: string | null = null;
   try {
-    await clear(folder);
-    await makeDirectory('cli.make-query-folder', folder);
+    await clearLeft(path);
+    folder = await makeTemporaryDirectory('cli.make-query-folder', folderPrefix(path, context.identity.pid));
+    const part = join(folder, 'rows');
     const use = (reader: MirrorReader): Promise<number | null> => {
       if (format === 'parquet' || format === 'geoparquet') {
         return reader.writeParquet(sql, { path: part, needsGeometry: format === 'geoparquet' }, asOf);
@@ -124,11 +128,45 @@ export async function writeToFile(
       cause: error,
     });
   } finally {
-    await clear(folder).catch(() => {});
+    if (folder !== null) await clear(folder).catch(() => {});
   }
 }
 
-/** A killed process may have left it. */
+/** A device or a pipe would be gone, a link would lead no longer where it led, and a mirror would be a text. @throws UsageError */
+function refuseOthers(path: string, { dataDirectory, destination, checkpoint }: LocalConfiguration): void {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  const hint = 'Name a file, or leave --output out: the rows then go to standard output.';
+  if (found !== undefined && !found.isFile()) {
+    const what = found.isDirectory() ? 'a folder' : found.isSymbolicLink() ? 'a link' : 'no file';
+    throw new UsageError(`${printable(path)} is ${what}, so it is left as it is.`, { hint });
+  }
+  const own = [destination.path, destination.publish?.path ?? null, checkpoint.path];
+  const stores = [...own, instanceLockPath(dataDirectory)].filter((one) => one !== null);
+  if (stores.some((store) => path === resolve(store) || isSameFile(path, store))) {
+    throw new UsageError(`${printable(path)} is a file of feed-sync itself, so it is left as it is.`, {
+      hint,
+    });
+  }
+}
+
+function isSameFile(path: string, other: string): boolean {
+  const [one, two] = [path, other].map((each) => lstatSync(each, { throwIfNoEntry: false }));
+  return one !== undefined && one.ino === two?.ino && one.dev === two.dev;
+}
+
+/** Each process has a folder of its own: of two queries into one file, each gives it its own rows, and whole. */
+function folderPrefix(path: string, pid: number): string {
+  return join(dirname(path), `.${basename(path)}.${pid}.`);
+}
+
+/** Removes the folders of processes that were killed. */
+async function clearLeft(path: string): Promise<void> {
+  for (const name of await readdir(dirname(path))) {
+    const of = /^\.(.+)\.(\d+)\.[A-Za-z0-9]{6}$/.exec(name);
+    if (of?.[1] === basename(path) && isProcessGone(Number(of[2]))) await clear(join(dirname(path), name));
+  }
+}
+
 function clear(folder: string): Promise<void> {
   return remove('cli.clear-query-folder', folder);
 }

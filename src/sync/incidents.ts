@@ -4,7 +4,7 @@
  * other error, bugs included, stays with its dataset or subscription.
  */
 
-import type { Suspension } from '../checkpoint/checkpoint.ts';
+import type { Failure, Suspension } from '../checkpoint/checkpoint.ts';
 import { unreachable } from '../lib/assert.ts';
 import { sourceStack } from '../lib/source-stack.ts';
 import { shellWord } from '../lib/text.ts';
@@ -20,6 +20,7 @@ import {
 import { approveCommand } from './candidates.ts';
 import { failureOf, toRemember } from './failures.ts';
 import type { Parts } from './parts.ts';
+import { refusedContents } from './plan/content.ts';
 import type { DatasetState } from './plan/plan.ts';
 import { type DatasetEnding, type Incident, waiting } from './result.ts';
 import { storeSuspension } from './suspensions.ts';
@@ -88,6 +89,7 @@ export function watchIncidents(
       const stored = suspension(error);
       if (error.refusal.scope.kind !== 'dataset') return waiting(REFUSED_ABOVE);
       if (stored === null) return { kind: 'failed', error, failure: null };
+      attempt(() => forgetFailure(datasetId, previous, parts));
       return { kind: 'suspended', suspension: stored };
     }
     if (!(error instanceof FeedSyncError)) reportBug(error);
@@ -105,6 +107,12 @@ export function watchIncidents(
     },
     recordForDataset: (error, known) => resultOf(asError(error), known),
   };
+}
+
+/** Nothing of a suspended dataset is tried again. What is known of bad content stays known. */
+function forgetFailure(datasetId: string, failure: Failure | null, { checkpoint, clock }: Parts): void {
+  if (failure === null || refusedContents(failure, clock.now()).length > 0) return;
+  checkpoint.clearFailure(datasetId);
 }
 
 /** Whether the error concerns one dataset alone, so that the other datasets and their requests may go on. */

@@ -203,6 +203,20 @@ describe('a dataset', () => {
     return world;
   }
 
+  it('R5 F24 that failed before in another way is refused, and fails no more', async () => {
+    const world = await behind(['permits']);
+    world.feed.faults.add({
+      match: { operation: 'versions', datasetId: 'permits', times: 'always' },
+      act: { kind: 'respond', status: 500, json: {} },
+    });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'failed' });
+    expect([...world.checkpoint.failures().keys()]).toEqual(['permits']);
+    calm(world);
+    refuseEvery(world, 'versions', refused, { datasetId: 'permits' });
+    expect(kinds(await world.catchUp())).toMatchObject({ permits: 'suspended' });
+    expect([...world.checkpoint.failures().keys()]).toEqual([]);
+  });
+
   it('R14 F24 that leaves its subscription and is added again is refused no more', async () => {
     const world = await observed();
     world.feed.publisher.remove('permits', 'left_coverage');

@@ -150,6 +150,17 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await statement(address, 'SELECT * FROM public.counted')).toEqual([['1']]);
   });
 
+  it('keeps its name from a dataset that comes with its first table, and a table has a name that the server can take', async () => {
+    const { once, rows, feed } = await mirroring('unions: {parcels: "*"}');
+    const ids = ['Parcels', 'parcels', '漢'.repeat(100), '字'.repeat(100)];
+    publishSmall(feed, ids);
+    await once();
+    expect(await rows('SELECT count(*) AS n, count(DISTINCT dataset_id) AS ids FROM parcels')).toEqual([
+      'n,ids',
+      '14,7',
+    ]);
+  });
+
   it('follows the setting, and takes neither a name that is taken nor a view that readers need', async () => {
     const { once, run, rows, configure, address, feed } = await mirroring();
     await once();

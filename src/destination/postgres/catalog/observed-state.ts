@@ -1,6 +1,7 @@
 /** Reads the observed state from the catalog, and the state of one dataset at the beginning of its transaction. */
 
 import { ConfigurationError, StorageError } from '../../../model/errors.ts';
+import { MAX_TABLE_NAME_BYTES } from '../../../model/naming.ts';
 import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
 import {
   booleanAt,
@@ -26,6 +27,7 @@ import {
 } from '../../catalog/observed-state.ts';
 import { owedReloadAt, progressOf, storedMembersAt, storedSubscriptionAt } from '../../catalog/progress.ts';
 import { logColumns } from '../../catalog/undo-logs.ts';
+import { recordedUnions } from '../../catalog/unions.ts';
 import { insertRows } from '../../catalog/writes.ts';
 import type { ObservedState, StoredProgress, TableChecksum } from '../../destination.ts';
 import type { Transaction } from '../connection.ts';
@@ -229,6 +231,9 @@ export async function readNames(transaction: Transaction): Promise<ReadonlyMap<s
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
+/** The server makes a type for lists of rows of each table, and finds no name for that of a table which is called so. */
+const IMPOSSIBLE_NAME = '_'.repeat(MAX_TABLE_NAME_BYTES);
+
 /** Gives the datasets without a name one, in the order of the list. */
 export async function giveNames(
   transaction: Transaction,
@@ -236,7 +241,9 @@ export async function giveNames(
 ): Promise<ReadonlyMap<string, string>> {
   const names = await readNames(transaction);
   const existing = (await transaction.rows(selectTableNames(LIVE_SCHEMA))).map((row) => textAt(row, 0));
-  const given = newNames(names, datasetIds, existing);
+  // The name of a union without members is taken, too.
+  const unions = recordedUnions(await transaction.rows(selectMeta()));
+  const given = newNames(names, datasetIds, [...existing, ...unions.keys(), IMPOSSIBLE_NAME]);
   for (const statement of statementsOf([insertRows('names', [...given])])) await transaction.run(statement);
   return given;
 }

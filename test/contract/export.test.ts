@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it } from 'vitest';
 import type { Content } from '../../fixtures/source/content.ts';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
@@ -184,6 +185,21 @@ describe('F77 the export', () => {
     readByGeoPandas(join(folder, fileOf(manifest, PERMITS).file));
   });
 
+  it('is read by the statement of the cookbook, columns that are called like its folders included', async () => {
+    const { run, folder, feed } = await exporting();
+    const columns = ['id', 'version', 'dataset'].map((name) => column(name, 'string', name !== 'id'));
+    const schema = { ...SMALL_SCHEMA, schemaVersion: '2', columns };
+    feed.publisher.publish(PARCELS, smallContent([['r1', 'second edition', 'of 2026']], null, schema));
+    await feed.prepareSnapshots();
+    await run('once');
+    const page = readFileSync('docs/cookbook.md', 'utf8');
+    const [statement = ''] = /SET VARIABLE parcels[\s\S]*?read_parquet[^;]*;/.exec(page) ?? [];
+    const connection = await (await DuckDBInstance.create(':memory:')).connect();
+    const read = await connection.runAndReadAll(statement.replaceAll('/srv/feeds/export', folder));
+    expect(read.getRowObjects()).toEqual([{ id: 'r1', version: 'second edition', dataset: 'of 2026' }]);
+    connection.closeSync();
+  });
+
   it('that cannot be written is told with 74, and readers keep the last generation', async () => {
     const { run, folder, publish, environment } = await exporting();
     await run('once');
@@ -205,6 +221,21 @@ describe('F77 the export', () => {
       expect(filesIn(folder)).toEqual(before);
     }
     expect((await run('once')).stdout).toContain('Exported generation 2');
+  });
+
+  it('that fails again and again leaves the files of its last attempt only', async () => {
+    const { run, folder, home, publish } = await exporting();
+    mkdirSync(folder);
+    mkdirSync(join(home, 'outside'));
+    symlinkSync(join(home, 'outside'), join(folder, `dataset=${PERMITS}`));
+    for (const rows of [3, 4, 5]) {
+      expect((await run('once')).exitCode).toBe(74);
+      await publish(PARCELS, rows);
+    }
+    expect(filesIn(folder)).toEqual([expect.stringMatching(`^dataset=${PARCELS}/version=3/`)]);
+    rmSync(join(folder, `dataset=${PERMITS}`));
+    expect((await run('once')).stdout).toContain('Exported generation 1');
+    expect(filesIn(folder)).toHaveLength(3);
   });
 
   it('follows no link that was planted, and touches no file of others', async () => {

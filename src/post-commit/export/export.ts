@@ -67,6 +67,8 @@ export interface Exported {
 
 export class Exporter {
   readonly #parts: ExporterParts;
+  /** True when the folder has no file of an export that was killed or has failed. */
+  #isTidy = false;
 
   constructor(parts: ExporterParts) {
     this.#parts = parts;
@@ -130,8 +132,11 @@ export class Exporter {
   }
 
   async #writeAll(tables: readonly ObservedTable[], current: Manifest): Promise<readonly ExportedFile[]> {
-    const { signal } = this.#parts;
+    const { folder, signal } = this.#parts;
     const taken = new Set((await this.#keptManifests(current)).flatMap(namedFiles));
+    // A disk that is full would stay so, because each attempt may write files of other names.
+    if (!this.#isTidy) await removeOthers(folder, taken);
+    this.#isTidy = false;
     const bytesBefore = new Map(current.files.map(({ dataset, bytes }) => [dataset, bytes]));
     const written: ExportedFile[] = [];
     for (const { datasetId } of tables) {
@@ -194,6 +199,7 @@ export class Exporter {
         await remove('post-commit.remove-manifest', join(folder, name));
     }
     await removeOthers(folder, new Set((await this.#keptManifests(newest)).flatMap(namedFiles)));
+    this.#isTidy = true;
   }
 
   /** The manifest and those beside it. */

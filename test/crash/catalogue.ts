@@ -193,8 +193,8 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     killedIn: 'webhook add',
   },
   'cli.clear-query-folder': {
-    what: 'what an earlier query has left beside its file goes',
-    killedIn: 'query to a file*',
+    what: 'the folder of the rows goes, and so does one that a killed query has left',
+    killedIn: 'query to a file',
   },
   'cli.end-try-of-secret-file': {
     what: 'the file of that try goes, where there was none',

@@ -208,7 +208,7 @@ async function meta(
 ): Promise<readonly string[]> {
   const actual = await mirror.rows(
     `SELECT "key", value FROM feed_sync.meta QUALIFY "key" <> 'hook' OR count(*) OVER (PARTITION BY "key") > 1
-      OR regexp_extract(value, '[0-9]+')::BIGINT NOT IN (SELECT commit_number FROM feed_sync.commits)
+      OR coalesce(TRY_CAST(regexp_extract(value, '[0-9]+') AS BIGINT), -1) NOT IN (SELECT commit_number FROM feed_sync.commits)
     ORDER BY encode("key"), encode(value)`,
   );
   const wanted = [

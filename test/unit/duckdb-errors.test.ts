@@ -1,6 +1,7 @@
-/** F58: which errors of DuckDB say that a file is damaged, in the words of the version that is installed. */
+/** What errors of DuckDB say, in the words of the version that is installed: of a damaged file (F58), and of a table. */
 
 import { describe, expect, it } from 'vitest';
+import { IncomparableError, whyIncomparable } from '../../src/destination/duckdb/difference.ts';
 import { diagnose } from '../../src/staging/engine/errors.ts';
 
 function said(kind: string, message: string): Error {
@@ -33,5 +34,24 @@ describe('F58 an error of DuckDB', () => {
     ['Catalog', 'Table with name parcels does not exist!'],
   ])('%s: %s, says nothing of the file', (kind, message) => {
     expect(diagnose(said(kind, message)).fault).toBe('statement');
+  });
+});
+
+describe('a table that could not be compared', () => {
+  const reason = (kind: string, message: string) =>
+    whyIncomparable(new IncomparableError('parcels', diagnose(said(kind, message))));
+
+  it('for lack of memory names the setting, which its closed undo log repeats', () => {
+    const message =
+      'failed to allocate data of size 32.0 MiB (121.9 MiB/122.0 MiB used)\nPossible solutions:';
+    expect(reason('Out of Memory', message)).toBe(
+      'comparing the rows of the table needed more memory than duckdb.memoryLimit allows',
+    );
+  });
+
+  it('for another cause says what DuckDB said', () => {
+    expect(reason('Catalog', 'Table with name parcels does not exist!\nDid you mean zones?')).toBe(
+      'Table with name parcels does not exist!',
+    );
   });
 });

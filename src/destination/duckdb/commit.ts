@@ -9,7 +9,6 @@ import type { CommitResult } from '../../model/commits.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
-import { firstLine } from '../../staging/engine/errors.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
@@ -21,7 +20,7 @@ import { readObservedTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
-import { IncomparableError } from './difference.ts';
+import { IncomparableError, whyIncomparable } from './difference.ts';
 import { placeOf } from './retire.ts';
 import { readUnions, writeOutdatedUnions } from './unions.ts';
 import type { ValidatedWrite } from './validate.ts';
@@ -125,7 +124,7 @@ async function commitComparing(
 function noteIncomparable(error: unknown, incomparable: Map<string, string>): void {
   if (!(error instanceof IncomparableError)) throw error;
   if (incomparable.has(error.datasetId)) throw error.cause;
-  incomparable.set(error.datasetId, firstLine(error.cause));
+  incomparable.set(error.datasetId, whyIncomparable(error));
 }
 
 async function commitTogether(

@@ -8,7 +8,7 @@ import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError } from '../../staging/engine/errors.ts';
+import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
@@ -62,6 +62,14 @@ export async function differenceByKeys(
 export function incomparable(datasetId: string, error: unknown): unknown {
   const isOfTable = error instanceof DuckDbError && IS_OF_TABLE.has(error.fault);
   return isOfTable || error instanceof UnprovenError ? new IncomparableError(datasetId, error) : error;
+}
+
+/** Says why the table was not compared; an undo log that is closed for it repeats this to readers. */
+export function whyIncomparable({ cause }: IncomparableError): string {
+  const isMemory = cause instanceof DuckDbError && cause.fault === 'out-of-memory';
+  return isMemory
+    ? 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows'
+    : firstLine(cause);
 }
 
 const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([

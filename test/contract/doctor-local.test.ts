@@ -20,6 +20,8 @@ import { type Child, startChild } from '../support/child.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 import { type CheckInput, checkInput } from '../support/patient.ts';
+import { numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
+import { startedFeed } from '../support/started-feed.ts';
 
 const DAY_MS = 86_400_000;
 const NOWHERE = { baseUrl: 'http://127.0.0.1:1', apiKey: 'canary+key/that=must&stay%secret' };
@@ -39,6 +41,28 @@ async function child(script: string, ...values: readonly string[]): Promise<Chil
   expect(await started.nextLine()).toBe('held');
   return started;
 }
+
+it('the history of tables without keys, which have none, is told where history.datasets names them', async () => {
+  const feed = await startedFeed();
+  for (const [datasetId, keyColumns] of [
+    ['parcels', ['id']],
+    ['scrape', []],
+  ] as const) {
+    feed.publisher.addDataset({ datasetId, placeId: 'us-tx-travis', topic: datasetId });
+    const schema = { ...SMALL_SCHEMA, keyColumns };
+    feed.publisher.publish(datasetId, smallContent(numberedRows(2), null, schema));
+  }
+  const one = checkInput({ feed });
+  expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+  const told = async () => (await one.look()).of('mirror').filter(({ about }) => about === 'history');
+  expect(await told()).toEqual([]);
+  one.environment['FEED_SYNC_HISTORY_DATASETS'] = '*';
+  expect(await told()).toMatchObject([
+    { state: 'ok', found: 'not of scrape: without key columns a table has none' },
+  ]);
+  one.environment['FEED_SYNC_HISTORY_DATASETS'] = 'parcels';
+  expect(await told()).toEqual([]);
+});
 
 describe('the published copy', () => {
   it('is told with when it was made, and that there is none yet', async () => {

@@ -4,6 +4,7 @@ import type { ObservedState } from '../../destination/destination.ts';
 import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import { isPinned } from '../../model/write-jobs.ts';
+import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { listed } from '../render/messages.ts';
 import { type Finding, ok, problem, warning } from './check.ts';
@@ -29,4 +30,17 @@ export function judgeTables(
     findings.push(problem('service', found, EXIT_CODES.wrongConfiguration, moved, other));
   }
   return findings;
+}
+
+/** A table without keys has no history, whatever history.datasets says. `globs`: that setting; null where it is not known. */
+export function judgeHistory(
+  { datasets }: Pick<ObservedState, 'datasets'>,
+  globs: readonly string[] | null,
+): readonly Finding[] {
+  if (globs === null || globs.length === 0) return [];
+  const keyless = [...datasets.values()]
+    .filter(({ datasetId, keyColumns }) => keyColumns.length === 0 && isChosenDataset(datasetId, globs, []))
+    .map(({ datasetId }) => datasetId);
+  if (keyless.length === 0) return [];
+  return [ok('history', `not of ${listed(keyless)}: without key columns a table has none`)];
 }

@@ -14,7 +14,7 @@ import { formatDuration, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, findingOf, ok, problem, warning } from './check.ts';
-import { judgeTables } from './content.ts';
+import { judgeHistory, judgeTables } from './content.ts';
 
 export async function checkDatabase(
   url: Secret,
@@ -32,7 +32,11 @@ export async function checkDatabase(
     if (reader === null) return [...findings, ok('content', `none yet in ${place}: feed-sync once makes it`)];
     try {
       facts.mirror = await reader.observed();
-      return [...findings, ...judgeTables(facts.mirror, inspection.known('service.baseUrl'))];
+      return [
+        ...findings,
+        ...judgeTables(facts.mirror, inspection.known('service.baseUrl')),
+        ...judgeHistory(facts.mirror, inspection.known('history.datasets')),
+      ];
     } finally {
       await reader.close();
     }

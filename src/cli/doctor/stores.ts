@@ -44,7 +44,7 @@ import {
   suspensionsOf,
   warning,
 } from './check.ts';
-import { judgeTables } from './content.ts';
+import { judgeHistory, judgeTables } from './content.ts';
 import { checkDatabase } from './database.ts';
 import { seeFile } from './disk.ts';
 
@@ -249,7 +249,8 @@ export async function checkMirror(facts: Facts, signal: AbortSignal): Promise<re
     }
     facts.mirror = mirror;
     const file = { path, bytes: mirrorBytes(path), freeBytes: mirror.freeBytes, format: mirror.format };
-    const findings = judgeMirror(file, mirror, inspection.known('service.baseUrl'));
+    const findings = [...judgeMirror(file, mirror, inspection.known('service.baseUrl'))];
+    findings.push(...judgeHistory(mirror, inspection.known('history.datasets')));
     return [...findings, ...mirror.unions.map(unionFinding), ...(await copyFindings(facts)), ...quarantined];
   } catch (error) {
     return [cannotBeRead(error, facts), ...quarantined];

@@ -4,6 +4,7 @@
  */
 
 import { createRequire } from 'node:module';
+import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import type { default as Pretty } from 'pino-pretty';
 import { printable } from './text.ts';
@@ -40,7 +41,7 @@ export function createLog(options: LogOptions): Log {
   // Loaded for a terminal only.
   const pretty: typeof Pretty = createRequire(import.meta.url)('pino-pretty');
   const text = pretty({
-    destination: options.stream,
+    destination: onto(options.stream),
     colorize: options.color,
     translateTime: 'SYS:HH:MM:ss',
     hideObject: true,
@@ -52,6 +53,17 @@ export function createLog(options: LogOptions): Log {
     sync: true,
   });
   return pino(settings, text);
+}
+
+/** A stream of its own for each log: they are made for every look into the mirror, and each would leave its listeners on standard error. */
+function onto(stream: NodeJS.WritableStream): Writable {
+  return new Writable({
+    decodeStrings: false,
+    write(chunk: string | Uint8Array, _encoding, done) {
+      stream.write(chunk);
+      done();
+    },
+  });
 }
 
 /** Returns a log that lowers every message to `debug`, for a part whose caller reports its failures. */

@@ -40,6 +40,20 @@ describe('the log', () => {
     expect(silent.text()).toBe('');
   });
 
+  it.each(['json', 'text'] as const)(
+    'leaves nothing behind on its stream, however many there are: %s',
+    (format) => {
+      const stream = new PassThrough({ encoding: 'utf8' });
+      const listeners = () => stream.eventNames().map((name) => [name, stream.listenerCount(name)]);
+      const before = listeners();
+      const messages = Array.from({ length: 12 }, (_, index) => `Message ${index}.`);
+      for (const message of messages)
+        createLog({ level: 'info', format, stream, color: false }).info({}, message);
+      expect(listeners()).toEqual(before);
+      expect(String(stream.read()).match(/Message \d+\./g)).toEqual(messages);
+    },
+  );
+
   it('is a line for people on a terminal: numbers with their units behind the message', () => {
     const { log, text } = logged('text');
     const commit = {

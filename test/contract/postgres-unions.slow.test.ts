@@ -30,7 +30,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     await server?.stop();
   });
 
-  async function mirroring(settings = UNIONS) {
+  async function mirroring(settings = UNIONS, lockWait = '1s') {
     const feed = await startedFeed();
     publishSmall(feed, [TRAVIS, LAKEWAY, PERMITS]);
     const address = await server.database();
@@ -41,7 +41,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     const inDatabase = installed({
       FEED_SYNC_DESTINATION_URL: address,
       FEED_SYNC_DESTINATION_READERS: 'analyst',
-      FEED_SYNC_LOCK_WAIT: '1s',
+      FEED_SYNC_LOCK_WAIT: lockWait,
       PATH: process.env['PATH'] ?? '',
     });
     const inFile = installed({});
@@ -233,6 +233,28 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
       `${LAKEWAY},a,5,`,
       `${TRAVIS},b,6,north`,
     ]);
+  });
+
+  it('is read by whoever has begun, while a commit waits to alter a table and the view', async () => {
+    const { once, run, rows, publish, address, feed } = await mirroring(UNIONS, '5m');
+    await once();
+    const reader = new pg.Client({ connectionString: address, statement_timeout: 60_000 });
+    await reader.connect();
+    onTestFinished(() => reader.end());
+    // A statement has the view first, and then one table after another.
+    await reader.query('BEGIN; LOCK TABLE feeds.parcels IN ACCESS SHARE MODE');
+    publish(TRAVIS, [['b', 6, 'north']], WIDER);
+    await feed.prepareSnapshots();
+    const writing = run('once');
+    const isWaiting =
+      "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'";
+    await expect.poll(() => statement(address, isWaiting), { timeout: 120_000 }).toHaveLength(1);
+    const read = await reader.query('SELECT count(*)::int AS n FROM feeds.parcels');
+    expect(read.rows).toEqual([{ n: 4 }]);
+    await reader.query('COMMIT');
+    const { exitCode, stdout } = await writing;
+    expect(exitCode, stdout).toBe(0);
+    expect(await rows('SELECT count(*) AS n, count(side) AS sides FROM parcels')).toEqual(['n,sides', '3,1']);
   });
 
   it('keeps a column whose name another member writes in another case', async () => {

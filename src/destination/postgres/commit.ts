@@ -22,7 +22,7 @@ import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.
 import type { Lease } from './lease.ts';
 import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
-import { readUnions, writeOutdatedUnions } from './unions.ts';
+import { locksOfUnions, readUnions, writeOutdatedUnions } from './unions.ts';
 
 export interface Committing {
   readonly connection: Connection;
@@ -126,7 +126,9 @@ async function executed(
     indexes,
     staging: writing,
     copy: copyInto(writing, pipe, { transaction, postgis }),
-    alter: alterPatiently(transaction, clock, lockWaitMs),
+    alter: alterPatiently(transaction, { clock, lockWaitMs }, () =>
+      locksOfUnions(transaction, unions.options, datasetId),
+    ),
   };
   const entry = await job.execute(turn, current);
   if (entry === null) return { result: { kind: 'stale-plan', datasetId }, written: [] };

@@ -250,7 +250,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await create(transaction);
       const { service } = await readMeta(transaction, place);
-      const alter = alterPatiently(transaction, clock, lockWaitMs);
+      const alter = alterPatiently(transaction, { clock, lockWaitMs }, async () => []);
       written = await configureUnions({ transaction, alter, postgis }, this.#unions.options, datasetIds);
       if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
       for (const statement of statementsOf(serviceWrites(service, enrolment)))

@@ -48,11 +48,25 @@ export type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kin
 const LOCK_TIMEOUT = '200ms';
 const LOCK_PAUSE_S = 0.3;
 
-/** Returns the `alter` of a transaction that begins now. A failed statement ends with its savepoint, not with the transaction. */
-export function alterPatiently(transaction: Transaction, clock: Clock, patienceMs: number): Turn['alter'] {
+/**
+ * Returns the `alter` of a transaction that begins now. A failed statement ends with its savepoint, not with the transaction.
+ * `locks` returns statements that come before the first one, with the same patience: they take what later ones need, too. Between
+ * tries the transaction keeps the locks of earlier ones, and a reader who waits for one must not have what it waits for itself.
+ */
+export function alterPatiently(
+  transaction: Transaction,
+  { clock, lockWaitMs }: { readonly clock: Clock; readonly lockWaitMs: number },
+  locks: () => Promise<readonly string[]>,
+): Turn['alter'] {
   const startedMs = clock.monotonicMs();
-  const isLate = (): boolean => clock.monotonicMs() - startedMs > patienceMs;
-  return (statements) => tryUntil(isLate, transaction, statements);
+  const isLate = (): boolean => clock.monotonicMs() - startedMs > lockWaitMs;
+  let isFirst = true;
+  return async (statements) => {
+    if (statements.length === 0) return;
+    const first = isFirst ? await locks() : [];
+    isFirst = false;
+    await tryUntil(isLate, transaction, [...first, ...statements]);
+  };
 }
 
 async function tryUntil(
@@ -60,7 +74,6 @@ async function tryUntil(
   transaction: Transaction,
   statements: readonly string[],
 ): Promise<void> {
-  if (statements.length === 0) return;
   await transaction.run(`SET LOCAL lock_timeout = '${LOCK_TIMEOUT}'`);
   for (;;) {
     await transaction.run('SAVEPOINT alteration');

@@ -55,6 +55,19 @@ export async function writeOutdatedUnions(
   return await writeUnions(writer, outdatedUnions(unions, recorded, [change]), recorded);
 }
 
+/** Returns what locks the views of the dataset's unions. Readers lock a view before its tables, so a writer does, too. */
+export async function locksOfUnions(
+  transaction: Transaction,
+  unions: readonly UnionOptions[],
+  datasetId: string,
+): Promise<readonly string[]> {
+  const names = unions.filter((union) => union.includes(datasetId)).map(({ name }) => name);
+  if (names.length === 0) return [];
+  const relations = await readRelations(transaction, names);
+  const views = names.filter((name) => relations.get(name)?.isOurs === true).map(mirrored);
+  return views.length === 0 ? [] : [`LOCK TABLE ${views.join(', ')} IN ACCESS EXCLUSIVE MODE`];
+}
+
 /**
  * Brings the views to the configuration. `datasetIds` are those that have a table or are to have one.
  * @throws ConfigurationError when a union has too many tables, another object has its name, or the database cannot have unions.

@@ -147,10 +147,16 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
   it('is not ended by the time limits that a server has for statements and idle transactions', async () => {
     const address = await server.database();
     const name = address.match(/county_\d+/)?.[0];
-    const limits = ['statement_timeout', 'idle_in_transaction_session_timeout', 'lock_timeout'];
-    for (const limit of limits) await statement(address, `ALTER DATABASE ${name} SET ${limit} = '1ms'`);
+    const limits = { statement_timeout: 200, idle_in_transaction_session_timeout: 1, lock_timeout: 1 };
+    for (const [limit, ms] of Object.entries(limits))
+      await statement(address, `ALTER DATABASE ${name} SET ${limit} = '${ms}ms'`);
     const world = await databaseAtWork(address);
     const course = await world.loaded(firstContent(people, FIRST));
+    await world.byHand(`CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql
+      AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$`);
+    await world.byHand(
+      'CREATE TRIGGER slow BEFORE INSERT ON feed_sync.commits EXECUTE FUNCTION public.slow()',
+    );
     course.publishRows([[1, 'ONE']]);
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
   });

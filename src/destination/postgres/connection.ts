@@ -59,11 +59,12 @@ export interface Transaction {
 function settings(searchPath: string): readonly string[] {
   return [
     'BEGIN ISOLATION LEVEL READ COMMITTED',
+    // A server may have a limit that is over before the others are set.
+    'SET LOCAL statement_timeout = 0',
     'SET LOCAL standard_conforming_strings = on',
     "SET LOCAL TimeZone = 'UTC'",
     "SET LOCAL DateStyle = 'ISO, YMD'",
     'SET LOCAL extra_float_digits = 1',
-    'SET LOCAL statement_timeout = 0',
     'SET LOCAL idle_in_transaction_session_timeout = 0',
     'SET LOCAL client_min_messages = error',
     `SET LOCAL search_path = ${searchPath}`,

@@ -162,7 +162,7 @@ async function patiently(connection: Connection, options: LeaseOptions): Promise
 
 /** Returns the new epoch, or who holds the lease. */
 async function takeOver(connection: Connection, options: LeaseOptions): Promise<number | Held> {
-  const seen = await readHolder(connection);
+  const seen = await connection.transaction((transaction) => readHolder(transaction), { isReadOnly: true });
   if (seen !== null) return seen;
   try {
     return await raiseEpoch(connection, options);

@@ -142,6 +142,30 @@ describe('the rows', () => {
     expect(await installed.run('status')).toMatchObject({ exitCode: 0 });
   });
 
+  it('that end in an error are no result: told with its words, and no file', async () => {
+    const { installed, home } = await mirrored();
+    const late = "SELECT CASE WHEN i = 200000 THEN error('too late') ELSE i END AS a FROM range(400000) t(i)";
+    const cast =
+      "SELECT CAST(CASE WHEN i = 200000 THEN 'x' ELSE '1' END AS INTEGER) AS a FROM range(400000) t(i)";
+    for (const [sql, words] of [
+      [late, 'too late'],
+      [cast, 'Could not convert'],
+    ] as const) {
+      for (const further of [
+        ['--format', 'csv'],
+        ['--format', 'json'],
+        ['--output', 'rows.csv'],
+      ]) {
+        const ended = await installed.run('query', sql, ...further);
+        expect(ended, further.join()).toMatchObject({ exitCode: 64, stderr: expect.stringContaining(words) });
+      }
+    }
+    expect(readdirSync(home)).toEqual(['data']);
+    expect(await installed.run('query', 'SELECT 1 AS a', '--format', 'csv')).toMatchObject({
+      stdout: 'a\n1\n',
+    });
+  });
+
   it('of two queries into one file at the same time are whole, whoever is the last', async () => {
     const { installed, home } = await mirrored();
     mkdirSync(join(home, '.rows.csv.writing'));

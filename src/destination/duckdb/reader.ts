@@ -144,6 +144,8 @@ function notLoaded(error: Error, extension: string): UsageError {
 class Reader implements MirrorReader {
   readonly #engine: Engine;
   readonly #path: string;
+  /** True while the rows of a statement are read. */
+  #isInTransaction = false;
 
   constructor(engine: Engine, path: string) {
     this.#engine = engine;
@@ -172,12 +174,20 @@ class Reader implements MirrorReader {
 
   async query(sql: string, asOf?: Date): Promise<QueryResult> {
     await this.#prepare(sql, asOf);
-    const result = await this.#call((connection) => streamText(connection, sql));
-    return {
-      columnNames: result.shown.columnNames(),
-      columnTypes: result.types.map((type) => type.alias ?? String(type)),
-      rows: this.#rows(result.shown),
-    };
+    await this.#endTransaction();
+    await this.#call((connection) => connection.run('BEGIN TRANSACTION'));
+    this.#isInTransaction = true;
+    try {
+      const result = await this.#call((connection) => streamText(connection, sql));
+      return {
+        columnNames: result.shown.columnNames(),
+        columnTypes: result.types.map((type) => type.alias ?? String(type)),
+        rows: this.#rows(result.shown, sql),
+      };
+    } catch (error) {
+      await this.#endTransaction();
+      throw error;
+    }
   }
 
   async writeParquet(
@@ -252,12 +262,41 @@ class Reader implements MirrorReader {
     }
   }
 
-  async *#rows(result: DuckDBResult): AsyncGenerator<readonly Rendered[]> {
-    for (;;) {
-      const chunk = await this.#call(() => result.fetchChunk());
-      if (chunk === null || chunk.rowCount === 0) return;
-      for (const row of chunk.getRows()) yield row.map(renderValue);
+  async *#rows(result: DuckDBResult, sql: string): AsyncGenerator<readonly Rendered[]> {
+    try {
+      for (;;) {
+        const chunk = await this.#call(() => result.fetchChunk());
+        if (chunk === null || chunk.rowCount === 0) break;
+        for (const row of chunk.getRows()) yield row.map(renderValue);
+      }
+      await this.#requireAllRows(sql);
+    } finally {
+      await this.#endTransaction();
     }
+  }
+
+  /**
+   * A statement that fails or is interrupted after its first rows ends like one that has no more: the library tells no error. The
+   * transaction takes no further statement then, and the statement, run again, says why.
+   */
+  async #requireAllRows(sql: string): Promise<void> {
+    try {
+      await this.#engine.use((connection) => connection.run('SELECT 1'));
+      return;
+    } catch (error) {
+      if (!(error instanceof DuckDbError)) throw error;
+    }
+    await this.#endTransaction();
+    await this.#call((connection) => connection.run(sql));
+    throw new StorageError('The statement failed before all of its rows were read.', {
+      hint: 'Run it again.',
+    });
+  }
+
+  async #endTransaction(): Promise<void> {
+    if (!this.#isInTransaction) return;
+    this.#isInTransaction = false;
+    await this.#engine.use((connection) => connection.run('ROLLBACK')).catch(() => {});
   }
 
   #call<T>(call: (connection: DuckDBConnection) => Promise<T>): Promise<T> {

@@ -230,8 +230,9 @@ async function readPage<P>(api: Api, page: Reading<P>, signal: AbortSignal): Pro
   } catch (error) {
     const isRefusal = error instanceof RefusalError || error instanceof CommandRefusedError;
     const isLater = page.query?.['cursor'] !== null;
-    if (isLater && errorCodeOf(error) === 'response_too_large')
-      throw goesOn(page, formatBytes(api.lists.maxBytes - (page.mostBytes ?? 0)));
+    const { mostBytes = Number.POSITIVE_INFINITY } = page;
+    if (isLater && mostBytes < api.maxJsonBytes && errorCodeOf(error) === 'response_too_large')
+      throw goesOn(page, formatBytes(api.lists.maxBytes - mostBytes));
     throw isLater && isRefusal && !isAboutKey(error) ? new ListMoved(error) : error;
   }
 }

@@ -21,6 +21,7 @@ async function read(
   const cursors: (string | null)[] = [];
   const api: Api = {
     lists: new ListBudget(),
+    maxJsonBytes: 64_000_000,
     async call({ query = {}, decode }) {
       const cursor = query['cursor'] === null ? null : String(query['cursor']);
       cursors.push(cursor);
@@ -62,6 +63,22 @@ describe('a list', () => {
     );
     expect(await pages).toHaveLength(2);
     expect(cursors).toEqual([null, 'x']);
+  });
+
+  it.each([
+    {
+      what: 'goes on too long, where less is left for it than an answer may have',
+      kept: 200,
+      told: 'goes on',
+    },
+    { what: 'has a page that is larger than any answer may be', kept: 1, told: 'larger than 64.0 MB' },
+  ])('is refused with the limit that it exceeds: $what', async ({ kept, told }) => {
+    const tooLarge = new ContractViolationError('The answer is larger than 64.0 MB.', '', {
+      code: 'response_too_large',
+    });
+    const next = (cursor: string | null) => (cursor === null ? { nextCursor: 'x' } : tooLarge);
+    const { pages } = await read(next, () => false, Buffer.alloc(kept * 1_000_000));
+    expect((await errorOf(pages)).message).toContain(told);
   });
 
   it('has a limit of bytes over all its pages, however the cursors go on', async () => {

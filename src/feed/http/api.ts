@@ -45,6 +45,8 @@ export interface Answer<T> {
 export interface Api {
   /** What lists may take in memory. */
   readonly lists: ListBudget;
+  /** The most bytes of an answer, whatever is left for its list. */
+  readonly maxJsonBytes: number;
   /** @throws ServiceUnavailableError, ContractViolationError, RefusalError (or the error of `refuse`) and InterruptedError. */
   call<T>(operation: Reading<T>, signal: AbortSignal): Promise<Answer<T>>;
   /** The body of the answer is ignored. @throws ServiceUnavailableError, CommandRefusedError and InterruptedError. */
@@ -76,15 +78,17 @@ export function createApi(http: Http, options: ConnectionOptions): Api {
   }
 
   const lists = new ListBudget(options.http.maxListBytes);
+  const { maxJsonBytes } = options.http;
   return {
     lists,
+    maxJsonBytes,
     call(operation, signal) {
       const { title, maxDepth = MAX_JSON_DEPTH, unreadList = null, mostBytes = lists.maxBytes } = operation;
       const statuses = operation.method === undefined ? [200] : [200, 201];
       const read = async (answer: HttpAnswer) => {
         // Of an answer whose list stays as it was sent, little is parsed.
         const mostParsed = unreadList === null ? mostBytes : Number.POSITIVE_INFINITY;
-        const jsonLimits = { maxBytes: Math.min(options.http.maxJsonBytes, mostParsed), maxDepth };
+        const jsonLimits = { maxBytes: Math.min(maxJsonBytes, mostParsed), maxDepth };
         const { bytes, json } = await readJsonBody(answer, jsonLimits, title, unreadList);
         if (holdsKey(bytes)) throw repeatsKey(title);
         return { value: operation.decode(json), bytes, readAt: answer.readAt };

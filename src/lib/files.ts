@@ -3,7 +3,7 @@
  * effect. Only the owner may access the files.
  */
 
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, openSync, readSync, type Stats, statSync } from 'node:fs';
 import {
   chown,
   copyFile,
@@ -143,13 +143,23 @@ export function giveFile(name: string, path: string, owner: FileOwner): Promise<
 
 /** Tells whether a file or folder exists at `path`. @throws the system's error when that cannot be known. */
 export async function isThere(path: string): Promise<boolean> {
+  return (await statOrNull(path)) !== null;
+}
+
+/** Returns null where nothing is at `path`. @throws the system's error when that cannot be known. */
+export async function statOrNull(path: string): Promise<Stats | null> {
   try {
-    await stat(path);
-    return true;
+    return await stat(path);
   } catch (error) {
-    if (systemCode(error) === 'ENOENT') return false;
+    if (systemCode(error) === 'ENOENT') return null;
     throw error;
   }
+}
+
+/** The same file under another name: a link, or the same folder mounted twice. False where one is not there. */
+export async function isSameFile(left: string, right: string): Promise<boolean> {
+  const [one, other] = [await statOrNull(left), await statOrNull(right)];
+  return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
 }
 
 /** Returns the bytes that this process may still write on the file system of `path`. */

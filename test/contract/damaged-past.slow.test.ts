@@ -88,7 +88,7 @@ it('F58 a damaged archived table is told once and kept as it is, and copies go o
   expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 a number that cannot be, in a sound block of the list of undo logs, sets the mirror aside', async () => {
+it('F58 an impossible number in a sound block of the list of undo logs sets the mirror aside', async () => {
   const { feed, installed } = await withHistory();
   await writeMirror(
     installed.mirrorPath,
@@ -96,7 +96,7 @@ it('F58 a number that cannot be, in a sound block of the list of undo logs, sets
   );
   const found = await installed.run('verify');
   expect(found).toMatchObject({ exitCode: 74 });
-  expect(found.stderr).toContain(`What it records of itself cannot be: column 10 of it holds the number`);
+  expect(found.stderr).toContain(`Its bookkeeping holds an impossible value: column 10 is the number`);
   await once(installed);
   await expectMirrored(installed, feed);
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });

@@ -141,7 +141,7 @@ it('F58 a damaged table of the catalog that a catch-up never reads is mended by 
   expect(again, again.stderr).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 a text that is no UTF-8, in a sound block of the catalog, sets the mirror aside', async () => {
+it('F58 text that is not valid UTF-8 in a sound block of the catalog sets the mirror aside', async () => {
   const { feed, installed, datasetOf, quarantined } = await archiving();
   writeInvalidText(installed.mirrorPath, datasetOf('zoning'));
   const found = await installed.run('verify', '--deep');

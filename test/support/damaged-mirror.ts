@@ -36,8 +36,8 @@ export async function misplaceBlock(path: string, table: string, over: string): 
 }
 
 /**
- * Writes a byte that no UTF-8 has over the last one of the text, wherever the file has it, and the checksums of those blocks anew: they
- * are whole, and hold a text that is none. @throws Error where no block holds the text as it is.
+ * Writes a byte that UTF-8 never has over the last one of the text, wherever the file has it, and the checksums of those blocks anew:
+ * they are whole, and hold text that is not valid UTF-8. @throws Error where no block holds the text as it is.
  */
 export function writeInvalidText(path: string, text: string): void {
   const bytes = readFileSync(path);

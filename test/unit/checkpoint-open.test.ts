@@ -95,7 +95,7 @@ describe('F03 a damaged checkpoint', () => {
       },
     ],
     ['a file that lacks a table', (path) => change(path, 'DROP TABLE desired_reloads')],
-    ['a time that is none', (path) => change(path, "UPDATE desired_members SET decided_at = '2026-0!'")],
+    ['an invalid time', (path) => change(path, "UPDATE desired_members SET decided_at = '2026-0!'")],
   ];
 
   it.each(damages)('is quarantined and made anew: %s', async (_, damage) => {
@@ -264,7 +264,7 @@ describe('the reader', () => {
     expect(namesBeside(path)).toEqual([basename(path)]);
   });
 
-  it('F03 names a file as damaged whose column has another name, and one whose text is no time', async () => {
+  it('F03 names a file as damaged whose column has another name, and one with an invalid time', async () => {
     const path = await filledPath();
     change(path, 'ALTER TABLE desired_members RENAME COLUMN announced TO announcee');
     expect(() => openCheckpointReader({ path, uid: null })).toThrow(/is damaged: no such column/);

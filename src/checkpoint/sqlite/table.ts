@@ -32,8 +32,11 @@ export const flag: Column<boolean> = { write: (value) => (value ? 1n : 0n), read
 
 export const time: Column<Date> = {
   write: (value) => value.toISOString(),
-  // An invalid time has no such text.
-  read: (stored) => new Date(new Date(String(stored)).toISOString()),
+  read(stored) {
+    const read = new Date(String(stored));
+    if (Number.isNaN(read.getTime())) throw new RangeError('Invalid time value');
+    return read;
+  },
 };
 
 export function orNull<T>({ write, read }: Column<T>): Column<T | null> {

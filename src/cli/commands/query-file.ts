@@ -10,6 +10,7 @@ import { instanceLockPath } from '../../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { MirrorReader } from '../../destination/duckdb/reader.ts';
 import {
+  isSameFile,
   makeTemporaryDirectory,
   openForWriting,
   remove,
@@ -92,7 +93,7 @@ export async function writeToFile(
   if (!existsSync(dirname(path))) {
     throw new StorageError(`There is no folder ${printable(dirname(path))}.`, { hint: 'Make it first.' });
   }
-  refuseOthers(path, configuration);
+  await refuseOthers(path, configuration);
   if (existsSync(path)) {
     await confirm(
       isYes,
@@ -133,7 +134,10 @@ export async function writeToFile(
 }
 
 /** A device or a pipe would be gone, a link would lead no longer where it led, and a mirror would be a text. @throws UsageError */
-function refuseOthers(path: string, { dataDirectory, destination, checkpoint }: LocalConfiguration): void {
+async function refuseOthers(
+  path: string,
+  { dataDirectory, destination, checkpoint }: LocalConfiguration,
+): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   const hint = 'Name a file, or leave --output out: the rows then go to standard output.';
   if (found !== undefined && !found.isFile()) {
@@ -142,16 +146,12 @@ function refuseOthers(path: string, { dataDirectory, destination, checkpoint }: 
   }
   const own = [destination.path, destination.publish?.path ?? null, checkpoint.path];
   const stores = [...own, instanceLockPath(dataDirectory)].filter((one) => one !== null);
-  if (stores.some((store) => path === resolve(store) || isSameFile(path, store))) {
+  for (const store of stores) {
+    if (path !== resolve(store) && !(await isSameFile(path, store))) continue;
     throw new UsageError(`${printable(path)} is a file of feed-sync itself, so it is left as it is.`, {
       hint,
     });
   }
-}
-
-function isSameFile(path: string, other: string): boolean {
-  const [one, two] = [path, other].map((each) => lstatSync(each, { throwIfNoEntry: false }));
-  return one !== undefined && one.ino === two?.ino && one.dev === two.dev;
 }
 
 /** Each process has a folder of its own: of two queries into one file, each gives it its own rows, and whole. */

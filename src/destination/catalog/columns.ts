@@ -31,7 +31,7 @@ export function observedColumn({ name, columnName, type, role, crs }: RecordedCo
 
 export function knownColumnType(stated: string): ColumnType {
   const type = COLUMN_TYPES.find((known) => known === stated);
-  if (type === undefined) throw damagedBookkeeping('a column has a type that there is not');
+  if (type === undefined) throw damagedBookkeeping('a column has an unknown type');
   return type;
 }
 

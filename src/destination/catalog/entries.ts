@@ -112,7 +112,7 @@ const COMMIT_KINDS: readonly CommitKind[] = Object.values(KINDS_OF_JOB).flat();
 
 export function commitKindOf(stated: string): CommitKind {
   const kind = COMMIT_KINDS.find((known) => known === stated);
-  if (kind === undefined) throw damagedBookkeeping('a commit has a kind that there is not');
+  if (kind === undefined) throw damagedBookkeeping('a commit has an unknown kind');
   return kind;
 }
 

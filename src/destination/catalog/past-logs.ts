@@ -4,7 +4,7 @@ import { shellWord } from '../../lib/text.ts';
 import { DataError, StorageError, UsageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
 import { storedJson } from '../../staging/engine/sql.ts';
-import type { PastLog } from '../reader.ts';
+import type { PastLog, StrayColumn } from '../reader.ts';
 import { hasOtherColumns, knownColumnType, type RecordedColumn } from './columns.ts';
 import type { LoggedColumn } from './undo-logs.ts';
 
@@ -27,10 +27,12 @@ export function altered({ datasetId, logName }: PastLog): StorageError {
   );
 }
 
-/** `columnName` is one of the columns that the catalog lists and the live table lacks, or has with another type. */
-export function otherColumns({ datasetId, tableName }: PastLog, columnName: string): DataError {
-  return new DataError(
-    `${hasOtherColumns(tableName, columnName)} Its earlier states cannot be computed from it.`,
+/** @throws DataError where the live table lacks a column that the catalog lists, or has it with another type. */
+export function refuseOtherColumns({ datasetId, tableName }: PastLog, stray: readonly StrayColumn[]): void {
+  const lost = stray.find(({ expected }) => expected !== null);
+  if (lost === undefined) return;
+  throw new DataError(
+    `${hasOtherColumns(tableName, lost.columnName)} Its earlier states cannot be computed from it.`,
     { hint: `Load the table again: feed-sync resync ${shellWord(datasetId)}` },
   );
 }

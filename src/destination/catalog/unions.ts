@@ -346,9 +346,10 @@ export class KnownUnions {
     return names.flatMap((name) => this.#recorded.get(name) ?? []);
   }
 
-  /** Called with all that the catalog records. */
-  read(recorded: readonly RecordedUnion[]): void {
-    this.#recorded = new Map(recorded.map((union) => [union.name, union]));
+  /** `recorded` returns all that the catalog records, and is called only where there are unions. */
+  async read(recorded: () => Promise<readonly RecordedUnion[]>): Promise<void> {
+    if (this.options.length === 0) return;
+    this.#recorded = new Map((await recorded()).map((union) => [union.name, union]));
   }
 
   /** Called when the transaction that wrote them has ended. */

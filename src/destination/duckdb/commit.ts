@@ -204,7 +204,7 @@ async function findCommitted(
   return await session.transaction(async (engine) => {
     const found = await findRows(engine, batch, appliedAt);
     const observed = await readObservedTables(engine, [...found.keys()]);
-    unions.read(await readUnions(engine));
+    await unions.read(() => readUnions(engine));
     const results = batch.flatMap(({ job }): [string, JobResult][] => {
       const row = found.get(job.datasetId);
       if (row === undefined) return [];

@@ -289,6 +289,7 @@ function selectSpace(database: string): string {
     WHERE database_name = ${text(database)}`;
 }
 
-function placeOf(database: string, { schema, name }: Pick<CopiedTable, 'schema' | 'name'>): string {
+/** Returns the table of an attached database as SQL. */
+export function placeOf(database: string, { schema, name }: Pick<CopiedTable, 'schema' | 'name'>): string {
   return [database, schema, name].map(identifier).join('.');
 }

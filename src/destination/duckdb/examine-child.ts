@@ -23,10 +23,12 @@ import {
   copyAllRows,
   digestOf,
   digestOfRows,
+  placeOf,
   tablesOf,
   writeCopied,
 } from './copy-content.ts';
 import { IS_DAMAGE } from './count-tables.ts';
+import { isUnreadable } from './examine.ts';
 import { readPastCommits, readPastLogs } from './past-logs.ts';
 import { comparePastTable, isKeptDamaged, type PastTable, readPastTables } from './past-tables.ts';
 import { readUnions } from './unions.ts';
@@ -143,10 +145,6 @@ function asDangerous(found: State): State {
   return isUsed ? { ...found, state: 'ends-process' } : found;
 }
 
-function isUnreadable({ state }: State): boolean {
-  return state === 'damaged' || state === 'ends-process';
-}
-
 /** What the catalog says of tables, by their names. */
 interface Cataloged {
   readonly live: ReadonlyMap<
@@ -205,18 +203,17 @@ async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | nu
 }
 
 /**
- * Returns which column holds a text that is no UTF-8; null: none does. DuckDB returns such a text as it is, and gives up on the
+ * Returns which column holds text that is not valid UTF-8; null: none does. DuckDB returns such text as it is, and gives up on the
  * CHECKPOINT that writes it anew. Other tables have checksums, from which it differs.
  */
 async function invalidText(engine: Engine, table: CopiedTable): Promise<string | null> {
-  const place = [MIRROR, table.schema, table.name].map(identifier).join('.');
   const counts = table.columns.map((column) => {
     const value = `${identifier(column)}::VARCHAR`;
     return `count(*) FILTER (WHERE ${value} IS NOT NULL AND try(decode(encode(${value}))) IS NULL)`;
   });
-  const [row = []] = await engine.rows(`SELECT ${counts.join(', ')} FROM ${place}`);
+  const [row = []] = await engine.rows(`SELECT ${counts.join(', ')} FROM ${placeOf(MIRROR, table)}`);
   const column = table.columns.find((_, index) => numberAt(row, index) > 0);
-  return column === undefined ? null : `its column ${column} holds a text that is no UTF-8`;
+  return column === undefined ? null : `its column ${column} holds text that is not valid UTF-8`;
 }
 
 function isAltered(is: boolean): 'altered' | 'sound' {
@@ -280,8 +277,8 @@ async function copy(task: Task & { readonly copyTo: string }): Promise<void> {
     const leftOut = new Set(task.skip);
     const isCopied = (table: CopiedTable): boolean => !leftOut.has(nameOf(table));
     await copyAllRows(engine, task.path, ({ table }) => say({ kind: 'reading', table, ...NOBODY }), isCopied);
-    for (const { schema, name } of (await tablesOf(engine, COMPACTED)).filter((table) => !isCopied(table))) {
-      await engine.run(`DROP TABLE ${[COMPACTED, schema, name].map(identifier).join('.')}`);
+    for (const table of (await tablesOf(engine, COMPACTED)).filter((one) => !isCopied(one))) {
+      await engine.run(`DROP TABLE ${placeOf(COMPACTED, table)}`);
     }
     await writeCopied(engine);
     await engine.finish(`DETACH DATABASE ${identifier(COMPACTED)}`);

@@ -238,15 +238,15 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   has(): Promise<ObservedState> {
-    const { path } = this.#options;
     return this.#inTurn(async () => {
-      const read = await this.#readAgain(async (engine) => {
-        return { observed: await readObservedState(engine, path), unions: await readUnions(engine) };
+      const observed = await this.#readAgain(async (engine) => {
+        await this.#unions.read(() => readUnions(engine));
+        return await readObservedState(engine, this.#options.path);
       });
-      this.#unions.read(read?.unions ?? []);
+      if (observed === null) await this.#unions.read(async () => []);
       this.#isCreatedAgain = false;
       this.#appliedAt = null;
-      return read?.observed ?? EMPTY;
+      return observed ?? EMPTY;
     });
   }
 

@@ -21,7 +21,7 @@ import {
   altered,
   loggedColumn,
   loggedColumnsFrom,
-  otherColumns,
+  refuseOtherColumns,
   unlistedColumns,
 } from '../catalog/past-logs.ts';
 import type { LoggedColumn } from '../catalog/undo-logs.ts';
@@ -102,9 +102,7 @@ async function refuseAltered(engine: Engine, log: PastLog): Promise<void> {
   if (error !== null) throw error;
   if (log.frozenCommit !== null) return;
   const columns = await readColumnsOfLog(engine, log);
-  const stray = await strayColumnsOf(engine, { tableName: log.tableName, columns });
-  const lost = stray.find(({ expected }) => expected !== null);
-  if (lost !== undefined) throw otherColumns(log, lost.columnName);
+  refuseOtherColumns(log, await strayColumnsOf(engine, { tableName: log.tableName, columns }));
 }
 
 /** Returns the commits of a dataset, oldest first. */

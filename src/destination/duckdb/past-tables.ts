@@ -5,11 +5,12 @@
 
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import { identifier, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { type Checksum, checksumAt, checksumOrNullAt } from '../catalog/cells.ts';
 import { readFormat } from './catalog/observed-state.ts';
 import { catalogOf, catalogTable, MIRROR } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
+import { placeOf } from './copy-content.ts';
 import { IS_DAMAGE } from './count-tables.ts';
 import { knowsLogs } from './past-logs.ts';
 
@@ -139,8 +140,9 @@ export async function comparePastTable(engine: Engine, table: PastTable): Promis
     WHERE database_name = ${text(MIRROR)} AND schema_name = ${text(schema)} AND table_name = ${text(name)}`);
   if (there === undefined) return { ...table, state: 'missing', checksum: null, damage: null };
   try {
-    const place = [MIRROR, schema, name].map(identifier).join('.');
-    const [row = []] = await engine.rows(`SELECT ${SUM_OF_ALL_HASHES}, ${CHECKSUM_VERSION} FROM ${place}`);
+    const [row = []] = await engine.rows(
+      `SELECT ${SUM_OF_ALL_HASHES}, ${CHECKSUM_VERSION} FROM ${placeOf(MIRROR, table)}`,
+    );
     const checksum = checksumAt(row, 0);
     return { ...table, state: stateOf(checksum, recorded), checksum, damage: null };
   } catch (error) {

@@ -11,12 +11,14 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   cloneFile,
   durable,
+  isSameFile,
   isThere,
   makeDirectory,
   openForWriting,
   remove,
   renameFile,
   settleFile,
+  statOrNull,
   systemCode,
   systemReason,
 } from '../../lib/files.ts';
@@ -31,7 +33,7 @@ import type { Publication } from '../publication.ts';
 import { readPosition } from './catalog/commits.ts';
 import { readFormat, readObservedState } from './catalog/observed-state.ts';
 import { CATALOG_SCHEMA, MIRROR, selectTableNames } from './catalog/schema.ts';
-import { tablesOf } from './copy-content.ts';
+import { placeOf, tablesOf } from './copy-content.ts';
 import { errorOfReading } from './damage.ts';
 import { examineFile } from './examine.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
@@ -173,9 +175,7 @@ export class Publisher {
     });
     try {
       await engine.finish(`ATTACH ${text(this.#unfinished)} AS ${identifier(MIRROR)}`);
-      for (const { schema, name } of tables) {
-        await engine.run(`DROP TABLE ${[MIRROR, schema, name].map(identifier).join('.')}`);
-      }
+      for (const table of tables) await engine.run(`DROP TABLE ${placeOf(MIRROR, table)}`);
       await engine.finish(`DETACH DATABASE ${identifier(MIRROR)}`);
     } finally {
       engine.close();
@@ -386,21 +386,6 @@ function isNoCopy(path: string): ConfigurationError {
 
 async function isFolder(path: string): Promise<boolean> {
   return (await statOrNull(path))?.isDirectory() === true;
-}
-
-/** The same file under another name: a hard link, or the same folder mounted twice. */
-async function isSameFile(left: string, right: string): Promise<boolean> {
-  const [one, other] = [await statOrNull(left), await statOrNull(right)];
-  return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
-}
-
-async function statOrNull(path: string) {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return null;
-    throw error;
-  }
 }
 
 function refuse(path: string, uid: number | null, cause: unknown): never {

@@ -15,6 +15,7 @@ import { readFoundTables } from './apply-changes.ts';
 import { ensureSchema, readLiveTables, writeChecksum } from './catalog/observed-state.ts';
 import { catalogTable, FORMAT_VERSION, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
+import { placeOf } from './copy-content.ts';
 import { strayColumnsOf } from './count-tables.ts';
 import { closeLog, dropLog, readLogs, recordEntries } from './history.ts';
 import { readColumnsOfLog, readPastLogs } from './past-logs.ts';
@@ -105,8 +106,7 @@ async function keepDamaged(
   if (kind === 'log' || (schema !== 'archived' && schema !== 'history')) return [];
   const taken = new Set((await engine.rows(selectTableNames(schema))).map((row) => textAt(row, 0)));
   const kept = freeName(`${name}${DAMAGED_SUFFIX}`, taken);
-  const place = [MIRROR, schema, name].map(identifier).join('.');
-  await engine.run(`ALTER TABLE ${place} RENAME TO ${identifier(kept)}`);
+  await engine.run(`ALTER TABLE ${placeOf(MIRROR, { schema, name })} RENAME TO ${identifier(kept)}`);
   if (kind === 'archived') {
     await engine.run(`UPDATE ${catalogTable('archived')} SET table_name = ${text(kept)}
       WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`);

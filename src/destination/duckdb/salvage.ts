@@ -17,6 +17,7 @@ import {
   type ExaminedTable,
   type ExamineOptions,
   examineFile,
+  isUnreadable,
 } from './examine.ts';
 import { fileState, mirrorPath, quarantineLog, quarantineMirror, WAL_SUFFIX } from './mirror-file.ts';
 
@@ -58,8 +59,8 @@ async function quarantineNext({ path, clock, log }: SalvageOptions, why: string)
 }
 
 /** A live table with other rows than were committed may be what is damaged: a block in the place of another one is whole. */
-function isLost({ state, datasetId }: ExaminedTable): boolean {
-  return state === 'damaged' || state === 'ends-process' || (state === 'altered' && datasetId !== null);
+function isLost(table: ExaminedTable): boolean {
+  return isUnreadable(table) || (table.state === 'altered' && table.datasetId !== null);
 }
 
 /** Puts a copy without the lost tables in the place of the mirror. Resolves to false where that cannot be done. */

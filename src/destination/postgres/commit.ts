@@ -100,7 +100,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
     }
     if (!(error instanceof OutcomeUnknownError)) throw error;
     const find = async (transaction: Transaction) => {
-      committing.unions.read(await readUnions(transaction));
+      await committing.unions.read(() => readUnions(transaction));
       return await findCommitted(transaction, job, appliedAt);
     };
     const found = await connection.transaction(find, { isReadOnly: true });

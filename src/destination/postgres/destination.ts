@@ -236,7 +236,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   has(): Promise<ObservedState> {
     const { place } = this.#opened;
     return this.#read(async (transaction) => {
-      this.#unions.read(await readUnions(transaction));
+      await this.#unions.read(() => readUnions(transaction));
       return await readObservedState(transaction, place);
     });
   }

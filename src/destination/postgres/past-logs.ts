@@ -16,7 +16,7 @@ import {
 } from '../../staging/engine/sql.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
 import { commitKindOf } from '../catalog/entries.ts';
-import { altered, loggedColumnsFrom, otherColumns, unlistedColumns } from '../catalog/past-logs.ts';
+import { altered, loggedColumnsFrom, refuseOtherColumns, unlistedColumns } from '../catalog/past-logs.ts';
 import type { LoggedColumn } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { readTables } from './catalog/observed-state.ts';
@@ -40,7 +40,7 @@ export function pastCatalog(transaction: Transaction, postgis: Postgis | null): 
     columnsOf: (log) => readColumnsOfLog(transaction, log),
     async refuseAltered(log) {
       await refuseAltered(transaction, log);
-      if (log.frozenCommit === null) await refuseOtherColumns(transaction, postgis, log);
+      if (log.frozenCommit === null) await refuseAlteredColumns(transaction, postgis, log);
     },
   };
 }
@@ -111,14 +111,13 @@ export async function refuseAltered(transaction: Transaction, log: PastLog): Pro
   if (!isWhole) throw altered(log);
 }
 
-/** @throws DataError where the live table lacks a column that the catalog lists, or has it with another type. */
-async function refuseOtherColumns(
+/** @throws DataError */
+async function refuseAlteredColumns(
   transaction: Transaction,
   postgis: Postgis | null,
   log: PastLog,
 ): Promise<void> {
   const columns = await readColumnsOfLog(transaction, log);
   const found = (await readFound(transaction, log.tableName))?.table?.columns ?? new Map<string, string>();
-  const lost = strayOf({ columns }, found, postgis).find(({ expected }) => expected !== null);
-  if (lost !== undefined) throw otherColumns(log, lost.columnName);
+  refuseOtherColumns(log, strayOf({ columns }, found, postgis));
 }

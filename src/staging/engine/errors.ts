@@ -57,7 +57,7 @@ export class DuckDbError extends Error {
  * is whole. `what` is a clause.
  */
 export function damagedBookkeeping(what: string): DuckDbError {
-  return new DuckDbError('unreadable', false, `What it records of itself cannot be: ${what}`, null);
+  return new DuckDbError('unreadable', false, `Its bookkeeping holds an impossible value: ${what}`, null);
 }
 
 const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([

@@ -101,7 +101,7 @@ export function storedJson(stored: string): unknown {
     return JSON.parse(stored);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw damagedBookkeeping('a text in it is no JSON');
+    throw damagedBookkeeping('a text is not JSON');
   }
 }
 
@@ -121,7 +121,7 @@ export function bigintOrNullAt(row: Row, index: number): bigint | null {
 export function numberAt(row: Row, index: number): number {
   const value = bigintAt(row, index);
   if (Number.isSafeInteger(Number(value))) return Number(value);
-  throw damagedBookkeeping(`column ${index} of it holds the number ${value}`);
+  throw damagedBookkeeping(`column ${index} is the number ${value}`);
 }
 
 export function numberOrNullAt(row: Row, index: number): number | null {
@@ -131,7 +131,7 @@ export function numberOrNullAt(row: Row, index: number): number | null {
 /** Reads a timestamp that was selected as milliseconds. */
 export function dateAt(row: Row, index: number): Date {
   const date = new Date(numberAt(row, index));
-  if (Number.isNaN(date.getTime())) throw damagedBookkeeping(`column ${index} of it holds a time far away`);
+  if (Number.isNaN(date.getTime())) throw damagedBookkeeping(`column ${index} is a time out of range`);
   return date;
 }
 
@@ -158,6 +158,6 @@ export function booleanAt(row: Row, index: number): boolean {
 function cell(row: Row, index: number): Row[number] {
   const value = row[index];
   assert(value !== undefined, `the statement reads a column ${index} of the bookkeeping`);
-  if (value === null) throw damagedBookkeeping(`column ${index} of it holds nothing`);
+  if (value === null) throw damagedBookkeeping(`column ${index} is empty`);
   return value;
 }

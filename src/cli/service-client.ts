@@ -39,7 +39,7 @@ export async function usingOperator<T>(
 /** Returns the options of the service's client. Without a checkpoint the client remembers nothing about the service. */
 export function feedOptions(
   { service, http, retry, downloads, disk }: Configuration,
-  { environment, clock, random, machine }: Context,
+  { environment, clock, random, machine }: Pick<Context, 'environment' | 'clock' | 'random' | 'machine'>,
   log: Log,
 ): FeedOptions {
   return {

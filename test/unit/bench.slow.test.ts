@@ -295,7 +295,7 @@ describe('npm run bench', () => {
     const env = { ...process.env, TMPDIR: folder };
     const run = spawnSync(process.execPath, values, { cwd: projectRoot, encoding: 'utf8', env });
     expect(run.stderr).toContain('warm-up');
-    expect(run.status, run.stderr).toBe(0);
+    expect(run.status, run.stderr.slice(-2_000)).toBe(0);
     const report: Report = JSON.parse(readFileSync(json, 'utf8'));
     const names = [...report.cases, ...report.notRun].map(({ name }) => name);
     expect(names.sort()).toEqual(CASES.map(({ name }) => name).sort());

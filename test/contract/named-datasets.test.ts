@@ -61,7 +61,9 @@ it('verify and resync take globs', async () => {
   const { stdout } = await line.run('verify', '*-zoning', '--json');
   const { datasets } = JSON.parse(stdout) as { datasets: readonly { id: string }[] };
   expect(datasets.map(({ id }) => id.replace(/^.*-/, ''))).toEqual(['zoning', 'zoning']);
-  const resync = await line.run('resync', '*-permits');
+  const unasked = await line.run('resync', '*-permits');
+  expect(unasked).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('2 datasets again: ') });
+  const resync = await line.run('resync', '*-permits', '--yes');
   expect(resync).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(datasetOf('permits')) });
   expect(resync.stdout).not.toContain('zoning');
   expect((await line.run('once')).stdout).toMatch(

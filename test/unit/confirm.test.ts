@@ -22,6 +22,13 @@ const QUESTIONS = [
     done: 'Will be loaded again from the snapshot',
   },
   {
+    words: ['resync', 'roads', 'us-*'],
+    alsoMembers: ['us-az-zoning', 'us-tx-zoning'],
+    shown: 'This loads the snapshots of 3 datasets again: roads, us-az-zoning, us-tx-zoning.',
+    question: 'Load them all again? [y/N] ',
+    done: 'Will be loaded again from the snapshot',
+  },
+  {
     words: ['resume', '--retire'],
     shown: 'This retires the tables of 1 dataset, which no subscription contains: parcels.',
     question: 'Retire them? [y/N] ',
@@ -29,7 +36,7 @@ const QUESTIONS = [
   },
 ];
 
-async function asked(answer: string | null) {
+async function asked(answer: string | null, alsoMembers: readonly string[] = []) {
   const questions: string[] = [];
   const ask = async (question: string) => {
     questions.push(question);
@@ -40,7 +47,14 @@ async function asked(answer: string | null) {
   const line = commandLine({ feed, now, ...(answer === null ? {} : { ask }) });
   onTestFinished(line.remove);
   const checkpoint = await openAt(join(line.dataDirectory, 'checkpoint.sqlite'));
-  commit(checkpoint, 'gone', joined('roads'), joined('parcels'), dropped('parcels'));
+  commit(
+    checkpoint,
+    'gone',
+    joined('roads'),
+    joined('parcels'),
+    dropped('parcels'),
+    ...alsoMembers.map((id) => joined(id)),
+  );
   const dump = readFileSync(new URL('mirror-formats/format-3.sql', import.meta.url), 'utf8');
   await writeMirror(join(line.dataDirectory, 'mirror.duckdb'), dump);
   const missing = suspensionOf({ kind: 'subscription', subscriptionId: 'gone' });
@@ -51,9 +65,9 @@ async function asked(answer: string | null) {
   return { run: line.run, questions, stored };
 }
 
-describe.each(QUESTIONS)('$words.0 $words.1', ({ words, shown, question, done }) => {
+describe.each(QUESTIONS)('$words.0 $words.1', ({ words, alsoMembers, shown, question, done }) => {
   it('shows what it will do, and does it where the answer is yes', async () => {
-    const { run, questions } = await asked('Yes');
+    const { run, questions } = await asked('Yes', alsoMembers);
     const said = await run(...words);
     expect(said).toMatchObject({ exitCode: 0, stderr: `${shown}\n` });
     expect(said.stdout).toContain(done);
@@ -61,7 +75,7 @@ describe.each(QUESTIONS)('$words.0 $words.1', ({ words, shown, question, done })
   });
 
   it.each(['', 'no', 'yes please'])('does nothing where the answer is %j: 64', async (answer) => {
-    const { run, stored } = await asked(answer);
+    const { run, stored } = await asked(answer, alsoMembers);
     const before = stored();
     const said = await run(...words);
     expect(said).toMatchObject({ exitCode: 64, stdout: '' });
@@ -70,7 +84,7 @@ describe.each(QUESTIONS)('$words.0 $words.1', ({ words, shown, question, done })
   });
 
   it('does nothing without a terminal, and names --yes: 64', async () => {
-    const { run, stored } = await asked(null);
+    const { run, stored } = await asked(null, alsoMembers);
     const before = stored();
     expect(await run(...words)).toMatchObject({
       exitCode: 64,
@@ -81,10 +95,28 @@ describe.each(QUESTIONS)('$words.0 $words.1', ({ words, shown, question, done })
   });
 
   it('asks nothing with --yes', async () => {
-    const { run, questions } = await asked('no');
+    const { run, questions } = await asked('no', alsoMembers);
     const said = await run(...words, '--yes');
     expect(said).toMatchObject({ exitCode: 0, stderr: '' });
     expect(said.stdout).toContain(done);
     expect(questions).toEqual([]);
   });
+});
+
+it.each([
+  { words: ['resync', 'us-az-zoning', 'us-tx-zoning'], why: 'names each dataset' },
+  { words: ['resync', 'us-az-*', 'us-tx-zoning'], why: 'has globs that add one dataset' },
+])('resync asks nothing where it $why', async ({ words }) => {
+  const { run, questions } = await asked('no', ['us-az-zoning', 'us-tx-zoning']);
+  const said = await run(...words);
+  expect(said).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(said.stdout).toContain('us-az-zoning, us-tx-zoning.');
+  expect(questions).toEqual([]);
+});
+
+it('resync refuses an unknown name before it asks', async () => {
+  const { run, questions } = await asked('yes', ['us-az-zoning', 'us-tx-zoning']);
+  const said = await run('resync', 'us-*', 'nothing');
+  expect(said).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('No subscription contains') });
+  expect(questions).toEqual([]);
 });

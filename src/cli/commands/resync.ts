@@ -1,7 +1,7 @@
 /** `feed-sync resync`: requests that the snapshots of datasets be loaded again, whatever the tables contain. */
 
 import { z } from 'zod';
-import type { Suspension } from '../../checkpoint/checkpoint.ts';
+import type { CheckpointReader, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
@@ -16,8 +16,8 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { formatScope, formatUnknown, knownNames, listed } from '../render/messages.ts';
 
 /**
- * `all`: every chosen dataset that a subscription contains. @throws UsageError when no dataset is given, or one that is not
- * mirrored; nothing is requested then.
+ * `all`: every chosen dataset that a subscription contains. Asks first where that or a glob chooses the datasets: who names each one
+ * knows how many there are. @throws UsageError when no dataset is given, or one that is not mirrored; nothing is requested then.
  */
 export async function resync(
   names: readonly string[],
@@ -56,28 +56,24 @@ export const resyncDecision: Decision<Parameters> = {
   purpose: 'to load again',
   parameters,
   intent(asked, checkpoint) {
-    const members = [...checkpoint.desiredStates().values()].filter(({ members: { size } }) => size > 0);
-    const count = members.filter(({ datasetId }) => isChosen(datasetId, asked)).length;
-    if (!asked.all || count === 0) return null;
-    const lines = [`This loads the snapshots of all ${plural(count, 'dataset')} again.`];
-    return { lines, question: 'Load them all again?' };
+    const { chosen } = chosenOf(asked, checkpoint);
+    const unnamed = chosen.filter((id) => !asked.names.includes(id));
+    if (asked.all ? chosen.length === 0 : unnamed.length < 2) return null;
+    const which = asked.all
+      ? `all ${plural(chosen.length, 'dataset')} again`
+      : `${plural(chosen.length, 'dataset')} again: ${listed(chosen)}`;
+    return { lines: [`This loads the snapshots of ${which}.`], question: 'Load them all again?' };
   },
   decide(asked, checkpoint) {
-    const { names, all, pinned } = asked;
-    const desiredStates = checkpoint.desiredStates();
-    const members = [...desiredStates.values()].filter(({ members: { size } }) => size > 0);
-    const ids = members.map(({ datasetId }) => datasetId).sort();
-    const { datasetIds, unknown } = namedDatasets(names, ids);
-    refuseUnknown(unknown, ids);
-    refuseLeftOut(names.filter((id) => ids.includes(id) && !isChosen(id, asked)));
-    // A glob names what can be loaded; an id that cannot was refused above.
-    const chosen = (all ? ids : datasetIds).filter((id) => isChosen(id, asked));
+    const { all, pinned } = asked;
+    const { chosen, ids } = chosenOf(asked, checkpoint);
     const requested = checkpoint.requestResync(chosen);
     const left =
       all && pinned.length > 0 ? [`A rollback keeps these where they are: ${listed(pinned)}.`] : [];
     if (requested.length === 0) {
       return { lines: left.length > 0 ? left : [nothingToLoad(ids)], isAnyDone: false };
     }
+    const desiredStates = checkpoint.desiredStates();
     const inTheWay = checkpoint
       .suspensions()
       .filter((suspension) => requested.some((id) => isInTheWay(suspension, desiredStates.get(id))));
@@ -91,6 +87,25 @@ export const resyncDecision: Decision<Parameters> = {
     return { lines, isAnyDone: true };
   },
 };
+
+interface Chosen {
+  /** What is loaded again, in order. */
+  readonly chosen: readonly string[];
+  /** Every dataset that a subscription contains. */
+  readonly ids: readonly string[];
+}
+
+/** @throws UsageError when a name is unknown, or the configuration leaves it out. */
+function chosenOf(asked: Parameters, checkpoint: CheckpointReader): Chosen {
+  const { names, all } = asked;
+  const members = [...checkpoint.desiredStates().values()].filter(({ members: { size } }) => size > 0);
+  const ids = members.map(({ datasetId }) => datasetId).sort();
+  const { datasetIds, unknown } = namedDatasets(names, ids);
+  refuseUnknown(unknown, ids);
+  refuseLeftOut(names.filter((id) => ids.includes(id) && !isChosen(id, asked)));
+  // A glob names what can be loaded; an id that cannot was refused above.
+  return { chosen: (all ? ids : datasetIds).filter((id) => isChosen(id, asked)), ids };
+}
 
 function isChosen(datasetId: string, { include, exclude, pinned }: Parameters): boolean {
   return isChosenDataset(datasetId, include, exclude) && !pinned.includes(datasetId);

@@ -66,7 +66,7 @@ async function bundledDriver(workspace: string): Promise<string> {
   const sourceOf = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
   await build({
     input: {
-      driver: sourceOf('download-driver.ts'),
+      driver: sourceOf('download-child.ts'),
       'digest-worker': sourceOf('../../src/feed/download/digest-worker.ts'),
     },
     platform: 'node',

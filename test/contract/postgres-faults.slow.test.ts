@@ -106,6 +106,45 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await expectVersions(address, 2, rows);
   });
 
+  it.each([
+    ['changes rows', [[1, 'ONE']]],
+    ['leaves every row as it is', FIRST],
+  ] as const)(
+    'F74 is done once where it %s and the connection breaks while the server is at COMMIT',
+    async (_, rows) => {
+      const address = await server.database();
+      const proxy = await cuttingProxy(address);
+      const world = await databaseAtWork(proxy.address);
+      const course = await world.loaded(firstContent(people, FIRST));
+      course.publishRows(rows);
+      const validated = await world.destination.validate(await course.changes(await world.observed()));
+      const set = async (setting: string) => {
+        await statement(address, `ALTER SYSTEM ${setting}`);
+        await statement(address, 'SELECT pg_reload_conf()');
+      };
+      const sessions = async (condition: string) => {
+        const named = "application_name = 'feed-sync' AND datname = current_database()";
+        await eventually(async () => {
+          const query = `SELECT count(*) FROM pg_stat_activity WHERE ${named} AND ${condition}`;
+          expect(await statement(address, query)).toEqual([['1']]);
+        });
+      };
+      // A server whose standby does not answer holds every COMMIT.
+      await set("SET synchronous_standby_names = 'nobody'");
+      const committing = commitAll(world.destination, [validated]);
+      try {
+        await sessions("wait_event = 'SyncRep'");
+        proxy.cutNow();
+        await sessions("wait_event_type = 'Lock'");
+      } finally {
+        await set('RESET synchronous_standby_names');
+      }
+      expect(await committing).toMatchObject([{ kind: 'committed' }]);
+      await expectVersions(address, 2, rows);
+      expect(await statement(address, 'SELECT version FROM feed_sync.datasets')).toEqual([['2']]);
+    },
+  );
+
   it.skipIf(!HAS_PGBOUNCER)('F74 is done once where PgBouncer restarts in it, and before it', async () => {
     const address = await server.database();
     const pooler = await pgbouncer(address);

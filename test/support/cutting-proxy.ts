@@ -16,6 +16,8 @@ export async function cuttingProxy(
   readonly cuts: () => number;
   /** Calls `fault` with the statement that is sent then, counted from 1, and cuts the connection: before the server has it, or after. */
   cutAt(statement: number, moment: 'before' | 'after', fault?: () => Promise<void>): void;
+  /** Cuts the connections that are open. */
+  cutNow(): void;
   /** Nothing more is cut. */
   disarm(): void;
   /** From now on no byte is passed on in either direction, and nobody is told. */
@@ -94,6 +96,9 @@ export async function cuttingProxy(
       cutting = null;
     },
     cuts: () => cuts,
+    cutNow() {
+      for (const socket of sockets) socket.destroy();
+    },
     cutAt(statement, moment, fault = async () => {}) {
       remaining = statement;
       cutting = { moment, fault };

@@ -19,7 +19,7 @@ import { type Connection, OutcomeUnknownError, type Transaction } from './connec
 import type { Pipe } from './copy-rows.ts';
 import { PostgresError } from './errors.ts';
 import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.ts';
-import type { Lease } from './lease.ts';
+import { type Lease, waitForEarlier } from './lease.ts';
 import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { locksOfUnions, readUnions, writeOutdatedUnions } from './unions.ts';
@@ -82,7 +82,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
   try {
     const result = await connection.transaction(
       async (transaction) => {
-        await committing.lease.hold(transaction);
+        await committing.lease.holdAlone(transaction);
         const current = await readCurrent(transaction, job.job.datasetId, postgis);
         // Times never fall, so that each time names one state.
         appliedAt = appliedAt > current.newestTime ? appliedAt : current.newestTime;
@@ -100,6 +100,8 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
     }
     if (!(error instanceof OutcomeUnknownError)) throw error;
     const find = async (transaction: Transaction) => {
+      // The server may still be at the COMMIT.
+      await waitForEarlier(transaction);
       await committing.unions.read(() => readUnions(transaction));
       return await findCommitted(transaction, job, appliedAt);
     };

@@ -168,7 +168,7 @@ export async function openPostgres(
     const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs });
     opened.defer(() => lease.release());
     await connection.transaction(async (transaction) => {
-      await lease.hold(transaction);
+      await lease.holdAlone(transaction);
       await grantReaders(transaction, options.readers, place);
     });
     opened.move();
@@ -326,7 +326,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     const inTransaction = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> =>
       connection.transaction(
         async (transaction) => {
-          await lease.hold(transaction);
+          await lease.holdAlone(transaction);
           return await work(transaction);
         },
         { searchPath: searchPath(postgis) },
@@ -363,7 +363,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   async #storeProgress(progress: StoredProgress): Promise<boolean> {
     const { connection, lease } = this.#opened;
     return await connection.transaction(async (transaction) => {
-      await lease.hold(transaction);
+      await lease.holdAlone(transaction);
       const writes = replaceProgress(await readProgress(transaction), progress);
       for (const statement of statementsOf(writes)) await transaction.run(statement);
       return true;
@@ -426,7 +426,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   #write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const { connection, lease, postgis } = this.#opened;
     const held = async (transaction: Transaction): Promise<T> => {
-      await lease.hold(transaction);
+      await lease.holdAlone(transaction);
       return await work(transaction);
     };
     return this.#inTurn(() =>

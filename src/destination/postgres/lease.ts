@@ -4,7 +4,8 @@
  * Invariants: a transaction that writes locks the row FOR KEY SHARE and compares both; whoever takes the row over locks it FOR
  * UPDATE, waits for such transactions or ends their sessions, and raises the epoch. So a writer that was stopped and woken can do
  * no harm. The lease is renewed over a connection of its own, by the server's clock, and changes other columns only: a transaction
- * that takes longer than the lease is left alone.
+ * that takes longer than the lease is left alone. Transactions that write the mirror come one after another, those of one writer,
+ * too: where a connection breaks in COMMIT, the server may be at it for long, and until then nobody sees what it wrote.
  */
 
 import type { Clock } from '../../lib/clock.ts';
@@ -20,6 +21,8 @@ import { diagnose, PostgresError } from './errors.ts';
 const LOOK_EVERY_MS = 500;
 /** The lease is renewed so often within its time. */
 const RENEWALS = 3;
+/** A lock of the database until the end of the transaction, by a number that nobody else has a use for. */
+const ALONE = `SELECT pg_advisory_xact_lock('${catalogTable('lease')}'::regclass::oid::bigint)`;
 /** How long a takeover waits for a transaction of the earlier writer before it ends its session. */
 const PATIENCE = "SET LOCAL lock_timeout = '1s'";
 
@@ -83,7 +86,7 @@ export class Lease {
     }
   }
 
-  /** The first statement of a transaction that writes. @throws BusyError when another writer has taken over. */
+  /** The first statement of a transaction that writes beside the mirror. @throws BusyError when another writer has taken over. */
   async hold(transaction: Transaction): Promise<void> {
     const rows = this.#isLost
       ? []
@@ -92,6 +95,15 @@ export class Lease {
         );
     if (rows.length > 0) return;
     throw this.#lost();
+  }
+
+  /**
+   * The first statements of a transaction that writes the mirror: begun after an earlier one, it sees what that one wrote.
+   * @throws BusyError when another writer has taken over.
+   */
+  async holdAlone(transaction: Transaction): Promise<void> {
+    await waitForEarlier(transaction);
+    await this.hold(transaction);
   }
 
   #lost(): BusyError {
@@ -142,6 +154,11 @@ export class Lease {
       }
     }
   }
+}
+
+/** Waits until every transaction that writes the mirror has ended. What the statements after it see is what these have left. */
+export async function waitForEarlier(transaction: Transaction): Promise<void> {
+  await transaction.run(ALONE);
 }
 
 interface Held {

@@ -51,27 +51,27 @@ export interface Unanswered {
 
 /**
  * Performs the waiting requests of the dataset, the oldest first. `performingNow` is asked before each of them, because the one
- * before may have changed the table.
- * @returns the requests that are answered after the reconciliation of the dataset.
+ * before may have changed the table. `onUnanswered` takes each request that is answered after the reconciliation of the dataset,
+ * as soon as it was performed: an error of the next request must not cost its answer.
  */
 export async function performRequests(
   datasetId: string,
   performingNow: () => Performing,
+  onUnanswered: (unanswered: Unanswered) => void,
   handlers: ReadonlyMap<string, Handler> = HANDLERS,
-): Promise<readonly Unanswered[]> {
+): Promise<void> {
   const { parts } = performingNow();
   const requests = requestsOf(parts);
-  const unanswered: Unanswered[] = [];
   for (;;) {
     const request = await requests.begin(datasetId, parts.clock.now());
-    if (request === null) return unanswered;
+    if (request === null) return;
     const { requestId } = request;
     const outcome = await perform(
       request,
       performingNow(),
       handlers.get(request.command) ?? decider(request, parts),
     ).catch(refusalOf);
-    if (typeof outcome === 'function') unanswered.push({ requestId, answerAfter: outcome });
+    if (typeof outcome === 'function') onUnanswered({ requestId, answerAfter: outcome });
     else await requests.answer(requestId, outcome);
   }
 }

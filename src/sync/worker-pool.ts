@@ -180,15 +180,18 @@ export class WorkerPool {
     });
     try {
       if (performingNow().known !== null) await this.#enroll(datasetId, executor);
-      const unanswered = await performRequests(datasetId, performingNow);
-      const after = performingNow().known;
-      if (after !== null && (await endIfOver(after, engine.parts)))
-        await executor.discardCandidate(datasetId);
-      if (unanswered.length > 0) {
-        this.#unanswered.set(datasetId, [...(this.#unanswered.get(datasetId) ?? []), ...unanswered]);
-        queue.ask(datasetId, engine.parts.clock.monotonicMs());
+      try {
+        await performRequests(datasetId, performingNow, (unanswered) => {
+          this.#unanswered.set(datasetId, [...(this.#unanswered.get(datasetId) ?? []), unanswered]);
+          queue.ask(datasetId, engine.parts.clock.monotonicMs());
+        });
+        const after = performingNow().known;
+        if (after !== null && (await endIfOver(after, engine.parts)))
+          await executor.discardCandidate(datasetId);
+      } finally {
+        // Requests before the one that failed were performed.
+        onPerformed(datasetId);
       }
-      onPerformed(datasetId);
     } catch (error) {
       onError(error, null);
     }

@@ -2,14 +2,22 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
-import { MAX_REQUESTS, MAX_SILENCE_MS, type OperatorRequest } from '../../src/checkpoint/requests.ts';
+import {
+  MAX_REQUESTS,
+  MAX_SILENCE_MS,
+  type OperatorRequest,
+  type Requests,
+} from '../../src/checkpoint/requests.ts';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
+import { present } from '../../src/lib/assert.ts';
+import { baseOf } from '../../src/model/candidate.ts';
 import { StorageError } from '../../src/model/errors.ts';
-import { type Handler, type Performing, performRequests } from '../../src/sync/requests.ts';
+import { type Handler, type Performing, performRequests, type Unanswered } from '../../src/sync/requests.ts';
 import { NOON, NOON_CLOCK, openNew } from '../support/checkpoint-files.ts';
 import { eventually } from '../support/patience.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
 import { calm, oneSubscription } from '../support/small-world.ts';
+import { candidate } from '../support/sync-values.ts';
 
 const SECOND_MS = 1_000;
 
@@ -82,7 +90,12 @@ describe('requests are performed', () => {
     const checkpoint = await openNew();
     const performingNow = () =>
       ({ parts: { checkpoint, destination: {}, clock: NOON_CLOCK } }) as unknown as Performing;
-    const perform = () => performRequests('parcels', performingNow, new Map(Object.entries(handlers)));
+    const perform = async () => {
+      const unanswered: Unanswered[] = [];
+      const byCommand = new Map(Object.entries(handlers));
+      await performRequests('parcels', performingNow, (one) => unanswered.push(one), byCommand);
+      return unanswered;
+    };
     return { requests: checkpoint.requests, perform };
   }
 
@@ -126,8 +139,17 @@ describe('requests are performed', () => {
 });
 
 describe('a daemon', () => {
-  async function following() {
+  /** With `failing`, the destination has the requests, and that call to begin one fails, counted from 1. */
+  async function following(failing: number | null = null) {
     const world = await oneSubscription('parcels');
+    const stored = world.checkpoint.requests;
+    let calls = 0;
+    const begin: Requests['begin'] = async (datasetId, now) => {
+      calls += 1;
+      if (calls === failing) throw new StorageError('It is gone.', { code: 'disk_full' });
+      return await stored.begin(datasetId, now);
+    };
+    if (failing !== null) Object.assign(world.parts.destination, { requests: { ...stored, begin } });
     const daemon = smallDaemon(world);
     await daemon.pass(SECOND_MS);
     calm(world);
@@ -151,4 +173,24 @@ describe('a daemon', () => {
       });
     },
   );
+
+  it('answers a request that waits for its dataset although the next request could not be begun', async () => {
+    const { world, pass, requests } = await following(2);
+    const { parts, tables } = world;
+    const table = present(tables.get('parcels'), 'the daemon has loaded it');
+    const waiting = candidate({ base: baseOf(table), version: 2 });
+    parts.checkpoint.keepCandidate(waiting);
+    const { judged, version } = waiting;
+    const approved = {
+      ...request('a', 'parcels', 'approve'),
+      parameters: { version, content: judged.digest },
+    };
+    await requests.ask(approved, parts.clock.now());
+    await requests.ask(request('b', 'parcels', 'a later command'), parts.clock.now());
+    await eventually(async () => {
+      await pass(SECOND_MS);
+      expect(await requests.state('a')).toMatchObject({ kind: 'refused' });
+      expect(await requests.state('b')).toMatchObject({ error: 'usage_invalid' });
+    });
+  });
 });

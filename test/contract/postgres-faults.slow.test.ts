@@ -173,14 +173,31 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
   it('is not mixed up with another one that begins on the same connection meanwhile', async () => {
     const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
     onTestFinished(() => connection.close());
-    // The connection is open: two that open it at once get one each.
-    await connection.rows('SELECT 1');
     const [read, written] = await Promise.all([
       connection.transaction((transaction) => transaction.rows('SELECT 1'), { isReadOnly: true }),
       connection.transaction((transaction) => transaction.run('CREATE TABLE public.kept (id int)')),
     ]);
     expect([read, written]).toEqual([[[1n]], 0]);
     expect(await connection.rows('SELECT count(*) FROM public.kept')).toEqual([[0n]]);
+  });
+
+  it('needs one session of the server, even where statements open the connection at once', async () => {
+    const address = await server.database();
+    const connection = new Connection({ url: new Secret(address), clock: systemClock });
+    const sessions = () =>
+      statement(
+        address,
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'feed-sync' AND datname = current_database()",
+      );
+    await Promise.all([connection.rows('SELECT 1'), connection.rows('SELECT 2')]);
+    expect(await sessions()).toEqual([['1']]);
+    // A connection that is closed while it opens leaves none either.
+    await connection.close();
+    const opening = connection.rows('SELECT 3');
+    await connection.close();
+    await opening.catch(() => {});
+    await connection.close();
+    await eventually(async () => expect(await sessions()).toEqual([['0']]));
   });
 
   it('is not ended by the time limits that a server has for statements and idle transactions', async () => {

@@ -80,6 +80,8 @@ interface TransactionOptions {
 export class Connection implements Transaction {
   readonly #options: ConnectionOptions;
   #client: pg.Client | null = null;
+  /** The client that is being connected, for all statements that need one meanwhile. */
+  #connecting: Promise<pg.Client> | null = null;
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was told of. */
   #backend: bigint | null = null;
   #ended = 0;
@@ -243,6 +245,13 @@ export class Connection implements Transaction {
 
   async #connected(): Promise<pg.Client> {
     if (this.#client !== null) return this.#client;
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = null;
+    });
+    return await this.#connecting;
+  }
+
+  async #connect(): Promise<pg.Client> {
     const client = this.#newClient();
     // An error beside a statement means that the connection is gone; the next statement says so.
     client.on('error', () => this.#forget(client));
@@ -285,6 +294,7 @@ export class Connection implements Transaction {
   }
 
   async close(): Promise<void> {
+    await this.#connecting?.catch(() => {});
     const client = this.#client;
     this.#client = null;
     this.#backend = null;

@@ -15,6 +15,8 @@ export interface OperatorRequest {
   readonly command: string;
   /** What the command asks for, as JSON; decoded by whoever performs it, which may be another version of the program. */
   readonly parameters: unknown;
+  /** The approval that it asks for was used by a commit, under a holder of the database that ended before it answered. */
+  readonly isCommitted?: boolean;
 }
 
 export type RequestAnswer =

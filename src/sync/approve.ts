@@ -22,16 +22,23 @@ export type ApprovalParameters = z.infer<typeof approvalParameters>;
 
 /** Where the workspace is refused nothing is reconciled, so that is the answer. @throws UsageError where other content waits, or none. */
 export async function performApproval(
-  { datasetId, parameters }: OperatorRequest,
+  { datasetId, parameters, isCommitted = false }: OperatorRequest,
   { parts, known }: Performing,
 ): Promise<RequestAnswer | AnswerAfter> {
   const approved = approvalParameters.parse(parameters);
+  if (isCommitted) return committedBefore(datasetId, approved);
   const candidate = known === null ? null : candidateOf(known);
   if (candidate === null || !isNamed(candidate, approved)) throw notWaiting(datasetId, approved, candidate);
   await keepCandidate({ ...candidate, approvedAt: parts.clock.now() }, parts);
   const { workspace } = currentSuspensions(parts);
   if (workspace !== null) return stored(candidate, whyWaiting({ kind: 'suspended', suspension: workspace }));
   return (result) => answerOf(candidate, result, () => waitingNow(datasetId, parts.checkpoint.candidates()));
+}
+
+/** The instance that committed it ended before it answered. The table may be another by now. */
+function committedBefore(datasetId: string, { version, content }: ApprovalParameters): RequestAnswer {
+  const shown = content.slice(0, SHOWN_DIGEST_DIGITS);
+  return { kind: 'done', text: `Committed version ${version} of ${datasetId} (${shown}).` };
 }
 
 export function isNamed({ version, judged }: Candidate, named: ApprovalParameters): boolean {

@@ -99,4 +99,29 @@ describe.skipIf(EMBEDDED.folder === null)('candidates in the database', () => {
     third.kill('SIGTERM');
     expect(await third.ended).toMatchObject({ exitCode: 0 });
   });
+
+  it('F67 F72 an approval that was committed is answered so by the instance that takes over before it was answered', async () => {
+    const address = await server.database();
+    const { first, second, installed, words, datasetId } = await waitingContent(address);
+    // The first instance commits, and cannot say so.
+    await statement(
+      address,
+      `CREATE FUNCTION feeds.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'not now'; END$$;
+       CREATE TRIGGER refuse BEFORE UPDATE ON feed_sync.requests FOR EACH ROW
+         WHEN (NEW.answer IS NOT NULL) EXECUTE FUNCTION feeds.refuse()`,
+    );
+    const asking = installed.start(...words);
+    await eventually(async () => expect(await committedVersions(address)).toEqual([['1'], ['2']]));
+    first.kill('SIGKILL');
+    await first.ended;
+    await statement(address, 'DROP FUNCTION feeds.refuse CASCADE');
+    await logged(second, 'Following the subscriptions.');
+    const { exitCode, stdout, stderr } = await asking.ended;
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toContain(`Committed version 2 of ${datasetId} (`);
+    // What waits no longer for anybody else is told as that.
+    const again = await installed.run(...words);
+    expect(again.exitCode).toBe(64);
+    expect(again.stderr).toContain('Nothing of it waits.');
+  });
 });

@@ -20,6 +20,7 @@ import type { Pipe } from './copy-rows.ts';
 import { PostgresError } from './errors.ts';
 import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import { type Lease, waitForEarlier } from './lease.ts';
+import { markCommitted } from './requests.ts';
 import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { locksOfUnions, readUnions, writeOutdatedUnions } from './unions.ts';
@@ -140,8 +141,15 @@ async function executed(
     await transaction.run(statement);
   }
   await transaction.run(deleteCandidate(datasetId));
+  const approved = approvedDigestOf(job.job);
+  if (approved !== null) await transaction.run(markCommitted(datasetId, versionAfter(job.job), approved));
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
   return { result: resultOf(job, entry, current), written };
+}
+
+/** The content that an operator has approved, and that the job commits. */
+function approvedDigestOf(job: ValidatedWrite['job']): string | null {
+  return job.kind === 'snapshot' || job.kind === 'changes' ? (job.gate?.approvedDigest ?? null) : null;
 }
 
 function resultOf({ job }: ValidatedWrite, entry: CatalogEntry, { live, newestNumber }: Current): JobResult {

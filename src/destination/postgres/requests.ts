@@ -2,7 +2,8 @@
  * The requests of operators in the database: a command of any instance asks there, and the instance that holds the lease performs.
  *
  * Invariants: only the holder of the lease begins a request, in a transaction that holds it. A request that a holder began and did
- * not answer waits again once another instance has taken over: whoever performs requests must stand that. Times are the server's.
+ * not answer waits again once another instance has taken over: whoever performs requests must stand that. A commit that uses an
+ * approval says so in its request, in its own transaction. Times are the server's.
  */
 
 import type { OperatorRequest, RequestAnswer, RequestState, Requests } from '../../checkpoint/requests.ts';
@@ -18,9 +19,19 @@ import { type Lease, readHolder } from './lease.ts';
 
 const REQUESTS = catalogTable('requests');
 const HOLDER = `(SELECT token FROM ${catalogTable('lease')})`;
-const IS_WAITING = `state = 'waiting' AND begun_by IS DISTINCT FROM ${HOLDER}`;
+/** The state of a request whose approval was used, and that was not answered. */
+const COMMITTED = 'committed';
+const IS_WAITING = `state IN ('waiting', '${COMMITTED}') AND begun_by IS DISTINCT FROM ${HOLDER}`;
 /** Its command still waits for the answer. */
 const IS_AWAITED = `asked_at > clock_timestamp() - interval '${integer(MAX_SILENCE_MS)} milliseconds'`;
+
+/** The statement by which a commit says, in the requests that approved its content, that it used the approval. */
+export function markCommitted(datasetId: string, version: number, digest: string): string {
+  return `UPDATE ${REQUESTS} SET state = '${COMMITTED}' WHERE dataset_id = ${text(datasetId)}
+    AND command = 'approve' AND state = 'waiting' AND begun_by IS NOT NULL
+    AND arguments::jsonb ->> 'version' = '${integer(version)}'
+    AND starts_with(${text(digest)}, arguments::jsonb ->> 'content')`;
+}
 
 export class DatabaseRequests implements Requests {
   readonly #connection: Connection;
@@ -60,7 +71,8 @@ export class DatabaseRequests implements Requests {
 
   async withdraw(requestId: string): Promise<boolean> {
     const removed = await this.#writing((transaction) =>
-      transaction.run(`DELETE FROM ${REQUESTS} WHERE request_id = ${text(requestId)} AND ${IS_WAITING}`),
+      transaction.run(`DELETE FROM ${REQUESTS} WHERE request_id = ${text(requestId)}
+        AND state <> '${COMMITTED}' AND ${IS_WAITING}`),
     );
     return removed > 0;
   }
@@ -90,11 +102,12 @@ export class DatabaseRequests implements Requests {
       await lease.hold(transaction);
       return await transaction.rows(`UPDATE ${REQUESTS} SET begun_by = ${HOLDER} WHERE request_id =
         (SELECT request_id FROM ${REQUESTS} WHERE dataset_id = ${text(datasetId)} AND ${IS_WAITING} AND ${IS_AWAITED}
-          ORDER BY requested_at LIMIT 1 FOR UPDATE) RETURNING request_id, command, arguments`);
+          ORDER BY requested_at LIMIT 1 FOR UPDATE) RETURNING request_id, command, arguments, state = '${COMMITTED}'`);
     });
     if (row === undefined) return null;
     const parameters: unknown = JSON.parse(textAt(row, 2));
-    return { requestId: textAt(row, 0), datasetId, command: textAt(row, 1), parameters };
+    const isCommitted = booleanAt(row, 3);
+    return { requestId: textAt(row, 0), datasetId, command: textAt(row, 1), parameters, isCommitted };
   }
 
   /** An answer that cannot be stored now is stored by the next look for requests. */

@@ -189,6 +189,8 @@ export interface ObservedState {
   readonly progress: StoredProgress | null;
   /** The retirements of the last days, newest first; of a dataset that came back since, too. */
   readonly retired: readonly RetiredTable[];
+  /** Damaged tables of the past that are kept as they were found, with their schema. Absent: none. */
+  readonly keptDamaged?: readonly string[];
 }
 
 export interface RetiredTable {

@@ -88,6 +88,7 @@ export class MirrorView {
   #service: ObservedState['service'] = null;
   #progress: StoredProgress | null = null;
   #retired: readonly RetiredTable[] = [];
+  #keptDamaged: readonly string[] = [];
   #isRead = false;
   /** The watched mirror: work on it keeps the view up to date. */
   readonly destination: Destination;
@@ -155,6 +156,7 @@ export class MirrorView {
       datasets: this.#datasets,
       progress: this.#progress,
       retired: this.#retired,
+      keptDamaged: this.#keptDamaged,
     };
   }
 
@@ -174,6 +176,7 @@ export class MirrorView {
     this.#service = read.service;
     this.#progress = read.progress;
     this.#retired = read.retired;
+    this.#keptDamaged = read.keptDamaged ?? [];
     this.#datasets.clear();
     for (const [datasetId, table] of read.datasets) this.#datasets.set(datasetId, table);
     this.#isRead = true;

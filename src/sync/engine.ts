@@ -11,6 +11,7 @@ import { follow } from './follow/follow.ts';
 import { readLogsOf } from './follow/read-log.ts';
 import { askReload } from './follow/reload-requests.ts';
 import { type Connected, connect } from './follow/subscriptions.ts';
+import { warnOfDamagedPast } from './kept-damaged.ts';
 import { type EntrySource, KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
@@ -28,6 +29,8 @@ export class Engine {
   readonly parts: Parts;
   readonly mirror: MirrorView;
   readonly #manifests: KeptManifests;
+  /** A daemon connects again and again, and warns of what is damaged for ever at its start only. */
+  #isPastReported = false;
 
   constructor(given: Parts) {
     this.mirror = new MirrorView(given.destination, (observed) =>
@@ -38,8 +41,11 @@ export class Engine {
   }
 
   /** Lists the subscriptions and looks at the mirror. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
-  connect(isMirrorIdle: boolean, signal: AbortSignal): Promise<Connected> {
-    return connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
+  async connect(isMirrorIdle: boolean, signal: AbortSignal): Promise<Connected> {
+    const connected = await connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
+    if (!this.#isPastReported) warnOfDamagedPast(connected.observed, this.parts.log);
+    this.#isPastReported = true;
+    return connected;
   }
 
   /** Reads the log of the subscription to its head, compares its manifest with the desired state, and keeps the manifest. */

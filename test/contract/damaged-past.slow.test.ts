@@ -80,12 +80,19 @@ it('F58 a damaged archived table is told once and kept as it is, and copies go o
   expect(told.stdout).toContain(`the service does not have it: archived.${archived}.`);
   expect(await tablesIn(installed.mirrorPath, 'archived')).toEqual([`${archived}__damaged`]);
   publishNext(datasetOf('permits'));
-  await once(installed);
+  const warned = await installed.run('once');
+  expect(warned, warned.stderr).toMatchObject({ exitCode: 0 });
+  const kept = 'are kept as they were found';
+  expect(warned.stderr).toContain(`Damaged tables of the past ${kept}`);
+  expect(warned.stderr).toContain(`archived.${archived}__damaged`);
+  expect((await installed.run('doctor')).stdout).toContain(`${kept}: archived.${archived}__damaged.`);
   await expectMirrored(installed, feed);
   const different = await mirrorDifferences(copy, everythingPublished(feed));
   expect(different.filter((one) => !one.includes(archived))).toEqual([]);
   expect(await tablesIn(copy, 'archived')).toEqual([]);
   expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
+  await writeMirror(installed.mirrorPath, `DROP TABLE archived."${archived}__damaged"`);
+  expect((await installed.run('once')).stderr).not.toContain(kept);
 });
 
 it('F58 an impossible number in a sound block of the list of undo logs sets the mirror aside', async () => {

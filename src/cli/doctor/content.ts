@@ -5,12 +5,13 @@ import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import { isPinned } from '../../model/write-jobs.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
+import { ENDS_KEEPING } from '../../sync/kept-damaged.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { listed } from '../render/messages.ts';
 import { type Finding, ok, problem, warning } from './check.ts';
 
 export function judgeTables(
-  { service, datasets }: Pick<ObservedState, 'service' | 'datasets'>,
+  { service, datasets, keptDamaged = [] }: Pick<ObservedState, 'service' | 'datasets' | 'keptDamaged'>,
   baseUrl: string | null,
 ): readonly Finding[] {
   const rows = [...datasets.values()].reduce((sum, { rowCount }) => sum + rowCount, 0);
@@ -20,6 +21,10 @@ export function judgeTables(
   if (pinned.length > 0) {
     const hint = `To take new versions again: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`;
     findings.push(warning('pins', `A rollback keeps these where they are: ${listed(pinned)}.`, hint));
+  }
+  if (keptDamaged.length > 0) {
+    const found = `The service does not have these, so they are kept as they were found: ${listed(keptDamaged)}.`;
+    findings.push(warning('damaged', found, ENDS_KEEPING));
   }
   const origin = baseUrl === null ? null : new URL(baseUrl).origin;
   if (service !== null && origin !== null && service.origin !== origin) {

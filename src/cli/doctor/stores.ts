@@ -294,7 +294,7 @@ interface MirrorFile extends MirrorSize {
 /** Returns the findings about a readable mirror. Pure. */
 export function judgeMirror(
   file: MirrorFile,
-  { service, datasets }: ObservedState,
+  observed: ObservedState,
   baseUrl: string | null,
 ): readonly Finding[] {
   const { path, bytes, freeBytes, format } = file;
@@ -305,7 +305,7 @@ export function judgeMirror(
     const hint = 'To give them back, while no instance is running: feed-sync compact';
     findings.push(warning('space', found, hint));
   }
-  return [...findings, ...judgeTables({ service, datasets }, baseUrl)];
+  return [...findings, ...judgeTables(observed, baseUrl)];
 }
 
 /** A commit of the running instance is no problem; another process that has locked the file is. */

@@ -15,7 +15,12 @@ import {
 } from '../../staging/engine/sql.ts';
 import type { ObservedState, RetiredTable } from '../destination.ts';
 import { type Checksum, checksumOrNullAt, digestKindAt, reloadMarkAt } from './cells.ts';
-import { META_FORMAT_VERSION, META_SERVICE_ORIGIN, META_SUBSCRIPTION_ID } from './tables.ts';
+import {
+  META_FORMAT_VERSION,
+  META_KEPT_DAMAGED,
+  META_SERVICE_ORIGIN,
+  META_SUBSCRIPTION_ID,
+} from './tables.ts';
 
 export const EMPTY: ObservedState = { service: null, datasets: new Map(), progress: null, retired: [] };
 
@@ -82,6 +87,8 @@ export interface Meta {
   /** NaN where none is written. */
   readonly format: number;
   readonly service: ObservedState['service'];
+  /** Also of tables that an operator has dropped since. */
+  readonly keptDamaged: readonly string[];
 }
 
 /** `rows` are those of `meta`. */
@@ -89,6 +96,7 @@ export function metaOf(rows: readonly Row[]): Meta {
   const all = (key: string) => rows.filter((row) => textAt(row, 0) === key).map((row) => textAt(row, 1));
   const format = Number(all(META_FORMAT_VERSION)[0] ?? Number.NaN);
   const origin = all(META_SERVICE_ORIGIN)[0];
-  if (origin === undefined) return { format, service: null };
-  return { format, service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) } };
+  const keptDamaged = all(META_KEPT_DAMAGED);
+  if (origin === undefined) return { format, service: null, keptDamaged };
+  return { format, service: { origin, subscriptionIds: all(META_SUBSCRIPTION_ID) }, keptDamaged };
 }

@@ -14,6 +14,8 @@ export const META_UNION = 'union';
 export const META_HOOK = 'hook';
 /** One row for each part of a union, as JSON. */
 export const META_UNION_PART = 'union_part';
+/** One row for each damaged table of the past that was ever kept: its name with its schema. */
+export const META_KEPT_DAMAGED = 'kept_damaged';
 
 export type CatalogType = 'VARCHAR' | 'BIGINT' | 'HUGEINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 

@@ -424,7 +424,8 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
   const tables = (await engine.rows(selectTableNames('main'))).map((row) => textAt(row, 0));
   return {
     position: await readPosition(engine, format),
-    observed: await readObservedState(engine, path),
+    // A copy leaves damaged tables out.
+    observed: { ...(await readObservedState(engine, path)), keptDamaged: [] },
     tables: tables.toSorted(),
   };
 }

@@ -9,10 +9,13 @@ import type { Clock } from '../../lib/clock.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { dateAt, identifier, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
+import { META_KEPT_DAMAGED } from '../catalog/tables.ts';
 import { ALTERED, freeName } from '../catalog/undo-logs.ts';
+import { insertRows } from '../catalog/writes.ts';
 import type { ChecksumRenewal, RenewedChecksums, TableChecksum } from '../destination.ts';
 import { readFoundTables } from './apply-changes.ts';
 import { ensureSchema, readLiveTables, writeChecksum } from './catalog/observed-state.ts';
+import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
 import { placeOf } from './copy-content.ts';
@@ -107,6 +110,8 @@ async function keepDamaged(
   const taken = new Set((await engine.rows(selectTableNames(schema))).map((row) => textAt(row, 0)));
   const kept = freeName(`${name}${DAMAGED_SUFFIX}`, taken);
   await engine.run(`ALTER TABLE ${placeOf(MIRROR, { schema, name })} RENAME TO ${identifier(kept)}`);
+  for (const statement of statementsOf([insertRows('meta', [[META_KEPT_DAMAGED, `${schema}.${kept}`]])]))
+    await engine.run(statement);
   if (kind === 'archived') {
     await engine.run(`UPDATE ${catalogTable('archived')} SET table_name = ${text(kept)}
       WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`);

@@ -32,6 +32,7 @@ import {
   createSchema,
   FORMAT_VERSION,
   isKnownFormat,
+  MIRROR,
   migrate,
   selectCatalogTable,
   selectMeta,
@@ -43,13 +44,24 @@ import {
 /** Reads the state of the attached mirror. @throws ConfigurationError when a newer program wrote the mirror. */
 export async function readObservedState(engine: Engine, path: string): Promise<ObservedState> {
   if (!(await hasSchema(engine))) return EMPTY;
-  const { service, format } = await readMeta(engine, path);
+  const { service, format, keptDamaged } = await readMeta(engine, path);
+  const kept = await presentOf(engine, keptDamaged);
   return {
     service,
     datasets: await readObservedTables(engine, null, format),
     progress: storesProgress(format) ? await readProgress(engine) : null,
     retired: await readRetired(engine, format),
+    ...(kept.length === 0 ? {} : { keptDamaged: kept }),
   };
+}
+
+/** Only where some are recorded: DuckDB takes long to list the tables of a large mirror. */
+async function presentOf(engine: Engine, tables: readonly string[]): Promise<readonly string[]> {
+  if (tables.length === 0) return [];
+  const name = "schema_name || '.' || table_name";
+  const rows = await engine.rows(`SELECT ${name} FROM duckdb_tables()
+    WHERE database_name = ${text(MIRROR)} AND ${name} IN (${tables.map(text).join(', ')}) ORDER BY ALL`);
+  return rows.map((row) => textAt(row, 0));
 }
 
 /**

@@ -138,3 +138,16 @@ it('F64 holds those back that follow a probe, too, as soon as one of them is ref
   // In each minute the one request too many, and those that were under way beside it.
   expect(askedAtMs.length - before).toBeLessThanOrEqual(waiting + minutes * CONNECTIONS);
 });
+
+it('F64 sends none of those that were to follow a probe once one of them is refused', async () => {
+  const { service, askedAtMs, call, pass, settle } = await busyService('60');
+  const perMinute = 2;
+  const calls = Promise.all(Array.from({ length: CONNECTIONS }, (_, index) => call(`dataset-${index}`)));
+  await settle();
+  Object.assign(service, { isBusy: false, perMinute });
+  const before = askedAtMs.length;
+  await pass(2 * RETRY_AFTER_MS - SECOND_MS, SECOND_MS / 10);
+  expect(askedAtMs.slice(before)).toHaveLength(perMinute + 1);
+  await pass((CONNECTIONS / perMinute) * 2 * RETRY_AFTER_MS);
+  expect(await calls).toHaveLength(CONNECTIONS);
+});

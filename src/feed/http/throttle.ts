@@ -58,12 +58,10 @@ class Throttle {
    */
   async pass(signal: AbortSignal): Promise<Pass> {
     const { clock } = this.#tools;
-    let before: Closed | null = null;
     let sleptUntilMs = Number.NEGATIVE_INFINITY;
     this.#waiting += 1;
     try {
       for (let closed = this.#closed; closed !== null; closed = this.#closed) {
-        before = closed;
         const { untilMs } = closed;
         // A timer may end a little before its time.
         const restMs = untilMs <= sleptUntilMs ? 0 : untilMs - clock.monotonicMs();
@@ -75,11 +73,12 @@ class Throttle {
           sleptUntilMs = untilMs;
         } else if (closed.probe === null) return this.#probe(closed);
         else await unlessStopped(closed.probe.promise, signal);
+        // Meanwhile another one that follows may be refused: then this one waits again.
+        if (this.#closed === null) await this.#follow(closed, signal);
       }
     } finally {
       this.#waiting -= 1;
     }
-    if (before !== null) await this.#follow(before, signal);
     return { isProbe: false, refusals: this.#refusals };
   }
 

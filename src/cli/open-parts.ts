@@ -109,7 +109,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   });
   opened.defer(() => feed.close());
   const process = { command, pid: identity.pid, host: identity.host };
-  const exports = exportsOf(options, mirror.exported);
+  const exports = exportsOf(options, mirror.exported, checkpoint);
   opened.defer(() => exports?.release());
   const readers = readersOf(options, mirror, checkpoint, exports);
   const onOccurrence = (occurrence: Occurrence): void => readers.notifications?.note([occurrence]);
@@ -292,7 +292,11 @@ interface Exports extends NonNullable<Readers['exports']> {
   release(): void;
 }
 
-function exportsOf(options: OpenOptions, exported: OpenedDestination['exported']): Exports | null {
+function exportsOf(
+  options: OpenOptions,
+  exported: OpenedDestination['exported'],
+  checkpoint: Checkpoint,
+): Exports | null {
   const { configuration, context, signal } = options;
   if (exported === null || configuration.export === null) return null;
   const { path, everyMs, keep } = configuration.export;
@@ -301,8 +305,23 @@ function exportsOf(options: OpenOptions, exported: OpenedDestination['exported']
   const lock = async (): Promise<void> => {
     held ??= await lockExport(exported.folder, options);
   };
-  const exporter = new Exporter({ ...exported, lock, keep, reserveBytes, clock: context.clock, signal });
+  const isAwaited = (datasetId: string): boolean => isToHaveTable(datasetId, configuration, checkpoint);
+  const { clock } = context;
+  const exporter = new Exporter({ ...exported, isAwaited, lock, keep, reserveBytes, clock, signal });
   return { path, everyMs, exporter, release: () => held?.release() };
+}
+
+/** What nobody has named may be in a subscription that was not read yet since the checkpoint was lost. */
+function isToHaveTable(
+  datasetId: string,
+  { datasets: { include, exclude } }: Configuration,
+  checkpoint: Checkpoint,
+): boolean {
+  if (!isChosenDataset(datasetId, include, exclude)) return false;
+  const desired = checkpoint.desired(datasetId);
+  if (desired !== null) return desired.members.size > 0;
+  const followed = [...checkpoint.followed().values()];
+  return followed.length === 0 || followed.some(({ auditedAt }) => auditedAt === null);
 }
 
 /** Null: off. */

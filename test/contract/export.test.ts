@@ -143,6 +143,37 @@ describe('F77 the export', () => {
     expect(paths(after).filter((file) => paths(before).includes(file))).toEqual([]);
   });
 
+  it('keeps the files of a mirror that was lost until its datasets are loaded again', async () => {
+    const { run, folder, dataDirectory, environment, feed } = await exporting();
+    await run('once');
+    const before = manifestIn(folder);
+    const { FEED_SYNC_BASE_URL: address = '' } = environment;
+    for (const lost of [join(dataDirectory, 'mirror.duckdb'), dataDirectory]) {
+      rmSync(lost, { recursive: true });
+      Object.assign(environment, {
+        FEED_SYNC_BASE_URL: 'http://127.0.0.1:1',
+        FEED_SYNC_RETRY_MAX_ATTEMPTS: '1',
+      });
+      const unreachable = await run('once');
+      expect([unreachable.exitCode, unreachable.stdout]).toEqual([
+        75,
+        expect.not.stringContaining('Exported'),
+      ]);
+      expect(manifestIn(folder), lost).toEqual(before);
+    }
+    environment['FEED_SYNC_BASE_URL'] = address;
+    const error = { code: 'outside_coverage', message: 'Not covered.' };
+    const act = { kind: 'respond', status: 403, json: { error } } as const;
+    feed.faults.add({ match: { operation: 'versions', datasetId: PARCELS, times: 'always' }, act });
+    expect((await run('once')).exitCode).toBe(77);
+    const after = manifestIn(folder);
+    expect(fileOf(after, PARCELS)).toEqual(fileOf(before, PARCELS));
+    expect(fileOf(after, PERMITS).file).not.toBe(fileOf(before, PERMITS).file);
+    feed.publisher.remove(PARCELS, 'source_retired');
+    await run('once');
+    expect(manifestIn(folder).files.map(({ dataset }) => dataset)).toEqual([PERMITS]);
+  });
+
   it('names the coordinate system, and never lets another one pass for WGS 84', async () => {
     const { run, folder, feed, home } = await exporting();
     const columns = [column('id', 'string', false), column('place', 'geometry')];

@@ -45,6 +45,8 @@ export interface ExporterParts {
   readonly source: ExportSource;
   /** With links resolved. */
   readonly folder: string;
+  /** True for a dataset that has lost its table with the mirror and gets it again: it keeps its file until then. */
+  readonly isAwaited: (datasetId: string) => boolean;
   /** Makes sure that no other instance exports to the folder. @throws BusyError, StorageError */
   readonly lock: () => Promise<void>;
   /** How many generations are kept, the newest among them. */
@@ -97,7 +99,7 @@ export class Exporter {
     const current = text === null ? emptyManifest() : parseManifest(text);
     if (current === null) throw foreign(join(folder, MANIFEST));
     const tables = await source.liveTables();
-    const kept = await this.#filesThatHold(current, tables);
+    const kept = await this.#filesThatStay(current, tables);
     const outdated = tables.filter(({ datasetId }) => !kept.has(datasetId));
     const isCurrent = outdated.length === 0 && kept.size === current.files.length;
     if (isCurrent && (text !== null || tables.length === 0)) {
@@ -116,17 +118,17 @@ export class Exporter {
     };
   }
 
-  async #filesThatHold(
+  async #filesThatStay(
     { files }: Manifest,
     tables: readonly ObservedTable[],
   ): Promise<ReadonlyMap<string, ExportedFile>> {
-    const byDataset = new Map(files.map((file) => [file.dataset, file]));
+    const { folder, isAwaited } = this.#parts;
+    const byDataset = new Map(tables.map((table) => [table.datasetId, table]));
     const kept = new Map<string, ExportedFile>();
-    for (const table of tables) {
-      const file = byDataset.get(table.datasetId);
-      if (file === undefined || !holds(file, table)) continue;
-      if ((await bytesOf(join(this.#parts.folder, file.file))) === file.bytes)
-        kept.set(table.datasetId, file);
+    for (const file of files) {
+      const table = byDataset.get(file.dataset);
+      if (table === undefined ? !isAwaited(file.dataset) : !holds(file, table)) continue;
+      if ((await bytesOf(join(folder, file.file))) === file.bytes) kept.set(file.dataset, file);
     }
     return kept;
   }

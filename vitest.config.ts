@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { TallyReporter } from './test/simulation/tally-reporter.ts';
+import { memoryFolder } from './test/support/memory-folder.ts';
 import { RepeatReporter } from './test/support/repeat-reporter.ts';
 
 /** Every test is deterministic and waits on events, so a time-out means a hang: more than PATIENCE_MS of patience.ts. */
@@ -25,6 +26,9 @@ const SLOW_ALONE = [
   'test/unit/bench.slow.test.ts',
 ];
 
+/** Tests of the disk are among the slow ones, or alone: the others need not wait for it. */
+const FAST_FOLDER = { TMPDIR: process.env['TMPDIR'] ?? memoryFolder(2e9) };
+
 const limits = (timeoutMs: number) => ({ testTimeout: timeoutMs, hookTimeout: timeoutMs });
 const ALONE = { maxWorkers: 1, sequence: { groupOrder: 1 } };
 
@@ -35,7 +39,15 @@ export default defineConfig({
     teardownTimeout: FAST_TIMEOUT_MS,
     reporters: ['default', new TallyReporter(), new RepeatReporter()],
     projects: [
-      { test: { name: 'fast', include: [FAST], exclude: [SLOW, ...FAST_ALONE], ...limits(FAST_TIMEOUT_MS) } },
+      {
+        test: {
+          name: 'fast',
+          include: [FAST],
+          exclude: [SLOW, ...FAST_ALONE],
+          env: FAST_FOLDER,
+          ...limits(FAST_TIMEOUT_MS),
+        },
+      },
       { test: { name: 'fast-alone', include: FAST_ALONE, ...ALONE, ...limits(FAST_TIMEOUT_MS) } },
       { test: { name: 'slow', include: [SLOW], exclude: SLOW_ALONE, ...limits(SLOW_TIMEOUT_MS) } },
       { test: { name: 'slow-alone', include: SLOW_ALONE, ...ALONE, ...limits(SLOW_TIMEOUT_MS) } },

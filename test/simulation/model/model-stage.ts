@@ -1,7 +1,6 @@
 /** The stage on which everything is a model but `src/sync`, `src/daemon` and the checkpoint: no waits, no processes. */
 
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Access } from '../../../fixtures/feed/access.ts';
 import { stillClock } from '../../../fixtures/feed/clock.ts';
@@ -27,6 +26,7 @@ import type { ObservedTable, VersionContent } from '../../../src/model/write-job
 import { catchUp } from '../../../src/sync/catch-up.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
+import { memoryFolder } from '../../support/memory-folder.ts';
 import type { Settings } from '../settings.ts';
 import type {
   Alteration,
@@ -53,7 +53,6 @@ import { Spool } from './spool.ts';
 import { textsOf } from './texts.ts';
 import { compareTable, contentRows } from './version-content.ts';
 
-const MEMORY = '/dev/shm';
 /** What of it is free, at least, where the files of a history are to lie in memory. */
 const ENOUGH_MEMORY_BYTES = 2e8;
 
@@ -149,7 +148,7 @@ interface ModelInstallationParts {
 
 class ModelInstallation implements Installation {
   readonly #parts: ModelInstallationParts;
-  readonly #directory = mkdtempSync(join(placeInMemory(), 'feed-sync-simulation-'));
+  readonly #directory = mkdtempSync(join(memoryFolder(ENOUGH_MEMORY_BYTES), 'feed-sync-simulation-'));
   readonly #disk: Disk = { mirror: null };
   readonly #spool = new Spool();
   readonly #snapshots: Snapshots;
@@ -328,9 +327,3 @@ class ModelInstallation implements Installation {
 }
 
 const NO_REMOVALS: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
-
-function placeInMemory(): string {
-  if (!existsSync(MEMORY)) return tmpdir();
-  const { bavail, bsize } = statfsSync(MEMORY);
-  return bavail * bsize > ENOUGH_MEMORY_BYTES ? MEMORY : tmpdir();
-}

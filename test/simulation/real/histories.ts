@@ -3,9 +3,9 @@
  * and FIRST_SEED the seed of the first; the seeds of the others follow it.
  */
 
-import { existsSync, statfsSync } from 'node:fs';
 import process from 'node:process';
 import { describe, it } from 'vitest';
+import { memoryFolder } from '../../support/memory-folder.ts';
 import { SEED } from '../../support/seed.ts';
 import { Counters, type Counts } from '../counters.ts';
 import { namesOf } from '../names.ts';
@@ -41,7 +41,8 @@ const ENOUGH_MEMORY_BYTES = 2e9;
 
 /** Defines the tests of one share, counted from 1. */
 export function playShare(share: number): void {
-  keepFilesInMemory();
+  // Spares the waits for the disk.
+  process.env['TMPDIR'] = memoryFolder(ENOUGH_MEMORY_BYTES);
   const count = Number(process.env['HISTORIES'] ?? DEFAULT_HISTORIES);
   const first = Number(process.env['FIRST_SEED'] ?? SEED);
   const all = Array.from({ length: count }, (_, index) => first + index);
@@ -58,12 +59,4 @@ export function playShare(share: number): void {
       }
     });
   });
-}
-
-/** Spares the waits for the disk. What a process that is killed has written is there in either case. */
-function keepFilesInMemory(): void {
-  const folder = '/dev/shm';
-  if (!existsSync(folder)) return;
-  const { bavail, bsize } = statfsSync(folder);
-  if (bavail * bsize > ENOUGH_MEMORY_BYTES) process.env['TMPDIR'] = folder;
 }

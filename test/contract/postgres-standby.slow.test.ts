@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { notedLines, notingProgram } from '../support/hook-program.ts';
@@ -104,7 +105,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     await publish([1, 2]);
     // How far the command was told is stored once it has ended well.
     const stored = "SELECT value FROM feed_sync.meta WHERE key = 'hook'";
-    await eventually(async () => expect(String(await statement(address, stored))).toContain('2'));
+    await eventually(async () => expect(String(await statement(address, stored))).toContain('"commit":2,'));
     daemons.first.kill('SIGKILL');
     await daemons.first.ended;
     await logged(daemons.second, 'Following the subscriptions.');
@@ -125,6 +126,19 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     const { exitCode, stderr } = await daemons.first.ended;
     expect([exitCode, stderr]).toEqual([75, expect.stringContaining('has taken over the database')]);
     expect(await committedVersions(address)).toEqual(before);
+  });
+
+  it('F73 the second takes over where a session of the first writes, and has not yet looked for the lease', async () => {
+    const address = await server.database();
+    const daemons = await twoDaemons(address);
+    daemons.first.kill('SIGSTOP');
+    const session = new pg.Client({ connectionString: address });
+    const ended = new Promise<Error>((resolve) => session.on('error', resolve));
+    await session.connect();
+    await session.query('BEGIN');
+    await session.query("SELECT pg_advisory_xact_lock('feed_sync.lease'::regclass::oid::bigint)");
+    await expectTakenOver(daemons, address);
+    expect((await ended).message).toContain('terminating connection');
   });
 
   it('F73 the second takes over from one that has lost its network, which ends with 75 once it is back', async () => {

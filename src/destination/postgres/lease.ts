@@ -21,8 +21,9 @@ import { diagnose, PostgresError } from './errors.ts';
 const LOOK_EVERY_MS = 500;
 /** The lease is renewed so often within its time. */
 const RENEWALS = 3;
+const LEASE_OID = `'${catalogTable('lease')}'::regclass::oid`;
 /** A lock of the database until the end of the transaction, by a number that nobody else has a use for. */
-const ALONE = `SELECT pg_advisory_xact_lock('${catalogTable('lease')}'::regclass::oid::bigint)`;
+const ALONE = `SELECT pg_advisory_xact_lock(${LEASE_OID}::bigint)`;
 /** How long a takeover waits for a transaction of the earlier writer before it ends its session. */
 const PATIENCE = "SET LOCAL lock_timeout = '1s'";
 
@@ -205,6 +206,7 @@ async function raiseEpoch(
 ): Promise<number | Held> {
   return await connection.transaction(async (transaction) => {
     await transaction.run(PATIENCE);
+    await waitForEarlier(transaction);
     const held = await readHolder(transaction, ' FOR UPDATE');
     if (held !== null) return held;
     const [row = []] = await transaction.rows(`UPDATE ${catalogTable('lease')}
@@ -214,11 +216,13 @@ async function raiseEpoch(
   });
 }
 
-/** Ends the sessions of the same role that hold the row: a stopped process keeps its locks. */
+/** Ends the sessions of the same role that hold the row or write: a stopped process keeps its locks. */
 async function endHolders(connection: Connection): Promise<void> {
   await connection.transaction(async (transaction) => {
-    await transaction.run(`SELECT pg_terminate_backend(pid) FROM pg_locks
-      WHERE relation = '${catalogTable('lease')}'::regclass AND mode = 'RowShareLock' AND pid <> pg_backend_pid()`);
+    await transaction.run(`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid <> pg_backend_pid()
+      AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR locktype = 'advisory' AND granted
+        AND (classid, objid, objsubid) = (0, ${LEASE_OID}, 1)
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`);
   });
 }
 

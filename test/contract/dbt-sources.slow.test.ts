@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, startPostgres } from '../../fixtures/postgres-server.ts';
 import { commandLine } from '../support/command-line.ts';
 import { countyFeed } from '../support/county-feed.ts';
-import { EMBEDDED, startPostgres } from '../support/postgres-server.ts';
 
 const version = spawnSync('dbt', ['--version'], { encoding: 'utf8' });
 const adapters = `${version.stdout ?? ''}${version.stderr ?? ''}`;

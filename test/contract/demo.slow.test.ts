@@ -1,11 +1,12 @@
 /** The demo as a person runs it: the real command line, the real fixture feed, what is printed and what stays. */
 
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { COUNTIES, KINDS, ROWS_PER_DATASET, SEED } from '../../fixtures/demo/counties.ts';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Cell, Json } from '../../fixtures/source/content.ts';
 import { type GeneratedDataset, generateDatasets } from '../../fixtures/source/generate.ts';
 import { compareCaptured } from '../support/compare-captured.ts';
@@ -63,9 +64,12 @@ function summariesOf(stdout: string): readonly string[] {
 }
 
 describe('the demo', () => {
-  it('mirrors invented counties: the tables it prints are what the feed published', async () => {
-    const dataDirectory = join(folder, 'generated');
-    const { exitCode, stdout, stderr } = await runDemo(['--data-dir', dataDirectory], REAL_SERVICE);
+  /** Tells of invented counties: the tables that it prints are what the feed published. Returns what it prints. */
+  async function tellsOfCounties(
+    environment: Record<string, string>,
+    ...words: readonly string[]
+  ): Promise<string> {
+    const { exitCode, stdout, stderr } = await runDemo(words, { ...REAL_SERVICE, ...environment });
     expect([exitCode, stdout, stderr]).toEqual([0, expect.anything(), expect.anything()]);
     expect(stdout).toContain(`made from seed ${SEED}.`);
     expect(stderr).toContain('Loaded a snapshot.');
@@ -115,7 +119,11 @@ describe('the demo', () => {
       changed: '0 rows added, 3 changed, 0 removed',
       repaired: '0 added, 1 changed, 0 removed.',
     });
+    return stdout;
+  }
 
+  it('mirrors invented counties: the tables it prints are what the feed published', async () => {
+    const stdout = await tellsOfCounties({}, '--data-dir', join(folder, 'generated'));
     const commands = stdout.split('\n').filter((line) => /^npx feed-sync (query|status) /.test(line));
     expect(commands).toHaveLength(2);
     for (const command of commands) {
@@ -128,6 +136,19 @@ describe('the demo', () => {
       expect(printed).toContain('us_az_cedarville_parcels');
     }
   });
+
+  it.skipIf(EMBEDDED.folder === null)(
+    'tells the same of PostgreSQL, whose server ends with it and leaves nothing',
+    async () => {
+      const temporary = join(folder, 'temporary-of-postgres');
+      mkdirSync(temporary);
+      chmodSync(folder, 0o755);
+      const words = ['--destination', 'postgres', '--data-dir', join(folder, 'of-postgres')];
+      const stdout = await tellsOfCounties({ TMPDIR: temporary }, ...words);
+      expect(stdout).toContain('in schema feeds of the database county_1, UPDATE us_nm_mapleford_parcels');
+      expect(readdirSync(temporary)).toEqual([]);
+    },
+  );
 
   it('mirrors a folder of datasets, finds mirror and files equal, and starts anew when it runs again', async () => {
     const data = join(folder, 'small');
@@ -171,6 +192,11 @@ describe('what makes no sense to the demo', () => {
       [['--data', foreign], `The folder ${foreign} holds no dataset`],
       [['--data-dir', foreign], 'no demo has made it'],
       [['--data-dir', join(foreign, 'precious')], "cannot be the demo's data directory (ENOTDIR)"],
+      [['--destination', 'oracle'], '--destination is duckdb or postgres, not oracle.'],
+      [
+        ['--destination', 'postgres', '--data', foreign],
+        '--data compares files of DuckDB: it needs --destination duckdb.',
+      ],
       [['--fast'], "unknown option '--fast'"],
       [['again'], 'too many arguments'],
     ];

@@ -1,6 +1,7 @@
 /** The contract of a destination, run against each: DuckDB, and PostgreSQL as npm brings it. */
 
 import { describe, expect, it } from 'vitest';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
@@ -10,7 +11,6 @@ import { errorCodeOf } from '../../src/model/errors.ts';
 import { type DestinationKind, destinationKinds } from '../support/destination-kinds.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
-import { EMBEDDED } from '../support/postgres-server.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);

@@ -3,9 +3,9 @@
 import process from 'node:process';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import { logged } from '../support/logged.ts';
 import { eventually } from '../support/patience.ts';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
 import type { Program } from '../support/program.ts';
 import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
 

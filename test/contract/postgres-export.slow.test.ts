@@ -4,17 +4,17 @@ import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
-import { countyFeed } from '../support/county-feed.ts';
-import { queryRows } from '../support/parquet-reader.ts';
-import { checkInput } from '../support/patient.ts';
 import {
   DEBIAN,
   EMBEDDED,
   type PostgresServer,
   startPostgres,
   statement,
-} from '../support/postgres-server.ts';
+} from '../../fixtures/postgres-server.ts';
+import { type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
+import { countyFeed } from '../support/county-feed.ts';
+import { queryRows } from '../support/parquet-reader.ts';
+import { checkInput } from '../support/patient.ts';
 
 const SERVERS = [EMBEDDED, DEBIAN];
 for (const { name, folder } of SERVERS) {

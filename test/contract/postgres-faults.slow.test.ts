@@ -3,6 +3,7 @@
 import process from 'node:process';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Connection } from '../../src/destination/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -15,7 +16,6 @@ import { firstContent, type PublishedCourse, sourceSchema } from '../support/duc
 import { eventually } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);

@@ -2,6 +2,14 @@
 
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import {
+  DEBIAN,
+  EMBEDDED,
+  PASSWORD,
+  type PostgresServer,
+  startPostgres,
+  statement,
+} from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { setUpScriptFor } from '../../src/cli/doctor/database.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
@@ -14,14 +22,6 @@ import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { eventually } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
-import {
-  DEBIAN,
-  EMBEDDED,
-  PASSWORD,
-  type PostgresServer,
-  startPostgres,
-  statement,
-} from '../support/postgres-server.ts';
 import { psql } from '../support/psql.ts';
 import { column } from '../support/small-content.ts';
 

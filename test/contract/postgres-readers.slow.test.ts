@@ -4,9 +4,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EMBEDDED, PASSWORD, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import { notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
 import { checkInput } from '../support/patient.ts';
-import { EMBEDDED, PASSWORD, type PostgresServer, startPostgres } from '../support/postgres-server.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 

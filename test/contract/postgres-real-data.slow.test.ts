@@ -9,6 +9,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DEBIAN, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import type { Content } from '../../fixtures/source/content.ts';
 import { readDatasetFolder } from '../../fixtures/source/folder.ts';
 import {
@@ -27,7 +28,6 @@ import {
   plain,
 } from '../support/geoparquet-files.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
-import { DEBIAN, type PostgresServer, startPostgres } from '../support/postgres-server.ts';
 import { literal, psql, quoted } from '../support/psql.ts';
 
 const realData = GEOPARQUET_FOLDER === null ? null : dirname(GEOPARQUET_FOLDER);

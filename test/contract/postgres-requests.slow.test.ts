@@ -2,8 +2,8 @@
 
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import { eventually } from '../support/patience.ts';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
 import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
 
 if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed no PostgreSQL.\n');

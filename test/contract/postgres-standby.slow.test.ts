@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import process from 'node:process';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { notedLines, notingProgram } from '../support/hook-program.ts';
 import { logged } from '../support/logged.ts';
 import { eventually } from '../support/patience.ts';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
 import { ask } from '../support/status-server.ts';
 import { committedVersions, LEASE_MS, type TwoDaemons, twoDaemons, urlOf } from '../support/two-daemons.ts';
 

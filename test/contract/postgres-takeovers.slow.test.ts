@@ -7,6 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { ChangesJob } from '../../src/model/write-jobs.ts';
 import { seededRandom } from '../exploration/random.ts';
@@ -20,7 +21,6 @@ import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { type DestinationAtWork, destinationAtWork } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
-import { EMBEDDED, startPostgres, statement } from '../support/postgres-server.ts';
 import { SEED } from '../support/seed.ts';
 import { column } from '../support/small-content.ts';
 

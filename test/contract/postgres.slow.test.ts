@@ -4,6 +4,14 @@ import { execFile } from 'node:child_process';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import {
+  DEBIAN,
+  EMBEDDED,
+  PASSWORD,
+  type PostgresServer,
+  startPostgres,
+  statement,
+} from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { difference } from '../../fixtures/source/diff.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
@@ -17,14 +25,6 @@ import { inMirror } from '../support/duckdb-mirror.ts';
 import { logged } from '../support/logged.ts';
 import { destinationAtWork, errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
-import {
-  DEBIAN,
-  EMBEDDED,
-  PASSWORD,
-  type PostgresServer,
-  startPostgres,
-  statement,
-} from '../support/postgres-server.ts';
 import { program } from '../support/program.ts';
 import { column } from '../support/small-content.ts';
 import { steered } from '../support/steered-process.ts';

@@ -10,14 +10,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
 import {
   EMBEDDED,
   PASSWORD,
   type PostgresServer,
   startPostgres,
   statement,
-} from '../support/postgres-server.ts';
+} from '../../fixtures/postgres-server.ts';
+import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
 import { program } from '../support/program.ts';
 import { steered } from '../support/steered-process.ts';
 import { momentsIn, nameOf } from './kills.ts';

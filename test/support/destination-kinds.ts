@@ -2,6 +2,7 @@
 
 import process from 'node:process';
 import { afterAll, beforeAll } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import { type HistoryOptions, NO_HISTORY } from '../../src/destination/catalog/undo-logs.ts';
 import type { Comparer } from '../../src/destination/comparer.ts';
 import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
@@ -17,7 +18,6 @@ import { Secret } from '../../src/lib/secret.ts';
 import { fullJitter, inMirror } from './duckdb-mirror.ts';
 import { type DestinationAtWork, mirrorAtWork } from './mirror-at-work.ts';
 import { databaseAtWork, textsInDuckDb, textsInPostgres } from './postgres-destination.ts';
-import { EMBEDDED, type PostgresServer, startPostgres } from './postgres-server.ts';
 
 const APPROVALS = 'SELECT approved::VARCHAR FROM feed_sync.commits ORDER BY commit_number';
 

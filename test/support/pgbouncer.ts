@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
+import { statement, userOfServer } from '../../fixtures/postgres-server.ts';
 import { PATIENCE_MS } from './patience.ts';
-import { statement, userOfServer } from './postgres-server.ts';
 
 const PROGRAM = '/usr/sbin/pgbouncer';
 export const HAS_PGBOUNCER = existsSync(PROGRAM);

@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import process from 'node:process';
 import { onTestFinished } from 'vitest';
+import { statement } from '../../fixtures/postgres-server.ts';
 import type { Destination } from '../../src/destination/destination.ts';
 import { openPostgres, type PostgresOptions } from '../../src/destination/postgres/destination.ts';
 import type { CommitSource } from '../../src/destination/publication.ts';
@@ -13,7 +14,6 @@ import { Secret } from '../../src/lib/secret.ts';
 import type { ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';
 import { inMirror, temporaryFolder } from './duckdb-mirror.ts';
 import { type DestinationAtWork, destinationAtWork } from './mirror-at-work.ts';
-import { statement } from './postgres-server.ts';
 
 export async function openDatabase(
   address: string,

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
-import { DEBIAN } from './postgres-server.ts';
+import { DEBIAN } from '../../fixtures/postgres-server.ts';
 
 /**
  * Runs a script and resolves to the records that it prints as CSV, without headers. A record of one value is that value; none has a

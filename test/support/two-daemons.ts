@@ -1,10 +1,10 @@
 /** Two daemons on one database, each in a data directory of its own: the first works, the second stands by. */
 
 import { expect } from 'vitest';
+import { PASSWORD, statement } from '../../fixtures/postgres-server.ts';
 import { countyFeed } from './county-feed.ts';
 import { logged } from './logged.ts';
 import { eventually } from './patience.ts';
-import { PASSWORD, statement } from './postgres-server.ts';
 import { type Program, program, type Running } from './program.ts';
 import { ask } from './status-server.ts';
 

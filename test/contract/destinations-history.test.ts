@@ -140,6 +140,21 @@ describe.each(KINDS)('the destination $name', (kind) => {
     await expect(stateAfter(world, 2)).rejects.toThrow('begins with commit 4');
   });
 
+  it('F69 freezes the log where a column goes after the columns have come in another order', async () => {
+    const world = await kind.open(ALL);
+    const columns = [column('id', 'integer', false), column('name', 'string'), column('age', 'integer')];
+    const course = await world.loaded(firstContent(sourceSchema(columns), [[1, 'one', 7]]));
+    const turned = sourceSchema(columns.toReversed(), { schemaVersion: '2' });
+    course.publish(firstContent(turned, [[8, 'one', 1]]));
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    course.publish(firstContent({ ...owners, schemaVersion: '3' }, [[1, 'Ann']]));
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    const frozen = (commit: number) =>
+      read(world, `SELECT id, name, age FROM history.parcels__3_log_as_of_commit(${commit})`);
+    expect(await frozen(1)).toEqual([['1', 'one', '7']]);
+    expect(await frozen(2)).toEqual([['1', 'one', '8']]);
+  });
+
   it.each(['archive', 'keep'] as const)('F69 reads a retired table (%s) for the time before', async (how) => {
     const { world, course, times } = await threeCommits(kind);
     await world.retire(course, how);

@@ -214,7 +214,7 @@ export function freezeLog(
     `UPDATE ${catalogTable('history_logs')} SET log_name = ${text(frozenLog)}, table_name = ${text(`${schema}.${name}`)},
       frozen_commit = ${integer(commitNumber)}, table_checksum = ${checksum === null ? 'NULL' : integer(checksum.sum)},
       table_checksum_version = ${text(checksum?.version ?? null)} WHERE log_name = ${text(logName)}`,
-    ...createFunctions({ logName: frozenLog, source, columns }, postgis),
+    ...replaceFunctions({ logName: frozenLog, source, columns }, postgis),
   ];
 }
 
@@ -291,6 +291,16 @@ function createFunctions(log: Log, postgis: Postgis | null): readonly string[] {
     const body = functionBody(log, `${ordered} > $1`, first);
     return `CREATE OR REPLACE FUNCTION ${historic(name)}(${identifier(asOf)} ${type})
       RETURNS TABLE (${columns.join(', ')}) LANGUAGE plpgsql STABLE SET search_path = ${searchPath(postgis)} AS ${text(body)}`;
+  });
+}
+
+/** Views of readers on the functions stay, unless the columns came in another order meanwhile: the server replaces none then. */
+function replaceFunctions(log: Log, postgis: Postgis | null): readonly string[] {
+  const drops = dropFunctions(log.logName);
+  return createFunctions(log, postgis).map((create, index) => {
+    const anew = [drops[index] ?? '', create].map((statement) => `EXECUTE ${text(statement)};`);
+    return `DO ${text(`BEGIN EXECUTE ${text(create)};
+      EXCEPTION WHEN invalid_function_definition THEN ${anew.join(' ')} END`)}`;
   });
 }
 

@@ -1,7 +1,8 @@
 /**
  * Forgets the past of tables that is older than it is to be kept: entries of undo logs, and frozen tables with their logs.
  *
- * Invariant: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction.
+ * Invariants: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction. Commits wait
+ * neither for a reader of a past that goes, nor does one log hold up the others.
  */
 
 import { dateAt, integer, numberAt, numberOrNullAt, text, textAt } from '../../staging/engine/sql.ts';
@@ -9,6 +10,7 @@ import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../catalog/undo-logs.ts';
 import { readTables } from './catalog/observed-state.ts';
 import { catalogTable, HISTORY_SCHEMA, milliseconds, timeOf } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
+import { type Fault, PostgresError } from './errors.ts';
 import { deleteEntries, dropLog, historic } from './history.ts';
 
 interface KeptLog {
@@ -20,14 +22,35 @@ interface KeptLog {
 
 type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;
 
-/** Forgets what came to an end before `before`, in small transactions. @throws PostgresError */
+/** A reader who waits behind a statement that waits for another reader waits no longer; the log goes another time. */
+const PATIENCE = "SET LOCAL lock_timeout = '200ms'";
+
+/** What concerns one log alone: a reader has it, something of a reader hangs on it, or it was altered by hand. */
+const FAULTS_OF_A_LOG: ReadonlySet<Fault> = new Set(['locked', 'depended-on', 'statement']);
+
+/** Forgets what came to an end before `before`, in small transactions. @throws PostgresError after the other logs, where one stays */
 export async function pruneHistory(inTransaction: InTransaction, before: Date): Promise<void> {
+  const errors: PostgresError[] = [];
   for (const log of await inTransaction((transaction) => readPrunable(transaction, before))) {
-    for (let isMore = true; isMore; ) {
-      isMore = await inTransaction((transaction) =>
-        log.isFrozen ? forgetFrozen(transaction, log) : forgetEntries(transaction, log, before),
-      );
+    try {
+      await pruneLog(inTransaction, log, before);
+    } catch (error) {
+      if (!(error instanceof PostgresError) || !FAULTS_OF_A_LOG.has(error.fault)) throw error;
+      errors.push(error);
     }
+  }
+  const [first] = errors;
+  if (first !== undefined) throw first;
+}
+
+async function pruneLog(inTransaction: InTransaction, log: KeptLog, before: Date): Promise<void> {
+  for (let isMore = true; isMore; ) {
+    isMore = await inTransaction(async (transaction) => {
+      await transaction.run(PATIENCE);
+      return log.isFrozen
+        ? await forgetFrozen(transaction, log)
+        : await forgetEntries(transaction, log, before);
+    });
   }
 }
 

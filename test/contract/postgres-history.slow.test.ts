@@ -1,0 +1,62 @@
+/** The past in PostgreSQL, and what is read of tables, beside readers and a writer at work (F69). */
+
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Row } from '../../fixtures/source/content.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { destinationAtWork } from '../support/mirror-at-work.ts';
+import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+  schemaVersion: '2',
+});
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+
+describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  /** A session of a reader or an operator. */
+  async function session(address: string): Promise<pg.Client> {
+    const client = new pg.Client({ connectionString: address });
+    await client.connect();
+    onTestFinished(() => client.end());
+    return client;
+  }
+
+  it('F69 a commit does not wait for the reader of a past that is to be forgotten, and the rest of it goes', async () => {
+    const address = await server.database();
+    const first = await databaseAtWork(address, { history: ALL });
+    const course = await first.loaded(firstContent(people, FIRST));
+    const zoning = await first.loaded(firstContent(people, FIRST), 'zoning');
+    for (const one of [course, zoning]) {
+      one.publish(firstContent(owners, [[1, 'Ann']]));
+      await first.load(one);
+    }
+    await first.destination.close();
+    const logs = () =>
+      statement(address, 'SELECT log_name FROM feed_sync.history_logs WHERE frozen_commit IS NOT NULL');
+    expect(await logs()).toEqual([['parcels__3_log'], ['zoning__4_log']]);
+    const reader = await session(address);
+    await reader.query('BEGIN; SELECT * FROM history.parcels__3');
+    const history = { keeps: () => true, keepMs: 1 };
+    const destination = await openDatabase(address, first.folder, { history });
+    onTestFinished(() => destination.close());
+    const second = await destinationAtWork(first.folder, destination);
+    course.publish(firstContent(owners, [[1, 'Bob']]));
+    expect(await second.load(course)).toMatchObject({ kind: 'committed' });
+    expect(await logs()).toEqual([['parcels__3_log']]);
+  });
+});

@@ -2,11 +2,16 @@
 
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
+import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
+import { present } from '../../src/lib/assert.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { destinationAtWork } from '../support/mirror-at-work.ts';
+import { eventually } from '../support/patience.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../support/postgres-server.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -58,5 +63,32 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     course.publish(firstContent(owners, [[1, 'Bob']]));
     expect(await second.load(course)).toMatchObject({ kind: 'committed' });
     expect(await logs()).toEqual([['parcels__3_log']]);
+  });
+
+  it('F70 counts and compares a table as one commit left it, whatever is committed meanwhile', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address);
+    await world.loaded(firstContent(people, FIRST));
+    const zoning = await world.loaded(firstContent(people, FIRST), 'zoning');
+    const reader = present(
+      await openPostgresReader({ url: new Secret(address), clock: systemClock }),
+      'the catalog is there',
+    );
+    onTestFinished(() => reader.close());
+    const operator = await session(address);
+    await operator.query('BEGIN; LOCK TABLE feeds.parcels IN ACCESS EXCLUSIVE MODE');
+    const counting = reader.count(['parcels', 'zoning'], () => false);
+    await eventually(async () => {
+      const waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'AccessShareLock'";
+      expect(await statement(address, waiting)).toEqual([['1']]);
+    });
+    zoning.publishRows([[1, 'ONE']]);
+    expect(await world.apply(zoning)).toMatchObject({ kind: 'committed' });
+    await operator.query('COMMIT');
+    const same = { strayColumns: [], hasRecordedChecksum: true };
+    expect(await counting).toMatchObject([
+      { observed: { version: 1 }, table: { rowCount: 2, ...same } },
+      { observed: { version: 1 }, table: { rowCount: 2, ...same } },
+    ]);
   });
 });

@@ -216,9 +216,10 @@ class PostgresReader implements DestinationReader {
     });
   }
 
+  /** All statements see one state: what the catalog says of a table, and its rows. */
   async #reading<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     try {
-      const options = { isReadOnly: true, searchPath: searchPath(this.#postgis) };
+      const options = { isReadOnly: true, isSnapshot: true, searchPath: searchPath(this.#postgis) };
       return await this.#connection.transaction(work, options);
     } catch (error) {
       throw error instanceof PostgresError ? destinationError(error, this.#place) : error;

@@ -61,6 +61,7 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     findDamage: refuse,
     unpin: refuse,
     storeProgress: refuse,
+    forgetPast: async () => false,
     storeChecksum: refuse,
     renewChecksums: refuse,
     progress: () => 0,

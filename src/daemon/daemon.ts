@@ -20,11 +20,12 @@ import { Following } from './following.ts';
 import { SuspensionLog } from './incident-log.ts';
 import { Behind, ExpiryWarnings } from './liveness.ts';
 import type { Notifier } from './notify.ts';
-import { ProgressKeeper } from './progress-keeper.ts';
+
 import { Scrubber } from './scrubber.ts';
 import { Session, type SessionOptions } from './session.ts';
 import type { DaemonEvent, DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
 import { type StateSummary, stateOfDaemon, summaryAt, type Watched } from './state-of.ts';
+import { Upkeep } from './upkeep.ts';
 import { Work } from './work.ts';
 
 /** The longest pause between two rounds: a decision of the operator is detected within a second. */
@@ -56,7 +57,7 @@ export class Daemon implements Observed {
   readonly #notifier: Notifier;
   readonly #behind: Behind;
   readonly #controlChanges: ControlChangeDetector;
-  readonly #progressKeeper: ProgressKeeper;
+  readonly #upkeep: Upkeep;
   readonly #scrubber: Scrubber;
   readonly #stoodSince = new Map<string, Pick<SubscriptionState, 'condition' | 'conditionSince'>>();
   #end: End | null = null;
@@ -84,7 +85,7 @@ export class Daemon implements Observed {
     this.#expiryWarnings = new ExpiryWarnings(this.#session);
     this.#behind = new Behind(this.#session);
     this.#controlChanges = new ControlChangeDetector(parts.checkpoint);
-    this.#progressKeeper = new ProgressKeeper(this.#session);
+    this.#upkeep = new Upkeep(this.#session);
     const onSuspect = (): void => this.#finish({ kind: 'suspect' });
     this.#scrubber = new Scrubber({ session: this.#session, onSuspect });
     this.#wentRoundMs = this.#session.nowMs();
@@ -151,7 +152,7 @@ export class Daemon implements Observed {
       this.#seeing,
       this.#work.pool.ended(),
       this.#following.ended(),
-      this.#progressKeeper.ended(),
+      this.#upkeep.ended(),
       this.#scrubber.ended(),
       afterCommit,
     ]);
@@ -208,7 +209,7 @@ export class Daemon implements Observed {
       this.#session.afterCommit?.begin(this.#behind.caughtUpAt !== null);
       const isSettled = this.#work.pool.isIdle && this.#following.audits.lastAt !== null;
       this.#behind.update(isSettled);
-      this.#progressKeeper.storeIfDue(isSettled);
+      this.#upkeep.begin(isSettled);
       this.#scrubber.beginIfDue(isSettled && this.#seeing === null);
       this.#expiryWarnings.give();
       this.#session.resolve('loop');

@@ -79,6 +79,13 @@ export interface Destination {
   storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean>;
 
   /**
+   * Forgets the past of tables that is older than it is to be kept, in small transactions, for a few seconds at most. Does nothing
+   * where a reader holds the destination or other work on it is under way, and where the past was pruned within the last hour.
+   * Resolves to whether more is left that can be forgotten at once.
+   */
+  forgetPast(): Promise<boolean>;
+
+  /**
    * Records this checksum of a table whose content was found right. Resolves to false if the newest commit of the table is another
    * by now.
    */

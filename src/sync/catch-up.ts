@@ -48,6 +48,7 @@ export async function catchUp(
     makeExecutor,
     isAsked,
   }).execute();
+  await forgetPast(parts, incidents, signal);
   return {
     subscriptions,
     datasets,
@@ -86,6 +87,15 @@ function againAfter(
   if (times.length === 0) return null;
   const at = new Date(Math.min(...times));
   return { at, inMs: at.getTime() - readAt.getTime() };
+}
+
+/** The past has a limit of its own, also where nothing was committed and where the service may not be asked. */
+async function forgetPast({ destination }: Parts, incidents: Incidents, signal: AbortSignal): Promise<void> {
+  try {
+    for (let isMore = true; isMore && !signal.aborted; ) isMore = await destination.forgetPast();
+  } catch (error) {
+    incidents.record(error, null);
+  }
 }
 
 /** Returns all suspensions but those of single datasets. */

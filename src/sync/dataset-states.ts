@@ -137,6 +137,7 @@ export class MirrorView {
         if (isStored) this.#progress = progress;
         return isStored;
       },
+      forgetPast: () => destination.forgetPast(),
       storeChecksum: (checksum) => destination.storeChecksum(checksum),
       renewChecksums: (renewal) => destination.renewChecksums(renewal),
       progress: () => destination.progress(),

@@ -223,6 +223,26 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 4)).toEqual(texts(FIRST));
   });
 
+  it('F69 forgets what is older than it is to be kept where nothing is committed any more', async () => {
+    const { world, course } = await threeCommits(kind, { ...ALL, keepMs: 86_400_000 });
+    course.publish(firstContent(owners, [[1, 'Ann']]));
+    await world.load(course);
+    const forget = async (firstKept: number) => {
+      await world.byHand(`UPDATE feed_sync.commits SET applied_at = applied_at - INTERVAL '2 DAY'
+        WHERE commit_number < ${firstKept}`);
+      await world.destination.has();
+      expect(await world.destination.forgetPast()).toBe(false);
+      return await read(world, 'SELECT log_name, first_commit FROM feed_sync.history_logs ORDER BY log_name');
+    };
+    const frozen = 'parcels__4_log';
+    expect(await forget(1)).toEqual([
+      ['parcels', '4'],
+      [frozen, '1'],
+    ]);
+    expect(await forget(5)).toEqual([['parcels', '4']]);
+    expect(await read(world, 'SELECT count(*) FROM parcels')).toEqual([['1']]);
+  });
+
   it('F69 refuses by name a table without history, and a statement that reads around it', async () => {
     const keeps = (id: string) => id === 'parcels';
     const { world, times } = await threeCommits(kind, { ...ALL, keeps });

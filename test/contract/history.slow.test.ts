@@ -127,3 +127,32 @@ it('F69 the past outlives compact, a lost checkpoint, which keeps the pin, too, 
   expect(inCopy, inCopy.stderr).toMatchObject({ exitCode: 0, stdout: 'count_star()\n3\n' });
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
 });
+
+it('F69 what is older than history.keep is forgotten where nothing new comes: by once, and by a daemon without a service', async () => {
+  const { feed, installed, publish, read, stateAfter } = await mirrored();
+  publish();
+  await once(installed);
+  for (let version = 2; version <= 6; version += 1) publish();
+  await once(installed);
+  const begins = async () => (await read('SELECT first_commit::VARCHAR FROM feed_sync.history_logs')).flat();
+  const age = (lastOld: number) =>
+    writeMirror(
+      installed.mirrorPath,
+      `UPDATE feed_sync.commits SET applied_at = applied_at - INTERVAL 100 DAY WHERE commit_number <= ${lastOld}`,
+    );
+  await once(installed);
+  expect(await begins()).toEqual(['1']);
+  await age(3);
+  expect((await once(installed)).stdout).toContain('already up to date');
+  expect(await begins()).toEqual(['3']);
+  await expect(stateAfter(2)).rejects.toThrow('The history of parcels begins with commit 3');
+  await expectStates(stateAfter, 3, 6);
+
+  await age(5);
+  await feed.close();
+  const daemon = installed.start('run');
+  await eventually(async () => expect(await begins()).toEqual(['5']));
+  daemon.kill('SIGTERM');
+  expect(await daemon.ended).toMatchObject({ exitCode: 0 });
+  await expectStates(stateAfter, 5, 6);
+});

@@ -58,6 +58,7 @@ export class ModelMirror {
         return true;
       },
       findDamage: async () => [],
+      forgetPast: async () => false,
       storeChecksum: async () => true,
       renewChecksums: async () => ({ stored: [], closed: [], kept: [] }),
       progress: () => 0,

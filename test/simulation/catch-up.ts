@@ -116,6 +116,7 @@ function observed(parts: Parts, { counters }: World): Observed {
         counters.add('damage: a table is found');
         return destination.findDamage();
       },
+      forgetPast: () => destination.forgetPast(),
       storeChecksum: (checksum) => destination.storeChecksum(checksum),
       renewChecksums: (renewal) => destination.renewChecksums(renewal),
       commit: (queue) =>

@@ -84,6 +84,7 @@ export function destinationOf(
       called('find damage');
       return [];
     },
+    forgetPast: async () => false,
     async storeChecksum() {
       called('store checksum');
       return true;

@@ -70,6 +70,7 @@ function windows() {
     storeProgress: unused,
     unpin: unused,
     findDamage: unused,
+    forgetPast: unused,
     storeChecksum: unused,
     renewChecksums: unused,
     progress: () => 0,

@@ -15,9 +15,6 @@ export interface HistoryOptions {
 
 export const NO_HISTORY: HistoryOptions = { keeps: () => false, keepMs: Number.POSITIVE_INFINITY };
 
-/** The past is pruned at most so often, after something was committed anyway. */
-export const PRUNE_EVERY_MS = 3_600_000;
-
 /** A transaction deletes the entries of further commits until it has deleted so many: a reader waits for no more. */
 export const MAX_PRUNED_AT_ONCE = 100_000;
 

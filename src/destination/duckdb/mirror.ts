@@ -14,11 +14,11 @@ import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, InterruptedError } from '../../model/errors.ts';
 import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
-import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
 import { NO_COMMITS } from '../catalog/commits.ts';
 import { EMPTY } from '../catalog/observed-state.ts';
-import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
+import { type HistoryOptions, NO_HISTORY } from '../catalog/undo-logs.ts';
 import { KnownUnions, type RecordedUnion, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
   ChecksumRenewal,
@@ -57,8 +57,8 @@ import { clearUnfinished } from './compact.ts';
 import { findDamage } from './damage.ts';
 import { exportTable } from './export-table.ts';
 import { mirrorPath } from './mirror-file.ts';
-import { pruneHistory } from './prune-history.ts';
-import { type CopyPlace, Publisher, type PublishOptions, publishTarget } from './publish.ts';
+import { HistoryPruning } from './prune-history.ts';
+import { type CopyPlace, copyPlace, Publisher, type PublishOptions } from './publish.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
 import { scrubSlice } from './scrub.ts';
 import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
@@ -152,20 +152,6 @@ export async function openMirror(
   return new Mirror({ ...options, path }, sessions, validation, copy);
 }
 
-async function copyPlace(options: MirrorOptions, publish: PublishOptions, path: string): Promise<CopyPlace> {
-  const { memoryLimitBytes, uid = null, signal } = options;
-  const dataDirectory = resolve(options.dataDirectory);
-  const looking = {
-    memoryLimitBytes,
-    temporaryDirectory: temporaryDirectory(dataDirectory, 'inspecting'),
-    ...(signal === undefined ? {} : { signal }),
-  };
-  const keptPaths = [...publish.keptPaths, ...temporaryDirectories(dataDirectory)];
-  const place = await publishTarget({ ...publish, keptPaths }, { path, uid }, looking);
-  if (publish.isSuspect === true && !place.isSuspect) publish.onSound?.();
-  return { ...looking, ...publish, ...place };
-}
-
 interface Failed {
   readonly job: ValidatedWrite;
   readonly error: unknown;
@@ -202,8 +188,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   readonly #publisher: Publisher | null;
   /** The time of the newest commit: times never fall, so that each time names one state. Null: to be read from the mirror. */
   #appliedAt: Date | null = null;
-  /** When the past was last pruned, on the monotonic clock. */
-  #prunedMs = Number.NEGATIVE_INFINITY;
+  readonly #pruning: HistoryPruning;
   /** The last enrolment: a mirror that is rebuilt in the middle of a run gets the same table names. */
   #enrolment: Enrolment | null = null;
   /**
@@ -221,6 +206,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     const { path, unions = [], log } = options;
     this.#options = options;
     this.#unions = new KnownUnions(unions, log);
+    this.#pruning = new HistoryPruning(options);
     this.#sessions = sessions;
     this.#validation = validation;
     const session = sessions.of('small');
@@ -233,6 +219,10 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     return this.#turns(work);
   }
 
+  get #isAwaited(): boolean {
+    return this.#turns.pendingCount > 0;
+  }
+
   get #isBusy(): boolean {
     return this.#turns.activeCount + this.#turns.pendingCount > 0;
   }
@@ -241,9 +231,14 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     return this.#inTurn(async () => {
       const observed = await this.#readAgain(async (engine) => {
         await this.#unions.read(() => readUnions(engine));
-        return await readObservedState(engine, this.#options.path);
+        const state = await readObservedState(engine, this.#options.path);
+        await this.#pruning.look(engine);
+        return state;
       });
-      if (observed === null) await this.#unions.read(async () => []);
+      if (observed === null) {
+        await this.#unions.read(async () => []);
+        this.#pruning.limit.note(null);
+      }
       this.#isCreatedAgain = false;
       this.#appliedAt = null;
       return observed ?? EMPTY;
@@ -351,20 +346,17 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     const isReported =
       !this.#isCreatedAgain && !isNotLast && failed.length === 0 && forOtherSession.length === 0;
     if (isReported) await storeBesideCommits(session, queue, this.#options);
-    await this.#pruneHistory(session);
+    await this.#pruning.pruneBesideCommits(session, () => this.#isAwaited);
     return { failed, forOtherSession };
   }
 
-  /** A failure is only logged, because the jobs are committed. */
-  async #pruneHistory(session: WriteSession): Promise<void> {
-    const { clock, log, path, history = NO_HISTORY } = this.#options;
-    if (!Number.isFinite(history.keepMs) || clock.monotonicMs() - this.#prunedMs < PRUNE_EVERY_MS) return;
-    this.#prunedMs = clock.monotonicMs();
-    try {
-      await pruneHistory(session, new Date(clock.now().getTime() - history.keepMs));
-    } catch (error) {
-      log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
-    }
+  async forgetPast(): Promise<boolean> {
+    const { limit } = this.#pruning;
+    if (!limit.isKnown) await this.has();
+    if (limit.before() === null) return false;
+    const sessions = this.#sessions.of('small');
+    const prune = (wait: WaitForReaders) => this.#pruning.pruneAlone(sessions, () => this.#isAwaited, wait);
+    return (await this.#ifFree(prune)) ?? false;
   }
 
   unpin(datasetId: string): Promise<void> {

@@ -4,10 +4,14 @@
  * Invariant: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction.
  */
 
+import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { runTogether } from '../../staging/engine/engine.ts';
+import { DuckDbError } from '../../staging/engine/errors.ts';
 import {
   dateAt,
+  dateOrNullAt,
   integer,
   numberAt,
   numberOrNullAt,
@@ -15,40 +19,102 @@ import {
   textAt,
   timestamp,
 } from '../../staging/engine/sql.ts';
-import { MAX_PRUNED_AT_ONCE } from '../catalog/undo-logs.ts';
+import { endsOfStates, type OldLog, PastLimit } from '../catalog/past-limit.ts';
+import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../catalog/undo-logs.ts';
+import { ensureSchema } from './catalog/observed-state.ts';
 import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
 import { deleteEntries, dropLog } from './history.ts';
-import type { WriteSession } from './write-session.ts';
+import { mirrorFileState } from './mirror-file.ts';
+import type { WaitForReaders, WriteSession, WriteSessions } from './write-session.ts';
 
-interface KeptLog {
-  readonly logName: string;
-  readonly tableName: string;
-  readonly datasetId: string;
-  readonly isFrozen: boolean;
+interface PruningOptions {
+  readonly path: string;
+  readonly history?: HistoryOptions;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
-/** Forgets what came to an end before `before`, in small transactions. Returns the number of transactions. */
-export async function pruneHistory(session: WriteSession, before: Date): Promise<number> {
-  const logs = await session.transaction((engine) => readPrunable(engine, before));
-  let transactions = 0;
-  for (const log of logs) {
-    for (let isMore = true; isMore; ) {
-      isMore = await session.transaction((engine) =>
-        log.isFrozen ? forgetFrozen(engine, log) : forgetEntries(engine, log, before),
-      );
-      transactions += 1;
+/** Whether other work on the mirror waits. */
+type IsAwaited = () => boolean;
+
+export class HistoryPruning {
+  readonly #options: PruningOptions;
+  readonly limit: PastLimit;
+
+  constructor(options: PruningOptions) {
+    const { history = NO_HISTORY, clock } = options;
+    this.#options = options;
+    this.limit = new PastLimit(history.keepMs, clock);
+  }
+
+  /** Reads how old the past of the attached mirror is. In doubt it is old: pruning then tells what is wrong. */
+  async look(engine: Engine): Promise<void> {
+    try {
+      this.limit.note(await readOldestEnd(engine));
+    } catch (error) {
+      if (!(error instanceof DuckDbError) || error.fault === 'interrupted') throw error;
+      // The catalog of an earlier format, which has no logs, or a list of them that was dropped.
+      this.limit.note(error.fault === 'statement' ? null : LONG_AGO);
     }
   }
-  return transactions;
+
+  /** A failure is only logged, because the jobs are committed. */
+  async pruneBesideCommits(session: WriteSession, isAwaited: IsAwaited): Promise<void> {
+    const { log, path } = this.#options;
+    try {
+      await this.#prune(session, isAwaited);
+    } catch (error) {
+      this.limit.waitAgain();
+      log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
+    }
+  }
+
+  /** In a write session of its own. Resolves to whether more is left to forget. */
+  async pruneAlone(sessions: WriteSessions, isAwaited: IsAwaited, wait: WaitForReaders): Promise<boolean> {
+    const { path } = this.#options;
+    // A mirror that somebody removed is not made again for this.
+    if ((await mirrorFileState(path)) === 'absent') return false;
+    return await sessions.write(async (session) => {
+      await session.transaction((engine) => ensureSchema(engine, path));
+      return await this.#prune(session, isAwaited);
+    }, wait);
+  }
+
+  async #prune(session: WriteSession, isAwaited: IsAwaited): Promise<boolean> {
+    const before = this.limit.before();
+    if (before === null) return false;
+    const logs = await session.transaction((engine) => readOldLogs(engine, before));
+    const isMore = await this.limit.prune(
+      logs,
+      (log) =>
+        session.transaction((engine) =>
+          log.isFrozen ? forgetFrozen(engine, log) : forgetEntries(engine, log, before),
+        ),
+      isAwaited,
+    );
+    if (!isMore) this.limit.done(await session.transaction(readOldestEnd), logs.length > 0);
+    const { log, path } = this.#options;
+    if (logs.length > 0)
+      log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
+    return isMore;
+  }
 }
 
-/** A log begins before `before`, or was frozen before it. */
-async function readPrunable(engine: Engine, before: Date): Promise<readonly KeptLog[]> {
-  const rows = await engine.rows(`SELECT log_name, table_name, dataset_id, frozen_commit
-    FROM ${catalogTable('history_logs')} logs WHERE CASE WHEN frozen_commit IS NULL
-      THEN first_time < ${timestamp(before)}
-      ELSE (SELECT applied_at FROM ${catalogTable('commits')} WHERE commit_number = logs.frozen_commit) < ${timestamp(before)} END
-    ORDER BY log_name`);
+const LONG_AGO = new Date(0);
+
+/** Null: no log can restore an earlier state than that of now. */
+async function readOldestEnd(engine: Engine): Promise<Date | null> {
+  const [row = []] = await engine.rows(
+    `SELECT epoch_ms(min(applied_at)) ${endsOfStates(catalogTable('history_logs'), catalogTable('commits'))}`,
+  );
+  return dateOrNullAt(row, 0);
+}
+
+/** Returns the logs that can restore states which ended before `before`. */
+async function readOldLogs(engine: Engine, before: Date): Promise<readonly OldLog[]> {
+  const rows = await engine.rows(`SELECT DISTINCT log_name, table_name, logs.dataset_id, frozen_commit
+    ${endsOfStates(catalogTable('history_logs'), catalogTable('commits'))}
+    WHERE applied_at < ${timestamp(before)} ORDER BY log_name`);
   return rows.map((row) => ({
     logName: textAt(row, 0),
     tableName: textAt(row, 1),
@@ -57,7 +123,7 @@ async function readPrunable(engine: Engine, before: Date): Promise<readonly Kept
   }));
 }
 
-async function forgetFrozen(engine: Engine, { logName, tableName }: KeptLog): Promise<boolean> {
+async function forgetFrozen(engine: Engine, { logName, tableName }: OldLog): Promise<boolean> {
   const [schema, name] = tableName.split('.');
   const isOurs = schema === 'history' && name !== undefined;
   const [view] = isOurs
@@ -71,7 +137,7 @@ async function forgetFrozen(engine: Engine, { logName, tableName }: KeptLog): Pr
 }
 
 /** Returns whether further entries are to be forgotten. */
-async function forgetEntries(engine: Engine, log: KeptLog, before: Date): Promise<boolean> {
+async function forgetEntries(engine: Engine, log: OldLog, before: Date): Promise<boolean> {
   const [newest] =
     await engine.rows(`SELECT commit_number, epoch_ms(applied_at) FROM ${catalogTable('commits')}
     WHERE dataset_id = ${text(log.datasetId)} AND applied_at < ${timestamp(before)}

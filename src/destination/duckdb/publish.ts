@@ -25,7 +25,7 @@ import {
 import { spaceShortage } from '../../lib/free-space.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
-import { Engine } from '../../staging/engine/engine.ts';
+import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, type MirrorPlace } from '../../staging/engine/errors.ts';
 import { identifier, text, textAt } from '../../staging/engine/sql.ts';
 import type { ObservedState } from '../destination.ts';
@@ -324,11 +324,38 @@ export interface PublishOptions {
   readonly onSound?: () => void;
 }
 
+interface CopyPlaceOptions {
+  readonly dataDirectory: string;
+  readonly memoryLimitBytes: number;
+  /** The numeric id of the user, for messages. */
+  readonly uid?: number | null;
+  readonly signal?: AbortSignal;
+}
+
 /**
- * Resolves the links in the path of the copy, and creates its folder.
+ * Returns where copies of the mirror at `path` are published. The folder is created.
  * @throws ConfigurationError when another kind of file is there, StorageError when the folder cannot be written.
  */
-export async function publishTarget(
+export async function copyPlace(
+  options: CopyPlaceOptions,
+  publish: PublishOptions,
+  path: string,
+): Promise<CopyPlace> {
+  const { memoryLimitBytes, uid = null, signal } = options;
+  const dataDirectory = resolve(options.dataDirectory);
+  const looking = {
+    memoryLimitBytes,
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'inspecting'),
+    ...(signal === undefined ? {} : { signal }),
+  };
+  const keptPaths = [...publish.keptPaths, ...temporaryDirectories(dataDirectory)];
+  const place = await publishTarget({ ...publish, keptPaths }, { path, uid }, looking);
+  if (publish.isSuspect === true && !place.isSuspect) publish.onSound?.();
+  return { ...looking, ...publish, ...place };
+}
+
+/** Resolves the links in the path of the copy. */
+async function publishTarget(
   { path, keptPaths, isSuspect = false }: PublishOptions,
   { path: mirrorPath, uid = null }: MirrorPlace,
   looking: LookingOptions,

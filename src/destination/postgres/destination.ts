@@ -11,14 +11,15 @@ import type { Log } from '../../lib/log.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import type { CommitPosition } from '../../model/commits.ts';
-import type { BusyError } from '../../model/errors.ts';
+import { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
 import { bookmarkWrites } from '../catalog/commits.ts';
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
+import { PastLimit } from '../catalog/past-limit.ts';
 import { replaceProgress } from '../catalog/progress.ts';
-import { type HistoryOptions, NO_HISTORY, PRUNE_EVERY_MS } from '../catalog/undo-logs.ts';
+import { type HistoryOptions, NO_HISTORY } from '../catalog/undo-logs.ts';
 import { KnownUnions, type RecordedUnion, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
   ChecksumRenewal,
@@ -67,7 +68,7 @@ import { grantReaders } from './grants.ts';
 import { alterPatiently, type ValidatedWrite } from './job.ts';
 import { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
-import { pruneHistory } from './prune-history.ts';
+import { pruneHistory, readOldestEnd } from './prune-history.ts';
 import { validateRepair } from './repair.ts';
 import { DatabaseRequests } from './requests.ts';
 import { validateRetirement } from './retire.ts';
@@ -214,15 +215,15 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   readonly #validation: Validation<ValidatedWrite>;
   readonly #inTurn = pLimit(1);
   readonly #unions: KnownUnions;
-  /** When the past was last pruned, on the monotonic clock. */
-  #prunedMs = Number.NEGATIVE_INFINITY;
+  readonly #pastLimit: PastLimit;
   readonly requests: DatabaseRequests;
   readonly candidates: DatabaseCandidates;
 
   constructor(options: PostgresOptions, opened: Opened) {
     this.#options = options;
     this.#opened = opened;
-    const { url, clock, log, unions = [] } = options;
+    const { url, clock, log, unions = [], history = NO_HISTORY } = options;
+    this.#pastLimit = new PastLimit(history.keepMs, clock);
     this.#unions = new KnownUnions(unions, log);
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
     this.candidates = new DatabaseCandidates({ url, clock }, opened.lease);
@@ -237,7 +238,9 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     const { place } = this.#opened;
     return this.#read(async (transaction) => {
       await this.#unions.read(() => readUnions(transaction));
-      return await readObservedState(transaction, place);
+      const observed = await readObservedState(transaction, place);
+      this.#pastLimit.note(await readOldestEnd(transaction));
+      return observed;
     });
   }
 
@@ -280,7 +283,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
         }
       }
       if (failed.length === 0) await this.#storeBesideCommits(queue);
-      await this.#pruneHistory();
+      await this.#pruneBesideCommits();
     });
     for (const [job, cause] of failed) {
       const { datasetId } = job.job;
@@ -318,11 +321,33 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   }
 
   /** A failure is only logged, because the jobs are committed. */
-  async #pruneHistory(): Promise<void> {
-    const { clock, log, history = NO_HISTORY } = this.#options;
+  async #pruneBesideCommits(): Promise<void> {
+    try {
+      await this.#prune();
+    } catch (error) {
+      this.#pastLimit.waitAgain();
+      const { place: path } = this.#opened;
+      const { log } = this.#options;
+      log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
+    }
+  }
+
+  async forgetPast(): Promise<boolean> {
+    if (!this.#pastLimit.isKnown) await this.has();
+    if (this.#isBusy || this.#pastLimit.before() === null) return false;
+    try {
+      return await this.#inTurn(() => this.#translated(() => this.#prune()));
+    } catch (error) {
+      // A reader has a past that is to go. One who has taken over is met by the next commit, too.
+      if (error instanceof BusyError) return false;
+      throw error;
+    }
+  }
+
+  async #prune(): Promise<boolean> {
+    const before = this.#pastLimit.before();
+    if (before === null) return false;
     const { connection, lease, postgis, place: path } = this.#opened;
-    if (!Number.isFinite(history.keepMs) || clock.monotonicMs() - this.#prunedMs < PRUNE_EVERY_MS) return;
-    this.#prunedMs = clock.monotonicMs();
     const inTransaction = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> =>
       connection.transaction(
         async (transaction) => {
@@ -331,11 +356,18 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
         },
         { searchPath: searchPath(postgis) },
       );
-    try {
-      await pruneHistory(inTransaction, new Date(clock.now().getTime() - history.keepMs));
-    } catch (error) {
-      log.warn({ path, why: String(error) }, 'The past of tables could not be pruned; tables are committed.');
-    }
+    const isMore = await pruneHistory(
+      inTransaction,
+      this.#pastLimit,
+      before,
+      () => this.#inTurn.pendingCount > 0,
+    );
+    this.#options.log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
+    return isMore;
+  }
+
+  get #isBusy(): boolean {
+    return this.#inTurn.activeCount + this.#inTurn.pendingCount > 0;
   }
 
   async liveTables(): Promise<readonly ObservedTable[]> {
@@ -356,7 +388,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
-    if (mode === 'if-free' && this.#inTurn.activeCount + this.#inTurn.pendingCount > 0) return false;
+    if (mode === 'if-free' && this.#isBusy) return false;
     return await this.#inTurn(() => this.#translated(() => this.#storeProgress(progress)));
   }
 
@@ -389,7 +421,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   }
 
   async storeBookmark(position: CommitPosition): Promise<void> {
-    if (this.#inTurn.activeCount + this.#inTurn.pendingCount > 0) return;
+    if (this.#isBusy) return;
     await this.#write(async (transaction) => {
       for (const statement of statementsOf(bookmarkWrites(position))) await transaction.run(statement);
     });

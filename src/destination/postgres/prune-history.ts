@@ -5,20 +5,22 @@
  * neither for a reader of a past that goes, nor does one log hold up the others.
  */
 
-import { dateAt, integer, numberAt, numberOrNullAt, text, textAt } from '../../staging/engine/sql.ts';
+import {
+  dateAt,
+  dateOrNullAt,
+  integer,
+  numberAt,
+  numberOrNullAt,
+  text,
+  textAt,
+} from '../../staging/engine/sql.ts';
+import { endsOfStates, type OldLog, type PastLimit } from '../catalog/past-limit.ts';
 import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../catalog/undo-logs.ts';
-import { readTables } from './catalog/observed-state.ts';
+import { hasCatalog, readTables } from './catalog/observed-state.ts';
 import { catalogTable, HISTORY_SCHEMA, milliseconds, timeOf } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
 import { type Fault, PostgresError } from './errors.ts';
 import { deleteEntries, dropLog, historic } from './history.ts';
-
-interface KeptLog {
-  readonly logName: string;
-  readonly tableName: string;
-  readonly datasetId: string;
-  readonly isFrozen: boolean;
-}
 
 type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;
 
@@ -28,39 +30,53 @@ const PATIENCE = "SET LOCAL lock_timeout = '200ms'";
 /** What concerns one log alone: a reader has it, something of a reader hangs on it, or it was altered by hand. */
 const FAULTS_OF_A_LOG: ReadonlySet<Fault> = new Set(['locked', 'depended-on', 'statement']);
 
-/** Forgets what came to an end before `before`, in small transactions. @throws PostgresError after the other logs, where one stays */
-export async function pruneHistory(inTransaction: InTransaction, before: Date): Promise<void> {
+/**
+ * Forgets what ended before `before`, in small transactions. Resolves to whether more is left to forget.
+ * @throws PostgresError after the other logs, where one stays
+ */
+export async function pruneHistory(
+  inTransaction: InTransaction,
+  limit: PastLimit,
+  before: Date,
+  isAwaited: () => boolean,
+): Promise<boolean> {
+  const logs = await inTransaction((transaction) => readOldLogs(transaction, before));
   const errors: PostgresError[] = [];
-  for (const log of await inTransaction((transaction) => readPrunable(transaction, before))) {
+  const forget = async (log: OldLog): Promise<boolean> => {
     try {
-      await pruneLog(inTransaction, log, before);
+      return await inTransaction((transaction) => forgetSome(transaction, log, before));
     } catch (error) {
       if (!(error instanceof PostgresError) || !FAULTS_OF_A_LOG.has(error.fault)) throw error;
       errors.push(error);
+      return false;
     }
-  }
+  };
+  const isMore = await limit.prune(logs, forget, isAwaited);
   const [first] = errors;
   if (first !== undefined) throw first;
+  if (!isMore) limit.done(await inTransaction(readOldestEnd), logs.length > 0);
+  return isMore;
 }
 
-async function pruneLog(inTransaction: InTransaction, log: KeptLog, before: Date): Promise<void> {
-  for (let isMore = true; isMore; ) {
-    isMore = await inTransaction(async (transaction) => {
-      await transaction.run(PATIENCE);
-      return log.isFrozen
-        ? await forgetFrozen(transaction, log)
-        : await forgetEntries(transaction, log, before);
-    });
-  }
+async function forgetSome(transaction: Transaction, log: OldLog, before: Date): Promise<boolean> {
+  await transaction.run(PATIENCE);
+  return log.isFrozen ? await forgetFrozen(transaction, log) : await forgetEntries(transaction, log, before);
 }
 
-/** A log begins before `before`, or was frozen before it. */
-async function readPrunable(transaction: Transaction, before: Date): Promise<readonly KeptLog[]> {
-  const rows = await transaction.rows(`SELECT log_name, table_name, dataset_id, frozen_commit
-    FROM ${catalogTable('history_logs')} logs WHERE CASE WHEN frozen_commit IS NULL
-      THEN first_time < ${timeOf(before)}
-      ELSE (SELECT applied_at FROM ${catalogTable('commits')} WHERE commit_number = logs.frozen_commit) < ${timeOf(before)} END
-    ORDER BY log_name`);
+/** Returns when the oldest state that a log can restore ended; null: none can restore an earlier one than that of now. */
+export async function readOldestEnd(transaction: Transaction): Promise<Date | null> {
+  if (!(await hasCatalog(transaction))) return null;
+  const [row = []] = await transaction.rows(
+    `SELECT ${milliseconds('min(applied_at)')} ${endsOfStates(catalogTable('history_logs'), catalogTable('commits'))}`,
+  );
+  return dateOrNullAt(row, 0);
+}
+
+/** Returns the logs that can restore states which ended before `before`. */
+async function readOldLogs(transaction: Transaction, before: Date): Promise<readonly OldLog[]> {
+  const rows = await transaction.rows(`SELECT DISTINCT log_name, table_name, logs.dataset_id, frozen_commit
+    ${endsOfStates(catalogTable('history_logs'), catalogTable('commits'))}
+    WHERE applied_at < ${timeOf(before)} ORDER BY log_name`);
   return rows.map((row) => ({
     logName: textAt(row, 0),
     tableName: textAt(row, 1),
@@ -69,7 +85,7 @@ async function readPrunable(transaction: Transaction, before: Date): Promise<rea
   }));
 }
 
-async function forgetFrozen(transaction: Transaction, { logName, tableName }: KeptLog): Promise<boolean> {
+async function forgetFrozen(transaction: Transaction, { logName, tableName }: OldLog): Promise<boolean> {
   const [schema, name] = tableName.split('.');
   const isOurs = schema === HISTORY_SCHEMA && name !== undefined;
   const [view] = isOurs
@@ -83,7 +99,7 @@ async function forgetFrozen(transaction: Transaction, { logName, tableName }: Ke
 }
 
 /** Returns whether further entries are to be forgotten. */
-async function forgetEntries(transaction: Transaction, log: KeptLog, before: Date): Promise<boolean> {
+async function forgetEntries(transaction: Transaction, log: OldLog, before: Date): Promise<boolean> {
   const [newest] = await transaction.rows(`SELECT commit_number, ${milliseconds('applied_at')}
     FROM ${catalogTable('commits')}
     WHERE dataset_id = ${text(log.datasetId)} AND applied_at < ${timeOf(before)}

@@ -158,6 +158,11 @@ export class ModelDestination implements Destination {
     return true;
   }
 
+  /** The past is kept for ever. */
+  async forgetPast() {
+    return false;
+  }
+
   async renewChecksums() {
     this.#use();
     return { stored: [], closed: [], kept: [] };

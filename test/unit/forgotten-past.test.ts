@@ -1,0 +1,177 @@
+/** What is older than history.keep is forgotten where nothing is committed any more, too (F69). */
+
+import { statSync } from 'node:fs';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { type OldLog, PastLimit } from '../../src/destination/catalog/past-limit.ts';
+import { ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+import { startChild } from '../support/child.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { inMirror, manualClock, mirrorIn } from '../support/duckdb-mirror.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { column } from '../support/small-content.ts';
+import { smallDaemon } from '../support/small-daemon.ts';
+import { oneSubscription, throwAt } from '../support/small-world.ts';
+import { refusal } from '../support/sync-values.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+describe('the limit of the past', () => {
+  const log = (logName: string): OldLog => ({
+    logName,
+    tableName: logName,
+    datasetId: logName,
+    isFrozen: false,
+  });
+
+  it('is not reached before the oldest state is as old, whatever ends meanwhile, and is never without a number', async () => {
+    const clock = manualClock();
+    const limit = new PastLimit(3 * DAY_MS, clock);
+    limit.note(null);
+    await clock.sleep(3 * DAY_MS);
+    expect(limit.before()).toBeNull();
+    await clock.sleep(1);
+    expect(limit.before()).toEqual(new Date(clock.now().getTime() - 3 * DAY_MS));
+    limit.note(new Date(clock.now().getTime() - DAY_MS));
+    expect(limit.before()).toBeNull();
+    expect(new PastLimit(Number.POSITIVE_INFINITY, clock).before()).toBeNull();
+  });
+
+  it('goes on for two seconds, or until other work waits, but always one step, and then waits for an hour', async () => {
+    const clock = manualClock();
+    const limit = new PastLimit(DAY_MS, clock);
+    const steps: string[] = [];
+    const forget = async ({ logName }: OldLog): Promise<boolean> => {
+      await clock.sleep(900);
+      steps.push(logName);
+      return steps.length < 5;
+    };
+    const logs = [log('parcels'), log('roads')];
+    expect(await limit.prune(logs, forget, () => false)).toBe(true);
+    expect(steps).toEqual(['parcels', 'parcels', 'parcels']);
+    expect(await limit.prune(logs, forget, () => true)).toBe(true);
+    expect(steps).toHaveLength(4);
+    expect(limit.before()).not.toBeNull();
+    expect(await limit.prune(logs, forget, () => false)).toBe(false);
+    expect(steps.slice(4)).toEqual(['parcels', 'roads']);
+    limit.done(new Date(0), true);
+    expect(limit.before()).toBeNull();
+    await clock.sleep(HOUR_MS);
+    expect(limit.before()).not.toBeNull();
+  });
+});
+
+const people = sourceSchema([column('id', 'integer', false), column('owner', 'string')]);
+const LOGS = 'SELECT log_name, first_commit::VARCHAR, row_count::VARCHAR FROM feed_sync.history_logs';
+
+/** A mirror with the states of days 0 to 3, at the end of day 3. What ended three days ago is forgotten. */
+async function fourDays() {
+  const clock = manualClock();
+  const history = { keeps: () => true, keepMs: 3 * DAY_MS };
+  const world = await mirrorAtWork({ clock, history });
+  const course = world.published(firstContent(people, [[1, 'Ann']]));
+  await world.load(course);
+  for (const owner of ['Bob', 'Cem', 'Dee']) {
+    await clock.sleep(DAY_MS);
+    course.publishRows([[1, owner]]);
+    await world.apply(course);
+  }
+  await world.mirror.has();
+  return { world, clock, history };
+}
+
+describe('a mirror without commits', () => {
+  it('F69 forgets each state once it ended too long ago, and keeps every later one', async () => {
+    const { world, clock } = await fourDays();
+    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '1', '3']]);
+    await clock.sleep(2.5 * DAY_MS);
+    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '3', '1']]);
+    const stateAfter = (commit: number) =>
+      inMirror(world.folder, `FROM history.parcels_as_of_commit(${commit})`);
+    await expect(stateAfter(2)).rejects.toThrow('begins with commit 3');
+    expect([await stateAfter(3), await stateAfter(4)]).toEqual([[['1', 'Cem']], [['1', 'Dee']]]);
+    await clock.sleep(DAY_MS);
+    await world.mirror.forgetPast();
+    expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '4', '0']]);
+  });
+
+  it('F69 is not opened for it while nothing is old enough', async () => {
+    const { world, clock } = await fourDays();
+    const before = statSync(world.path, { bigint: true }).mtimeNs;
+    await clock.sleep(0.9 * DAY_MS);
+    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(statSync(world.path, { bigint: true }).mtimeNs).toBe(before);
+  });
+
+  it('F69 is left to a reader that has it open, and pruned once it is free', async () => {
+    const { world, clock } = await fourDays();
+    await clock.sleep(2.5 * DAY_MS);
+    const reader = startChild('duckdb-holder-child.ts', world.path);
+    onTestFinished(() => reader.kill());
+    expect(await reader.nextLine()).toBe('held');
+    expect(await world.mirror.forgetPast()).toBe(false);
+    await reader.kill();
+    expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '1', '3']]);
+    await world.mirror.forgetPast();
+    expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '3', '1']]);
+  });
+
+  it('F69 is pruned by a process that has not read it yet', async () => {
+    const { world, clock, history } = await fourDays();
+    await world.mirror.close();
+    await clock.sleep(2.5 * DAY_MS);
+    const mirror = await mirrorIn(world.folder, { clock, history });
+    onTestFinished(() => mirror.close());
+    await mirror.forgetPast();
+    expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '3', '1']]);
+  });
+});
+
+describe('a catch-up', () => {
+  it('F69 forgets until nothing old is left, also where the workspace is refused', async () => {
+    const world = await oneSubscription('parcels');
+    throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
+    const forgetPast = vi.fn(async () => forgetPast.mock.calls.length < 3);
+    world.parts.destination.forgetPast = forgetPast;
+    await world.catchUp();
+    expect(forgetPast).toHaveBeenCalledTimes(3);
+    await world.catchUp();
+    expect(forgetPast).toHaveBeenCalledTimes(4);
+  });
+
+  it('F69 reports what keeps it from forgetting, and has caught up all the same', async () => {
+    const world = await oneSubscription('parcels');
+    const error = new StorageError('The disk is full.');
+    world.parts.destination.forgetPast = () => Promise.reject(error);
+    expect(await world.catchUp()).toMatchObject({
+      datasets: [{ kind: 'updated' }],
+      incidents: [{ subscriptionId: null, error }],
+    });
+  });
+});
+
+describe('the daemon', () => {
+  it('F69 looks once a minute, also while the service cannot be reached, and tells of an error until it is over', async () => {
+    const world = await oneSubscription('parcels');
+    throwAt(world, /^subscriptions/, new ServiceUnavailableError('It cannot be reached.'));
+    let error: Error | null = null;
+    const forgetPast = vi.fn(async () => {
+      if (error !== null) throw error;
+      return false;
+    });
+    world.parts.destination.forgetPast = forgetPast;
+    const { daemon, pass } = smallDaemon(world);
+    await pass(10_000);
+    expect(forgetPast).toHaveBeenCalledTimes(1);
+    error = new StorageError('The disk is full.');
+    await pass(60_000);
+    expect(forgetPast).toHaveBeenCalledTimes(2);
+    const incidents = () => JSON.stringify(daemon.state());
+    expect(incidents()).toContain('The disk is full.');
+    error = null;
+    await pass(60_000);
+    expect(incidents()).not.toContain('The disk is full.');
+  });
+});

@@ -61,6 +61,7 @@ export class AfterCommit {
     if (this.#exporting.isDue(nowMs)) this.#run(this.#exporting, EXPORT, () => this.#export(nowMs));
     if (this.#telling.isDue(nowMs)) this.#run(this.#telling, COMMAND, () => this.#report());
     if (this.#readers.notifications === null) return;
+    this.#readers.notifications.keep();
     this.#notifying.ask();
     if (this.#notifying.isDue(nowMs))
       this.#run(this.#notifying, NOTIFICATIONS, () => this.#notify(isCaughtUp));
@@ -68,6 +69,15 @@ export class AfterCommit {
 
   async ended(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  /** Called once no work is running, so that what the last commits gave occasion to is told by the next process. */
+  keepOccurrences(): void {
+    try {
+      this.#readers.notifications?.keep();
+    } catch (error) {
+      this.#session.raise(NOTIFICATIONS, error);
+    }
   }
 
   #noteCommit(): void {

@@ -156,6 +156,7 @@ export class Daemon implements Observed {
       this.#scrubber.ended(),
       afterCommit,
     ]);
+    this.#session.afterCommit?.keepOccurrences();
   }
 
   /** Notes a request to the service, with the status of its response, if there was one. */

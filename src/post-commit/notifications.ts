@@ -28,7 +28,7 @@ import {
 
 /** From the connection to the last byte of the answer. */
 const DELIVERY_TIMEOUT_MS = 10_000;
-/** Occurrences that wait to be stored; the loop takes them every few seconds, and of more only the first are named anyway. */
+/** Occurrences that wait to be stored; the loop takes them every few moments, and of more only the first are named anyway. */
 const MAX_OCCURRENCES = 1_000;
 /** Answers are not read, beyond what lets a connection end well. */
 const MAX_ANSWER_BYTES = 64_000;
@@ -61,6 +61,7 @@ export class Notifications {
   readonly #parts: NotificationParts;
   #ledger: NotificationLedger | null = null;
   #occurrences: Occurrence[] = [];
+  #isDelivering = false;
 
   constructor(parts: NotificationParts) {
     this.#parts = parts;
@@ -71,31 +72,51 @@ export class Notifications {
     this.#occurrences = [...this.#occurrences, ...occurrences].slice(0, MAX_OCCURRENCES);
   }
 
+  /** Stores what was noted, so that it outlives this process; during a delivery, after it. @throws the errors of the checkpoint. */
+  keep(): void {
+    if (this.#isDelivering || this.#occurrences.length === 0) return;
+    this.#store(withOccurrences(this.#known(), this.#occurrences));
+    this.#occurrences = [];
+  }
+
   /**
    * Sends whatever is due, one notification after another. `isComplete` as `nextNotification` takes it. @returns how many were sent.
    * @throws NotificationError where one cannot be delivered: it stays due; the errors of the checkpoint.
    */
   async tell(conditions: readonly Condition[], isComplete: boolean): Promise<number> {
-    const { deliver, checkpoint, clock, log, signal } = this.#parts;
-    let ledger = this.#ledger ?? checkpoint.notificationLedger();
-    if (this.#occurrences.length > 0) {
-      ledger = withOccurrences(ledger, this.#occurrences);
-      checkpoint.keepNotificationLedger(ledger);
-      this.#occurrences = [];
-    }
-    if (isComplete) ledger = withoutEnded(ledger, conditions);
-    this.#ledger = ledger;
+    const { clock, log } = this.#parts;
     for (let sent = 0; ; sent += 1) {
+      this.keep();
+      const known = this.#known();
+      const ledger = isComplete ? withoutEnded(known, conditions) : known;
+      this.#ledger = ledger;
       const now = clock.now();
       const due = nextNotification(ledger, conditions, now, isComplete);
       if (due === null) return sent;
       const { kind, cause, count } = due.notification;
-      await deliver(due.notification, now, signal);
-      ledger = due.after;
-      checkpoint.keepNotificationLedger(ledger);
-      this.#ledger = ledger;
+      await this.#deliver(due.notification, now);
+      this.#store(due.after);
       log.info({ kind, cause, count }, 'An operator was notified.');
     }
+  }
+
+  async #deliver(notification: Notification, at: Date): Promise<void> {
+    const { deliver, signal } = this.#parts;
+    this.#isDelivering = true;
+    try {
+      await deliver(notification, at, signal);
+    } finally {
+      this.#isDelivering = false;
+    }
+  }
+
+  #known(): NotificationLedger {
+    return this.#ledger ?? this.#parts.checkpoint.notificationLedger();
+  }
+
+  #store(ledger: NotificationLedger): void {
+    this.#parts.checkpoint.keepNotificationLedger(ledger);
+    this.#ledger = ledger;
   }
 }
 

@@ -259,6 +259,10 @@ it('a notification that is not delivered holds up nothing, and is tried again wi
     () => Promise.reject(new NotificationError('no')),
   ];
   let fate = fates[1];
+  let kept = 0;
+  const keep = () => {
+    kept += 1;
+  };
   const tell = (conditions: readonly Condition[]) => {
     looks.push(conditions.map(({ kind, cause, subject }) => `${kind} ${cause} ${subject}`));
     return fate?.() ?? Promise.resolve(0);
@@ -266,7 +270,7 @@ it('a notification that is not delivered holds up nothing, and is tried again wi
   const { seen, session, commit, pass, goRound } = await outletOf({
     isPublished: true,
     hasHook: false,
-    notifications: { tell },
+    notifications: { tell, keep },
   });
   session.raise('service', new ServiceUnavailableError('It cannot be reached.'));
   await goRound();
@@ -277,8 +281,10 @@ it('a notification that is not delivered holds up nothing, and is tried again wi
   fate = fates[0];
   await pass(15 * MINUTE_MS);
   const before = looks.length;
+  const keptBefore = kept;
   await commit();
   await pass(2 * MINUTE_MS);
+  expect(kept - keptBefore, 'what happens meanwhile is stored').toBeGreaterThan(1);
   expect(seen.copied, 'copies go on').toBe(seen.lines);
   expect(looks.length, 'one at a time').toBe(before);
 });

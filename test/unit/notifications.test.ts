@@ -118,6 +118,33 @@ describe('an address that does not take it', () => {
   });
 });
 
+it('what happens while an address is out of reach, or while it answers, is not lost with the process', async () => {
+  const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'));
+  const noted = (subject: string) => [{ kind: 'large_change', subject, text: 'removed all' } as const];
+  let answer = Promise.withResolvers<void>();
+  const deliver = () => answer.promise;
+  const parts = { deliver, checkpoint, clock: new SteppedClock(), log: silentLog, signal: UNTIL_TESTED };
+  const notifications = new Notifications(parts);
+  const counted = () => checkpoint.notificationLedger().pending['large_change']?.count;
+  notifications.note(noted('dataset a'));
+  const failing = notifications.tell([], true);
+  notifications.note(noted('dataset b'));
+  notifications.keep();
+  expect(counted(), 'during a delivery').toBe(1);
+  answer.reject(new NotificationError('no'));
+  await expect(failing).rejects.toThrow('no');
+  notifications.keep();
+  expect(counted(), 'after it has failed').toBe(2);
+
+  answer = Promise.withResolvers<void>();
+  const delivered = notifications.tell([], true);
+  notifications.note(noted('dataset c'));
+  answer.resolve();
+  expect(await delivered).toBe(1);
+  expect(counted(), 'after it was delivered').toBe(1);
+  checkpoint.close();
+});
+
 it('a difference of schemas names columns, types and keys', () => {
   const column = (name: string, type: 'string' | 'integer', role: 'key' | 'data' = 'data') => {
     return { name, columnName: name, type, role, crs: null } as const;

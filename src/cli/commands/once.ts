@@ -82,13 +82,13 @@ async function servingReaders(caughtUp: CatchUpResult, { parts, readers }: Opene
   return { result: withLost(result, lost), served: await serveReaders(readers, signal) };
 }
 
-/** Notifications change no exit code: what cannot be delivered stays due, and the log says so. */
+/** Notifications change no exit code: what cannot be delivered, or is interrupted, stays due, and the log says so. */
 async function notify(
   { datasets, incidents }: CatchUpResult,
   { parts, readers: { notifications } }: OpenedParts,
   signal: AbortSignal,
 ): Promise<void> {
-  if (notifications === null || signal.aborted) return;
+  if (notifications === null) return;
   const loud = (of: string, error: Error): ReportedIncident => ({
     of,
     error: errorCodeOf(error),
@@ -101,7 +101,8 @@ async function notify(
     ...datasets.flatMap((one) => (one.kind === 'failed' ? loud(`dataset ${one.datasetId}`, one.error) : [])),
   ];
   try {
-    await notifications.tell(currentConditions(parts, met), incidents.length === 0);
+    if (signal.aborted) notifications.keep();
+    else await notifications.tell(currentConditions(parts, met), incidents.length === 0);
   } catch (error) {
     parts.log.warn({ error: errorCodeOf(error), why: String(error) }, 'An operator could not be notified.');
   }

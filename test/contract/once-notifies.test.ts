@@ -1,0 +1,50 @@
+/** `once` and notifications: what a commit gives occasion to is told, also where the run that committed was interrupted. */
+
+import { expect, it } from 'vitest';
+import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
+import { InterruptedError } from '../../src/model/errors.ts';
+import { until } from '../support/patience.ts';
+import { checkInput } from '../support/patient.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
+import { publishSmall, startedFeed } from '../support/started-feed.ts';
+import { webhookReceiver } from '../support/webhook-receiver.ts';
+
+it('what an interrupted run has committed is told by the next one', async () => {
+  const feed = await startedFeed();
+  publishSmall(feed, ['parcels', 'permits']);
+  feed.publisher.publish('parcels', smallContent(numberedRows(2_000), null));
+  await feed.prepareSnapshots();
+  const receiver = await webhookReceiver();
+  const ending = new AbortController();
+  const environment = { FEED_SYNC_NOTIFY_URL: receiver.url };
+  const here = checkInput({ feed, environment, context: { signal: ending.signal } });
+  expect((await here.run('once')).exitCode).toBe(0);
+
+  feed.publisher.publish('parcels', smallContent(numberedRows(10), null));
+  feed.publisher.publish('permits', smallContent(numberedRows(3), null));
+  await feed.prepareSnapshots();
+  const areParcelsLoaded = (): boolean => {
+    const reader = openCheckpointReader({ path: here.checkpointPath, uid: null });
+    const runs = reader?.recentSyncRuns(10) ?? [];
+    reader?.close();
+    return runs.some(({ datasetId, detail }) => datasetId === 'parcels' && detail.includes(' 10 rows'));
+  };
+  const untilCommitted = async (): Promise<void> => {
+    await until('parcels are loaded', areParcelsLoaded);
+    ending.abort(new InterruptedError('It was asked to end.'));
+  };
+  const match = { operation: 'file', datasetId: 'permits' } as const;
+  feed.faults.add({ match, act: { kind: 'wait', until: untilCommitted } });
+  expect((await here.run('once')).exitCode).toBe(75);
+  const told = () => receiver.received.map(({ body }) => JSON.parse(body)).filter(isLargeChange);
+  expect(told()).toEqual([]);
+
+  const next = checkInput({ feed, environment: { ...environment, FEED_SYNC_DATA_DIR: here.dataDirectory } });
+  expect((await next.run('once')).exitCode).toBe(0);
+  expect(told()).toMatchObject([{ title: 'Large change: dataset parcels' }]);
+});
+
+/** The feed of the test ended long ago by the clock here, so that the age of its log is told, too. */
+function isLargeChange({ kind }: { readonly kind: string }): boolean {
+  return kind === 'large_change';
+}

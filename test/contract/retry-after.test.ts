@@ -8,6 +8,7 @@ import { expectCalm, expectNewest, expectPublished, newestVersions } from '../su
 import { publishNext, type ServedWorld, withRealMirror } from '../support/served-world.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 
+const DATE = 'Thu, 01 Jan 2026 00:00:00 GMT';
 const IN_A_MINUTE = 'Thu, 01 Jan 2026 00:01:00 GMT';
 const CAP_MS = 900_000;
 
@@ -31,8 +32,8 @@ function publish({ feed }: ServedWorld): void {
 }
 
 /** Its client waits by a clock of its own. */
-function withClock(world: ServedWorld): InstantClock {
-  const clock = instantClock('2026-01-01T00:00:00Z');
+function withClock(world: ServedWorld, now = '2026-01-01T00:00:00Z'): InstantClock {
+  const clock = instantClock(now);
   Object.assign(world.parts, { feed: testFeed(world.feed.baseUrl, { clock }).feed });
   return clock;
 }
@@ -43,13 +44,29 @@ it('F15 whatever is asked for, by a number of seconds and by a date', async () =
   for (const [operation, status, retryAfter, waitMs] of WAITS) {
     publish(world);
     const clock = withClock(world);
-    const act = { kind: 'respond', status, headers: { 'retry-after': retryAfter } } as const;
+    const headers = { date: DATE, 'retry-after': retryAfter };
+    const act = { kind: 'respond', status, headers } as const;
     const fault = world.feed.faults.add({ match: { operation }, act });
     expect(await world.catchUp(), operation).toMatchObject({ incidents: [] });
     expect([operation, fault.fired, clock.sleptMs]).toEqual([operation, 1, [waitMs]]);
   }
   await expectNewest(world);
 });
+
+it.each(['2025-12-31T00:00:00Z', '2026-01-02T00:00:00Z'])(
+  'F13 F15 until a date of the service, where the clock here says %s at its midnight of 2026',
+  async (now) => {
+    const world = await withRealMirror();
+    await world.catchUp();
+    publish(world);
+    const clock = withClock(world, now);
+    const headers = { date: DATE, 'retry-after': IN_A_MINUTE };
+    const act = { kind: 'respond', status: 503, headers } as const;
+    world.feed.faults.add({ match: { operation: 'versions' }, act });
+    expect(await world.catchUp()).toMatchObject({ incidents: [] });
+    expect(clock.sleptMs).toEqual([60_000]);
+  },
+);
 
 it('F15 F64 for a day, it is waited for up to the cap, and left; others go on', async () => {
   const world = await withRealMirror();

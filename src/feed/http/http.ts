@@ -178,10 +178,11 @@ function answerOf(
     const text = Array.isArray(value) ? value[0] : value;
     return text === undefined ? null : struckOut(text, [apiKey.reveal()]);
   };
+  const readAt = httpDate(header('date')) ?? receivedAt;
   return {
     status,
-    readAt: httpDate(header('date')) ?? receivedAt,
-    retryAfterMs: retryAfterMs(header('retry-after'), receivedAt),
+    readAt,
+    retryAfterMs: retryAfterMs(header('retry-after'), readAt),
     header,
     async *chunks() {
       try {

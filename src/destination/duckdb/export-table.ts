@@ -33,7 +33,7 @@ function explained(error: unknown, table: ObservedTable, to: string): unknown {
   const why = firstLine(error).replace(/[.!]$/, '');
   return new StorageError(`The table ${table.tableName} is damaged and cannot be exported: ${why}.`, {
     code: 'mirror_damaged',
-    hint: 'Check the disk of the mirror. The last generation of the export stays.',
+    hint: 'Check the disk of the mirror. The file of the last generation stays.',
     cause: error,
   });
 }

@@ -67,6 +67,14 @@ export interface Exported {
   readonly bytes: number;
 }
 
+interface Written {
+  readonly written: readonly ExportedFile[];
+  /** The datasets whose tables cannot be read. */
+  readonly damaged: ReadonlySet<string>;
+  /** Of the first of them. */
+  readonly damage: StorageError | null;
+}
+
 export class Exporter {
   readonly #parts: ExporterParts;
   /** True when the folder has no file of an export that was killed or has failed. */
@@ -77,9 +85,10 @@ export class Exporter {
   }
 
   /**
-   * Writes a generation, one at a time; null where the newest one holds everything that is committed.
-   * @throws StorageError `export_failed`, ConfigurationError where a foreign file has the name of the manifest; InterruptedError;
-   * the errors of `ExportSource` and of the lock.
+   * Writes a generation, one at a time; null where the newest one holds everything that is committed. A damaged table keeps the file
+   * that it has, and holds up no other.
+   * @throws StorageError `mirror_damaged`, once the generation is written; `export_failed`; ConfigurationError where a foreign file
+   * has the name of the manifest; InterruptedError; the errors of `ExportSource` and of the lock.
    */
   export(): Promise<Exported | null> {
     const { folder, lock } = this.#parts;
@@ -107,9 +116,14 @@ export class Exporter {
       if (text !== null) await this.#removeOld(current);
       return null;
     }
-    const written = await this.#writeAll(outdated, current);
-    const files = [...kept.values(), ...written].toSorted((a, b) => (a.dataset < b.dataset ? -1 : 1));
-    await this.#switch(current, text, files);
+    const { written, damaged, damage } = await this.#writeAll(outdated, current);
+    const before = await this.#whole(current.files.filter(({ dataset }) => damaged.has(dataset)));
+    const files = [...kept.values(), ...before, ...written].toSorted((a, b) =>
+      a.dataset < b.dataset ? -1 : 1,
+    );
+    const isOther = written.length > 0 || files.length !== current.files.length;
+    if (isOther || damage === null) await this.#switch(current, text, files);
+    if (damage !== null) throw damage;
     return {
       generation: current.generation + 1,
       written: written.length,
@@ -122,18 +136,25 @@ export class Exporter {
     { files }: Manifest,
     tables: readonly ObservedTable[],
   ): Promise<ReadonlyMap<string, ExportedFile>> {
-    const { folder, isAwaited } = this.#parts;
+    const { isAwaited } = this.#parts;
     const byDataset = new Map(tables.map((table) => [table.datasetId, table]));
-    const kept = new Map<string, ExportedFile>();
-    for (const file of files) {
+    const staying = files.filter((file) => {
       const table = byDataset.get(file.dataset);
-      if (table === undefined ? !isAwaited(file.dataset) : !holds(file, table)) continue;
-      if ((await bytesOf(join(folder, file.file))) === file.bytes) kept.set(file.dataset, file);
-    }
-    return kept;
+      return table === undefined ? isAwaited(file.dataset) : holds(file, table);
+    });
+    return new Map((await this.#whole(staying)).map((file) => [file.dataset, file]));
   }
 
-  async #writeAll(tables: readonly ObservedTable[], current: Manifest): Promise<readonly ExportedFile[]> {
+  /** Returns those that are on the disk as they were written. */
+  async #whole(files: readonly ExportedFile[]): Promise<readonly ExportedFile[]> {
+    const whole: ExportedFile[] = [];
+    for (const file of files) {
+      if ((await bytesOf(join(this.#parts.folder, file.file))) === file.bytes) whole.push(file);
+    }
+    return whole;
+  }
+
+  async #writeAll(tables: readonly ObservedTable[], current: Manifest): Promise<Written> {
     const { folder, signal } = this.#parts;
     const taken = new Set((await this.#keptManifests(current)).flatMap(namedFiles));
     // A disk that is full would stay so, because each attempt may write files of other names.
@@ -141,13 +162,21 @@ export class Exporter {
     this.#isTidy = false;
     const bytesBefore = new Map(current.files.map(({ dataset, bytes }) => [dataset, bytes]));
     const written: ExportedFile[] = [];
+    const damaged = new Set<string>();
+    let damage: StorageError | null = null;
     for (const { datasetId } of tables) {
       if (signal.aborted) throw new InterruptedError('The export was interrupted.', { cause: signal.reason });
       await this.#requireSpace(bytesBefore.get(datasetId) ?? 0);
-      const file = await this.#write(datasetId, taken);
-      if (file !== null) written.push(file);
+      try {
+        const file = await this.#write(datasetId, taken);
+        if (file !== null) written.push(file);
+      } catch (error) {
+        if (!(error instanceof StorageError) || error.code !== 'mirror_damaged') throw error;
+        damaged.add(datasetId);
+        damage ??= error;
+      }
     }
-    return written;
+    return { written, damaged, damage };
   }
 
   async #write(datasetId: string, taken: ReadonlySet<string>): Promise<ExportedFile | null> {

@@ -175,11 +175,10 @@ function dueCondition(ledger: NotificationLedger, groups: Groups, now: Date): Du
   return null;
 }
 
-/** The end of a cause is sent once every condition that was sent is over; its hour goes on. */
+/** The end of a cause is sent once every condition of it is over, one that was not sent yet, too; its hour goes on. */
 function dueRecovery(ledger: NotificationLedger, groups: Groups, now: Date): DueNotification | null {
   for (const [name, { at, keys }] of Object.entries(ledger.sent)) {
-    const lasting = new Set(groups.get(name)?.map(({ key }) => key));
-    if (keys.length === 0 || keys.some((key) => lasting.has(key))) continue;
+    if (keys.length === 0 || groups.has(name)) continue;
     const [kind = '', cause = ''] = name.split(' ');
     return {
       notification: {

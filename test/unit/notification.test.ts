@@ -112,6 +112,20 @@ describe('a condition', () => {
     expect(titles[1]).toBe('90: Suspended: dataset a (no_credits)');
   });
 
+  it('is not over while one lasts that was not told yet, because the hour of its cause goes on', () => {
+    const { titles, look } = told();
+    const [a, b] = [condition('no_credits', 'dataset a'), condition('no_credits', 'dataset b')];
+    look(0, [a]);
+    look(10, [b]);
+    expect(titles).toEqual(['0: Suspended: dataset a (no_credits)']);
+    look(60, [b]);
+    look(70, []);
+    expect(titles.slice(1)).toEqual([
+      '60: Suspended: dataset b (no_credits)',
+      '70: Over: suspended (no_credits)',
+    ]);
+  });
+
   it('is told only once it is loud, and is not over while it is quiet', () => {
     const { titles, look } = told();
     const young = condition('service_unavailable', 'service', { kind: 'failing', isLoud: false });

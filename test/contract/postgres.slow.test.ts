@@ -263,6 +263,16 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await retired).toMatchObject({ kind: 'retired' });
     });
 
+    it('F74 a COMMIT beside those of tables whose answer is lost is told as a database that is not available', async () => {
+      const proxy = await cuttingProxy(await database());
+      const world = await databaseAtWork(proxy.address);
+      await world.loaded(firstContent(people, FIRST));
+      const { destination } = world;
+      proxy.cutNext();
+      const unpinned = destination.unpin('parcels');
+      await expect(unpinned).rejects.toMatchObject({ code: 'destination_unavailable' });
+    });
+
     it('is used again after a restart', async () => {
       const { world, course } = await threePeople();
       course.publishRows([[1, 'ONE']]);

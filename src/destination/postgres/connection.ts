@@ -15,7 +15,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
-import { diagnose, PostgresError } from './errors.ts';
+import { diagnose, OutcomeUnknownError, PostgresError } from './errors.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
 const ROLLED_BACK = 'ROLLBACK';
@@ -30,17 +30,6 @@ export interface ConnectionOptions {
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
   readonly clock: Clock;
-}
-
-/** The connection broke while COMMIT was under way: only the catalog tells whether it took effect. */
-export class OutcomeUnknownError extends Error {
-  override readonly name = 'OutcomeUnknownError';
-  override readonly cause: PostgresError;
-
-  constructor(cause: PostgresError) {
-    super(cause.message);
-    this.cause = cause;
-  }
 }
 
 /** What a transaction can do. */

@@ -85,6 +85,17 @@ export class PostgresError extends Error {
   }
 }
 
+/** The connection broke while COMMIT was under way: only the catalog tells whether it took effect. */
+export class OutcomeUnknownError extends Error {
+  override readonly name = 'OutcomeUnknownError';
+  override readonly cause: PostgresError;
+
+  constructor(cause: PostgresError) {
+    super(cause.message);
+    this.cause = cause;
+  }
+}
+
 /** Diagnoses any value thrown by the driver. */
 export function diagnose(thrown: unknown): PostgresError {
   if (thrown instanceof PostgresError) return thrown;
@@ -104,7 +115,9 @@ function messageOf(thrown: unknown): string {
 
 /** Turns any thrown value into an error of the model. `place` names the database without its password. */
 export function destinationError(error: unknown, place: string): Error {
-  if (error instanceof PostgresError) return destinationFailure(error, place);
+  // What is written beside commits may be written again, so it does not matter whether it was.
+  const known = error instanceof OutcomeUnknownError ? error.cause : error;
+  if (known instanceof PostgresError) return destinationFailure(known, place);
   return error instanceof Error ? error : new Error(String(error));
 }
 

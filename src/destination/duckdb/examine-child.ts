@@ -222,6 +222,8 @@ function isAltered(is: boolean): 'altered' | 'sound' {
 
 /** A row group of DuckDB, whose blocks are read together. */
 const ROWS_AT_ONCE = 122_880;
+/** Into so many parts rows are taken that exceed the memory together. */
+const PARTS = 8;
 
 /**
  * Reads every column of the rows after `from`, table by table in the order of their names, until the time of a slice is over. Returns
@@ -255,9 +257,9 @@ async function scrubTable(engine: Engine, table: CopiedTable, from: number, endM
   for (let row = from; row < table.rows; row += ROWS_AT_ONCE) {
     if (systemClock.monotonicMs() > endMs) return false;
     try {
-      await digestOfRows(engine, MIRROR, table, { from: row, before: row + ROWS_AT_ONCE });
+      await readRows(engine, table, { from: row, before: row + ROWS_AT_ONCE });
     } catch (error) {
-      if (!(error instanceof DuckDbError)) throw error;
+      if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
       say({ kind: 'read', table: name, ...NOBODY, state: 'damaged', why: firstLine(error) });
       return false;
     }
@@ -265,6 +267,24 @@ async function scrubTable(engine: Engine, table: CopiedTable, from: number, endM
   }
   say({ kind: 'read', table: name, ...NOBODY, state: 'sound', why: null });
   return true;
+}
+
+/** The values of many rows may exceed the memory together: then fewer rows are read at once. */
+async function readRows(
+  engine: Engine,
+  table: CopiedTable,
+  rows: { readonly from: number; readonly before: number },
+): Promise<void> {
+  try {
+    await digestOfRows(engine, MIRROR, table, rows);
+  } catch (error) {
+    const { from, before } = rows;
+    const isTooMuch = error instanceof DuckDbError && error.fault === 'out-of-memory';
+    if (!isTooMuch || before - from === 1) throw error;
+    const some = Math.ceil((before - from) / PARTS);
+    for (let row = from; row < before; row += some)
+      await readRows(engine, table, { from: row, before: Math.min(row + some, before) });
+  }
 }
 
 /** Copies every object and the rows of all tables but those to leave out, which are dropped in the new file. */

@@ -107,8 +107,8 @@ const IS_HINDRANCE: ReadonlySet<Fault> = new Set([
   'folder-missing',
 ]);
 
-/** @throws StorageError */
-async function refuseHindrance(path: string, { why, isKilled, fault }: Ended): Promise<void> {
+/** @throws StorageError where the process was killed, or something is in its way that is not in the file. */
+export async function refuseHindrance(path: string, { why, isKilled, fault }: Ended): Promise<void> {
   if (isKilled) {
     throw new StorageError(`The process that was to read ${path} did not end by itself: ${why}.`, {
       hint: 'Run it again. Where the memory of the machine is exhausted, lower duckdb.memoryLimit first.',

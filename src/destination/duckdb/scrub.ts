@@ -4,7 +4,7 @@
 
 import { InterruptedError } from '../../model/errors.ts';
 import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
-import { child, type ExamineOptions, isCatalogTable } from './examine.ts';
+import { child, type ExamineOptions, isCatalogTable, refuseHindrance } from './examine.ts';
 import { fileState } from './mirror-file.ts';
 
 /** One group of rows is read at a time. */
@@ -13,7 +13,10 @@ const MAX_MEMORY_BYTES = 256_000_000;
 /** No row of a table has this place. */
 const BEHIND_ALL = Number.MAX_SAFE_INTEGER;
 
-/** Once the signal is aborted, it resolves to what was read until then. */
+/**
+ * Once the signal is aborted, it resolves to what was read until then. @throws StorageError where something else than the file is in
+ * the way, as a full disk.
+ */
 export async function scrubSlice(
   { signal, ...options }: ExamineOptions,
   from: ScrubPosition | null,
@@ -33,6 +36,7 @@ export async function scrubSlice(
       return { position: { table: tableName, row: BEHIND_ALL }, isAtEnd: false, damage };
     }
     if (end.why === null) return { position, isAtEnd: end.isAtEnd, damage: null };
+    await refuseHindrance(options.path, end);
     if (!end.isCrash && !end.isDamage) return { position, isAtEnd: false, damage: null };
     const { reading, isCrash: endsProcess, why } = end;
     if (reading === null || isCatalogTable(reading))

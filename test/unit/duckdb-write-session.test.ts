@@ -473,6 +473,7 @@ describe('F12 asked to stop', () => {
         stop.abort();
         throw new InterruptedError('The statement was interrupted.');
       },
+      startAfresh: async () => {},
     };
     const common = {
       appliedAt: new Date(0),

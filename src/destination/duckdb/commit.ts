@@ -20,7 +20,7 @@ import { readObservedTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
-import { IncomparableError, whyIncomparable } from './difference.ts';
+import { IncomparableError, ranOutOfMemory, whyIncomparable } from './difference.ts';
 import { placeOf } from './retire.ts';
 import { readUnions, writeOutdatedUnions } from './unions.ts';
 import type { ValidatedWrite } from './validate.ts';
@@ -115,7 +115,10 @@ async function commitComparing(
       return batch.map(({ job }) => present(results.get(job.datasetId), 'every job has a result'));
     } catch (error) {
       if (error instanceof AwaitsApproval) results.set(error.result.datasetId, error.result);
-      else noteIncomparable(error, incomparable);
+      else {
+        noteIncomparable(error, incomparable);
+        if (ranOutOfMemory(error)) await context.session.startAfresh();
+      }
     }
   }
 }

@@ -65,11 +65,16 @@ export function incomparable(datasetId: string, error: unknown): unknown {
 }
 
 /** Says why the table was not compared; an undo log that is closed for it repeats this to readers. */
-export function whyIncomparable({ cause }: IncomparableError): string {
-  const isMemory = cause instanceof DuckDbError && cause.fault === 'out-of-memory';
-  return isMemory
+export function whyIncomparable(error: IncomparableError): string {
+  return ranOutOfMemory(error)
     ? 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows'
-    : firstLine(cause);
+    : firstLine(error.cause);
+}
+
+/** The comparison did not fit into the memory that DuckDB may use. */
+export function ranOutOfMemory(error: unknown): boolean {
+  const cause = error instanceof IncomparableError ? error.cause : null;
+  return cause instanceof DuckDbError && cause.fault === 'out-of-memory';
 }
 
 const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([

@@ -90,6 +90,12 @@ export interface WriteSession {
    * @throws any error of `work`, after ROLLBACK; OutcomeUnknownError when COMMIT fails; WriteSessionLostError.
    */
   transaction<T>(work: (engine: Engine) => Promise<T>, purpose?: Purpose): Promise<T>;
+
+  /**
+   * Opens the file again in a new instance: the last one keeps memory after a statement that ran out of it, so that less work than
+   * before may fail, too. Must be called outside of a transaction. @throws WriteSessionLostError
+   */
+  startAfresh(): Promise<void>;
 }
 
 export class WriteSessions {
@@ -156,6 +162,14 @@ export class WriteSessions {
         throw error;
       }
     };
+    const startAfresh = async (): Promise<void> => {
+      try {
+        await this.#attachOrLose('new');
+      } catch (error) {
+        lost = true;
+        throw error;
+      }
+    };
     const { clock } = this.#options;
     await this.#options.readerGracePeriod.over();
     await mirrorFileState(this.#options.path);
@@ -164,7 +178,7 @@ export class WriteSessions {
     const waitMs = () => (lost ? null : waitForNext(this.#openingMs, clock.monotonicMs() - openedMs));
     try {
       try {
-        return await work({ transaction, waitForNext: waitMs });
+        return await work({ transaction, waitForNext: waitMs, startAfresh });
       } finally {
         if (committed) await this.#checkpoint(clock.monotonicMs() - openedMs);
       }
@@ -224,7 +238,12 @@ export class WriteSessions {
   async #attachAgain(error: unknown): Promise<void> {
     const { log, path } = this.#options;
     log.error({ path, why: String(error) }, 'DuckDB gave up on a transaction; the mirror is opened again.');
+    await this.#attachOrLose('same');
+  }
+
+  async #attachOrLose(instance: 'same' | 'new'): Promise<void> {
     try {
+      if (instance === 'new') await this.#engine.reopen();
       await this.#attach('write');
     } catch (cause) {
       throw cause instanceof Error ? new WriteSessionLostError(cause) : cause;

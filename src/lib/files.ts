@@ -78,6 +78,19 @@ export function renameFile(name: string, from: string, to: string): Promise<void
   return durable(name, () => renameDurably(from, to));
 }
 
+/** Cuts the file to its first `bytes`, once the whole of it lies at `keptAs`. Both survive a loss of power once this resolves. */
+export function cutFile(name: string, path: string, bytes: number, keptAs: string): Promise<void> {
+  return durable(name, async () => {
+    await copyFile(path, keptAs, flags.COPYFILE_EXCL);
+    await changeFile(keptAs, (file) => file.sync());
+    await syncDirectory(dirname(keptAs));
+    await changeFile(path, async (file) => {
+      await file.truncate(bytes);
+      await file.sync();
+    });
+  });
+}
+
 /** Removes a file, or a folder with its contents. A missing one is no error. */
 export function remove(name: string, path: string): Promise<void> {
   return durable(name, () => rm(path, { recursive: true, force: true }));
@@ -122,15 +135,21 @@ export function cloneFile(name: string, from: string, to: string): Promise<boole
 
 /** Sets the mode of a written file, not of one that a link leads to. Its content survives a loss of power once this resolves. */
 export function settleFile(name: string, path: string, mode = FILE_MODE): Promise<void> {
-  return durable(name, async () => {
-    const file = await open(path, flags.O_RDWR | flags.O_NOFOLLOW);
-    try {
+  return durable(name, () =>
+    changeFile(path, async (file) => {
       await file.chmod(mode);
       await file.sync();
-    } finally {
-      await file.close();
-    }
-  });
+    }),
+  );
+}
+
+async function changeFile(path: string, change: (file: FileHandle) => Promise<void>): Promise<void> {
+  const file = await open(path, flags.O_RDWR | flags.O_NOFOLLOW);
+  try {
+    await change(file);
+  } finally {
+    await file.close();
+  }
 }
 
 /** Changes the owner of a file if it differs. @throws the system's EPERM when this process may not. */

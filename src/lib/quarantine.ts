@@ -30,13 +30,18 @@ export async function quarantine(
   const names = await readdir(dirname(path));
   const earlier = names.filter((name) => isStore(name, basename(path), files)).sort();
   if (earlier.length >= MAX_QUARANTINED) throw refuse(earlier.map((name) => join(dirname(path), name)));
-  const target = `${path}${QUARANTINE_INFIX}${now.toISOString().replaceAll(/[-:.]/g, '')}`;
+  const target = quarantinedPath(path, now);
   for (const { suffix, effect } of files) {
     await renameFile(effect, path + suffix, target + suffix).catch((error: unknown) => {
       if (systemCode(error) !== 'ENOENT') throw error;
     });
   }
   return target;
+}
+
+/** Where a store is kept that was found damaged now. */
+export function quarantinedPath(path: string, now: Date): string {
+  return `${path}${QUARANTINE_INFIX}${now.toISOString().replaceAll(/[-:.]/g, '')}`;
 }
 
 function isStore(name: string, store: string, files: readonly StoreFile[]): boolean {

@@ -289,6 +289,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the log of the new file put into it',
     killedIn: 'compact',
   },
+  'destination.cut-log': {
+    what: 'the log of the mirror loses its end, which cannot be read, once the whole of it is copied',
+    killedIn: 'torn log',
+  },
   'destination.make-directory': {
     what: 'the folder of the mirror',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',

@@ -37,6 +37,19 @@ describe('F58 an error of DuckDB', () => {
   });
 });
 
+describe('F05 a log that could not be replayed', () => {
+  const replay = 'Failure while replaying WAL file "/data/mirror.duckdb.wal": ';
+
+  it.each([
+    ['Out of Memory', 'failed to allocate data of size 16.0 MiB (56.7 MiB/57.2 MiB used)', 'out-of-memory'],
+    ['Out of Memory', 'failed to offload data block (the "max_temp_directory_size" setting)', 'disk-full'],
+    ['INTERRUPT', 'Interrupted!', 'interrupted'],
+    ['IO', 'Corrupt WAL file: entry at byte position 56 computed checksum 1 does not match', 'unreadable'],
+  ])('for %s: %s, is sound unless the cause says otherwise', (kind, message, fault) => {
+    expect(diagnose(said(kind, replay + message)).fault).toBe(fault);
+  });
+});
+
 describe('a table that could not be compared', () => {
   const reason = (kind: string, message: string) =>
     whyIncomparable(new IncomparableError('parcels', diagnose(said(kind, message))));

@@ -3,13 +3,13 @@
  * path. So every process must name the file the same way.
  */
 
-import { open, readlink, realpath } from 'node:fs/promises';
+import { open, readlink, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { fileInTheWay, makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
+import { cutFile, fileInTheWay, makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { QUARANTINE_INFIX, quarantine, type StoreFile } from '../../lib/quarantine.ts';
+import { QUARANTINE_INFIX, quarantine, quarantinedPath, type StoreFile } from '../../lib/quarantine.ts';
 import { ConfigurationError, InterruptedError, StorageError } from '../../model/errors.ts';
 import { busy, DuckDbError } from '../../staging/engine/errors.ts';
 
@@ -121,12 +121,47 @@ export async function quarantineMirror(path: string, reason: string, now: Date, 
   );
 }
 
-/** Moves an unreadable log away; the mirror is then as it was after its last checkpoint. @throws StorageError */
-export async function quarantineLog(path: string, reason: string, now: Date, log: Log): Promise<void> {
+/** DuckDB names where the content of the first entry begins that is not whole; before it are its length and checksum. */
+const TORN_ENTRY = /entry at byte position (\d+)/;
+const ENTRY_HEADER_BYTES = 16;
+
+/**
+ * Cuts the log before the entry that DuckDB names as unreadable: the commits before it stay. A power cut may leave the end of a log so,
+ * which was not reported. Any other unreadable log moves away; the mirror is then as it was after its last checkpoint. The whole log is
+ * kept in both cases. @throws StorageError
+ */
+export async function quarantineLog(
+  path: string,
+  reason: string,
+  now: Date,
+  log: Log,
+): Promise<'cut' | 'moved'> {
+  const wholeBytes = Number(TORN_ENTRY.exec(reason)?.[1] ?? 0) - ENTRY_HEADER_BYTES;
+  if (wholeBytes > 0 && wholeBytes < (await stat(path + WAL_SUFFIX)).size) {
+    await cutLog(path, wholeBytes, reason, now, log);
+    return 'cut';
+  }
   const target = await quarantine(path, [LOG_FILE], now, (earlier) => unreadableAgain(path, reason, earlier));
   log.error(
     { path, quarantinedAs: target + WAL_SUFFIX, why: reason },
     'The log of the mirror cannot be read: quarantined. The commits since the last checkpoint are made again.',
+  );
+  return 'moved';
+}
+
+async function cutLog(path: string, bytes: number, reason: string, now: Date, log: Log): Promise<void> {
+  const target = quarantinedPath(path, now) + WAL_SUFFIX;
+  try {
+    await cutFile('destination.cut-log', path + WAL_SUFFIX, bytes, target);
+  } catch (cause) {
+    throw new StorageError(
+      `The end of the log of the mirror ${path} cannot be read, and it could not be cut: ${systemReason(cause)}.`,
+      { hint: 'The log is copied beside the mirror first: make room there.', cause },
+    );
+  }
+  log.error(
+    { path, quarantinedAs: target, why: reason },
+    'The end of the log of the mirror cannot be read: the log was cut. The commits after that are made again.',
   );
 }
 

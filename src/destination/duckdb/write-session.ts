@@ -356,10 +356,13 @@ export class WriteSessions {
   async #quarantine(error: DuckDbError, doing: 'opening' | 'reading'): Promise<QuarantinedError> {
     const { path, clock, log } = this.#options;
     const isLog = doing === 'opening' && (await isThere(path + WAL_SUFFIX));
-    await (isLog ? quarantineLog : quarantineMirror)(path, error.message, clock.now(), log);
-    const what = isLog
-      ? 'Its log was set aside, and the newest commits are made again'
-      : 'It was set aside, and is built again';
+    let what = 'It was set aside, and is built again';
+    if (isLog) {
+      const done = await quarantineLog(path, error.message, clock.now(), log);
+      what = `Its log was ${done === 'cut' ? 'cut' : 'set aside'}, and the newest commits are made again`;
+    } else {
+      await quarantineMirror(path, error.message, clock.now(), log);
+    }
     return new QuarantinedError(`The mirror ${path} could not be read. ${what}: ${firstLine(error)}`, {
       code: 'mirror_damaged',
       hint: 'Check the disk. What was set aside lies beside the mirror.',

@@ -97,7 +97,6 @@ const TEMPORARY_SPACE = /max_temp_directory_size/;
 const ERROR_BY_KIND: ReadonlyMap<string, Fault> = new Map([
   ['FATAL', 'gave-up'],
   ['INTERNAL', 'gave-up'],
-  ['INTERRUPT', 'interrupted'],
   ['Serialization', 'unreadable'],
 ]);
 
@@ -115,9 +114,11 @@ function faultOf(kind: string, message: string, systemError: string | null): Fau
   if (LOCKED.test(message)) return 'locked';
   if (systemError !== null) return ERROR_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
   if (DISK_FULL.test(message)) return 'disk-full';
+  // Of any error while a log is replayed, DuckDB says that the replay failed.
+  if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';
+  if (kind === 'INTERRUPT') return 'interrupted';
   if (UNREADABLE.test(message)) return 'unreadable';
   if (FOREIGN.test(message)) return 'foreign';
-  if (kind === 'Out of Memory') return TEMPORARY_SPACE.test(message) ? 'disk-full' : 'out-of-memory';
   return ERROR_BY_KIND.get(kind) ?? 'statement';
 }
 

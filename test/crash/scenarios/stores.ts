@@ -1,12 +1,13 @@
 /** Scenarios of stores that cannot be read, or that an older version wrote. */
 
 import { spawnSync } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
 import { restore } from '../../support/checkpoint-dump.ts';
 import { once } from '../../support/expect-mirrored.ts';
+import { steered } from '../../support/steered-process.ts';
 import type { Scenario } from '../scenario.ts';
 
 const FORMAT_4 = fileURLToPath(new URL('../../unit/checkpoint-formats/format-4.sql', import.meta.url));
@@ -25,6 +26,8 @@ const ROWS_OF_FORMAT_4: readonly (readonly [table: string, sql: string])[] = [
   ],
   ['want_members', 'SELECT * FROM desired_members'],
 ];
+/** A sector of a disk. */
+const ZEROED_BYTES = 512;
 const NO_DATABASE = 'no database, and longer than the header of one. '.repeat(100);
 
 export const STORES: readonly Scenario[] = [
@@ -60,6 +63,16 @@ export const STORES: readonly Scenario[] = [
       bytes.fill(0x5a, HEADER_BYTES);
       writeFileSync(installed.mirrorPath, bytes);
       writeFileSync(`${installed.mirrorPath}.wal`, NO_DATABASE);
+      return {};
+    },
+  },
+  {
+    name: 'torn log',
+    what: 'a loss of power has left zeroes at the end of the log of the mirror',
+    killedAt: 'its own names',
+    async validate({ installed }) {
+      await installed.startWith(steered({ killAt: 'before destination.checkpoint' }), 'once').ended;
+      appendFileSync(`${installed.mirrorPath}.wal`, Buffer.alloc(ZEROED_BYTES));
       return {};
     },
   },

@@ -9,7 +9,7 @@ import type { Checkpoint, Suspension } from '../checkpoint/checkpoint.ts';
 import type { ObservedState } from '../destination/destination.ts';
 import type { Clock } from '../lib/clock.ts';
 import { plural } from '../lib/units.ts';
-import { type BusyError, type ConfigurationError, InterruptedError, StorageError } from '../model/errors.ts';
+import { type BusyError, type ConfigurationError, InterruptedError } from '../model/errors.ts';
 import { markDamaged } from '../sync/damage.ts';
 import { datasetState, isBehind } from '../sync/dataset-states.ts';
 import { requestsOf } from '../sync/parts.ts';
@@ -214,22 +214,14 @@ export class Daemon implements Observed {
       this.#scrubber.beginIfDue(isSettled && this.#seeing === null);
       this.#expiryWarnings.give();
       this.#session.resolve('loop');
+      this.#scrubber.noteRound(null);
     } catch (error) {
       this.#session.raise('loop', error);
-      if (error instanceof StorageError) this.#seeCheckpoint();
+      this.#scrubber.noteRound(error);
     }
     this.#session.incidents.escalate(this.#session.nowMs());
     this.#watch();
     this.#notifyReady();
-  }
-
-  /** Where the checkpoint cannot even be looked at, the incident of the loop says so, and the next round tries again. */
-  #seeCheckpoint(): void {
-    try {
-      this.#scrubber.seeCheckpoint();
-    } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
-    }
   }
 
   /** A process that was suspended for a while did not stand still meanwhile. */

@@ -5,6 +5,7 @@
  * Invariant: no slice begins while a dataset is worked on or waits for work, and one that is running gives way.
  */
 
+import { StorageError } from '../model/errors.ts';
 import { afterSlice, dueScrub, type ScrubDamage, type ScrubRecord } from '../model/scrub.ts';
 import type { Session } from './session.ts';
 
@@ -12,6 +13,8 @@ import type { Session } from './session.ts';
 const BETWEEN_SLICES_MS = 30_000;
 /** How often it is seen whether a scrub is due. */
 const SEE_EVERY_MS = 60_000;
+/** A check reads the whole checkpoint, and an error that lasts is rather that of a full disk. */
+const CHECK_AGAIN_MS = 10 * 60_000;
 
 interface ScrubberOptions {
   readonly session: Session;
@@ -25,6 +28,8 @@ export class Scrubber {
   /** Null: not decided yet. A scrub that was under way goes on at once. */
   #dueMs: number | null = null;
   #reading: Promise<void> | null = null;
+  /** From when on an error has the checkpoint checked, on the monotonic clock. */
+  #checkMs = Number.NEGATIVE_INFINITY;
 
   constructor({ session, onSuspect }: ScrubberOptions) {
     this.#session = session;
@@ -66,8 +71,24 @@ export class Scrubber {
     this.#onSuspect();
   }
 
-  /** A checkpoint that cannot be read is made anew when it is opened. Called after an error. */
-  seeCheckpoint(): boolean {
+  /**
+   * After an error of a store the checkpoint may be damaged: then the stores are opened again. `error` is null after a round of the loop
+   * without one. Where the checkpoint cannot even be looked at, the incident of the loop says so.
+   */
+  noteRound(error: unknown): void {
+    const nowMs = this.#session.nowMs();
+    if (error === null) this.#checkMs = nowMs;
+    if (!(error instanceof StorageError) || nowMs < this.#checkMs) return;
+    try {
+      this.#seeCheckpoint();
+      this.#checkMs = nowMs + CHECK_AGAIN_MS;
+    } catch (unseen) {
+      if (!(unseen instanceof StorageError)) throw unseen;
+    }
+  }
+
+  /** A checkpoint that cannot be read is made anew when it is opened. */
+  #seeCheckpoint(): boolean {
     const { checkpoint, log } = this.#session.parts;
     const why = checkpoint.damage();
     if (why === null) return false;
@@ -85,7 +106,7 @@ export class Scrubber {
     const slice = await destination.scrubbing?.readSlice(due.position);
     if (slice === undefined) return;
     const after = afterSlice(due, slice, clock.now());
-    if (slice.isAtEnd && this.seeCheckpoint()) return;
+    if (slice.isAtEnd && this.#seeCheckpoint()) return;
     checkpoint.keepScrub({ ...after, isExaminationAsked: checkpoint.scrub().isExaminationAsked });
     if (slice.damage !== null) this.#noteDamage(slice.damage);
     if (slice.isAtEnd)

@@ -148,6 +148,34 @@ it('a checkpoint that can neither be read nor looked at does not end the daemon'
   expect(world.checkpoint.scrub().completedAt).not.toBeNull();
 });
 
+it('an error that lasts has the checkpoint checked once, again after ten minutes, and at once where it is another one', async () => {
+  const { world } = await scrubbed();
+  const { pass } = smallDaemon(world);
+  const { checkpoint } = world.parts;
+  const { suspensions } = checkpoint;
+  let checks = 0;
+  const fail = (): never => {
+    throw new StorageError('The disk is full.');
+  };
+  Object.assign(checkpoint, {
+    damage: () => {
+      checks += 1;
+      return null;
+    },
+  });
+  await pass(MINUTE_MS);
+  Object.assign(checkpoint, { suspensions: fail });
+  await pass(9 * MINUTE_MS);
+  expect(checks).toBe(1);
+  await pass(2 * MINUTE_MS);
+  expect(checks).toBe(2);
+  Object.assign(checkpoint, { suspensions });
+  await pass(MINUTE_MS);
+  Object.assign(checkpoint, { suspensions: fail });
+  await pass(MINUTE_MS);
+  expect(checks).toBe(3);
+});
+
 it('what another process found has the stores opened again, once', async () => {
   const { world, seen } = await scrubbed();
   const { pass, ended } = smallDaemon(world, TIMING);

@@ -8,7 +8,7 @@ import type { DamagedTable } from '../destination/destination.ts';
 import { errorCodeOf, StorageError } from '../model/errors.ts';
 import { endCandidate } from './candidates.ts';
 import { catchUp, type IsAsked } from './catch-up.ts';
-import { liveExecutor } from './execute/executor.ts';
+import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult, DatasetResult } from './result.ts';
 
@@ -20,15 +20,16 @@ export async function catchUpMendingDamage(
   parts: Parts,
   signal: AbortSignal,
   isAsked?: IsAsked,
+  makeExecutor: MakeExecutor = liveExecutor,
 ): Promise<CatchUpResult> {
-  let result = await catchUp(parts, signal, liveExecutor, isAsked);
+  let result = await catchUp(parts, signal, makeExecutor, isAsked);
   const lost: string[] = [];
   for (let repeats = 0; repeats < MAX_REPEATS && !signal.aborted; repeats += 1) {
     if (!result.incidents.some(({ error }) => isDamage(error))) break;
     const found = await markDamaged(parts);
     lost.push(...found.lost);
     if (!found.isMendable) break;
-    result = together(result, await catchUp(parts, signal, liveExecutor, isAsked));
+    result = together(result, await catchUp(parts, signal, makeExecutor, isAsked));
   }
   return withLost(result, lost);
 }

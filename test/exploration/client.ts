@@ -7,7 +7,7 @@ import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { WriteJob } from '../../src/model/write-jobs.ts';
-import { catchUp } from '../../src/sync/catch-up.ts';
+import { catchUpMendingDamage } from '../../src/sync/damage.ts';
 import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
 import type { Staging } from '../../src/sync/execute/staging-folder.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';
@@ -86,7 +86,7 @@ export class Client {
   }
 
   get checkpoint(): Checkpoint {
-    return this.#checkpoint ?? modelCheckpoint(this.#stored);
+    return this.#checkpoint ?? modelCheckpoint(this.#stored, () => this.service.nowMs);
   }
 
   /** What is stored now. */
@@ -96,6 +96,12 @@ export class Client {
 
   loseCheckpoint(): void {
     this.#stored = emptyStored();
+  }
+
+  /** `isFound`: `verify` reads it whole and marks it; else whoever comes upon it does. */
+  damageTable(isFound: boolean): void {
+    this.#mirror.damage();
+    if (isFound && this.table !== null) this.checkpoint.requestResync([this.table.observed.datasetId]);
   }
 
   restoreCheckpoint({ checkpoint }: Stores): void {
@@ -116,7 +122,7 @@ export class Client {
   async catchUp(): Promise<CatchUpResult | null> {
     this.#controller = new AbortController();
     const parts = this.#parts();
-    const result = await catchUp(parts, this.#controller.signal, makeExecutor);
+    const result = await catchUpMendingDamage(parts, this.#controller.signal, undefined, makeExecutor);
     if (this.#killed !== null) {
       const { stores } = this.#killed;
       this.#killed = null;

@@ -28,6 +28,8 @@ export const STEPS = {
   A: 'the log of a subscription restarts',
   X: '90 days pass',
   T: '20 minutes pass',
+  D: 'a block of the table is damaged, which the next commit of changes meets',
+  V: 'a block of the table is damaged, and `verify` finds it',
   K: 'the program is killed',
   C: 'the program is killed, and its checkpoint is lost',
   O: 'the program is killed, and an older checkpoint is restored',

@@ -72,7 +72,8 @@ const NO_REQUESTS: Requests = {
   async answer() {},
 };
 
-export function modelCheckpoint(stored: Stored): Checkpoint {
+/** `nowMs`: the number of a resync is its time. */
+export function modelCheckpoint(stored: Stored, nowMs: () => number): Checkpoint {
   const { followed, desiredStates, absences, mentions, suspensions, failures } = stored;
   const update = (datasetId: string, change: (desired: DesiredState) => DesiredState): void => {
     const after = change(desiredStates.get(datasetId) ?? emptyDesiredState(datasetId));
@@ -143,7 +144,16 @@ export function modelCheckpoint(stored: Stored): Checkpoint {
         );
         return { ...desired, refreshesDone };
       }),
-    requestResync: () => [],
+    requestResync: (datasetIds) =>
+      datasetIds.filter((datasetId) => {
+        if ((desiredStates.get(datasetId)?.members.size ?? 0) === 0) return false;
+        update(datasetId, (desired) => ({
+          ...desired,
+          resyncNumber: Math.max(desired.resyncNumber + 1, nowMs()),
+        }));
+        failures.delete(datasetId);
+        return true;
+      }),
     approveRetirements: () => [],
     forget: () => [],
     clearForgotten() {},

@@ -1,12 +1,14 @@
 /** The destination as a value: of the table what the catalog says of it, and its content as a text. */
 
 import type {
+  DamagedTable,
   Destination,
   JobResult,
   ObservedState,
   StoredProgress,
 } from '../../src/destination/destination.ts';
 import { isLaterMark, type ReloadMark } from '../../src/model/desired-state.ts';
+import { StorageError } from '../../src/model/errors.ts';
 import type {
   ChangesJob,
   ObservedTable,
@@ -19,6 +21,8 @@ import { ORIGIN } from './model-feed.ts';
 export interface Table {
   readonly observed: ObservedTable;
   readonly content: string;
+  /** A part of it cannot be read: only a snapshot takes its place. */
+  readonly isDamaged: boolean;
 }
 
 /** Never changed: a commit puts another one in its place. */
@@ -31,6 +35,7 @@ export interface MirrorState {
 export const EMPTY_MIRROR: MirrorState = { subscriptionIds: null, table: null, progress: null };
 
 const ROWS = 10;
+const UNREADABLE = 'A block of the table cannot be read.';
 const NEVER = new Date(0);
 
 export class ModelMirror {
@@ -57,13 +62,25 @@ export class ModelMirror {
         this.state = { ...this.state, progress };
         return true;
       },
-      findDamage: async () => [],
       forgetPast: async () => false,
+      findDamage: async () => this.#damaged(),
       storeChecksum: async () => true,
       renewChecksums: async () => ({ stored: [], closed: [], kept: [] }),
       progress: () => 0,
       close: async () => {},
     };
+  }
+
+  damage(): void {
+    const { table } = this.state;
+    if (table !== null) this.state = { ...this.state, table: { ...table, isDamaged: true } };
+  }
+
+  #damaged(): readonly DamagedTable[] {
+    const { table } = this.state;
+    if (table === null || !table.isDamaged) return [];
+    const { datasetId, tableName } = table.observed;
+    return [{ datasetId, tableName, pastOf: null, isPinned: false, why: UNREADABLE }];
   }
 
   observed(): ObservedState {
@@ -84,6 +101,8 @@ export class ModelMirror {
       before?.observed.version === plannedFrom?.version &&
       before?.observed.snapshotDigest === plannedFrom?.snapshotDigest;
     if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
+    if (job.kind === 'changes' && before?.isDamaged === true)
+      return { kind: 'failed', datasetId, error: new StorageError(UNREADABLE, { code: 'mirror_damaged' }) };
     const table = tableAfter(job, before);
     const progress = table === null ? withoutTable(this.state.progress) : this.state.progress;
     this.state = { ...this.state, table, progress };
@@ -106,9 +125,17 @@ function tableAfter(
 ): Table | null {
   switch (job.kind) {
     case 'snapshot':
-      return { observed: loaded(job, before), content: job.files.map(({ path }) => path).join('') };
+      return {
+        observed: loaded(job, before),
+        content: job.files.map(({ path }) => path).join(''),
+        isDamaged: false,
+      };
     case 'changes':
-      return { observed: changed(job), content: [before?.content ?? '', ...changesOf(job)].join('') };
+      return {
+        observed: changed(job),
+        content: [before?.content ?? '', ...changesOf(job)].join(''),
+        isDamaged: false,
+      };
     case 'repair':
       return before;
     case 'retirement':

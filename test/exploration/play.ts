@@ -157,6 +157,10 @@ class Play {
       if (each.request !== at.request || each.number !== at.number) break;
       this.#waiting = this.#waiting.slice(1);
       this.#report(`  ${stepText(step)} at ${this.#time()}`);
+      if (step.kind === 'D' || step.kind === 'V') {
+        this.#client.damageTable(step.kind === 'V');
+        continue;
+      }
       if (!'KCOM'.includes(step.kind)) {
         this.#service.take(step);
         continue;

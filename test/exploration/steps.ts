@@ -32,6 +32,8 @@ const SEEN_BY: Readonly<Record<StepKind, readonly RequestKind[]>> = {
   A: OF_MEMBERS,
   X: ['list', 'events', 'manifest', 'entry', 'versions'],
   T: ['list', 'events', 'manifest', 'entry', 'versions'],
+  D: ['list', 'changes'],
+  V: ['list', 'manifest', 'entry', 'versions', 'changes', 'download'],
   K: ALL,
   C: ALL,
   O: ALL,
@@ -55,7 +57,9 @@ export function stepsOf(setting: Setting): readonly Step[] {
     // Where the record does not state the newest event, a log that restarts may be noticed by nothing.
     ...(setting.record === 'id' ? each('A') : []),
     ...['X' as const, 'T' as const, 'K' as const, 'C' as const].flatMap(one),
-    ...(setting.start === 'later' ? ['O' as const, 'M' as const].flatMap(one) : []),
+    ...(setting.start === 'later'
+      ? ['D' as const, 'V' as const, 'O' as const, 'M' as const].flatMap(one)
+      : []),
   ];
 }
 

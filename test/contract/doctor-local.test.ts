@@ -322,12 +322,17 @@ describe('the checkpoint', () => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     writeFileSync(one.checkpointPath, 'SQLite format 3\0 and nothing else', { mode: 0o600 });
-    writeFileSync(`${one.checkpointPath}.corrupt-20260101T000000.000Z`, '', { mode: 0o600 });
+    for (const kept of ['01T000000000Z', '01T000000000Z-wal', '02T000000000Z-wal'])
+      writeFileSync(`${one.checkpointPath}.corrupt-202601${kept}`, '', { mode: 0o600 });
     const look = await one.look();
     expect(look.exitCode).toBe(74);
     expect(look.of('checkpoint')).toMatchObject([
       { state: 'problem', hints: [expect.stringContaining('Nothing is lost')] },
       { state: 'warning', found: expect.stringMatching(/^1 damaged file of earlier days: .*corrupt-2026/) },
+      {
+        state: 'warning',
+        found: expect.stringMatching(/^1 damaged log of earlier days: .*corrupt-20260102T/),
+      },
     ]);
   });
 

@@ -116,6 +116,22 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await seen.newest();
   });
 
+  it('at any moment of a first load: 74, and with room it is loaded', async () => {
+    const { feed, disk, installed, seen } = await onDisk();
+    feed.settings.files.bytes = false;
+    for (const freeBytes of [20_000, 100_000, 600_000, 1_000_000]) {
+      disk.leave(freeBytes);
+      const { exitCode, stdout, stderr } = await installed.run('once');
+      if (exitCode === 0) break;
+      expect(exitCode, stdout + stderr).toBe(74);
+      expect(stdout + stderr).toContain(disk.path);
+    }
+    disk.leave(PLENTY_BYTES);
+    await once(installed);
+    await seen.newest();
+    expect((await installed.run('verify', '--deep')).exitCode).toBe(0);
+  });
+
   it('while it runs: it goes on by itself once there is room', async () => {
     const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk({
       FEED_SYNC_POLL_EVERY: '1s',

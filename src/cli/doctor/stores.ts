@@ -210,14 +210,20 @@ const FOLLOWERS = /(?:\.wal|-wal|-shm)$/;
 /** No findings where the folder cannot be read. */
 async function quarantineFindings(what: 'checkpoint' | 'mirror', path: string): Promise<readonly Finding[]> {
   const names = await readdir(dirname(path)).catch(() => []);
-  const files = names
+  const all = names
     .map((name) => join(dirname(path), name))
-    .filter((candidate) => candidate.startsWith(`${path}.corrupt-`) && !FOLLOWERS.test(candidate))
+    .filter((candidate) => candidate.startsWith(`${path}.corrupt-`))
     .sort();
-  if (files.length === 0) return [];
-  const found = `${plural(files.length, 'damaged file')} of earlier days: ${files.join(', ')}.`;
+  const files = all.filter((one) => !FOLLOWERS.test(one));
+  const logs = all.filter((one) => FOLLOWERS.test(one) && !files.includes(one.replace(FOLLOWERS, '')));
+  const found = (kept: readonly string[], kind: string) =>
+    `${plural(kept.length, kind)} of earlier days: ${kept.join(', ')}.`;
   const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
-  return [warning('quarantined', found, hint)];
+  const logHint = 'Look at the disk, unless the power was cut then. Nothing needs them any more.';
+  return [
+    ...(files.length === 0 ? [] : [warning('quarantined', found(files, 'damaged file'), hint)]),
+    ...(logs.length === 0 ? [] : [warning('quarantined', found(logs, 'damaged log'), logHint)]),
+  ];
 }
 
 /** Longer than a commit of a running instance takes. */

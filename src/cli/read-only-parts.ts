@@ -61,7 +61,7 @@ function readOnlyMirror(configuration: Configuration, context: Context): Destina
     findDamage: refuse,
     unpin: refuse,
     storeProgress: refuse,
-    forgetPast: async () => false,
+    forgetPast: async () => 'nothing',
     storeChecksum: refuse,
     renewChecksums: refuse,
     progress: () => 0,

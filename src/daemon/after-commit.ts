@@ -80,6 +80,11 @@ export class AfterCommit {
     }
   }
 
+  /** The published copy has the past, too; the command and the export know nothing of it. */
+  noteForgotten(): void {
+    if (this.#readers.publish !== null) this.#copying.ask();
+  }
+
   #noteCommit(): void {
     const { publish, exports, hook } = this.#readers;
     if (exports !== null) this.#exporting.ask();

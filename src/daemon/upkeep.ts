@@ -52,7 +52,8 @@ export class Upkeep {
     const { destination } = this.#session.parts;
     this.#run('past', async () => {
       this.#forgetDueMs = nowMs + AGAIN_MS;
-      await destination.forgetPast();
+      const forgotten = await destination.forgetPast();
+      if (forgotten !== 'nothing') this.#session.afterCommit?.noteForgotten();
     });
   }
 

@@ -81,9 +81,8 @@ export interface Destination {
   /**
    * Forgets the past of tables that is older than it is to be kept, in small transactions, for a few seconds at most. Does nothing
    * where a reader holds the destination or other work on it is under way, and where the past was pruned within the last hour.
-   * Resolves to whether more is left that can be forgotten at once.
    */
-  forgetPast(): Promise<boolean>;
+  forgetPast(): Promise<Forgotten>;
 
   /**
    * Records this checksum of a table whose content was found right. Resolves to false if the newest commit of the table is another
@@ -105,6 +104,9 @@ export interface Destination {
 
   close(): Promise<void>;
 }
+
+/** How much of what is too old was forgotten; of a `part` more can be forgotten at once. */
+export type Forgotten = 'nothing' | 'part' | 'all';
 
 /** The candidates of all datasets, at most one each. */
 export interface StoredCandidates {

@@ -92,7 +92,7 @@ function againAfter(
 /** The past has a limit of its own, also where nothing was committed and where the service may not be asked. */
 async function forgetPast({ destination }: Parts, incidents: Incidents, signal: AbortSignal): Promise<void> {
   try {
-    for (let isMore = true; isMore && !signal.aborted; ) isMore = await destination.forgetPast();
+    for (let isMore = true; isMore && !signal.aborted; ) isMore = (await destination.forgetPast()) === 'part';
   } catch (error) {
     incidents.record(error, null);
   }

@@ -62,8 +62,8 @@ export class ModelMirror {
         this.state = { ...this.state, progress };
         return true;
       },
-      forgetPast: async () => false,
       findDamage: async () => this.#damaged(),
+      forgetPast: async () => 'nothing',
       storeChecksum: async () => true,
       renewChecksums: async () => ({ stored: [], closed: [], kept: [] }),
       progress: () => 0,

@@ -3,6 +3,8 @@
 import { expect, it } from 'vitest';
 import { nextCopyMs } from '../../src/daemon/after-commit.ts';
 import { Session } from '../../src/daemon/session.ts';
+import { Upkeep } from '../../src/daemon/upkeep.ts';
+import type { Forgotten } from '../../src/destination/destination.ts';
 import type { Publication } from '../../src/destination/publication.ts';
 import {
   HookError,
@@ -111,6 +113,24 @@ it('publishes at the start and after commits, at most every so often, and not wh
   await pass(10 * MINUTE_MS);
   expect(seen.copies.slice(2)).toEqual([11 * MINUTE_MS, 12 * MINUTE_MS]);
   expect(seen.copied).toBe(seen.lines);
+});
+
+it('publishes a copy after the past was forgotten, and not where nothing was too old', async () => {
+  const { seen, pass, goRound, session } = await outletOf({ isPublished: true, hasHook: false });
+  await goRound();
+  await session.mirror.refresh(true);
+  const upkeep = new Upkeep(session);
+  let forgotten: Forgotten = 'nothing';
+  session.parts.destination.forgetPast = async () => forgotten;
+  upkeep.begin(true);
+  await upkeep.ended();
+  await pass(MINUTE_MS);
+  expect(seen.copies).toEqual([0]);
+  forgotten = 'all';
+  upkeep.begin(true);
+  await upkeep.ended();
+  await goRound();
+  expect(seen.copies).toEqual([0, MINUTE_MS]);
 });
 
 it('a copy that takes long is made less often: commits wait for it a tenth of the time at most', () => {

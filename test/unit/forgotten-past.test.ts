@@ -3,10 +3,11 @@
 import { statSync } from 'node:fs';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type OldLog, PastLimit } from '../../src/destination/catalog/past-limit.ts';
+import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
 import { ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { inMirror, manualClock, mirrorIn } from '../support/duckdb-mirror.ts';
+import { duckdb, inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
@@ -65,10 +66,10 @@ const people = sourceSchema([column('id', 'integer', false), column('owner', 'st
 const LOGS = 'SELECT log_name, first_commit::VARCHAR, row_count::VARCHAR FROM feed_sync.history_logs';
 
 /** A mirror with the states of days 0 to 3, at the end of day 3. What ended three days ago is forgotten. */
-async function fourDays() {
+async function fourDays(options: Partial<MirrorOptions> = {}) {
   const clock = manualClock();
   const history = { keeps: () => true, keepMs: 3 * DAY_MS };
-  const world = await mirrorAtWork({ clock, history });
+  const world = await mirrorAtWork({ ...options, clock, history });
   const course = world.published(firstContent(people, [[1, 'Ann']]));
   await world.load(course);
   for (const owner of ['Bob', 'Cem', 'Dee']) {
@@ -83,10 +84,10 @@ async function fourDays() {
 describe('a mirror without commits', () => {
   it('F69 forgets each state once it ended too long ago, and keeps every later one', async () => {
     const { world, clock } = await fourDays();
-    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(await world.mirror.forgetPast()).toBe('nothing');
     expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '1', '3']]);
     await clock.sleep(2.5 * DAY_MS);
-    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(await world.mirror.forgetPast()).toBe('all');
     expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '3', '1']]);
     const stateAfter = (commit: number) =>
       inMirror(world.folder, `FROM history.parcels_as_of_commit(${commit})`);
@@ -101,7 +102,7 @@ describe('a mirror without commits', () => {
     const { world, clock } = await fourDays();
     const before = statSync(world.path, { bigint: true }).mtimeNs;
     await clock.sleep(0.9 * DAY_MS);
-    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(await world.mirror.forgetPast()).toBe('nothing');
     expect(statSync(world.path, { bigint: true }).mtimeNs).toBe(before);
   });
 
@@ -111,7 +112,7 @@ describe('a mirror without commits', () => {
     const reader = startChild('duckdb-holder-child.ts', world.path);
     onTestFinished(() => reader.kill());
     expect(await reader.nextLine()).toBe('held');
-    expect(await world.mirror.forgetPast()).toBe(false);
+    expect(await world.mirror.forgetPast()).toBe('nothing');
     await reader.kill();
     expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '1', '3']]);
     await world.mirror.forgetPast();
@@ -129,11 +130,32 @@ describe('a mirror without commits', () => {
   });
 });
 
+describe('a published copy', () => {
+  it('F69 forgets what the mirror has forgotten, without a commit', async () => {
+    const place = await temporaryFolder();
+    onTestFinished(() => place[Symbol.asyncDispose]());
+    const path = `${place.path}/copy.duckdb`;
+    const { world, clock } = await fourDays({ publish: { path, keptPaths: [], reserveBytes: 0 } });
+    const begins = () =>
+      duckdb(
+        `ATTACH '${path}' AS c (READ_ONLY)`,
+        'SELECT first_commit::VARCHAR FROM c.feed_sync.history_logs',
+      );
+    await world.mirror.publish();
+    expect(await begins()).toEqual([['1']]);
+    await clock.sleep(2.5 * DAY_MS);
+    await world.mirror.forgetPast();
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 4 });
+    expect(await begins()).toEqual([['3']]);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'current' });
+  });
+});
+
 describe('a catch-up', () => {
   it('F69 forgets until nothing old is left, also where the workspace is refused', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
-    const forgetPast = vi.fn(async () => forgetPast.mock.calls.length < 3);
+    const forgetPast = vi.fn(async () => (forgetPast.mock.calls.length < 3 ? 'part' : 'all'));
     world.parts.destination.forgetPast = forgetPast;
     await world.catchUp();
     expect(forgetPast).toHaveBeenCalledTimes(3);
@@ -159,7 +181,7 @@ describe('the daemon', () => {
     let error: Error | null = null;
     const forgetPast = vi.fn(async () => {
       if (error !== null) throw error;
-      return false;
+      return 'nothing' as const;
     });
     world.parts.destination.forgetPast = forgetPast;
     const { daemon, pass } = smallDaemon(world);

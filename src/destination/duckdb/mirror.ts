@@ -25,6 +25,7 @@ import type {
   DamagedTable,
   Destination,
   Enrolment,
+  Forgotten,
   JobQueue,
   ObservedState,
   RenewedChecksums,
@@ -350,13 +351,13 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     return { failed, forOtherSession };
   }
 
-  async forgetPast(): Promise<boolean> {
+  async forgetPast(): Promise<Forgotten> {
     const { limit } = this.#pruning;
     if (!limit.isKnown) await this.has();
-    if (limit.before() === null) return false;
+    if (limit.before() === null) return 'nothing';
     const sessions = this.#sessions.of('small');
     const prune = (wait: WaitForReaders) => this.#pruning.pruneAlone(sessions, () => this.#isAwaited, wait);
-    return (await this.#ifFree(prune)) ?? false;
+    return (await this.#ifFree(prune)) ?? 'nothing';
   }
 
   unpin(datasetId: string): Promise<void> {

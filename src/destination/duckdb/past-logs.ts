@@ -3,7 +3,8 @@
 import { assert } from '../../lib/assert.ts';
 import type { StorageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
+import type { Engine, Row } from '../../staging/engine/engine.ts';
+import { DuckDbError } from '../../staging/engine/errors.ts';
 import {
   dateAt,
   dateOrNullAt,
@@ -71,6 +72,21 @@ export async function readPastLogs(engine: Engine, format: number | null): Promi
     source: textAt(row, 9),
     rowCount: numberOrNullAt(row, 10),
   }));
+}
+
+/**
+ * Returns of each log the name and the first commit that it can restore. None where the list of logs cannot be read, or the format of
+ * the mirror has none: a copy can be made all the same.
+ */
+export async function readPastBegins(engine: Engine): Promise<readonly Row[]> {
+  try {
+    return await engine.rows(
+      `SELECT log_name, first_commit FROM ${catalogTable('history_logs')} ORDER BY ALL`,
+    );
+  } catch (error) {
+    if (!(error instanceof DuckDbError) || error.fault === 'interrupted') throw error;
+    return [];
+  }
 }
 
 /** Returns the recorded columns of the live tables, by dataset id. */

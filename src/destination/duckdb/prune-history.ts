@@ -21,6 +21,7 @@ import {
 } from '../../staging/engine/sql.ts';
 import { endsOfStates, type OldLog, PastLimit } from '../catalog/past-limit.ts';
 import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../catalog/undo-logs.ts';
+import type { Forgotten } from '../destination.ts';
 import { ensureSchema } from './catalog/observed-state.ts';
 import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
 import { deleteEntries, dropLog } from './history.ts';
@@ -69,20 +70,20 @@ export class HistoryPruning {
     }
   }
 
-  /** In a write session of its own. Resolves to whether more is left to forget. */
-  async pruneAlone(sessions: WriteSessions, isAwaited: IsAwaited, wait: WaitForReaders): Promise<boolean> {
+  /** In a write session of its own. */
+  async pruneAlone(sessions: WriteSessions, isAwaited: IsAwaited, wait: WaitForReaders): Promise<Forgotten> {
     const { path } = this.#options;
     // A mirror that somebody removed is not made again for this.
-    if ((await mirrorFileState(path)) === 'absent') return false;
+    if ((await mirrorFileState(path)) === 'absent') return 'nothing';
     return await sessions.write(async (session) => {
       await session.transaction((engine) => ensureSchema(engine, path));
       return await this.#prune(session, isAwaited);
     }, wait);
   }
 
-  async #prune(session: WriteSession, isAwaited: IsAwaited): Promise<boolean> {
+  async #prune(session: WriteSession, isAwaited: IsAwaited): Promise<Forgotten> {
     const before = this.limit.before();
-    if (before === null) return false;
+    if (before === null) return 'nothing';
     const logs = await session.transaction((engine) => readOldLogs(engine, before));
     const isMore = await this.limit.prune(
       logs,
@@ -93,10 +94,10 @@ export class HistoryPruning {
       isAwaited,
     );
     if (!isMore) this.limit.done(await session.transaction(readOldestEnd), logs.length > 0);
+    if (logs.length === 0) return 'nothing';
     const { log, path } = this.#options;
-    if (logs.length > 0)
-      log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
-    return isMore;
+    log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
+    return isMore ? 'part' : 'all';
   }
 }
 

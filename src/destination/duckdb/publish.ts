@@ -25,7 +25,7 @@ import {
 import { spaceShortage } from '../../lib/free-space.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
-import { Engine, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { Engine, type Row, temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, type MirrorPlace } from '../../staging/engine/errors.ts';
 import { identifier, text, textAt } from '../../staging/engine/sql.ts';
 import type { ObservedState } from '../destination.ts';
@@ -37,6 +37,7 @@ import { placeOf, tablesOf } from './copy-content.ts';
 import { errorOfReading } from './damage.ts';
 import { examineFile } from './examine.ts';
 import { fileState, WAL_SUFFIX, withoutLinks } from './mirror-file.ts';
+import { readPastBegins } from './past-logs.ts';
 import { isKeptDamaged } from './past-tables.ts';
 import type { WriteSessions } from './write-session.ts';
 
@@ -437,6 +438,8 @@ interface Catalog {
   readonly observed: ObservedState;
   /** The names of all tables and views of the schema `main`, in order. */
   readonly tables: readonly string[];
+  /** Of each undo log the first commit that it can restore: a copy forgets what the mirror has forgotten. */
+  readonly past: readonly Row[];
 }
 
 interface LookingOptions {
@@ -454,6 +457,7 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
     // A copy leaves damaged tables out.
     observed: { ...(await readObservedState(engine, path)), keptDamaged: [] },
     tables: tables.toSorted(),
+    past: await readPastBegins(engine),
   };
 }
 

@@ -25,6 +25,7 @@ import type {
   ChecksumRenewal,
   Destination,
   Enrolment,
+  Forgotten,
   JobQueue,
   JobResult,
   ObservedState,
@@ -332,21 +333,21 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     }
   }
 
-  async forgetPast(): Promise<boolean> {
+  async forgetPast(): Promise<Forgotten> {
     if (!this.#pastLimit.isKnown) await this.has();
-    if (this.#isBusy || this.#pastLimit.before() === null) return false;
+    if (this.#isBusy || this.#pastLimit.before() === null) return 'nothing';
     try {
       return await this.#inTurn(() => this.#translated(() => this.#prune()));
     } catch (error) {
       // A reader has a past that is to go. One who has taken over is met by the next commit, too.
-      if (error instanceof BusyError) return false;
+      if (error instanceof BusyError) return 'nothing';
       throw error;
     }
   }
 
-  async #prune(): Promise<boolean> {
+  async #prune(): Promise<Forgotten> {
     const before = this.#pastLimit.before();
-    if (before === null) return false;
+    if (before === null) return 'nothing';
     const { connection, lease, postgis, place: path } = this.#opened;
     const inTransaction = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> =>
       connection.transaction(
@@ -356,14 +357,15 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
         },
         { searchPath: searchPath(postgis) },
       );
-    const isMore = await pruneHistory(
+    const forgotten = await pruneHistory(
       inTransaction,
       this.#pastLimit,
       before,
       () => this.#inTurn.pendingCount > 0,
     );
+    if (forgotten === 'nothing') return forgotten;
     this.#options.log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
-    return isMore;
+    return forgotten;
   }
 
   get #isBusy(): boolean {

@@ -16,6 +16,7 @@ import {
 } from '../../staging/engine/sql.ts';
 import { endsOfStates, type OldLog, type PastLimit } from '../catalog/past-limit.ts';
 import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../catalog/undo-logs.ts';
+import type { Forgotten } from '../destination.ts';
 import { hasCatalog, readTables } from './catalog/observed-state.ts';
 import { catalogTable, HISTORY_SCHEMA, milliseconds, timeOf } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
@@ -31,7 +32,7 @@ const PATIENCE = "SET LOCAL lock_timeout = '200ms'";
 const FAULTS_OF_A_LOG: ReadonlySet<Fault> = new Set(['locked', 'depended-on', 'statement']);
 
 /**
- * Forgets what ended before `before`, in small transactions. Resolves to whether more is left to forget.
+ * Forgets what ended before `before`, in small transactions.
  * @throws PostgresError after the other logs, where one stays
  */
 export async function pruneHistory(
@@ -39,7 +40,7 @@ export async function pruneHistory(
   limit: PastLimit,
   before: Date,
   isAwaited: () => boolean,
-): Promise<boolean> {
+): Promise<Forgotten> {
   const logs = await inTransaction((transaction) => readOldLogs(transaction, before));
   const errors: PostgresError[] = [];
   const forget = async (log: OldLog): Promise<boolean> => {
@@ -55,7 +56,8 @@ export async function pruneHistory(
   const [first] = errors;
   if (first !== undefined) throw first;
   if (!isMore) limit.done(await inTransaction(readOldestEnd), logs.length > 0);
-  return isMore;
+  if (logs.length === 0) return 'nothing';
+  return isMore ? 'part' : 'all';
 }
 
 async function forgetSome(transaction: Transaction, log: OldLog, before: Date): Promise<boolean> {

@@ -160,7 +160,7 @@ export class ModelDestination implements Destination {
 
   /** The past is kept for ever. */
   async forgetPast() {
-    return false;
+    return 'nothing' as const;
   }
 
   async renewChecksums() {

@@ -364,7 +364,7 @@ describe('what histories have found', () => {
     await playScript({}, async ({ world, first }) => {
       const { publisher } = world.feed;
       await catchUp(world);
-      world.installation.copy('mirror');
+      await world.installation.copy('mirror');
       publisher.remove(first, 'left_coverage');
       world.mayLeave.add(first);
       await catchUp(world);

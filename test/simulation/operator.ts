@@ -1,6 +1,7 @@
 /** What a person does about holds. */
 
 import type { Checkpoint, Suspension } from '../../src/checkpoint/checkpoint.ts';
+import { keepCandidate } from '../../src/sync/candidates.ts';
 import type { World } from './world.ts';
 
 /** Has the service asked again about everything that is held; says what that was. */
@@ -34,10 +35,11 @@ export async function settleHolds(world: World): Promise<number> {
 
 /** Approves all that waits; returns how many there were. */
 export async function approveAll({ installation, counters }: World): Promise<number> {
-  const { checkpoint, clock } = await installation.parts();
+  const parts = await installation.parts();
+  const { checkpoint, clock } = parts;
   const candidates = checkpoint.candidates().filter(({ approvedAt }) => approvedAt === null);
   for (const candidate of candidates) {
-    checkpoint.keepCandidate({ ...candidate, approvedAt: clock.now() });
+    await keepCandidate({ ...candidate, approvedAt: clock.now() }, parts);
     counters.add('person: approves');
   }
   return candidates.length;

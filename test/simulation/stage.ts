@@ -62,7 +62,7 @@ export interface Installation {
   close(): Promise<void>;
   lose(store: Store): Promise<void>;
   /** Keeps a copy of the store, in the place of one kept before. */
-  copy(store: Store): void;
+  copy(store: Store): Promise<void>;
   hasCopy(store: Store): boolean;
   restoreCopy(store: Store): Promise<void>;
   /** Catches up in a process that dies at the point, unless it was done before; says which. */

@@ -3,7 +3,7 @@
  * because what DuckDB hands to JavaScript as text loses a leading byte order mark, and as numbers the large ones.
  */
 
-import { DuckDBInstance } from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
 import type { ColumnType } from '../../fixtures/source/content.ts';
 
 export interface ExactMirror {
@@ -15,7 +15,11 @@ export interface ExactMirror {
 /** Opens the mirror read-only, in UTC. */
 export async function openExactly(mirrorPath: string): Promise<ExactMirror> {
   const instance = await DuckDBInstance.create(mirrorPath, { access_mode: 'READ_ONLY', threads: '1' });
-  const connection = await instance.connect();
+  return await exactly(instance, await instance.connect());
+}
+
+/** Reads through a connection, which `close` closes with its instance, in UTC. */
+export async function exactly(instance: DuckDBInstance, connection: DuckDBConnection): Promise<ExactMirror> {
   await connection.run("SET TimeZone = 'UTC'");
   return {
     async rows(sql) {

@@ -28,8 +28,13 @@ export async function mirrorDifferences(
   }
 }
 
-export async function differencesIn(mirror: ExactMirror, expected: Expectation): Promise<readonly string[]> {
-  const differences = [...(await bookDifferences(mirror, expected))];
+/** `areHashed`: see `bookDifferences`. */
+export async function differencesIn(
+  mirror: ExactMirror,
+  expected: Expectation,
+  areHashed = true,
+): Promise<readonly string[]> {
+  const differences = [...(await bookDifferences(mirror, expected, areHashed))];
   for (const dataset of expected.datasets) differences.push(...(await tableDifferences(mirror, dataset)));
   return differences;
 }

@@ -5,6 +5,14 @@ import { type ExactMirror, identifier } from './exact-mirror.ts';
 /** The states of one table that are compared at a time, the newest. */
 const MAX_COMPARED = 6;
 
+/** Where the undo logs are asked. */
+export interface PastSource {
+  /** Of each live undo log: dataset id, name, first commit that it knows, newest commit, columns, checksum of the rows of now. */
+  live(): Promise<readonly (readonly (string | null)[])[]>;
+  /** The checksum of the rows that the log says the table had after the commit. */
+  checksumAsOf(logName: string, commit: string): Promise<string | null>;
+}
+
 interface State {
   readonly commit: string;
   readonly columns: string;
@@ -23,13 +31,9 @@ export class PastStates {
    * Notes the states of now. Returns in words how the earlier ones differ from what the logs say of them. Of tables that were
    * altered by hand since they were looked through, neither is known.
    */
-  async compare(mirror: ExactMirror, altered: ReadonlySet<string>): Promise<readonly string[]> {
-    const [hasLogs] = await mirror.rows(
-      "SELECT 1::VARCHAR FROM duckdb_tables() WHERE schema_name = 'feed_sync' AND table_name = 'history_logs'",
-    );
-    if (hasLogs === undefined) return [];
+  async compare(source: PastSource, altered: ReadonlySet<string>): Promise<readonly string[]> {
     const differences: string[] = [];
-    for (const row of await mirror.rows(LIVE_LOGS)) {
+    for (const row of await source.live()) {
       const [datasetId = '', logName = '', first = '', commit = '', columns = '', checksum = ''] = row.map(
         (text) => text ?? '',
       );
@@ -40,7 +44,7 @@ export class PastStates {
       const known = states.filter(
         (state) => state.columns === columns && Number(state.commit) >= Number(first),
       );
-      for (const wrong of await wrongAmong(known, logName, mirror)) differences.push(`${datasetId} ${wrong}`);
+      for (const wrong of await wrongAmong(known, logName, source)) differences.push(`${datasetId} ${wrong}`);
     }
     return differences;
   }
@@ -49,15 +53,31 @@ export class PastStates {
 async function wrongAmong(
   states: readonly State[],
   logName: string,
-  mirror: ExactMirror,
+  source: PastSource,
 ): Promise<readonly string[]> {
   const wrong: string[] = [];
   for (const { commit, checksum } of states) {
-    const [row] = await mirror.rows(`SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR
-      FROM history.${identifier(`${logName}_as_of_commit`)}(${commit})`);
-    if (row?.[0] !== checksum) wrong.push(`as of commit ${commit} is not what it was after it`);
+    if ((await source.checksumAsOf(logName, commit)) !== checksum)
+      wrong.push(`as of commit ${commit} is not what it was after it`);
   }
   return wrong;
+}
+
+/** The undo logs of a file. */
+export function pastOf(mirror: ExactMirror): PastSource {
+  return {
+    async live() {
+      const [hasLogs] = await mirror.rows(
+        "SELECT 1::VARCHAR FROM duckdb_tables() WHERE schema_name = 'feed_sync' AND table_name = 'history_logs'",
+      );
+      return hasLogs === undefined ? [] : await mirror.rows(LIVE_LOGS);
+    },
+    async checksumAsOf(logName, commit) {
+      const [row] = await mirror.rows(`SELECT coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR
+        FROM history.${identifier(`${logName}_as_of_commit`)}(${commit})`);
+      return row?.[0] ?? null;
+    },
+  };
 }
 
 const LIVE_LOGS = `SELECT dataset_id, log_name, greatest(first_commit, closed_commit)::VARCHAR, commit_number::VARCHAR,

@@ -180,7 +180,7 @@ class ModelInstallation implements Installation {
     else for (const path of this.#checkpointFiles()) rmSync(path, { force: true });
   }
 
-  copy(store: Store): void {
+  async copy(store: Store): Promise<void> {
     if (store === 'mirror') {
       this.#mirrorCopy = this.#disk.mirror;
       return;

@@ -1,10 +1,10 @@
 /** What a reader finds in a real mirror. */
 
 import { existsSync } from 'node:fs';
-import { openExactly } from '../../support/exact-mirror.ts';
+import { type ExactMirror, openExactly } from '../../support/exact-mirror.ts';
 import { readLines } from '../../support/mirror-commits.ts';
 import { differencesIn } from '../../support/mirror-comparison.ts';
-import type { PastStates } from '../../support/past-states.ts';
+import { type PastSource, type PastStates, pastOf } from '../../support/past-states.ts';
 import { seenIn } from '../../support/table-digest.ts';
 import type { MirrorView } from '../stage.ts';
 
@@ -21,19 +21,31 @@ export async function readRealMirror<T>(
       "SELECT 1::VARCHAR FROM duckdb_schemas() WHERE schema_name = 'feed_sync'",
     );
     if (isMade === undefined) return null;
-    const ids = await mirror.rows(`SELECT value FROM feed_sync.meta WHERE "key" = 'subscription_id'`);
-    const pinned = await mirror.rows(
-      'SELECT dataset_id, commit_number::VARCHAR FROM feed_sync.datasets WHERE pinned_since IS NOT NULL',
-    );
-    return await look({
-      subscriptionIds: ids.map(([id]) => id ?? ''),
-      seen: await seenIn(mirror),
-      lines: await readLines(mirror),
-      pinned: new Map(pinned.map(([id, commit]) => [id ?? '', Number(commit)])),
-      wrongStates: (altered) => past.compare(mirror, altered),
-      differencesFrom: (expected) => differencesIn(mirror, expected),
-    });
+    return await look(await viewOf({ mirror, source: pastOf(mirror), past, areHashed: true }));
   } finally {
     mirror.close();
   }
+}
+
+interface Viewed {
+  readonly mirror: ExactMirror;
+  readonly source: PastSource;
+  readonly past: PastStates;
+  /** See `bookDifferences`. */
+  readonly areHashed: boolean;
+}
+
+export async function viewOf({ mirror, source, past, areHashed }: Viewed): Promise<MirrorView> {
+  const ids = await mirror.rows(`SELECT value FROM feed_sync.meta WHERE "key" = 'subscription_id'`);
+  const pinned = await mirror.rows(
+    'SELECT dataset_id, commit_number::VARCHAR FROM feed_sync.datasets WHERE pinned_since IS NOT NULL',
+  );
+  return {
+    subscriptionIds: ids.map(([id]) => id ?? ''),
+    seen: await seenIn(mirror),
+    lines: await readLines(mirror),
+    pinned: new Map(pinned.map(([id, commit]) => [id ?? '', Number(commit)])),
+    wrongStates: (altered) => past.compare(source, altered),
+    differencesFrom: (expected) => differencesIn(mirror, expected, areHashed),
+  };
 }

@@ -1,6 +1,6 @@
 /** The stage on which everything is real: the fixture feed over HTTP, DuckDB and SQLite files, processes that are killed. */
 
-import { copyFileSync, existsSync, mkdirSync, realpathSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
@@ -9,8 +9,7 @@ import { type FixtureFeed, startFixtureFeed } from '../../../fixtures/feed/feed.
 import { type OpenOptions, openParts } from '../../../src/cli/open-parts.ts';
 import { loadConfiguration } from '../../../src/configuration/configuration.ts';
 import type { ContentComparison } from '../../../src/destination/comparer.ts';
-import { openComparer } from '../../../src/destination/duckdb/compare-table.ts';
-import type { Clock } from '../../../src/lib/clock.ts';
+import { type Clock, systemClock } from '../../../src/lib/clock.ts';
 import { silentLog } from '../../../src/lib/log.ts';
 import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
@@ -18,23 +17,24 @@ import { silentProgress } from '../../../src/sync/progress.ts';
 import { scriptPath } from '../../support/child.ts';
 import { inputOf } from '../../support/configuration.ts';
 import { IDLE_PROCESS } from '../../support/idle-process.ts';
-import { writeMirror } from '../../support/mirror-file.ts';
-import { PastStates } from '../../support/past-states.ts';
 import { type Program, program, type Running } from '../../support/program.ts';
 import { digestOfContent } from '../../support/table-digest.ts';
 import type { Settings } from '../settings.ts';
-import type { Alteration, DeathPoint, Installation, MirrorView, Stage, Store } from '../stage.ts';
+import type { Alteration, DeathPoint, Installation, MakeStage, MirrorView, Stage, Store } from '../stage.ts';
 import { feedOptionsOf, START } from '../stage-options.ts';
-import { alteringStatement } from './alterations.ts';
+import type { DestinationKind, MakeDestination, RealDestination } from './destination.ts';
 import { killAt } from './kill.ts';
-import { readRealMirror } from './real-mirror.ts';
 
 const PRELUDE = pathToFileURL(scriptPath('steered-process-child.ts')).href;
 
-export async function realStage(_seed: number, settings: Settings): Promise<Stage> {
+export function realStage(make: MakeDestination): MakeStage {
+  return async (_seed, settings) => await stageOn(await make(), settings);
+}
+
+async function stageOn(kind: DestinationKind, settings: Settings): Promise<Stage> {
   const feed = await startFixtureFeed({ ...feedOptionsOf(settings), clock: stillClock(START) });
-  const clock = clockOf(feed);
-  const installation = await RealInstallation.create(feed, clock, settings);
+  const clock = clockOf(feed, kind);
+  const installation = await RealInstallation.create(feed, clock, settings, kind);
   return {
     name: 'real',
     feed,
@@ -44,19 +44,20 @@ export async function realStage(_seed: number, settings: Settings): Promise<Stag
     watchCommits() {},
     digestOf: ({ content }) => digestOfContent(content),
     async close() {
-      await installation.close();
+      await installation.end();
       await feed.close();
     },
   };
 }
 
 /** The feed's time, on which nobody waits. */
-function clockOf({ clock }: FixtureFeed): Clock {
+function clockOf({ clock }: FixtureFeed, { serverWaitMs }: DestinationKind): Clock {
   return {
     now: clock.now,
     monotonicMs: () => performance.now(),
-    async sleep(_durationMs, signal) {
+    async sleep(durationMs, signal) {
       signal?.throwIfAborted();
+      if (durationMs === serverWaitMs) return await systemClock.sleep(durationMs, signal);
       await new Promise((resolve) => setImmediate(resolve));
     },
   };
@@ -69,15 +70,21 @@ function clockOf({ clock }: FixtureFeed): Clock {
 class RealInstallation implements Installation {
   readonly program: Program;
   readonly #feed: FixtureFeed;
-  readonly #past = new PastStates();
+  readonly #destination: RealDestination;
   readonly #clock: Clock;
   readonly #environment: Readonly<Record<string, string>>;
-  readonly #copies = new Map<Store, string>();
+  readonly #copied = new Set<Store>();
   #keepsHistory: boolean;
   #opened: Awaited<ReturnType<typeof openParts>> | null = null;
 
-  static async create(feed: FixtureFeed, clock: Clock, settings: Settings): Promise<RealInstallation> {
+  static async create(
+    feed: FixtureFeed,
+    clock: Clock,
+    settings: Settings,
+    kind: DestinationKind,
+  ): Promise<RealInstallation> {
     const environment = {
+      ...kind.environment,
       FEED_SYNC_SCHEMA_CHANGES: settings.schemaChanges,
       FEED_SYNC_GATES_REMOVED_ROWS: settings.isGated ? '0' : 'off',
       FEED_SYNC_HISTORY_EVERY_VERSION: settings.commitsEveryVersion ? 'on' : 'off',
@@ -88,17 +95,20 @@ class RealInstallation implements Installation {
       FEED_SYNC_RETRY_MAX_ATTEMPTS: '3',
       FEED_SYNC_DISK_RESERVE: '1MB',
     };
-    const installed = await program({ feed, environment });
-    return new RealInstallation(feed, clock, installed, environment, settings.keepsHistory);
+    const installed = await program({ feed, environment, secrets: kind.secrets });
+    const destination = kind.installedBy(installed);
+    return new RealInstallation(feed, clock, installed, destination, environment, settings.keepsHistory);
   }
 
   private constructor(
     feed: FixtureFeed,
     clock: Clock,
     installed: Program,
+    destination: RealDestination,
     environment: Record<string, string>,
     keepsHistory: boolean,
   ) {
+    this.#destination = destination;
     this.#keepsHistory = keepsHistory;
     this.#feed = feed;
     this.program = installed;
@@ -121,8 +131,15 @@ class RealInstallation implements Installation {
     this.#opened = null;
   }
 
+  async end(): Promise<void> {
+    await this.close();
+    await this.#destination.close();
+  }
+
   async catchUpAndDie(at: DeathPoint) {
-    return await killAt(at, this.#feed, (steering) => this.#startOnce(steering));
+    const killed = await killAt(at, this.#feed, (steering) => this.#startOnce(steering));
+    await this.#destination.settleAfterKill();
+    return killed;
   }
 
   async keepHistory(isKept: boolean): Promise<void> {
@@ -131,10 +148,8 @@ class RealInstallation implements Installation {
   }
 
   async alter(table: ObservedTable, how: Alteration): Promise<string | null> {
-    const statement = await alteringStatement(this.program.mirrorPath, table, how);
-    if (statement === null) return null;
-    await writeMirror(this.program.mirrorPath, statement);
-    return `${table.datasetId}: ${statement}`;
+    const statement = await this.#destination.alter(table, how);
+    return statement === null ? null : `${table.datasetId}: ${statement}`;
   }
 
   damage(): void {
@@ -144,53 +159,43 @@ class RealInstallation implements Installation {
   async compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison> {
     const directory = join(this.program.home, 'compared');
     mkdirSync(directory, { recursive: true });
-    const comparer = await openComparer({
-      path: realpathSync(this.program.mirrorPath),
+    return await this.#destination.compare(table, content, {
       directory,
-      memoryLimitBytes: 256e6,
-      threads: 1,
-      reserveBytes: 1e6,
-      waitMs: 10_000,
+      downloads: join(this.program.dataDirectory, 'staging'),
       clock: this.#clock,
-      random: { next: () => 0.5 },
-      signal: new AbortController().signal,
     });
-    try {
-      return await comparer.compare(table, content, () => {});
-    } finally {
-      comparer.close();
-    }
   }
 
-  async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
-    return await readRealMirror(this.program.mirrorPath, this.#past, look);
+  readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    return this.#destination.read(look);
   }
 
   async lose(store: Store): Promise<void> {
     await this.close();
-    if (store === 'mirror') this.#past.forget();
-    for (const path of this.#filesOf(store)) rmSync(path, { force: true });
+    if (store === 'mirror') return await this.#destination.lose();
+    for (const path of this.#checkpointFiles) rmSync(path, { force: true });
   }
 
-  /** Of the files of a store, which are whole between two catch-ups. */
-  copy(store: Store): void {
-    const folder = join(this.program.home, `copy-of-${store}`);
-    rmSync(folder, { recursive: true, force: true });
-    mkdirSync(folder);
-    for (const path of this.#filesOf(store)) {
-      if (existsSync(path)) copyFileSync(path, join(folder, basename(path)));
+  /** Of the store, which is whole between two catch-ups. */
+  async copy(store: Store): Promise<void> {
+    this.#copied.add(store);
+    if (store === 'mirror') return await this.#destination.copy(() => this.close());
+    rmSync(this.#checkpointCopy, { recursive: true, force: true });
+    mkdirSync(this.#checkpointCopy);
+    for (const path of this.#checkpointFiles) {
+      if (existsSync(path)) copyFileSync(path, join(this.#checkpointCopy, basename(path)));
     }
-    this.#copies.set(store, folder);
   }
 
   hasCopy(store: Store): boolean {
-    return this.#copies.has(store);
+    return this.#copied.has(store);
   }
 
   async restoreCopy(store: Store): Promise<void> {
     await this.lose(store);
-    for (const path of this.#filesOf(store)) {
-      const copied = join(this.#copies.get(store) ?? '', basename(path));
+    if (store === 'mirror') return await this.#destination.restoreCopy();
+    for (const path of this.#checkpointFiles) {
+      const copied = join(this.#checkpointCopy, basename(path));
       if (existsSync(copied)) copyFileSync(copied, path);
     }
   }
@@ -207,11 +212,13 @@ class RealInstallation implements Installation {
     return this.#keepsHistory ? { FEED_SYNC_HISTORY_DATASETS: '*' } : {};
   }
 
-  #filesOf(store: Store): readonly string[] {
-    const { mirrorPath, checkpointPath } = this.program;
-    return store === 'mirror'
-      ? [mirrorPath, `${mirrorPath}.wal`]
-      : [checkpointPath, `${checkpointPath}-wal`, `${checkpointPath}-shm`];
+  get #checkpointFiles(): readonly string[] {
+    const { checkpointPath } = this.program;
+    return [checkpointPath, `${checkpointPath}-wal`, `${checkpointPath}-shm`];
+  }
+
+  get #checkpointCopy(): string {
+    return join(this.program.home, 'copy-of-checkpoint');
   }
 
   #openOptions(): OpenOptions {
@@ -227,7 +234,7 @@ class RealInstallation implements Installation {
         resultWidth: null,
         width: 80,
       },
-      environment: {},
+      environment: { PATH: process.env['PATH'] },
       workingDirectory: this.program.home,
       machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
       identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },

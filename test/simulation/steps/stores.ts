@@ -117,7 +117,7 @@ function copied(store: Store): Step {
     weight: 3,
     applies: always,
     act: async (world) => {
-      world.installation.copy(store);
+      await world.installation.copy(store);
       world.noteCopied(store);
       return '';
     },

@@ -1,0 +1,135 @@
+/** The mirror is a database of PostgreSQL, one for each history. */
+
+import process from 'node:process';
+import { PASSWORD, type PostgresServer, statement } from '../../../fixtures/postgres-server.ts';
+import type { ContentComparison } from '../../../src/destination/comparer.ts';
+import { openPostgresComparer } from '../../../src/destination/postgres/compare-table.ts';
+import { runProgram } from '../../../src/lib/run-program.ts';
+import { Secret } from '../../../src/lib/secret.ts';
+import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
+import { PastStates } from '../../support/past-states.ts';
+import { eventually } from '../../support/patience.ts';
+import type { Alteration, MirrorView } from '../stage.ts';
+import { alteringStatement } from './alterations.ts';
+import { readDatabase } from './database-mirror.ts';
+import type { Comparing, DestinationKind, MakeDestination, RealDestination } from './destination.ts';
+
+/** A length of time that nothing else waits for. */
+const LEASE_S = 3_333;
+
+export function inDatabase(server: PostgresServer): MakeDestination {
+  return async (): Promise<DestinationKind> => {
+    const address = await server.database();
+    return {
+      environment: { FEED_SYNC_DESTINATION_URL: address, FEED_SYNC_DESTINATION_LEASE: `${LEASE_S}s` },
+      secrets: [PASSWORD],
+      serverWaitMs: (LEASE_S * 1_000) / 3,
+      installedBy: () => new DatabaseDestination(address),
+    };
+  };
+}
+
+class DatabaseDestination implements RealDestination {
+  readonly #address: string;
+  readonly #name: string;
+  /** From where the database is made anew. */
+  readonly #beside: string;
+  readonly #past = new PastStates();
+
+  constructor(address: string) {
+    const [, name = ''] = /@\/(\w+)/.exec(address) ?? [];
+    this.#address = address;
+    this.#name = name;
+    this.#beside = address.replace(`@/${name}`, '@/postgres');
+  }
+
+  read<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    return readDatabase(this.#address, this.#past, look);
+  }
+
+  async alter(table: ObservedTable, how: Alteration): Promise<string | null> {
+    const altering = await alteringStatement(table, how, {
+      schema: 'feeds',
+      rowId: 'ctid',
+      has: async (sql) => (await statement(this.#address, sql)).length > 0,
+    });
+    if (altering !== null) await statement(this.#address, altering);
+    return altering;
+  }
+
+  async compare(
+    table: ObservedTable,
+    content: VersionContent,
+    { downloads, clock }: Comparing,
+  ): Promise<ContentComparison> {
+    const comparer = await openPostgresComparer({
+      url: new Secret(this.#address),
+      directory: downloads,
+      memoryLimitBytes: 256e6,
+      threads: 1,
+      reserveBytes: 1e6,
+      runProgram,
+      programPath: process.env['PATH'] ?? '',
+      clock,
+      signal: new AbortController().signal,
+    });
+    try {
+      return await comparer.compare(table, content, () => {});
+    } finally {
+      await comparer.close();
+    }
+  }
+
+  async lose(): Promise<void> {
+    this.#past.forget();
+    await this.#drop(this.#name);
+    await statement(this.#beside, `CREATE DATABASE ${this.#name}`);
+  }
+
+  async copy(close: () => Promise<void>): Promise<void> {
+    await close();
+    await this.#drop(this.#copy);
+    await this.#make(this.#copy, this.#name);
+  }
+
+  async restoreCopy(): Promise<void> {
+    await this.#drop(this.#name);
+    await this.#make(this.#name, this.#copy);
+  }
+
+  /** The server ends what the process has begun, and the time of its lease is over. */
+  async settleAfterKill(): Promise<void> {
+    await this.#endSessions(this.#name);
+    const [row] = await statement(this.#address, "SELECT to_regclass('feed_sync.lease')");
+    if (row?.[0] !== null)
+      await statement(this.#address, 'UPDATE feed_sync.lease SET expires_at = clock_timestamp()');
+  }
+
+  async close(): Promise<void> {
+    await this.#drop(this.#name);
+    await this.#drop(this.#copy);
+  }
+
+  get #copy(): string {
+    return `${this.#name}_copy`;
+  }
+
+  async #drop(database: string): Promise<void> {
+    await statement(this.#beside, `DROP DATABASE IF EXISTS ${database} WITH (FORCE)`);
+  }
+
+  async #make(database: string, template: string): Promise<void> {
+    await this.#endSessions(template);
+    await statement(this.#beside, `CREATE DATABASE ${database} TEMPLATE ${template}`);
+  }
+
+  async #endSessions(database: string): Promise<void> {
+    await eventually(async () => {
+      const left = await statement(
+        this.#beside,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${database}'`,
+      );
+      if (left.length > 0) throw new Error(`${left.length} sessions of ${database} have not ended`);
+    });
+  }
+}

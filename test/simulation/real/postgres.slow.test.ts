@@ -1,0 +1,3 @@
+import { playInDatabase } from './histories.ts';
+
+playInDatabase();

@@ -19,6 +19,7 @@ import { candidatesTable } from './candidates.ts';
 import { desiredStateTable } from './desired-states.ts';
 import { type Place, withStorageErrors } from './errors.ts';
 import { pollsTable } from './polls.ts';
+import { hookTable, notificationsTable } from './post-commit.ts';
 import { requestsTable } from './requests.ts';
 import {
   absencesTable,
@@ -28,15 +29,9 @@ import {
   subscriptionsTable,
 } from './subscriptions.ts';
 import { failuresTable, suspensionTable } from './suspensions.ts';
-import {
-  deliveriesTable,
-  hookTable,
-  notificationsTable,
-  scrubTable,
-  syncRunTable,
-  webhooksTable,
-} from './sync-runs.ts';
+import { scrubTable, syncRunTable } from './sync-runs.ts';
 import { whole } from './table.ts';
+import { deliveriesTable, webhooksTable } from './webhooks.ts';
 
 type Tables = ReturnType<typeof tablesOf>;
 

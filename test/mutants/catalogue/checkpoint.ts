@@ -252,7 +252,7 @@ export const CHECKPOINT: Area = {
     },
     {
       name: 'a webhook that comes again counts as a new one',
-      file: 'src/checkpoint/sqlite/sync-runs.ts',
+      file: 'src/checkpoint/sqlite/webhooks.ts',
       text: 'return changes === 1;',
       instead: 'return changes >= 0;',
       breaks: ['F44', 'P3'],

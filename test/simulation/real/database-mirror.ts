@@ -31,6 +31,9 @@ export async function readDatabase<T>(
   try {
     const [catalog] = await ask("SELECT to_regclass('feed_sync.meta')");
     if (catalog?.[0] === null) return null;
+    // Whoever opens the database makes its catalog; a mirror it is once it belongs to a service.
+    const origin = await ask(`SELECT value FROM feed_sync.meta WHERE "key" = 'service_origin'`);
+    if (origin.length === 0) return null;
     const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
     const connection = await instance.connect();
     const mirror = await exactly(instance, connection);

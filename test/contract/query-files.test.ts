@@ -26,7 +26,7 @@ interface Mirrored {
 
 async function mirrored(standardInput = ''): Promise<Mirrored> {
   const { feed, datasetIds } = await countyFeed({ kinds: ['parcels'], rowsPerDataset: 10 });
-  const installed = commandLine({ feed, now: () => feed.clock.now(), standardInput });
+  const installed = commandLine({ feed, now: () => feed.clock.now(), standardInput, pid: process.pid });
   onTestFinished(() => installed.remove());
   expect((await installed.run('once')).exitCode).toBe(0);
   return { installed, home: join(installed.dataDirectory, '..'), table: tableNameOf(datasetIds[0] ?? '') };

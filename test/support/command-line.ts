@@ -32,6 +32,8 @@ export interface CommandLineOptions {
   readonly standardInput?: string;
   /** Answers a question on the terminal; without it there is no terminal. */
   readonly ask?: Context['ask'];
+  /** What others take for the process of each command; by default none that runs. */
+  readonly pid?: number;
 }
 
 interface Screen {
@@ -62,6 +64,7 @@ export function commandLine({
   environment = {},
   standardInput = '',
   ask = null,
+  pid = IDENTITY.pid,
   signal = new AbortController().signal,
 }: CommandLineOptions): CommandLine {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-commands-')));
@@ -86,6 +89,7 @@ export function commandLine({
     };
     const exitCode = await start(words, '1.2.3', {
       ...contextOf(terminal, home, variables, waitingClock(now, onWait)),
+      identity: { ...IDENTITY, pid },
       readStandardInput: async () => standardInput,
       ask,
       signal,
@@ -129,13 +133,12 @@ function contextOf(
   workingDirectory: string,
   environment: Context['environment'],
   clock: Clock,
-): Omit<Context, 'readStandardInput'> {
+): Omit<Context, 'identity' | 'readStandardInput'> {
   return {
     terminal,
     environment,
     workingDirectory,
     machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
-    identity: IDENTITY,
     runtime: { nodeVersion: '24.0.0', leastNodeVersion: '24.0.0', operatingSystem: 'Linux 6.0 x64' },
     readFile: (path) => readFileSync(path, 'utf8'),
     clock,

@@ -2,6 +2,7 @@
 
 import type { Publication } from '../destination/publication.ts';
 import { formatBytes, formatCount, plural } from '../lib/units.ts';
+import { asError } from '../model/errors.ts';
 import type { Readers } from '../post-commit/hook.ts';
 import { isDamage } from '../sync/damage.ts';
 import { type ExitCode, exitCodeOf } from './exit-codes.ts';
@@ -39,7 +40,7 @@ async function serving(work: (reported: string[]) => Promise<void>): Promise<Ser
     await work(reported);
     return { reported, codes: [], hasMetDamage: false };
   } catch (error) {
-    const problem = error instanceof Error ? error : new Error(String(error));
+    const problem = asError(error);
     return {
       reported: [...reported, formatError(problem)],
       codes: [exitCodeOf(error)],

@@ -5,6 +5,7 @@
 
 import type { Cadence } from '../configuration/configuration.ts';
 import type { Random } from '../lib/backoff.ts';
+import { asError } from '../model/errors.ts';
 import type { Readers } from '../post-commit/hook.ts';
 import { type ClockReading, type DueTime, nextPoll } from '../sync/clocks.ts';
 import { isDamage } from '../sync/damage.ts';
@@ -137,8 +138,7 @@ export class Session {
   /** The incident lasts until `resolve` is called with the same `of`. */
   raise(of: string, error: unknown): void {
     this.hasMetDamage ||= isDamage(error);
-    const incident = error instanceof Error ? error : new Error(String(error));
-    this.incidents.raise(of, incident, this.parts.clock.now(), this.nowMs());
+    this.incidents.raise(of, asError(error), this.parts.clock.now(), this.nowMs());
   }
 
   resolve(of: string): void {

@@ -26,6 +26,11 @@ export abstract class FeedSyncError extends Error {
   }
 }
 
+/** Whatever was thrown, as an error. */
+export function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error(String(thrown));
+}
+
 /** Every error of another class is a bug. */
 export function errorCodeOf(error: unknown): ErrorCode {
   return error instanceof FeedSyncError ? error.code : 'bug';

@@ -9,6 +9,7 @@ import { unreachable } from '../lib/assert.ts';
 import { sourceStack } from '../lib/source-stack.ts';
 import { shellWord } from '../lib/text.ts';
 import {
+  asError,
   errorCodeOf,
   errorEntryOf,
   FeedSyncError,
@@ -136,10 +137,6 @@ function isSameIncident(left: Incident, right: Incident): boolean {
   const isSameCode = errorCodeOf(left.error) === errorCodeOf(right.error);
   if (left.subscriptionId !== right.subscriptionId || !isSameCode) return false;
   return left.error instanceof InterruptedError || left.error.message === right.error.message;
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }
 
 /** The operation of the suspension of a subscription that the service lists and the configuration leaves out. */

@@ -1,6 +1,7 @@
 /** PostgreSQL as the mirror: what a server, its readers and a second writer can do to it (F72 to F76), and the program as a process. */
 
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import process from 'node:process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -360,6 +361,38 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     ]);
     expect(await world.byHand("SELECT indexname FROM pg_indexes WHERE schemaname = 'feeds'")).toEqual([]);
   });
+
+  it.each(['apply', 'load'] as const)(
+    'a table goes without the index of its key where that cannot hold a new one: %s, and what comes after it',
+    async (way) => {
+      const world = await databaseAtWork(await database());
+      const columns = [column('code', 'string', false), column('name', 'string')];
+      const codes = sourceSchema(columns, { keyColumns: ['code'] });
+      const course = await world.loaded(firstContent(codes, [['short', 'one']]));
+      const indexes = () => world.byHand("SELECT indexname FROM pg_indexes WHERE schemaname = 'feeds'");
+      expect(await indexes()).toHaveLength(1);
+      // Compressed it is no shorter.
+      const long = Array.from({ length: 500 }, (_, at) =>
+        createHash('sha256').update(String(at)).digest('hex'),
+      ).join('');
+      const publish = async (rows: readonly Row[], commit: 'apply' | 'load') => {
+        course.publishRows(rows);
+        expect(await world[commit](course)).toMatchObject({ kind: 'committed' });
+        const found = await world.byHand('SELECT code, name FROM feeds.parcels ORDER BY name');
+        expect(found).toEqual(rows);
+      };
+      await publish([[long, 'two']], way);
+      expect(await indexes()).toEqual([]);
+      await publish(
+        [
+          [long, '2'],
+          ['short', '3'],
+        ],
+        'apply',
+      );
+      await publish([['short', '3']], 'load');
+    },
+  );
 
   it('F69 forgets the past that is older than it is to be kept', async () => {
     const address = await database();

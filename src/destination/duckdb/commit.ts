@@ -6,7 +6,7 @@
 import { assert, present } from '../../lib/assert.ts';
 import type { Log } from '../../lib/log.ts';
 import type { CommitResult } from '../../model/commits.ts';
-import { InterruptedError } from '../../model/errors.ts';
+import { asError, InterruptedError } from '../../model/errors.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
@@ -62,7 +62,7 @@ export async function* commitJobs(
 }
 
 function failed({ job: { datasetId } }: ValidatedWrite, error: unknown): JobResult {
-  return { kind: 'failed', datasetId, error: error instanceof Error ? error : new Error(String(error)) };
+  return { kind: 'failed', datasetId, error: asError(error) };
 }
 
 async function commitBatch(

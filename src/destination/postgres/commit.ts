@@ -1,7 +1,7 @@
 /** Commits one job in one transaction, and finds out what became of it where the answer to COMMIT was lost. */
 
 import type { Clock } from '../../lib/clock.ts';
-import { InterruptedError } from '../../model/errors.ts';
+import { asError, InterruptedError } from '../../model/errors.ts';
 import type { JudgedCommit } from '../../model/gate.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engine/sql.ts';
@@ -21,7 +21,7 @@ import { OutcomeUnknownError, PostgresError } from './errors.ts';
 import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import { type Lease, waitForEarlier } from './lease.ts';
 import { markCommitted } from './requests.ts';
-import { ARCHIVE_SCHEMA, type Indexes, LIVE_SCHEMA } from './tables.ts';
+import { ARCHIVE_SCHEMA, dropKey, exceedsAnIndex, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { locksOfUnions, readUnions, writeOutdatedUnions } from './unions.ts';
 
@@ -58,14 +58,15 @@ class AwaitsApproval extends Error {
 /** Never throws for the job: an error is returned as it came, because its cause in the data is looked for afterwards. */
 export async function commitJob(committing: Committing, job: ValidatedWrite): Promise<JobResult | Error> {
   const { clock, signal } = committing;
+  let dropsKey = false;
   for (let attempt = 1; ; attempt += 1) {
     try {
       if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
-      return await attemptOf(committing, job);
+      return await attemptOf(committing, job, dropsKey);
     } catch (error) {
-      if (attempt >= MAX_ATTEMPTS || !isRepeatable(error)) {
-        return error instanceof Error ? error : new Error(String(error));
-      }
+      const isKeyTooLong: boolean = !dropsKey && exceedsAnIndex(error);
+      if (attempt >= MAX_ATTEMPTS || !(isKeyTooLong || isRepeatable(error))) return asError(error);
+      dropsKey ||= isKeyTooLong;
       await clock.sleep(PAUSE_MS * attempt, signal).catch(() => {});
     }
   }
@@ -75,7 +76,8 @@ function isRepeatable(error: unknown): boolean {
   return error instanceof PostgresError && (error.fault === 'conflict' || error.fault === 'unavailable');
 }
 
-async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<JobResult> {
+/** `dropsKey`: the table goes without the index of its key from now on. */
+async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
   const { connection, postgis, clock } = committing;
   const path = searchPath(postgis);
   let appliedAt = clock.now();
@@ -87,7 +89,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
         const current = await readCurrent(transaction, job.job.datasetId, postgis);
         // Times never fall, so that each time names one state.
         appliedAt = appliedAt > current.newestTime ? appliedAt : current.newestTime;
-        const executing = await executed(committing, transaction, job, current, appliedAt);
+        const executing = await executed(committing, { transaction, job, current, appliedAt, dropsKey });
         written = executing.written;
         return executing.result;
       },
@@ -112,12 +114,17 @@ async function attemptOf(committing: Committing, job: ValidatedWrite): Promise<J
   }
 }
 
+interface Attempt {
+  readonly transaction: Transaction;
+  readonly job: ValidatedWrite;
+  readonly current: Current;
+  readonly appliedAt: Date;
+  readonly dropsKey: boolean;
+}
+
 async function executed(
   { writing, pipe, postgis, clock, lockWaitMs, indexes, history, unions }: Committing,
-  transaction: Transaction,
-  job: ValidatedWrite,
-  current: Current,
-  appliedAt: Date,
+  { transaction, job, current, appliedAt, dropsKey }: Attempt,
 ): Promise<{ readonly result: JobResult; readonly written: readonly WrittenUnion[] }> {
   const { datasetId } = job.job;
   const turn: Turn = {
@@ -133,7 +140,11 @@ async function executed(
       locksOfUnions(transaction, unions.options, datasetId),
     ),
   };
-  const entry = await job.execute(turn, current);
+  if (dropsKey && current.found !== null) await turn.alter(dropKey(current.tableName, current.found));
+  const entry = await job.execute(
+    turn,
+    dropsKey ? await readCurrent(transaction, datasetId, postgis) : current,
+  );
   if (entry === null) return { result: { kind: 'stale-plan', datasetId }, written: [] };
   if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
   refuseIfPinned(entry, current);

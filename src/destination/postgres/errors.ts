@@ -3,6 +3,7 @@
 import { DatabaseError } from 'pg';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import {
+  asError,
   BusyError,
   ConfigurationError,
   DestinationError,
@@ -118,7 +119,7 @@ export function destinationError(error: unknown, place: string): Error {
   // What is written beside commits may be written again, so it does not matter whether it was.
   const known = error instanceof OutcomeUnknownError ? error.cause : error;
   if (known instanceof PostgresError) return destinationFailure(known, place);
-  return error instanceof Error ? error : new Error(String(error));
+  return asError(error);
 }
 
 function destinationFailure(error: PostgresError, place: string): FeedSyncError {

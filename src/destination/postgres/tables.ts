@@ -77,10 +77,26 @@ async function fitsAnIndex(transaction: Transaction, statements: readonly string
     await transaction.run(statements.join(';'));
     return true;
   } catch (error) {
-    if (!(error instanceof PostgresError) || error.sqlState !== TOO_LONG_FOR_AN_INDEX) throw error;
+    if (!exceedsAnIndex(error)) throw error;
     await transaction.run('ROLLBACK TO SAVEPOINT key');
     return false;
   }
+}
+
+/** Whether an index, of whoever made it, cannot hold a value. */
+export function exceedsAnIndex(error: unknown): boolean {
+  return error instanceof PostgresError && error.sqlState === TOO_LONG_FOR_AN_INDEX;
+}
+
+/** Returns the statements that take a table its key; none where it has none. */
+export function dropKey(tableName: string, { keyName, keyColumns }: FoundTable): readonly string[] {
+  if (keyName === null) return [];
+  const table = mirrored(tableName);
+  return [
+    dropConstraint(table, keyName),
+    ...keyColumns.map((name) => nullable(table, name)),
+    `ALTER TABLE ${table} REPLICA IDENTITY FULL`,
+  ];
 }
 
 /** A typed column would refuse Z and M, and would tag a geometry without a coordinate system. */

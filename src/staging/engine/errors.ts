@@ -9,6 +9,7 @@ import { getSystemErrorName } from 'node:util';
 import { freeBytes } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import {
+  asError,
   BusyError,
   ConfigurationError,
   type FeedSyncError,
@@ -167,7 +168,7 @@ export interface MirrorPlace {
 /** Turns any thrown value into an error of the model; an error of DuckDB becomes a failure of the mirror. */
 export async function mirrorError(error: unknown, place: MirrorPlace): Promise<Error> {
   if (error instanceof DuckDbError) return await mirrorFailure(error, place);
-  return error instanceof Error ? error : new Error(String(error));
+  return asError(error);
 }
 
 /** Describes the failure of the mirror at `path`, for every fault that no dataset's data has caused. */

@@ -3,7 +3,7 @@
  * the load itself stays one plain statement at no extra cost.
  */
 
-import { DataError, type FeedSyncError } from '../../model/errors.ts';
+import { asError, DataError, type FeedSyncError } from '../../model/errors.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../engine/engine.ts';
 import { DuckDbError, firstLine } from '../engine/errors.ts';
@@ -97,8 +97,7 @@ async function scanError(engine: Engine, group: FileGroup, file: ParquetFile): P
     await engine.run(scan(group, file));
     return null;
   } catch (error) {
-    const explained = await unreadableFile(engine, file, error);
-    return explained instanceof Error ? explained : new Error(String(explained));
+    return asError(await unreadableFile(engine, file, error));
   }
 }
 

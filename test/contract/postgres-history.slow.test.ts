@@ -8,6 +8,7 @@ import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { destinationAtWork } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
@@ -89,6 +90,32 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     expect(await counting).toMatchObject([
       { observed: { version: 1 }, table: { rowCount: 2, ...same } },
       { observed: { version: 1 }, table: { rowCount: 2, ...same } },
+    ]);
+  });
+
+  it('F69 compares two states as one commit left their log, whatever is forgotten meanwhile', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address, { history: ALL });
+    const course = await world.loaded(firstContent(people, FIRST));
+    course.publishRows([[1, 'ONE']]);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    const proxy = await cuttingProxy(address);
+    const reader = present(
+      await openPostgresReader({ url: new Secret(proxy.address), clock: systemClock }),
+      'the catalog is there',
+    );
+    onTestFinished(() => reader.close());
+    const forget = () => statement(address, 'DELETE FROM history.parcels').then(() => {});
+    // The entries of the log go once the states were found, and before the rows are read.
+    proxy.before('BEGIN', async () =>
+      proxy.before('history_logs', async () => proxy.before('BEGIN', forget)),
+    );
+    const { rows } = await reader.diff('parcels', { from: { by: 'commit', commitNumber: 1 }, to: null });
+    const found: unknown[] = [];
+    for await (const { change, key } of rows) found.push([change, ...key]);
+    expect(found).toEqual([
+      ['changed', '1'],
+      ['removed', '2'],
     ]);
   });
 });

@@ -16,6 +16,8 @@ export async function cuttingProxy(
   readonly cuts: () => number;
   /** Calls `fault` with the statement that is sent then, counted from 1, and cuts the connection: before the server has it, or after. */
   cutAt(statement: number, moment: 'before' | 'after', fault?: () => Promise<void>): void;
+  /** Calls `act` before the server gets the next statement that has the text, and passes it on then. */
+  before(text: string, act: () => Promise<void>): void;
   /** Cuts the connections that are open. */
   cutNow(): void;
   /** Nothing more is cut. */
@@ -31,8 +33,17 @@ export async function cuttingProxy(
   let isLost = false;
   let remaining = 0;
   let cutting: { readonly moment: 'before' | 'after'; readonly fault: () => Promise<void> } | null = null;
+  let awaited: { readonly text: string; readonly act: () => Promise<void> } | null = null;
   const sockets = new Set<Socket>();
   let cuts = 0;
+  const passOn = async (bytes: Buffer, upstream: Socket): Promise<void> => {
+    if (awaited?.text !== undefined && bytes.includes(awaited.text)) {
+      const { act } = awaited;
+      awaited = null;
+      await act();
+    }
+    upstream.write(bytes);
+  };
   const server = createServer((client) => {
     const upstream = connect(join(behind, `.s.PGSQL.${port}`));
     let isCut = false;
@@ -60,7 +71,7 @@ export async function cuttingProxy(
         });
         return;
       }
-      upstream.write(bytes);
+      void passOn(bytes, upstream);
     });
     upstream.on('data', (bytes) => {
       if (isOver) return;
@@ -96,6 +107,9 @@ export async function cuttingProxy(
       cutting = null;
     },
     cuts: () => cuts,
+    before(text, act) {
+      awaited = { text, act };
+    },
     cutNow() {
       for (const socket of sockets) socket.destroy();
     },

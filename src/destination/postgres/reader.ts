@@ -109,10 +109,11 @@ class PostgresReader implements DestinationReader {
     datasetId: string,
     states: { readonly from: PastState; readonly to: PastState | null },
   ): Promise<DiffResult> {
-    const compared = await this.#reading((transaction) =>
-      compareStates(pastCatalog(transaction, this.#postgis), datasetId, states),
-    );
-    return diffResult(compared, await this.query(selectDiff(compared)));
+    return await this.#asking(true, async () => {
+      const past = pastCatalog(this.#connection, this.#postgis);
+      const compared = await this.#translated(compareStates(past, datasetId, states));
+      return diffResult(compared, await this.#show(selectDiff(compared)));
+    });
   }
 
   async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
@@ -125,25 +126,36 @@ class PostgresReader implements DestinationReader {
 
   async query(sql: string, asOf?: Date): Promise<QueryResult> {
     const statement = withoutNul(sql).replace(/[\s;]+$/, '');
-    try {
-      await this.#connection.begin(this.#begin(asOf === undefined));
+    return await this.#asking(asOf === undefined, async () => {
       if (asOf !== undefined) await showAsOf(this.#connection, statement, asOf);
-      const shape = await this.#connection.query(`${DECLARE} ${statement}`).then(() => this.#read(0));
-      const types = await this.#typesOf(shape.fields.map(({ dataTypeID }) => dataTypeID));
-      if (types.includes('GEOMETRY')) {
-        const names = shape.fields.map(({ name }) => name);
-        await this.#connection.run('CLOSE shown');
-        await this.#connection.query(`${DECLARE} ${this.#asText(statement, names, types)}`);
-      }
-      return {
-        columnNames: shape.fields.map(({ name }) => name),
-        columnTypes: types,
-        rows: this.#rows(types),
-      };
+      return await this.#show(statement);
+    });
+  }
+
+  /** Begins the transaction of a result, which ends with its last row: all that `work` reads is of one state. */
+  async #asking<T>(isReadOnly: boolean, work: () => Promise<T>): Promise<T> {
+    try {
+      await this.#connection.begin(this.#begin(isReadOnly));
+      return await work();
     } catch (error) {
       await this.#connection.rollBack();
       throw this.#notRun(error);
     }
+  }
+
+  async #show(statement: string): Promise<QueryResult> {
+    const shape = await this.#connection.query(`${DECLARE} ${statement}`).then(() => this.#read(0));
+    const types = await this.#typesOf(shape.fields.map(({ dataTypeID }) => dataTypeID));
+    if (types.includes('GEOMETRY')) {
+      const names = shape.fields.map(({ name }) => name);
+      await this.#connection.run('CLOSE shown');
+      await this.#connection.query(`${DECLARE} ${this.#asText(statement, names, types)}`);
+    }
+    return {
+      columnNames: shape.fields.map(({ name }) => name),
+      columnTypes: types,
+      rows: this.#rows(types),
+    };
   }
 
   /** Names without a schema are those of the mirrored tables, then those that the role sees anyway. */
@@ -218,9 +230,13 @@ class PostgresReader implements DestinationReader {
 
   /** All statements see one state: what the catalog says of a table, and its rows. */
   async #reading<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const options = { isReadOnly: true, isSnapshot: true, searchPath: searchPath(this.#postgis) };
+    return await this.#translated(this.#connection.transaction(work, options));
+  }
+
+  async #translated<T>(reading: Promise<T>): Promise<T> {
     try {
-      const options = { isReadOnly: true, isSnapshot: true, searchPath: searchPath(this.#postgis) };
-      return await this.#connection.transaction(work, options);
+      return await reading;
     } catch (error) {
       throw error instanceof PostgresError ? destinationError(error, this.#place) : error;
     }

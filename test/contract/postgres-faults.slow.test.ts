@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Connection } from '../../src/destination/postgres/connection.ts';
+import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { commandLine } from '../support/command-line.ts';
@@ -179,6 +180,28 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     ]);
     expect([read, written]).toEqual([[[1n]], 0]);
     expect(await connection.rows('SELECT count(*) FROM public.kept')).toEqual([[0n]]);
+  });
+
+  it('begins a request once, also where the connection breaks while the server begins it', async () => {
+    const proxy = await cuttingProxy(await server.database());
+    const world = await databaseAtWork(proxy.address);
+    const requests = present(world.destination.requests, 'a database has requests');
+    const asked = { requestId: 'one', datasetId: 'us-az-permits', command: 'resume', parameters: {} };
+    const now = new Date();
+    await requests.ask(asked, now);
+    proxy.cutNext();
+    await expect(requests.begin(asked.datasetId, now)).rejects.toMatchObject({
+      code: 'destination_unavailable',
+    });
+    expect(proxy.cuts()).toBe(1);
+    expect(await requests.state('one')).toEqual({ kind: 'begun' });
+    expect(await requests.waitingDatasets(now)).toEqual([asked.datasetId]);
+    expect(await requests.begin(asked.datasetId, now)).toMatchObject(asked);
+    expect(await requests.waitingDatasets(now)).toEqual([]);
+    expect(await requests.begin(asked.datasetId, now)).toBeNull();
+    await requests.answer('one', { kind: 'done', text: 'Resumed.' });
+    expect(await requests.state('one')).toEqual({ kind: 'done', text: 'Resumed.' });
+    expect(await requests.waitingDatasets(now)).toEqual([]);
   });
 
   it('needs one session of the server, even where statements open the connection at once', async () => {

@@ -21,7 +21,8 @@ const REQUESTS = catalogTable('requests');
 const HOLDER = `(SELECT token FROM ${catalogTable('lease')})`;
 /** The state of a request whose approval was used, and that was not answered. */
 const COMMITTED = 'committed';
-const IS_WAITING = `state IN ('waiting', '${COMMITTED}') AND begun_by IS DISTINCT FROM ${HOLDER}`;
+const WAITING = `'waiting', '${COMMITTED}'`;
+const IS_WAITING = `state IN (${WAITING}) AND begun_by IS DISTINCT FROM ${HOLDER}`;
 /** Its command still waits for the answer. */
 const IS_AWAITED = `asked_at > clock_timestamp() - interval '${integer(MAX_SILENCE_MS)} milliseconds'`;
 
@@ -37,6 +38,8 @@ export class DatabaseRequests implements Requests {
   readonly #connection: Connection;
   readonly #place: string;
   readonly #lease: Lease | null;
+  /** Requests that this instance began and has not answered. One that it never heard of is not among them. */
+  readonly #begun = new Set<string>();
   /** Answers that the database does not have yet: the connection was broken. */
   readonly #unsent = new Map<string, RequestAnswer>();
 
@@ -90,7 +93,7 @@ export class DatabaseRequests implements Requests {
   async waitingDatasets(): Promise<readonly string[]> {
     await this.#send();
     const rows = await this.#reading((transaction) =>
-      transaction.rows(`SELECT dataset_id FROM ${REQUESTS} WHERE ${IS_WAITING} AND ${IS_AWAITED}
+      transaction.rows(`SELECT dataset_id FROM ${REQUESTS} WHERE ${this.#isWaiting()} AND ${IS_AWAITED}
         GROUP BY dataset_id ORDER BY min(requested_at)`),
     );
     return rows.map((row) => textAt(row, 0));
@@ -101,12 +104,13 @@ export class DatabaseRequests implements Requests {
     const [row] = await this.#writing(async (transaction) => {
       await lease.hold(transaction);
       return await transaction.rows(`UPDATE ${REQUESTS} SET begun_by = ${HOLDER} WHERE request_id =
-        (SELECT request_id FROM ${REQUESTS} WHERE dataset_id = ${text(datasetId)} AND ${IS_WAITING} AND ${IS_AWAITED}
+        (SELECT request_id FROM ${REQUESTS} WHERE dataset_id = ${text(datasetId)} AND ${this.#isWaiting()} AND ${IS_AWAITED}
           ORDER BY requested_at LIMIT 1 FOR UPDATE) RETURNING request_id, command, arguments, state = '${COMMITTED}'`);
     });
     if (row === undefined) return null;
     const parameters: unknown = JSON.parse(textAt(row, 2));
     const isCommitted = booleanAt(row, 3);
+    this.#begun.add(textAt(row, 0));
     return { requestId: textAt(row, 0), datasetId, command: textAt(row, 1), parameters, isCommitted };
   }
 
@@ -124,7 +128,14 @@ export class DatabaseRequests implements Requests {
           answer = ${text(JSON.stringify(answer))}, finished_at = clock_timestamp() WHERE request_id = ${text(requestId)}`);
       });
       this.#unsent.delete(requestId);
+      this.#begun.delete(requestId);
     }
+  }
+
+  /** What waits for this instance: a request, too, of which the connection broke when this instance began it. */
+  #isWaiting(): string {
+    const begun = [...this.#begun].map(text).join(', ');
+    return `(${IS_WAITING} OR state IN (${WAITING}) AND request_id <> ALL (ARRAY[${begun}]::text[]))`;
   }
 
   #ownLease(): Lease {

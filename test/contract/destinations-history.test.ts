@@ -256,6 +256,17 @@ describe.each(KINDS)('the destination $name', (kind) => {
     await expect(read(world, 'SELEC', now)).rejects.toMatchObject({ code: 'usage_invalid' });
   });
 
+  it('F70 a log that was emptied by hand refuses its table alone, and none whose name has that name in it', async () => {
+    const { world, times } = await threeCommits(kind);
+    await world.loaded(firstContent(people, FIRST), 'old-parcels');
+    const now = new Date(Date.now() + 1_000);
+    await world.byHand('DELETE FROM history.parcels');
+    expect(await read(world, 'SELECT id FROM old_parcels ORDER BY 1', now)).toEqual([['1'], ['2'], ['3']]);
+    await expect(read(world, 'SELECT id FROM parcels', times[0])).rejects.toThrow(
+      'The undo log history.parcels of parcels was dropped or altered',
+    );
+  });
+
   it('F69 keeps what a rollback needs with each commit, and nothing without history', async () => {
     const recorded = `SELECT count(checksum), count(columns) FROM feed_sync.commits`;
     expect(await read((await threeCommits(kind)).world, recorded)).toEqual([['3', '3']]);

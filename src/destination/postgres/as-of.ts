@@ -3,7 +3,7 @@
  * view of the statement tells what it reads: no present row passes for an earlier one.
  */
 
-import { UsageError } from '../../model/errors.ts';
+import { type FeedSyncError, UsageError } from '../../model/errors.ts';
 import { booleanAt, identifier, textAt } from '../../staging/engine/sql.ts';
 import { coversTime, unknownBefore } from '../catalog/past-logs.ts';
 import { macroNames } from '../catalog/undo-logs.ts';
@@ -11,7 +11,7 @@ import { CATALOG_SCHEMA, selectTableNames, timeOf } from './catalog/schema.ts';
 import type { Connection } from './connection.ts';
 import { PostgresError } from './errors.ts';
 import { historic } from './history.ts';
-import { readPastLogs, refuseAltered } from './past-logs.ts';
+import { findAltered, readPastLogs } from './past-logs.ts';
 import { LIVE_SCHEMA } from './tables.ts';
 
 const UNDEFINED_TABLE = '42P01';
@@ -25,7 +25,7 @@ export async function showAsOf(connection: Connection, sql: string, time: Date):
   const logs = Map.groupBy(await readPastLogs(connection), ({ tableName }) => tableName);
   const live = (await connection.rows(selectTableNames(LIVE_SCHEMA))).map((row) => textAt(row, 0));
   const lower = sql.toLowerCase();
-  const unknown = new Map<string, UsageError>();
+  const unknown = new Map<string, FeedSyncError>();
   const hidden = new Set<string>();
   // The name of a table that is read stands in the statement.
   for (const tableName of new Set([...live, ...logs.keys()])) {
@@ -36,7 +36,11 @@ export async function showAsOf(connection: Connection, sql: string, time: Date):
       unknown.set(tableName, unknownBefore(tableName, ofTable, time));
       continue;
     }
-    await refuseAltered(connection, log);
+    const error = await findAltered(connection, log);
+    if (error !== null) {
+      unknown.set(tableName, error);
+      continue;
+    }
     await connection.run(`CREATE TEMPORARY VIEW ${identifier(tableName)} AS
       SELECT * FROM ${historic(macroNames(log.logName)[0])}(${timeOf(time)})`);
     hidden.add(tableName);
@@ -55,7 +59,7 @@ interface Read {
 async function relationsOf(
   connection: Connection,
   sql: string,
-  unknown: ReadonlyMap<string, UsageError>,
+  unknown: ReadonlyMap<string, FeedSyncError>,
 ): Promise<readonly Read[]> {
   try {
     await connection.query(`CREATE TEMPORARY VIEW ${ASKED} AS SELECT 1 AS one FROM (${sql}\n) AS asked`);
@@ -88,7 +92,7 @@ const AS_THEY_ARE: ReadonlySet<string> = new Set([CATALOG_SCHEMA, 'pg_catalog', 
 function refuseAround(
   { schema, name, isTemporary }: Read,
   hidden: ReadonlySet<string>,
-  unknown: ReadonlyMap<string, UsageError>,
+  unknown: ReadonlyMap<string, FeedSyncError>,
 ): void {
   if (isTemporary || AS_THEY_ARE.has(schema)) return;
   const reason = schema === LIVE_SCHEMA && !hidden.has(name) ? unknown.get(name) : undefined;

@@ -1,6 +1,7 @@
 /** What the catalog says of undo logs: which states each can restore, and with which columns. */
 
 import { assert } from '../../lib/assert.ts';
+import type { StorageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
 import {
   booleanAt,
@@ -39,7 +40,8 @@ export function pastCatalog(transaction: Transaction, postgis: Postgis | null): 
     logs: () => readPastLogs(transaction),
     columnsOf: (log) => readColumnsOfLog(transaction, log),
     async refuseAltered(log) {
-      await refuseAltered(transaction, log);
+      const error = await findAltered(transaction, log);
+      if (error !== null) throw error;
       if (log.frozenCommit === null) await refuseAlteredColumns(transaction, postgis, log);
     },
   };
@@ -103,12 +105,12 @@ async function readColumnsOfLog(
   return loggedColumnsFrom(textAt(row, 0));
 }
 
-/** @throws StorageError where the log is not there, or lacks entries: it would answer with rows of another state. */
-export async function refuseAltered(transaction: Transaction, log: PastLog): Promise<void> {
+/** Returns an error where the log is not there, or lacks entries: it would answer with rows of another state. */
+export async function findAltered(transaction: Transaction, log: PastLog): Promise<StorageError | null> {
   const isThere = (await namesInHistory(transaction)).has(log.logName);
   const [row] = isThere ? await transaction.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
   const isWhole = row !== undefined && (log.rowCount === null || numberAt(row, 0) === log.rowCount);
-  if (!isWhole) throw altered(log);
+  return isWhole ? null : altered(log);
 }
 
 /** @throws DataError */

@@ -362,10 +362,16 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     expect(await world.byHand("SELECT indexname FROM pg_indexes WHERE schemaname = 'feeds'")).toEqual([]);
   });
 
-  it.each(['apply', 'load'] as const)(
-    'a table goes without the index of its key where that cannot hold a new one: %s, and what comes after it',
-    async (way) => {
-      const world = await databaseAtWork(await database());
+  it.each([
+    ['apply', 'without history'],
+    ['load', 'without history'],
+    ['apply', 'with history'],
+    ['load', 'with history'],
+  ] as const)(
+    'a table goes without the index of its key where that cannot hold a new one: %s %s, and what comes after it',
+    async (way, past) => {
+      const history = { keeps: () => past === 'with history', keepMs: Number.POSITIVE_INFINITY };
+      const world = await databaseAtWork(await database(), { history });
       const columns = [column('code', 'string', false), column('name', 'string')];
       const codes = sourceSchema(columns, { keyColumns: ['code'] });
       const course = await world.loaded(firstContent(codes, [['short', 'one']]));

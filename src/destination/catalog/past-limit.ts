@@ -47,6 +47,11 @@ export class PastLimit {
     return this.#oldest === null || this.#oldest < before ? before : null;
   }
 
+  /** `oldest` is read as for `note`, and only where there is a limit. */
+  async look(oldest: () => Promise<Date | null>): Promise<void> {
+    if (Number.isFinite(this.#keepMs)) this.note(await oldest());
+  }
+
   /** `oldest`: when the oldest state of all logs ended; null: they have no earlier state than that of now. */
   note(oldest: Date | null): void {
     this.#oldest = oldest ?? this.#clock.now();

@@ -51,7 +51,7 @@ export class HistoryPruning {
   /** Reads how old the past of the attached mirror is. In doubt it is old: pruning then tells what is wrong. */
   async look(engine: Engine): Promise<void> {
     try {
-      this.limit.note(await readOldestEnd(engine));
+      await this.limit.look(() => readOldestEnd(engine));
     } catch (error) {
       if (!(error instanceof DuckDbError) || error.fault === 'interrupted') throw error;
       // The catalog of an earlier format, which has no logs, or a list of them that was dropped.

@@ -240,7 +240,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     return this.#read(async (transaction) => {
       await this.#unions.read(() => readUnions(transaction));
       const observed = await readObservedState(transaction, place);
-      this.#pastLimit.note(await readOldestEnd(transaction));
+      await this.#pastLimit.look(() => readOldestEnd(transaction));
       return observed;
     });
   }

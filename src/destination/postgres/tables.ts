@@ -88,7 +88,7 @@ export function exceedsAnIndex(error: unknown): boolean {
   return error instanceof PostgresError && error.sqlState === TOO_LONG_FOR_AN_INDEX;
 }
 
-/** Returns the statements that take a table its key; none where it has none. */
+/** Returns the statements that drop the key of a table; none where it has none. */
 export function dropKey(tableName: string, { keyName, keyColumns }: FoundTable): readonly string[] {
   if (keyName === null) return [];
   const table = mirrored(tableName);

@@ -26,7 +26,7 @@ FROM ${BASE_IMAGE}
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="feed-sync" \
-      org.opencontainers.image.description="Keeps a local DuckDB database equal to the datasets of a feed service." \
+      org.opencontainers.image.description="Keeps tables in DuckDB or PostgreSQL equal to the datasets of a feed service." \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 ENV NODE_ENV=production \

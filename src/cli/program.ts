@@ -9,7 +9,7 @@ import { EXAMPLES } from './examples.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { formatError } from './render/messages.ts';
 
-const DESCRIPTION = 'Keeps a local DuckDB database equal to the datasets of a feed service.';
+const DESCRIPTION = 'Keeps tables in DuckDB or PostgreSQL equal to the datasets of a feed service.';
 
 const EVERY_SETTING =
   'Every setting has a key in the file, a variable and, but for the API key, a flag: see "feed-sync settings".';

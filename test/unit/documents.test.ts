@@ -194,6 +194,13 @@ describe('the pages', () => {
     expect(decisions.filter((name) => name !== 'README.md' && !index.includes(`](${name})`))).toEqual([]);
   });
 
+  it('the package, the image and the help describe the program in the same words', () => {
+    const { description } = JSON.parse(read('package.json'));
+    expect(description).toMatch(/DuckDB.*PostgreSQL/);
+    expect(read('Dockerfile')).toContain(`image.description="${description}"`);
+    expect(read('src/cli/program.ts')).toContain(`DESCRIPTION = '${description}'`);
+  });
+
   it('the README names every command', () => {
     const named = codeIn(read('README.md')).flatMap((code) => code.match(/[a-z-]+/g) ?? []);
     expect([...COMMANDS].filter((command) => !named.includes(command))).toEqual([]);

@@ -1,12 +1,14 @@
 /** What is made of the sources is the program, and says where it comes from. */
 
 import { globSync, readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, it } from 'vitest';
 import { builtProgram } from '../support/built-program.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { type Ended, program } from '../support/program.ts';
+import { projectRoot } from '../support/source-tree.ts';
 
 const dist = dirname(builtProgram());
 
@@ -15,6 +17,8 @@ const HAS_A_THREAD_BYTES = 16_000_000;
 const CLOCK = `import { systemClock } from ${JSON.stringify(pathToFileURL(join(dist, 'clock.js')).href)};`;
 /** Of a module in node_modules, as source maps name it. */
 const PACKAGE = /node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*node_modules\/)/;
+/** As the bundler writes it; what looks like it elsewhere stands in comments and texts. */
+const IMPORTED = /^(?:import|export)\b[^"\n]*"([^"./][^"\n]*)";$|(?:require|\bimport)\("([^"./][^"\n]*)"\)/gm;
 
 it('the stack of a bug names files and lines of src, also through a command that is loaded when it is called', async () => {
   const { exitCode, stderr } = await onceWith(
@@ -73,6 +77,19 @@ it('every package whose code is in the bundle has its licence beside it, and no 
   const titles = notices.map((notice) => /^(\S+) \S+ \(\S+\)\n\n\S/.exec(notice)?.[1]);
   expect([...names]).toContain('undici');
   expect(titles.toSorted()).toEqual([...names].toSorted());
+});
+
+it('imports nothing but itself, Node and the dependencies in package.json', () => {
+  const { dependencies } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
+  const imported = globSync('*.js', { cwd: dist }).flatMap((path) =>
+    Array.from(
+      readFileSync(join(dist, path), 'utf8').matchAll(IMPORTED),
+      ([, name, called = '']) => name ?? called,
+    ),
+  );
+  const packages = new Set(imported.filter((name) => !isBuiltin(name)));
+  expect([...packages]).toContain('@duckdb/node-bindings');
+  expect([...packages].filter((name) => !(name in dependencies))).toEqual([]);
 });
 
 /** `once` with a module that is evaluated in the process before the program. */

@@ -279,8 +279,14 @@ describe('dead code', () => {
   it('every dependency is imported, and has its line of reason in the README', () => {
     const manifest = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
     const readme = readFileSync(join(projectRoot, 'README.md'), 'utf8');
-    const used = new Set(src.flatMap(({ packages }) => packages));
+    const bundle = readFileSync(join(projectRoot, 'bundle.ts'), 'utf8');
+    const outside = /^const OUTSIDE = \[(.*?)\];$/ms.exec(bundle)?.[1]?.matchAll(/'([^']+)'/g) ?? [];
+    const importedByBundle = Array.from(outside, ([, name = '']) => name);
+    const used = new Set([...src.flatMap(({ packages }) => packages), ...importedByBundle]);
     const runtime = Object.keys(manifest.dependencies);
+    // Yarn PnP and pnpm let a package import only its own dependencies.
+    expect(runtime).toEqual(expect.arrayContaining(importedByBundle));
+    expect(importedByBundle).toContain('@duckdb/node-bindings');
     const isUsed = (name: string): boolean =>
       [...used].some((used) => used === name || used.startsWith(`${name}/`));
     expect(runtime.filter((name) => !isUsed(name))).toEqual([]);

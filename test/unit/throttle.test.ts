@@ -2,8 +2,9 @@
 
 import { expect, it, onTestFinished } from 'vitest';
 
+import { Throttles } from '../../src/feed/http/throttle.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
-import { CANARY_KEY, errorOf, testFeed } from '../support/feed-client.ts';
+import { CANARY_KEY, errorOf, recordingLog, testFeed } from '../support/feed-client.ts';
 import { ownServer } from '../support/own-server.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 
@@ -150,4 +151,23 @@ it('F64 sends none of those that were to follow a probe once one of them is refu
   expect(askedAtMs.slice(before)).toHaveLength(perMinute + 1);
   await pass((CONNECTIONS / perMinute) * 2 * RETRY_AFTER_MS);
   expect(await calls).toHaveLength(CONNECTIONS);
+});
+
+it('F64 remembers the refusals of the service and of the latest hosts of files, whatever number of hosts there is', async () => {
+  const SERVICE = 'https://feed.example.com';
+  const throttles = new Throttles(SERVICE, {
+    clock: new SteppedClock(),
+    log: recordingLog([]),
+    retry: { baseDelayMs: 500, maxDelayMs: 30_000 },
+    maxRetryAfterMs: 900_000,
+  });
+  const host = (number: number): string => `https://files-${number}.example.com`;
+  const [service, used, unused] = [SERVICE, host(1), host(2)].map((origin) => throttles.of(origin));
+  for (let number = 3; number <= 101; number += 1) {
+    throttles.of(host(1));
+    throttles.of(host(number));
+  }
+  expect(throttles.of(SERVICE)).toBe(service);
+  expect(throttles.of(host(1))).toBe(used);
+  expect(throttles.of(host(2))).not.toBe(unused);
 });

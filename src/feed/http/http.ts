@@ -83,7 +83,8 @@ export function createHttp(
   const parts = { ...options, origin, trustedOrigins, dispatchers };
   const slots = new ConnectionSlots(options.http.connections);
   const { clock, log, retry } = options;
-  const throttles = new Throttles({ clock, log, retry, maxRetryAfterMs: options.http.maxRetryAfterMs });
+  const { maxRetryAfterMs } = options.http;
+  const throttles = new Throttles(origin, { clock, log, retry, maxRetryAfterMs });
   return {
     async send(request, signal) {
       const queuedMs = options.clock.monotonicMs();

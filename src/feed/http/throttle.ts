@@ -174,23 +174,28 @@ function refusedForLong(restMs: number): TransientError {
 /** The throttles of all origins. */
 export class Throttles {
   readonly #tools: ThrottleTools;
-  readonly #origins = new Map<string, Throttle>();
+  readonly #serviceOrigin: string;
+  readonly #service: Throttle;
+  /** Those of other origins, the least recently used first. */
+  readonly #others = new Map<string, Throttle>();
 
-  constructor(tools: ThrottleTools) {
+  constructor(serviceOrigin: string, tools: ThrottleTools) {
     this.#tools = tools;
+    this.#serviceOrigin = serviceOrigin;
+    this.#service = new Throttle(serviceOrigin, tools);
   }
 
-  /** Returns the one of an origin. Beyond `MAX_ORIGINS` the oldest is forgotten. */
+  /** Returns the one of an origin. Beyond `MAX_OTHERS` the least recently used is forgotten, and never that of the service. */
   of(origin: string): Throttle {
-    const known = this.#origins.get(origin);
-    if (known !== undefined) return known;
-    const [oldest] = this.#origins.keys();
-    if (this.#origins.size >= MAX_ORIGINS && oldest !== undefined) this.#origins.delete(oldest);
-    const made = new Throttle(origin, this.#tools);
-    this.#origins.set(origin, made);
-    return made;
+    if (origin === this.#serviceOrigin) return this.#service;
+    const throttle = this.#others.get(origin) ?? new Throttle(origin, this.#tools);
+    this.#others.delete(origin);
+    this.#others.set(origin, throttle);
+    const [leastRecent] = this.#others.keys();
+    if (this.#others.size > MAX_OTHERS && leastRecent !== undefined) this.#others.delete(leastRecent);
+    return throttle;
   }
 }
 
 /** Files may come from any number of hosts. */
-const MAX_ORIGINS = 100;
+const MAX_OTHERS = 100;

@@ -105,11 +105,11 @@ function namedByRecords({ observed, records, readAt }: Judging, parts: Parts): R
     earlier,
   });
   const isThere = [...shown, ...over].map(memberOf);
-  const confirmed = noteAbsences(lacking.map(memberOf), isThere, readAt, parts).map(absenceKey);
-  const gone = lacking.filter((mention) => confirmed.includes(absenceKey(memberOf(mention))));
-  const ended = [...over, ...gone];
-  checkpoint.noteMentions(news, ended);
-  const counting = [...named, ...earlier.filter((mention) => !ended.includes(mention))];
+  const confirmed = new Set(noteAbsences(lacking.map(memberOf), isThere, readAt, parts).map(absenceKey));
+  const gone = lacking.filter((mention) => confirmed.has(absenceKey(memberOf(mention))));
+  const ended = new Set([...over, ...gone]);
+  checkpoint.noteMentions(news, [...ended]);
+  const counting = [...named, ...earlier.filter((mention) => !ended.has(mention))];
   const byDataset = Map.groupBy(counting, ({ datasetId }) => datasetId);
   return new Map(
     [...byDataset].map(([datasetId, of]) => [

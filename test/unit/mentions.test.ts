@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Mention } from '../../src/checkpoint/checkpoint.ts';
+import { present } from '../../src/lib/assert.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import type { Subscription } from '../../src/model/records.ts';
 import { type RecordReading, readMentions } from '../../src/sync/plan/mentions.ts';
@@ -74,3 +75,33 @@ describe('a dataset that every subscription has dropped', () => {
     expect(readMentions(reading([NAMING], [], isMember))).toMatchObject({ named: [D], news: [] });
   });
 });
+
+it('W16 reads twice as many mentions with twice the work, and not four times', () => {
+  const small = countReads(200);
+  expect(small).toBeGreaterThan(0);
+  expect(countReads(400)).toBe(2 * small);
+});
+
+/** Counts how often the dataset ids of `mentions` earlier mentions are read, half of which the record names again. */
+function countReads(mentions: number): number {
+  let reads = 0;
+  const ids = Array.from({ length: mentions }, (_, index) => `d${index}`);
+  const earlier = ids.map(
+    (datasetId): Mention => ({
+      subscriptionId: 'sub_1',
+      get datasetId() {
+        reads += 1;
+        return datasetId;
+      },
+    }),
+  );
+  const given = reading([{ ...LACKING, datasetIds: ids.slice(mentions / 2) }], earlier);
+  const state = present(given.desiredStates.get('d'), 'the dataset is known');
+  const { lacking, shown } = readMentions({
+    ...given,
+    desiredStates: new Map(ids.map((datasetId) => [datasetId, { ...state, datasetId }])),
+    tables: new Map(ids.map((datasetId) => [datasetId, {}])),
+  });
+  expect([lacking.length, shown.length]).toEqual([mentions / 2, mentions / 2]);
+  return reads;
+}

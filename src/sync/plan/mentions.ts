@@ -45,23 +45,27 @@ export function readMentions(reading: RecordReading): MentionsRead {
       .filter((mention) => !isBeforeDrop(mention, record, reading)),
   );
   const isOver = ({ datasetId }: Mention): boolean => !isDropped(datasetId, reading);
-  const isNamed = (mention: Mention): boolean => named.some((other) => isSame(mention, other));
+  // Each lookup is by key: there may be as many mentions as datasets, in the records and remembered.
+  const namedKeys = new Set(named.map(keyOf));
+  const earlierKeys = new Set(earlier.map(keyOf));
+  const recordsById = new Map(records.map((record) => [record.id, record]));
+  const isNamed = (mention: Mention): boolean => namedKeys.has(keyOf(mention));
   const saysNothing = (mention: Mention): boolean => {
-    const record = records.find(({ id }) => id === mention.subscriptionId);
+    const record = recordsById.get(mention.subscriptionId);
     return record === undefined || isBeforeDrop(mention, record, reading);
   };
   const counting = earlier.filter((mention) => !isOver(mention));
   return {
     named,
-    news: named.filter((mention) => !isOver(mention) && !earlier.some((other) => isSame(mention, other))),
+    news: named.filter((mention) => !isOver(mention) && !earlierKeys.has(keyOf(mention))),
     shown: counting.filter(isNamed),
     lacking: counting.filter((mention) => !isNamed(mention) && !saysNothing(mention)),
     over: earlier.filter(isOver),
   };
 }
 
-function isSame(one: Mention, other: Mention): boolean {
-  return one.subscriptionId === other.subscriptionId && one.datasetId === other.datasetId;
+function keyOf({ subscriptionId, datasetId }: Mention): string {
+  return JSON.stringify([subscriptionId, datasetId]);
 }
 
 /** Whether there is a table of the dataset, and no subscription contains it. */

@@ -5,7 +5,7 @@
  * decision is a request to that one, and its answer is shown.
  */
 
-import type { z } from 'zod';
+import { z } from 'zod';
 import type { Checkpoint, CheckpointReader } from '../checkpoint/checkpoint.ts';
 import { NO_DATASET } from '../checkpoint/requests.ts';
 import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
@@ -17,11 +17,12 @@ import { runningInstance } from './data-directory.ts';
 import { askElsewhere } from './operator-request.ts';
 
 /** The parameters of the request of a decision. */
-export interface AskedDecision {
+const askedDecision = z.object({
   /** Only what it would do is asked. */
-  readonly isForeseen: boolean;
-  readonly decision?: unknown;
-}
+  isForeseen: z.boolean(),
+  decision: z.unknown(),
+});
+type AskedDecision = z.infer<typeof askedDecision>;
 
 export interface Decided {
   /** What was decided, for people. */
@@ -113,4 +114,23 @@ async function decideElsewhere<Parameters>(
   if (intent !== null) await confirm(isYes, intent, context);
   const answer = await ask(false);
   return answer === null ? null : { lines: answer === '' ? [] : [answer], isAnyDone: true };
+}
+
+/**
+ * Performs the request of a decision where it takes effect. Returns what it would do, as JSON, or what was decided.
+ * @throws UsageError where a part of it was not decided.
+ */
+export function performDecision<Parameters>(
+  decision: Decision<Parameters>,
+  asked: unknown,
+  checkpoint: Checkpoint,
+): string {
+  const { isForeseen, decision: given } = askedDecision.parse(asked);
+  const parameters = decision.parameters.parse(given);
+  if (isForeseen) return JSON.stringify(decision.intent(parameters, checkpoint));
+  const { lines, refusal = null } = decision.decide(parameters, checkpoint);
+  if (refusal === null) return lines.join('\n');
+  throw new UsageError([...lines, refusal.message].join(' '), {
+    ...(refusal.hint === null ? {} : { hint: refusal.hint }),
+  });
 }

@@ -33,6 +33,7 @@ import type { Choices, Parts } from '../sync/parts.ts';
 import type { Progress } from '../sync/progress.ts';
 import { delivererOf } from './commands/notify.ts';
 import type { Context } from './context.ts';
+import { type Decision, performDecision } from './decision.ts';
 import { holderName } from './request-place.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
@@ -200,7 +201,7 @@ async function openDestination(
       clock,
       log,
     });
-    const { DECISIONS: decisions } = await import('./decisions.ts');
+    const decisions = await decisionsOfOthers();
     return { destination, postCommit: null, exported: exportedFrom(destination, folder), decisions };
   }
   const file = await openMirror({
@@ -226,6 +227,22 @@ async function openDestination(
     postCommit: file,
     exported: exportedFrom(file, folder),
   };
+}
+
+/** What instances of other data directories may ask this one to decide, by the command of the request. */
+async function decisionsOfOthers(): Promise<NonNullable<Parts['decisions']>> {
+  const [{ resyncDecision }, { liftDecision }, { forgetDecision }] = await Promise.all([
+    import('./commands/resync.ts'),
+    import('./commands/resume.ts'),
+    import('./commands/forget.ts'),
+  ]);
+  return new Map([performing(resyncDecision), performing(liftDecision), performing(forgetDecision)]);
+}
+
+function performing<Parameters>(decision: Decision<Parameters>) {
+  const perform = (parameters: unknown, checkpoint: Checkpoint): string =>
+    performDecision(decision, parameters, checkpoint);
+  return [decision.command, perform] as const;
 }
 
 function exportedFrom(source: ExportSource, folder: string | null): OpenedDestination['exported'] {

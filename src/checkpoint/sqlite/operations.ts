@@ -15,7 +15,6 @@ import {
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import type { Requests } from '../requests.ts';
-import { candidatesTable } from './candidates.ts';
 import { desiredStateTable } from './desired-states.ts';
 import { type Place, withStorageErrors } from './errors.ts';
 import { pollsTable } from './polls.ts';
@@ -28,7 +27,7 @@ import {
   mentionsTable,
   subscriptionsTable,
 } from './subscriptions.ts';
-import { failuresTable, suspensionTable } from './suspensions.ts';
+import { candidatesTable, failuresTable, suspensionTable } from './suspensions.ts';
 import { scrubTable, syncRunTable } from './sync-runs.ts';
 import { whole } from './table.ts';
 import { deliveriesTable, webhooksTable } from './webhooks.ts';

@@ -1,6 +1,8 @@
-/** Suspensions, at most one for each scope, and failures, at most one for each dataset. */
+/** Suspensions, at most one for each scope; failures, and candidates that wait for approval, at most one for each dataset. */
 
 import type Database from 'better-sqlite3';
+import type { Candidate } from '../../model/candidate.ts';
+import { candidateFromText, candidateText } from '../../model/candidate-text.ts';
 import { ERRORS, type ErrorCode } from '../../model/error-codes.ts';
 import type { RefusalScope, RefusalWords } from '../../model/errors.ts';
 import type { DifferingContent, Failure, Suspension } from '../checkpoint.ts';
@@ -177,4 +179,25 @@ function differingOf(line: string): readonly DifferingContent[] {
   const times = [new Date(failedAt), new Date(retryAt)] as const;
   if (times.some((each) => Number.isNaN(each.getTime()))) return [];
   return [{ content: content.join(' '), failedAt: times[0], retryAt: times[1] }];
+}
+
+interface CandidateRow {
+  readonly datasetId: string;
+  readonly content: string;
+}
+
+export function candidatesTable(database: Database.Database) {
+  const candidates = table<CandidateRow>(database, 'candidates', {
+    datasetId: id,
+    content: exactText as Column<string>,
+  });
+  const select = candidates.select('ORDER BY dataset_id');
+  const put = candidates.putAll();
+  const remove = database.prepare<[string]>('DELETE FROM candidates WHERE dataset_id = ?');
+  return {
+    all: (): readonly Candidate[] => select().flatMap(({ content }) => candidateFromText(content) ?? []),
+    put: (candidate: Candidate) => put({ datasetId: candidate.datasetId, content: candidateText(candidate) }),
+    /** Returns true where there was one. */
+    remove: (datasetId: string) => remove.run(datasetId).changes > 0,
+  };
 }

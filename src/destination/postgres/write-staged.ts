@@ -9,15 +9,14 @@ import type { Counts } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { ALTERED, type CommittedVersion } from '../catalog/undo-logs.ts';
-import { type Awaiting, type Judgement, judgeCommit } from '../judge-commit.ts';
+import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { type CommitLog, logOfCommit, NO_LOG, tellsOfAlteration } from './commit-log.ts';
-import { createDifference, type Difference } from './difference.ts';
+import { createDifference, type Difference, lowestKeys } from './difference.ts';
 import type { Turn } from './job.ts';
-import { judgeDifference } from './judge-difference.ts';
 import type { Target } from './stage.ts';
 import { type Alteration, addKey, type FoundTable, isSameType, mirrored } from './tables.ts';
-import { hasRepeatedKey, readContent, replaceRows, writeInPlace } from './write-rows.ts';
+import { countRows, hasRepeatedKey, readContent, replaceRows, writeInPlace } from './write-rows.ts';
 
 export interface Staged {
   readonly target: Target;
@@ -147,15 +146,19 @@ function keyTypes(columns: readonly Pick<PlannedColumn, 'columnName' | 'type' | 
   return columns.filter(({ role }) => role === 'key').map(({ columnName, type }) => [columnName, type]);
 }
 
-/** A first load, and the return of a dataset, are not judged. */
+/** A first load, and the return of a dataset, are not judged. Values of columns that the table lacks are no changes. */
 async function judgeStaged(
   { transaction }: Turn,
   { target, current: { live }, gate, digest, rowCount }: Staged,
   difference: Difference | null,
 ): Promise<Judgement> {
-  if (live === null) return null;
-  if (difference !== null) return await judgeDifference(transaction, { gate, target, difference, digest });
-  return await judgeUncompared(gate, digest, live, rowCount ?? live.rowCount);
+  if (live === null || !mayWait(gate)) return null;
+  if (difference === null) return await judgeUncompared(gate, digest, live, rowCount ?? live.rowCount);
+  const { added, removed, changedBefore: changed } = difference;
+  const before = await countRows(transaction, target.tableName);
+  const counts = rowCountsOf(before, before + added - removed, { added, changed, removed });
+  const keys = () => readShownKeys((statement) => transaction.rows(statement), lowestKeys(target));
+  return await judgeCommit({ gate, counts, digest, keys });
 }
 
 /** Rows that have no common key, or are missing, count with their recorded number. */

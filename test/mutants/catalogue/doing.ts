@@ -126,7 +126,7 @@ export const DOING: Area = {
       text: '[content, ...this.#fellBack()]',
       instead: '[content]',
       breaks: ['V11'],
-      tests: ['contract/bad-again.test.ts'],
+      tests: ['contract/bad-again.slow.test.ts'],
     },
     {
       name: 'a unit that was overtaken is planned from the table of before',

@@ -30,7 +30,7 @@ export const DOWNLOADS: Area = {
       text: 'if (await onDisk(partPath, () => hasParquetShape(partPath, written.bytes))) return;',
       instead: 'if (partPath !== path) return;',
       breaks: ['M4', 'F43'],
-      tests: ['contract/bad-files.test.ts'],
+      tests: ['contract/bad-files.slow.test.ts'],
     },
     {
       name: 'a part of bad content is kept, and continued',

@@ -169,7 +169,7 @@ export const PLANNING: Area = {
       instead:
         'whatever was at fault.\n    this.#clearFailure();\n    this.#absences.forgetAnnounced({ observed: null });',
       breaks: ['W38'],
-      tests: ['contract/hostile-feed-versions.test.ts'],
+      tests: ['contract/hostile-feed-versions.slow.test.ts'],
     },
     {
       name: 'no log is read after a download whose files nothing says to be of one content',
@@ -330,7 +330,7 @@ export const PLANNING: Area = {
       text: 'return refusedContents(previous, failure.failedAt).length > 0 ? previous : failure;',
       instead: 'return failure;',
       breaks: ['V11'],
-      tests: ['contract/bad-again.test.ts'],
+      tests: ['contract/bad-again.slow.test.ts'],
     },
     {
       name: 'a table is retired while a log is unread that may have it back',

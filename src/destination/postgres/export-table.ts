@@ -63,12 +63,15 @@ async function throughPipe(
   const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   const sink = writingEnd(path);
   let isRead = false;
+  /** Whether DuckDB failed while it was being written to, and so the COPY because of that; else what it read was cut. */
+  let failedFirst = false;
   const consumed = read().then(
     () => {
       isRead = true;
     },
     (error) => {
       isRead = true;
+      failedFirst = !sink.destroyed;
       sink.destroy();
       throw error;
     },
@@ -85,9 +88,8 @@ async function throughPipe(
       closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK));
       await Promise.race([consumed.catch(() => {}), clock.sleep(RELEASE_EVERY_MS)]);
     }
-    // Where DuckDB failed, the COPY failed because of that.
+    if (failure !== null && !failedFirst) throw failure.error;
     await consumed;
-    if (failure !== null) throw failure.error;
   } finally {
     closeSync(reading);
   }

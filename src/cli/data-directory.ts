@@ -1,4 +1,4 @@
-/** The data directory of an installation: who works on it. */
+/** The instance that works on a data directory: takes the lock, and names the holder. */
 
 import {
   acquireInstanceLock,

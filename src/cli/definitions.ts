@@ -1,4 +1,4 @@
-/** What commands are defined on, and the options that several of them have. */
+/** The base on which commands are defined, and the options that several of them have. */
 
 import { type Argument, type Command, Option } from 'commander';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';

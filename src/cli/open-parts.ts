@@ -145,7 +145,7 @@ async function salvaged(
   return lost.filter(({ datasetId }) => datasetId === null);
 }
 
-/** Closes the undo logs that the new mirror lacks: each is told once. Never throws: `verify` closes them, too. */
+/** Closes the undo logs that the new mirror lacks: each is reported once. Never throws: `verify` closes them, too. */
 async function closePast(lost: readonly ExaminedTable[], destination: Destination, log: Log): Promise<void> {
   const datasetIds = [...new Set(lost.flatMap(({ pastOf }) => pastOf ?? []))];
   if (datasetIds.length === 0) return;

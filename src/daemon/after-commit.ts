@@ -71,7 +71,7 @@ export class AfterCommit {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
-  /** Called once no work is running, so that what the last commits gave occasion to is told by the next process. */
+  /** Called once no work is running, so that the next process sends the notifications that the last commits gave occasion to. */
   keepOccurrences(): void {
     try {
       this.#readers.notifications?.keep();

@@ -1,6 +1,6 @@
 /**
- * What the daemon does with the mirror where no commit does it, while the mirror is free: it stores the progress, once an hour where
- * that has changed, and forgets the past that is older than it is to be kept.
+ * The daemon's own writes to the mirror, beside the commits and while the mirror is free: it stores the progress, at most once an hour
+ * and only where it has changed, and forgets the past that is older than `history.keep`.
  */
 
 import { InterruptedError } from '../model/errors.ts';

@@ -7,7 +7,7 @@ import type { Checksum } from './catalog/cells.ts';
 /** Changes nothing. */
 export interface Comparer {
   /**
-   * Compares a table with the content. `onRead` is told of rows of the table as they are read.
+   * Compares a table with the content. `onRead` is called with the number of rows of the table as they are read.
    * @throws DataError, UnknownColumnsError, InapplicableChangesError when the content is not usable.
    * @throws BusyError, StorageError, DestinationError
    */

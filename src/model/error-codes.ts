@@ -36,7 +36,7 @@ export interface ErrorEntry {
   readonly exitCode: ErrorExitCode;
   readonly scope: ErrorScope;
   readonly disposition: Disposition;
-  /** What a person can do about it. */
+  /** What an operator can do about it. */
   readonly remedy: string;
 }
 

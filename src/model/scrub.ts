@@ -1,6 +1,6 @@
 /**
- * A scrub reads every block of a file now and then, because a disk damages what nobody reads, too. It reads a slice at a time, and goes
- * on where it has stopped, after a restart, too. Pure.
+ * A scrub reads every block of a file now and then, because a disk also damages blocks that nobody reads. It reads a slice at a time, and
+ * goes on where it has stopped, also after a restart. Pure.
  */
 
 /** Everything before it was read: the tables with smaller names, and the rows of this one in earlier places. */
@@ -36,7 +36,7 @@ export interface ScrubRecord {
   readonly position: ScrubPosition | null;
   /** When a scrub was last complete; null: none was. */
   readonly completedAt: Date | null;
-  /** A person's command found that reading the mirror ends processes. */
+  /** A command of an operator found that reading the mirror ends processes. */
   readonly isExaminationAsked: boolean;
 }
 

@@ -2,7 +2,7 @@
  * Sends notifications to the operator's own address.
  *
  * Invariants: nothing waits for a notification: each has a limit of time, and what cannot be delivered stays due instead of piling
- * up. A notification is stored as told after it was delivered, so a process that ends in between repeats it. The address is a secret
+ * up. A notification is recorded as sent after its delivery, so a process that ends in between repeats it. The address is a secret
  * (whoever knows it may post there): no text has any part of it.
  */
 

@@ -64,7 +64,7 @@ interface AwaitingContent {
 
 type Stores = Pick<Parts, 'destination' | 'checkpoint'>;
 
-/** The destination comes first: what an operator is told of a candidate, every instance knows. */
+/** The destination comes first, so that every instance knows a candidate before an operator is notified of it. */
 export async function keepCandidate(
   candidate: Candidate,
   { destination, checkpoint }: Stores,

@@ -1,6 +1,6 @@
 /**
- * The warning about damaged tables of the past. The incident that closes such a table tells it once, with an exit code; nobody may read
- * that one, and the table stays damaged.
+ * The warning about damaged tables of the past. The incident that closes such a table reports it once, with an exit code. The table
+ * stays damaged, so every start warns again: nobody may have read the incident.
  */
 
 import type { ObservedState } from '../destination/destination.ts';

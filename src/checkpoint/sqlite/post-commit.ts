@@ -1,4 +1,4 @@
-/** How far others were told: the command after commits up to a commit, and the notifications that were sent. */
+/** How far the post-commit work has come: the last commit that the command was given, and the notifications that were sent. */
 
 import type Database from 'better-sqlite3';
 import type { CommitPosition } from '../../model/commits.ts';
@@ -71,7 +71,7 @@ export function notificationsTable(database: Database.Database) {
   };
 }
 
-/** A ledger that another version of the program wrote may be unreadable. What lasts is then told once more. */
+/** A ledger that another version of the program wrote may be unreadable. What lasts is then reported once more. */
 function ledgerFrom(row: NotificationRow | undefined): NotificationLedger {
   try {
     return row === undefined ? EMPTY_LEDGER : { ...EMPTY_LEDGER, ...JSON.parse(row.ledger) };

@@ -1,5 +1,5 @@
 /**
- * The reading of files for `verify --deep`, in other processes: damage that makes DuckDB end the process becomes a finding. The mirror
+ * Reads files for `verify --deep` in other processes, so that damage which makes DuckDB end a process becomes a finding. The mirror
  * or the copy is suspect from then on, so that the next catch-up does not open it before another process has read it.
  */
 

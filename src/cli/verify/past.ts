@@ -1,6 +1,6 @@
 /**
- * What `verify` says of undo logs, of the tables that froze with them, and of archived tables. It has the checksums stored that are
- * missing, and the logs closed that were altered; it writes nothing itself.
+ * The findings of `verify` about undo logs, the tables that froze with them, and archived tables. It asks the program that writes the
+ * mirror to store missing checksums and to close altered logs, and writes nothing itself.
  */
 
 import type { Configuration } from '../../configuration/configuration.ts';

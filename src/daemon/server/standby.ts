@@ -1,6 +1,6 @@
 /**
- * An instance that stands by, because another one works on the database: its server says so, systemd and the log are told. It begins
- * when the other one is first seen, and ends before the daemon starts.
+ * The standby of an instance while another one works on the database: its server answers so, systemd is notified, the log has a line.
+ * The standby begins when the other instance is first seen, and ends before the daemon starts.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -66,7 +66,7 @@ export class Standby {
     this.#since = null;
   }
 
-  /** An address that cannot be listened on is told by the daemon, once it starts. */
+  /** The daemon reports an address that cannot be listened on, once it starts. */
   async #listen(listen: ListenAddress): Promise<() => Promise<void>> {
     const { clock, log } = this.#parts;
     const server = limitedServer();

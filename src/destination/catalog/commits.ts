@@ -14,7 +14,7 @@ import { type CatalogWrite, deleteRows, insertRows } from './writes.ts';
 const START: CommitPosition = { commitNumber: 0, mark: '' };
 export const NO_COMMITS: CommitPage = { commits: [], position: START, hasMore: false };
 
-/** What a database tells of its commits. */
+/** The facts about commits that a database gives. */
 export interface CommitReads {
   /** Returns the number of the newest commit; 0: there is none. */
   newest(): Promise<number>;

@@ -1,4 +1,4 @@
-/** Which two states of a table are compared, and which undo log leads from one to the other: the same in every destination. */
+/** Finds the two states of a table to compare, and the undo log that leads from one to the other: the same in every destination. */
 
 import type { RowDifference } from '../../model/commits.ts';
 import { UsageError } from '../../model/errors.ts';

@@ -1,4 +1,4 @@
-/** What entries change in the tables of the catalog. Pure. */
+/** The changes that entries make in the tables of the catalog. Pure. */
 
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { RecordedColumn } from './columns.ts';

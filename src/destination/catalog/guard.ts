@@ -1,4 +1,4 @@
-/** Whether the destination is as a job was planned from. Otherwise the plan is stale and must be made again. Pure. */
+/** Tells whether the destination is still in the state that a job was planned from. Otherwise the plan is stale. Pure. */
 
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { ObservedTable, PlannedFrom } from '../../model/write-jobs.ts';

@@ -1,8 +1,8 @@
 /**
- * When the past of tables is too old to be kept, and how much of it is forgotten at once: the same in every destination.
+ * Decides when the past of a table is too old to be kept, and how much of it is forgotten at once: the same in every destination.
  *
- * Invariant: a time that is noted is never later than the end of the oldest state that a log can still restore. A state that ends
- * after it was noted ends later.
+ * Invariant: the noted time is never later than the end of the oldest state that a log can still restore. States that end after it was
+ * noted do not break this: they end later.
  */
 
 import type { Clock } from '../../lib/clock.ts';

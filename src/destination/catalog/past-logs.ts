@@ -1,4 +1,4 @@
-/** What an operator is told of undo logs: which of them knows a state, and why a state is not known. Pure. */
+/** Tells operators which undo logs know a state, and why a state is not known. Pure. */
 
 import { shellWord } from '../../lib/text.ts';
 import { DataError, StorageError, UsageError } from '../../model/errors.ts';

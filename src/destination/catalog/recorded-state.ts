@@ -1,5 +1,5 @@
 /**
- * What `feed_sync.commits` keeps of a table with history, as each commit left it: a rollback restores it, with the rows that the
+ * The state in which each commit left a table with history, as `feed_sync.commits` keeps it: a rollback restores it, with the rows that the
  * undo log leads back to. Pure.
  */
 

@@ -1,6 +1,6 @@
 /**
- * Validates changes off the lock: decodes and checks every value, and coalesces the backlog into its net change. Then applies
- * the net change in a transaction.
+ * Validates changes before the mirror is opened: decodes and checks every value, and coalesces the backlog into its net change. Then
+ * applies the net change in a transaction.
  */
 
 import { stat } from 'node:fs/promises';
@@ -65,7 +65,7 @@ export async function validateChangesTogether(
   const nets = await coalesceTogether(engine, jobs);
   if (nets === null) return null;
   return await Promise.all(
-    jobs.map((job, index) => validatedChanges(job, present(nets[index], 'each was folded'))),
+    jobs.map((job, index) => validatedChanges(job, present(nets[index], 'each was coalesced'))),
   );
 }
 

@@ -48,7 +48,7 @@ export interface CompactOptions {
   readonly threads: number;
   /** How long to wait for readers before anything is copied. */
   readonly lockWaitMs: number;
-  /** Hears of a wait that a person may notice. */
+  /** Called with a wait that an operator may notice. */
   readonly log?: Log;
   /** Bytes that must stay free on the disk. */
   readonly reserveBytes: number;

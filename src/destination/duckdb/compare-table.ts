@@ -65,7 +65,7 @@ export interface ComparerOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly signal: AbortSignal;
-  /** Hears of a wait that a person may notice. */
+  /** Called with a wait that an operator may notice. */
   readonly log?: Log;
 }
 

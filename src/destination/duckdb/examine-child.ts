@@ -1,6 +1,6 @@
 /**
  * A process of its own that reads a DuckDB file table by table, or copies its tables into a new file. Some damage makes DuckDB end the
- * process by a signal: this one, and not the one that asked. It names each table before it reads it.
+ * process by a signal: then this process ends, and the one that asked goes on. Each table is named before it is read.
  */
 
 import { writeSync } from 'node:fs';
@@ -34,8 +34,7 @@ import { comparePastTable, isKeptDamaged, type PastTable, readPastTables } from 
 import { readUnions } from './unions.ts';
 
 /**
- * Examines the tables of the file but those to skip, or copies all but those into a new file, or reads on for a moment where a scrub
- * has stopped.
+ * Examines the tables of the file but those to skip, or copies all but those into a new file, or reads the next slice of a scrub.
  */
 export interface Task {
   readonly path: string;

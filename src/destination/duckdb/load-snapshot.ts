@@ -1,4 +1,4 @@
-/** Validates a snapshot off the lock: the footers must fit the schema and the manifest. Then loads it in a transaction. */
+/** Validates a snapshot before the mirror is opened: the footers must fit the schema and the manifest. Then loads it in a transaction. */
 
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';

@@ -193,7 +193,7 @@ export interface WaitOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly signal?: AbortSignal;
-  /** Hears of a wait that a person may notice. */
+  /** Called with a wait that an operator may notice. */
   readonly log?: Log;
   /** True for a reader, which waits for a writer. */
   readonly isReader?: boolean;

@@ -75,7 +75,7 @@ export interface ReaderOptions {
   readonly folder?: string;
   /** Ends the wait and the running query when aborted. */
   readonly signal?: AbortSignal;
-  /** Hears of a wait that a person may notice. */
+  /** Called with a wait that an operator may notice. */
   readonly log?: Log;
 }
 

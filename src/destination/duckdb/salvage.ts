@@ -1,6 +1,6 @@
 /**
  * Mends a mirror that ends the processes which read it. It is read in other processes; the tables that can be read are copied into a new
- * file, and only then the old one is set aside.
+ * file, and only then the old one is quarantined.
  *
  * Invariant: the new file lacks the other tables as if somebody had dropped them by hand. The live ones among them are marked to be
  * loaded again before the new file takes the place of the old one.

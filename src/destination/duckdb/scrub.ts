@@ -1,6 +1,4 @@
-/**
- * Reads a slice of a file in another process, for a scrub: damage that ends the process ends that one.
- */
+/** Reads a slice of a file for a scrub, in another process: damage that ends the reading process does not end this one. */
 
 import { InterruptedError } from '../../model/errors.ts';
 import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';

@@ -1,5 +1,5 @@
 /**
- * The write sessions of the mirror by the size of tables: one thread for small ones, for which more of them cost more than they save,
+ * The write sessions of the mirror by the size of tables: one thread for small tables, where further threads cost more than they save,
  * all threads for large ones.
  */
 

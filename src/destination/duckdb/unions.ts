@@ -1,5 +1,5 @@
 /**
- * The views of the unions: made in the transaction that changes their members or columns. What they contain is decided elsewhere.
+ * The views of the unions: made in the transaction that changes their members or columns. `../catalog/unions.ts` decides what they contain.
  *
  * A union of many tables is a view over views of some dozen tables each: a commit makes the view of its part again, and the one
  * above only where its columns change.

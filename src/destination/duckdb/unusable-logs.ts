@@ -1,7 +1,7 @@
 /**
  * Undo logs that somebody dropped, emptied or altered by hand. The next commit of such a table finds out that the log is gone, or has
- * other columns or another number of entries; `verify` also finds other values. What is left of the log is set aside, and the log is
- * begun anew: it answers for nothing that it does not know.
+ * other columns or another number of entries; `verify` also finds other values. What is left of the log keeps another name, and
+ * a new log begins: it restores only states that it knows.
  */
 
 import { assert } from '../../lib/assert.ts';

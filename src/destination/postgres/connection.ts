@@ -2,7 +2,7 @@
  * One connection to the server, and transactions on it.
  *
  * Invariants: every setting is SET LOCAL, so that nothing leaks through a pooler to the next client. A statement that failed is
- * followed by ROLLBACK. The answer to COMMIT is looked at: a failed transaction answers it with ROLLBACK. A connection that ended is
+ * followed by ROLLBACK. The answer to COMMIT is checked: for a failed transaction it is ROLLBACK. A connection that ended is
  * opened again by the next transaction.
  */
 
@@ -71,7 +71,7 @@ export class Connection implements Transaction {
   #client: pg.Client | null = null;
   /** The client that is being connected, for all statements that need one meanwhile. */
   #connecting: Promise<pg.Client> | null = null;
-  /** The process of the server that runs the transaction: behind a pooler another one than the connection was told of. */
+  /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
   #ended = 0;
   readonly #inTurn = pLimit(1);
@@ -293,12 +293,12 @@ export class Connection implements Transaction {
 
 const SELECT_BACKEND = 'SELECT pg_catalog.pg_backend_pid()';
 
-/** The process of the server, as the beginning of the connection told it. */
+/** The process of the server that was named when the connection began. */
 function announcedBackend(client: pg.Client): number {
   return Number((client as unknown as { processID: number | null }).processID ?? 0);
 }
 
-/** The source of a COPY failed. The server was told so, and keeps nothing of it. */
+/** The source of a COPY failed. The server was notified, and keeps none of its rows. */
 export class SourceError extends Error {
   override readonly name = 'SourceError';
   override readonly cause: unknown;

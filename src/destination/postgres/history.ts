@@ -1,6 +1,6 @@
 /**
- * The undo logs in schema `history`, as statements: what `../catalog/undo-logs.ts` names, with functions that answer for an earlier time
- * and for an earlier commit. The functions name every column and are made anew where a table gets further ones.
+ * The statements of the undo logs in schema `history`, whose names and shape `../catalog/undo-logs.ts` gives, and of the functions that
+ * return a table as of an earlier time or commit. The functions name every column and are made anew where a table gets further ones.
  *
  * Invariants: a commit writes its entries in its own transaction. A log never leaves out a commit in silence. The functions are text
  * that is planned when they are called, so that they hold no table fast.

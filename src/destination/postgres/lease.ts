@@ -4,8 +4,8 @@
  * Invariants: a transaction that writes locks the row FOR KEY SHARE and compares both; whoever takes the row over locks it FOR
  * UPDATE, waits for such transactions or ends their sessions, and raises the epoch. So a writer that was stopped and woken can do
  * no harm. The lease is renewed over a connection of its own, by the server's clock, and changes other columns only: a transaction
- * that takes longer than the lease is left alone. Transactions that write the mirror come one after another, those of one writer,
- * too: where a connection breaks in COMMIT, the server may be at it for long, and until then nobody sees what it wrote.
+ * that takes longer than the lease is left alone. Transactions that write the mirror come one after another, also those of one
+ * writer: where a connection breaks in COMMIT, the server may go on with it for long, and until it is done nobody sees its rows.
  */
 
 import type { Clock } from '../../lib/clock.ts';

@@ -1,8 +1,8 @@
 /**
  * Forgets the past of tables that is older than it is to be kept: entries of undo logs, and frozen tables with their logs.
  *
- * Invariants: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction. Commits wait
- * neither for a reader of a past that goes, nor does one log hold up the others.
+ * Invariants: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction. A reader
+ * of a past that is to be forgotten delays no commit, and no log delays the others.
  */
 
 import {

@@ -1,4 +1,4 @@
-/** The tables of the mirrored data: made, altered, described. Pure but for what reads them. */
+/** Makes, alters and describes the tables of the mirrored data. Pure, except for the functions that read them. */
 
 import { sridOf } from '../../staging/coordinate-systems.ts';
 import { booleanAt, identifier, text, textAt, textListAt } from '../../staging/engine/sql.ts';

@@ -1,5 +1,5 @@
 /**
- * The views of the unions in PostgreSQL. What they contain is decided elsewhere.
+ * The views of the unions in PostgreSQL. `../catalog/unions.ts` decides what they contain.
  *
  * A view over the tables themselves would stand in the way of each column and each table that goes. So a view selects from a
  * function whose body is a text: the server follows no dependency of a text, and puts the body in the place of the call when it

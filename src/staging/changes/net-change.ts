@@ -1,6 +1,6 @@
 /**
- * The net change of a backlog: for each key that the versions touch, its row afterwards, or its removal. It is computed off the
- * lock and stored in Parquet files beside the pages; the write session reads these files in one statement.
+ * The net change of a backlog: for each key that the versions touch, its row afterwards, or its removal. It is computed before
+ * the mirror is opened and stored in Parquet files beside the pages; the write session reads these files in one statement.
  *
  * Invariant of the files: no key is repeated or contains a null, and every value is exactly the value of the table afterwards.
  */

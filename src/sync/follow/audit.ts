@@ -1,5 +1,5 @@
 /**
- * Repairs what no event reported: members, versions and schemas in which the manifest and the desired state differ.
+ * Corrects the desired state where no event did: members, versions and schemas in which the manifest differs from it.
  * Pure.
  *
  * A manifest may be older than the log, so it undoes no event that its watermark does not cover. A listed version is

@@ -1,5 +1,5 @@
 /**
- * What the status page shows, as data: whether all is well, what an operator can do, what is going on. Pure.
+ * The content of the status page, as data: whether all is well, what an operator can do, what is going on. Pure.
  *
  * Invariant: an answer changes only where something does, so that a quiet page costs a comparison: no field is the present time, and
  * the space of the disk is rounded.

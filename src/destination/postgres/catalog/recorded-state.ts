@@ -1,4 +1,4 @@
-/** What `feed_sync.commits` keeps of a table with history, as each commit left it. */
+/** The state in which each commit left a table with history, as `feed_sync.commits` keeps it. */
 
 import type { ObservedTable } from '../../../model/write-jobs.ts';
 import { identifier, integer, text } from '../../../staging/engine/sql.ts';

@@ -59,7 +59,7 @@ export interface Destination {
 
   /**
    * Reads every table to its end, after an error with the code `mirror_damaged`. Resolves to the tables that cannot be read; null
-   * where the destination as a whole could not be read and was set aside.
+   * where the destination as a whole could not be read and was quarantined.
    */
   findDamage(): Promise<readonly DamagedTable[] | null>;
 

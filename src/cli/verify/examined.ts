@@ -48,7 +48,7 @@ export async function examineFiles(configuration: Configuration, context: Contex
   if (endsProcess) {
     throw new StorageError(`The mirror ${given} is damaged: ${unreadable}.`, {
       code: 'mirror_damaged',
-      hint: 'Check the disk. feed-sync once sets it aside and builds it again.',
+      hint: 'Check the disk. feed-sync once quarantines it and builds it again.',
     });
   }
   return { endingProcess: new Map(ending.map(({ name, why }) => [name, why ?? 'damaged'])), copy };

@@ -246,7 +246,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     });
   }
 
-  /** Reads what is left after something was set aside: first the log, then the mirror, then there is none. */
+  /** Reads what is left after a file was quarantined: first the log goes, then the mirror, then there is none. */
   async #readAgain<T>(work: (engine: Engine) => Promise<T>): Promise<T | null> {
     for (;;) {
       try {
@@ -483,7 +483,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 }
 
 function ownValidated(validated: ValidatedJob): ValidatedWrite {
-  assert('execute' in validated, 'a unit is committed by the destination that prepared it');
+  assert('execute' in validated, 'a validated job is committed by the destination that validated it');
   return validated as ValidatedWrite;
 }
 

@@ -54,7 +54,7 @@ export class OutcomeUnknownError extends Error {
   }
 }
 
-/** The mirror, or its log, could not be read and was set aside: what was observed before is not true any more. */
+/** The mirror, or its log, could not be read and was quarantined: what was observed before is not true any more. */
 export class QuarantinedError extends StorageError {
   override readonly name = 'QuarantinedError';
 }
@@ -356,16 +356,16 @@ export class WriteSessions {
   async #quarantine(error: DuckDbError, doing: 'opening' | 'reading'): Promise<QuarantinedError> {
     const { path, clock, log } = this.#options;
     const isLog = doing === 'opening' && (await isThere(path + WAL_SUFFIX));
-    let what = 'It was set aside, and is built again';
+    let what = 'It was quarantined, and is built again';
     if (isLog) {
       const done = await quarantineLog(path, error.message, clock.now(), log);
-      what = `Its log was ${done === 'cut' ? 'cut' : 'set aside'}, and the newest commits are made again`;
+      what = `Its log was ${done === 'cut' ? 'cut' : 'quarantined'}, and the newest commits are made again`;
     } else {
       await quarantineMirror(path, error.message, clock.now(), log);
     }
     return new QuarantinedError(`The mirror ${path} could not be read. ${what}: ${firstLine(error)}`, {
       code: 'mirror_damaged',
-      hint: 'Check the disk. What was set aside lies beside the mirror.',
+      hint: 'Check the disk. What was quarantined lies beside the mirror.',
       cause: error,
     });
   }

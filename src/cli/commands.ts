@@ -91,7 +91,10 @@ function defineServiceCommands({ define, version, context, configured }: Definit
     [
       DATASETS,
       new Option('--dry-run', dry),
-      new Option('--wait <duration>', 'where a rule waits for time to pass, stay so long for it: 20m'),
+      new Option(
+        '--wait <duration>',
+        'where a rule waits for time to pass, wait for it up to this long: 20m',
+      ),
       new Option('--json', 'the summary, or the report of a dry run, as JSON, for programs'),
     ],
     (names: readonly string[], flags: OnceFlags) => catchUpOrReport(names, flags, configured(), context),
@@ -103,7 +106,7 @@ function defineServiceCommands({ define, version, context, configured }: Definit
   });
   define(
     'verify',
-    'compare the mirror with the service, and its tables with what is written of them; without --repair it changes no table',
+    'compare the mirror with the service and with its own catalog; without --repair it changes no table',
     [
       DATASETS,
       new Option(
@@ -114,7 +117,7 @@ function defineServiceCommands({ define, version, context, configured }: Definit
       YES_OPTION,
       new Option(
         '--wait <duration>',
-        'with --deep, wait so long for tables that a running instance updates',
+        'with --deep, wait up to this long for tables that a running instance updates',
       ).default('10m'),
       JSON_OPTION,
     ],
@@ -196,7 +199,7 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
     JSON_OPTION,
     new Option('--watch', 'show it until it is stopped'),
     new Option('--check', 'for monitors: a line, and an exit code other than 0 where something is wrong'),
-    new Option('--max-age <duration>', 'with --check, the age of the data from which it is wrong: 6h'),
+    new Option('--max-age <duration>', 'with --check, data older than this is wrong: 6h'),
   ];
   define('status', status, statusParts, async (flags: StatusFlags) => {
     const { reportStatus } = await import('./commands/status.ts');
@@ -285,10 +288,10 @@ function defineSetUpCommands(definitions: Definitions): void {
   });
   // Takes the sources of the configuration, because the configuration may itself be wrong.
   const looking =
-    'look at configuration, disk, locks, stores, connection and key; say what to do about what is wrong';
+    'check configuration, disk, locks, stores, connection and key; say what to do about what is wrong';
   const script = new Option(
     '--sql',
-    'print the script that makes role and schemas in PostgreSQL, and look at nothing',
+    'print the script that makes role and schemas in PostgreSQL, and check nothing',
   );
   define(
     'doctor',
@@ -339,9 +342,9 @@ function defineDbtSources({ define, context, local }: Definitions): void {
       new Option('--database <name>', 'the database of the tables, where it is not that of the profile'),
       new Option(
         '--warn-after <duration>',
-        'warn of a table without a commit for so long; 0d: never',
+        'warn of a table without a commit for this long; 0d: never',
       ).default(example),
-      new Option('--error-after <duration>', 'fail for a table without a commit for so long'),
+      new Option('--error-after <duration>', 'fail for a table without a commit for this long'),
     ],
     async ({ source, database, warnAfter, errorAfter }: DbtFlags) => {
       if (!DBT_NAME.test(source) || source === 'feed_sync') {
@@ -383,7 +386,7 @@ function defineDecisionCommands(definitions: Definitions): void {
   );
   define(
     'resume',
-    'go on with what is suspended or failed, after a person has acted on it',
+    'go on with what is suspended or failed, after an operator has acted',
     [
       repeatable('--dataset <id>', 'a dataset, suspended, failed or pinned (repeatable)'),
       repeatable('--subscription <id>', 'a subscription, refused or missing (repeatable)'),

@@ -100,7 +100,7 @@ describe('before anything is there', () => {
     expect(look.of('checkpoint')[0]?.found).toContain('feed-sync once makes it');
     expect(look.of('mirror')[0]?.found).toContain('feed-sync once makes it');
     const reported = await one.reported();
-    expect(reported).toMatch(/\n2 problems, (?:\d warnings?, )?6 not looked at\.\n$/);
+    expect(reported).toMatch(/\n2 problems, (?:\d warnings?, )?6 not checked\.\n$/);
     expect(reported).toContain('1.2.3 on Node 24.0.0, Linux 6.0 x64');
     expect(look.of('versions')[1]?.found).toMatch(
       /^DuckDB 1\.\d+\.\d+, SQLite 3\.[\d.]+; formats: checkpoint \d+, mirror \d+$/,

@@ -485,7 +485,7 @@ describe('what is told', () => {
         'contract',
         '  skipped  names    Not asked.',
         '',
-        '1 problem, 1 warning, 1 not looked at.',
+        '1 problem, 1 warning, 1 not checked.',
       ].join('\n'),
     );
     expect(diagnosis).toMatchObject({ problems: 1, warnings: 1, skipped: 1, exitCode: 77 });

@@ -63,7 +63,7 @@ function openSecret(about: string, file: FileSeen | null): readonly Finding[] {
 }
 
 function missingSecret(path: string): Finding {
-  const found = `${path} (webhook.secretFile) is not there, or cannot be looked at.`;
+  const found = `${path} (webhook.secretFile) is not there, or cannot be examined.`;
   const hint = 'To register a webhook and keep its secret there: feed-sync webhook add';
   return warning('webhook secret', found, hint);
 }

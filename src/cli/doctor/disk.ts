@@ -110,14 +110,14 @@ function handOver(path: string, nearest: string, uid: number | null): string {
 
 function cannotBeSeen({ about, folder }: Place, error: unknown): Finding {
   if (!(error instanceof Error) || !('syscall' in error)) return findingOf(about, error);
-  const found = `${folder} cannot be looked at: ${error.message}.`;
+  const found = `${folder} cannot be examined: ${error.message}.`;
   return problem(about, found, EXIT_CODES.storageFault, 'Give this user the folder, or set another path.');
 }
 
 async function stagingFinding(folder: string): Promise<Finding> {
   const about = 'downloads';
   const size = await sizeOf(folder);
-  if (size === null) return skipped(about, `${folder} cannot be looked at.`);
+  if (size === null) return skipped(about, `${folder} cannot be examined.`);
   if (size.files === 0) return ok(about, 'none on their way');
   const least = size.isWhole ? '' : 'at least ';
   const found = `${least}${formatBytes(size.bytes)} in ${plural(size.files, 'file')} in ${folder}`;

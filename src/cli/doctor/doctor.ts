@@ -115,7 +115,7 @@ async function runOne(check: Check, facts: Facts): Promise<readonly Finding[]> {
 
 function tooLongFinding({ name, limitMs }: Check): Finding {
   const found = `Not finished within ${formatDuration(limitMs)}, and given up.`;
-  const hint = 'Try again; if it stays so, what it waits for hangs.';
+  const hint = 'Try again. If that does not help, look for a disk, a lock or a server that does not answer.';
   return problem(name, found, EXIT_CODES.tryAgainLater, hint);
 }
 
@@ -174,7 +174,7 @@ export function renderDiagnosis({ checks, settings, problems, warnings, skipped 
   const counts = [
     ...(problems > 0 ? [plural(problems, 'problem')] : []),
     ...(warnings > 0 ? [plural(warnings, 'warning')] : []),
-    ...(skipped > 0 ? [`${skipped} not looked at`] : []),
+    ...(skipped > 0 ? [`${skipped} not checked`] : []),
   ];
   const headline = counts.length === 0 ? 'Everything is as it should be.' : `${counts.join(', ')}.`;
   return [...sections, headline].join('\n\n');

@@ -111,7 +111,7 @@ it('of contents that were compared with the service', () => {
   };
   const keyless = { added: 2, changed: null, removed: 1 };
   const unreadable = { kind: 'damaged', why: 'Corrupt database file' } as const;
-  const waiting = { kind: 'not-comparable', why: 'it waits for a person', exitCode: 77 } as const;
+  const waiting = { kind: 'not-comparable', why: 'it waits for an operator', exitCode: 77 } as const;
   const contents: Readonly<Record<string, readonly [ContentFinding, Mending | null]>> = {
     altered: [different, null],
     damaged: [{ ...unreadable, columnName: 'owner' }, null],

@@ -136,7 +136,7 @@ describe('the state of a dataset', () => {
       'b-reload': 'behind: the service asked to load it again',
       'c-resync': 'to be loaded again, as you asked',
       'd-version': 'behind: version 4 is out',
-      'e-look': 'behind: to be looked at',
+      'e-look': 'behind: versions and schemas to be read',
       'f-current': 'up to date',
       'g-unknown': 'no subscription is known to contain it',
     });

@@ -82,7 +82,7 @@ export function judgeStatus(status: Status, maxAgeMs: number | null, now: Date):
     ...(isOld ? [{ exitCode: later, found: ageSentence(dataAsOf, maxAgeMs, now) }] : []),
     ...outages.map(({ since, message }) => ({
       exitCode: later,
-      found: `The service gives no usable answer since ${formatTimeFrom(now, since)}: ${message}`,
+      found: `The service has given no usable answer since ${formatTimeFrom(now, since)}: ${message}`,
     })),
     ...(service.reached === null ? [{ exitCode: later, found: 'No catch-up has reached the service.' }] : []),
     ...[...Map.groupBy(failed, ({ error }) => error)].map(([error, of]) => ({

@@ -115,7 +115,7 @@ function outageText({ subscriptionIds, error, message, hint, since, at }: Outage
   const of = subscriptionIds.length === 0 ? '' : ` Subscriptions: ${listed(subscriptionIds)}.`;
   const began = formatTimeFrom(now, since);
   return [
-    `The service gives no usable answer since ${began}, last asked at ${formatTime(at)}.${of} [${error}]`,
+    `The service has given no usable answer since ${began}, last asked at ${formatTime(at)}.${of} [${error}]`,
     ...message.split('\n').map((line) => `  ${printable(line)}`),
     ...(hint === null ? [] : [`→ ${printable(hint)}`]),
   ].join('\n');
@@ -124,7 +124,7 @@ function outageText({ subscriptionIds, error, message, hint, since, at }: Outage
 function mirrorLines(status: Status): readonly string[] {
   const { mirror, mirrorFile } = status;
   const { path, bytes } = mirrorFile;
-  const problem = mirror instanceof Error ? mirror.message : 'The mirror was not looked at yet.';
+  const problem = mirror instanceof Error ? mirror.message : 'The mirror was not read yet.';
   switch (mirrorState(mirror)) {
     case 'present': {
       const { freeBytes, isWorthCompacting } = mirrorSpace(status);
@@ -229,7 +229,7 @@ function commandLines({ reportedAt, failure }: HookRecord, now: Date): readonly 
   return [
     `The command after commits failed${timesOf(failure)} at ${formatTimeFrom(now, failure.failedAt)}:`,
     ...failure.message.split('\n').map((line) => `  ${printable(line)}`),
-    '→ A running instance tells it again by itself; without one: feed-sync once',
+    '→ A running instance notifies it again by itself; without one: feed-sync once',
   ];
 }
 
@@ -409,7 +409,7 @@ function needWords(need: Need, { desired }: DatasetReport): string {
     case 'schema':
       return 'behind: its schema has changed';
     case 'refresh':
-      return 'behind: to be looked at';
+      return 'behind: versions and schemas to be read';
     case 'nothing':
       return 'up to date';
     default:

@@ -123,7 +123,7 @@ function decidedBefore(
   const isMissing = counted.table === null && counted.damage === null;
   if (isMissing) return null;
   if (comparison.kind === 'suspended' || isWorkspaceSuspended) {
-    const why = 'it waits for a person: see feed-sync status';
+    const why = 'it waits for an operator: see feed-sync status';
     return { kind: 'not-comparable', why, exitCode: EXIT_CODES.operatorMustAct };
   }
   if (comparison.kind !== 'followed') return null;

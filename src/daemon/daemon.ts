@@ -359,7 +359,7 @@ export class Daemon implements Observed {
     const datasetIds = [...this.#activity.work.keys()];
     this.#session.report({ kind: 'interruption' });
     parts.log.error({ datasetIds }, 'Nothing has moved for minutes: running work is interrupted.');
-    this.#work.giveUp(new InterruptedError('Nothing of it moved for long, and it was interrupted.'));
+    this.#work.giveUp(new InterruptedError('The work made no progress for minutes and was interrupted.'));
     this.#finish({ kind: 'standstill' });
   }
 

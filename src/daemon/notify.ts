@@ -165,6 +165,6 @@ class SystemdNotifier implements Notifier {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
     const fields = { why: error instanceof Error ? error.message : String(error) };
-    this.#parts.log.warn(fields, 'systemd could not be told how feed-sync is doing.');
+    this.#parts.log.warn(fields, 'systemd could not be notified.');
   }
 }

@@ -13,7 +13,7 @@ export const SCOPES = {
   run: 'The whole run: nothing more is asked of the service until it is over.',
   part: 'The dataset or the subscription in which it occurred. All others go on.',
   operation:
-    'The operation that was asked for (a command, the published copy, the hook). The mirror goes on.',
+    'The operation that was asked for (a command, the published copy, the export, the command after commits). The mirror goes on.',
   refusal: 'The API key, a subscription, a dataset or all retirements: the suspension says which.',
 } as const;
 
@@ -202,11 +202,11 @@ export const ERRORS = {
     remedy: 'Try again in a moment.',
   },
   table_changed: {
-    meaning: 'A table was changed between the look that a request was decided by and the request.',
+    meaning: 'A table was changed after the reading on which a request was decided.',
     exitCode: 75,
     scope: 'operation',
     disposition: 'stop',
-    remedy: 'Look again, and decide anew.',
+    remedy: 'Read the table again, and decide anew.',
   },
   instance_running: {
     meaning: 'Another feed-sync works on the same data directory, or on the same database.',

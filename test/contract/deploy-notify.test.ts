@@ -178,7 +178,7 @@ describe('a program that does not work', () => {
       () => notifier.ready(),
       () => notifier.stopping(),
     );
-    expect(warnings).toEqual(['systemd could not be told how feed-sync is doing.']);
+    expect(warnings).toEqual(['systemd could not be notified.']);
   });
 
   it('is killed at its limit', async () => {

@@ -136,10 +136,10 @@ async function catchUpStaying(
   }
 }
 
-/** Adds the interruption to the result: the stay was in vain. */
+/** Adds the interruption to the result: the wait was in vain. */
 function interrupted(result: CatchUpResult, { reason }: AbortSignal): CatchUpResult {
   const error =
-    reason instanceof Error ? reason : new InterruptedError('It was interrupted while it stayed.');
+    reason instanceof Error ? reason : new InterruptedError('The wait of --wait was interrupted.');
   return { ...result, incidents: [...result.incidents, { subscriptionId: null, error }] };
 }
 

@@ -51,7 +51,7 @@ export const BAD_REQUEST = plainAnswer(
 );
 export const UNAUTHORIZED = plainAnswer(401, 'The signature or its time is not accepted.');
 export const TOO_LARGE = plainAnswer(413, 'The body is too large.');
-export const MISDIRECTED = plainAnswer(421, 'This machine is not called so.');
+export const MISDIRECTED = plainAnswer(421, 'The request names another host than this machine.');
 export const FAILED = plainAnswer(500, 'This could not be answered. The log says why.');
 export const ACCEPTED: Answer = { status: 204, contentType: null, body: NOTHING, headers: {} };
 

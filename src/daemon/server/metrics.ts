@@ -169,7 +169,7 @@ const METRICS: readonly Metric[] = [
   ),
   counter(
     'interruptions_total',
-    'Units of work that made no progress and were interrupted.',
+    'Times that running work made no progress and was interrupted.',
     ({ interruptions }) => interruptions,
   ),
   labelledCounter('events', 'events_total', 'Events that were read, by type.', 'type', [

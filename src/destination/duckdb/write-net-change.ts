@@ -31,7 +31,7 @@ export interface Written {
   readonly net: Counts;
   /** The checksum of the table afterwards. */
   readonly checksum: Checksum;
-  /** True when the rows before were not those of the recorded checksum: somebody altered them. False where that was not looked at. */
+  /** True when the rows before were not those of the recorded checksum: somebody altered them. False where that was not compared. */
   readonly wereAltered: boolean;
 }
 

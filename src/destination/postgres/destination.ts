@@ -478,7 +478,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
 }
 
 function ownValidated(validated: ValidatedJob): ValidatedWrite {
-  assert('execute' in validated, 'a unit is committed by the destination that prepared it');
+  assert('execute' in validated, 'a validated job is committed by the destination that validated it');
   return validated as ValidatedWrite;
 }
 

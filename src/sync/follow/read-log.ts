@@ -265,7 +265,7 @@ function warnOfUnreadable(
   if (first === undefined) return;
   log.warn(
     { subscription: id, event: first.id?.text ?? null, why: first.problem, events: unreadable.length },
-    'Skipped events that could not be read; the datasets they name are looked at.',
+    'Skipped events that could not be read; the versions of the datasets they name are read.',
   );
 }
 

@@ -11,7 +11,7 @@
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Clock } from '../../lib/clock.ts';
-import { systemReason } from '../../lib/files.ts';
+import { systemCode, systemReason } from '../../lib/files.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
 import { StorageError } from '../../model/errors.ts';
 import type { ColumnType } from '../../model/records.ts';
@@ -42,12 +42,31 @@ export async function makePipe(
   try {
     await run({ file: 'mkfifo', args: ['-m', '600', path], environment, timeoutMs: MAKE_PIPE_MS });
   } catch (error) {
-    throw new StorageError(`The named pipe ${path} cannot be made: ${systemReason(error)}.`, {
-      hint: 'Rows go to PostgreSQL through it. Set dataDir to a local disk, and install mkfifo (coreutils).',
-      cause: error,
-    });
+    throw pipeError(path, error);
   }
   return { path, clock };
+}
+
+/** The program is missing, or says itself what is wrong. */
+function pipeError(path: string, cause: unknown): StorageError {
+  if (systemCode(cause) === 'ENOENT') {
+    return new StorageError(
+      `The program mkfifo is not in the PATH: the named pipe ${path} cannot be made, through which rows go to PostgreSQL.`,
+      {
+        hint: 'Install mkfifo (coreutils), or add its folder to the PATH that feed-sync is started with.',
+        cause,
+      },
+    );
+  }
+  const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : '';
+  const why = said === '' ? systemReason(cause) : (said.split('\n').at(-1) ?? '');
+  return new StorageError(
+    `The named pipe ${path}, through which rows go to PostgreSQL, cannot be made: ${why}.`,
+    {
+      hint: 'Set dataDir to a local disk that has named pipes.',
+      cause,
+    },
+  );
 }
 
 /** Opens the pipe for writing. Somebody has it open for reading. */

@@ -6,6 +6,7 @@ import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import type { DiffRow } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
+import type { FeedSyncError } from '../../src/model/errors.ts';
 import {
   type DestinationKind,
   type DestinationWorld,
@@ -301,6 +302,20 @@ describe.each(KINDS)('the destination $name', (kind) => {
     const refused = errorOf(await rollBack(world, 1));
     expect(refused.message).toMatch(/^parcels cannot be rolled back to commit 1: .*Nothing was changed\.$/);
     expect(await world.rows()).toHaveLength(4);
+  });
+
+  it('F70 refuses to roll back to a commit whose checksum is of another version of the hash, and says which states can be had', async () => {
+    const { world } = await threeCommits(kind);
+    await world.byHand("UPDATE feed_sync.commits SET checksum_version = 'another' WHERE commit_number = 1");
+    const refused = errorOf(await rollBack(world, 1)) as FeedSyncError;
+    expect(refused.message).toBe(
+      'parcels cannot be rolled back to commit 1: its checksum was computed by another version of the hash, ' +
+        'so that nothing proves its rows. Nothing was changed.',
+    );
+    const [, sql = ''] =
+      /^Name a later state: feed-sync query "([^"]+)" lists/.exec(refused.hint ?? '') ?? [];
+    expect((await read(world, sql)).map(([commit]) => commit)).toEqual(['2', '3']);
+    expect(await rollBack(world, 2)).toMatchObject({ kind: 'committed' });
   });
 
   it('F70 diff and the foresight of a rollback name a column that was altered by hand, and the table is loaded again', async () => {

@@ -5,6 +5,7 @@ import { shellWord } from '../../lib/text.ts';
 import { DataError, UsageError } from '../../model/errors.ts';
 import { refuseUnchanged } from '../../model/past-states.ts';
 import type { RollbackJob } from '../../model/write-jobs.ts';
+import { text } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { PastLog } from '../reader.ts';
 import type { Checksum } from './cells.ts';
@@ -54,16 +55,28 @@ export function proveRestored(
   result: { readonly rowCount: number; readonly checksum: Checksum },
 ): void {
   if (result.checksum.version !== checksum.version) {
-    throw notRestored(job, 'its checksum was computed by another version of the hash and proves nothing');
+    const why = 'its checksum was computed by another version of the hash, so that nothing proves its rows';
+    throw notRestored(job, why, provableStates(job, result.checksum.version));
   }
   if (result.rowCount === table.rowCount && result.checksum.sum === checksum.sum) return;
   throw notRestored(job, 'the rows that its undo log leads back to are not those that the commit left');
 }
 
-export function notRestored({ datasetId, toCommit }: RollbackJob, why: string): DataError {
+/** No repair of the table computes the checksum of an earlier state. */
+function provableStates({ datasetId }: RollbackJob, hashVersion: string): string {
+  const sql = `SELECT commit_number, to_version, applied_at FROM feed_sync.commits
+    WHERE dataset_id = ${text(datasetId)} AND checksum_version = ${text(hashVersion)} ORDER BY commit_number`;
+  return `Name a later state: feed-sync query "${sql.replace(/\s+/g, ' ')}" lists those that can be proven.`;
+}
+
+export function notRestored(
+  { datasetId, toCommit }: RollbackJob,
+  why: string,
+  hint = `Repair the table first: feed-sync verify --deep --repair ${shellWord(datasetId)}`,
+): DataError {
   return new DataError(
     `${datasetId} cannot be rolled back to commit ${toCommit}: ${why.replace(/[.!]$/, '')}. Nothing was changed.`,
-    { hint: `Repair the table first: feed-sync verify --deep --repair ${shellWord(datasetId)}` },
+    { hint },
   );
 }
 

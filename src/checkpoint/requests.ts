@@ -32,12 +32,17 @@ export type RequestAnswer =
 /** - `waiting`: not begun. - `begun`: the program works on it, or ended meanwhile. */
 export type RequestState = { readonly kind: 'waiting' } | { readonly kind: 'begun' } | RequestAnswer;
 
+/** - `removed`: nobody begins it any more. - `kept`: it is begun, or answered, or not known any more. */
+export type Withdrawal =
+  /** `wasBegun`: an instance began it and has ended before it answered, so that it may be done. */
+  { readonly kind: 'removed'; readonly wasBegun: boolean } | { readonly kind: 'kept' };
+
 export interface Requests {
   /** Stores the request; of a request that is stored already, that its command still waits. */
   ask(request: OperatorRequest, at: Date): Promise<void>;
 
-  /** Removes a request that was not begun. Resolves to whether it was removed. */
-  withdraw(requestId: string): Promise<boolean>;
+  /** Removes a request that waits. */
+  withdraw(requestId: string): Promise<Withdrawal>;
 
   /** Returns null for a request that is not known any more. */
   state(requestId: string): Promise<RequestState | null>;

@@ -125,8 +125,12 @@ async function answerOf(
     const isStillRunning = (await place.worker()) !== null;
     const state = await requests.state(requestId);
     if (state?.kind === 'done' || state?.kind === 'refused') return state;
-    if (state === null || (!isStillRunning && (await requests.withdraw(requestId)))) return null;
-    if (!isStillRunning) throw endedWithoutAnswer();
+    if (state === null) return null;
+    if (!isStillRunning) {
+      const { kind } = await requests.withdraw(requestId);
+      if (kind === 'removed') return null;
+      throw endedWithoutAnswer();
+    }
     if (signal.aborted) throw await stopped(requests, requestId);
     if (clock.monotonicMs() - askedMs > ASK_EVERY_MS) {
       await requests.ask(request, clock.now());
@@ -137,18 +141,24 @@ async function answerOf(
 }
 
 async function stopped(requests: Requests, requestId: string): Promise<InterruptedError> {
-  if (await requests.withdraw(requestId)) {
-    return new InterruptedError('The command was stopped before its request was begun. Nothing was done.');
+  const withdrawal = await requests.withdraw(requestId);
+  if (withdrawal.kind === 'removed') {
+    return withdrawal.wasBegun
+      ? new InterruptedError(
+          'The command was stopped. An instance had begun its request and ended before it answered; no other one begins it.',
+          { hint: ALL_OR_NOTHING },
+        )
+      : new InterruptedError('The command was stopped before its request was begun. Nothing was done.');
   }
   return new InterruptedError('The command was stopped. The running program goes on with its request.', {
     hint: 'feed-sync status shows what came of it.',
   });
 }
 
+const ALL_OR_NOTHING = 'It either did all of it or nothing: see feed-sync status.';
+
 function endedWithoutAnswer(): InterruptedError {
-  return new InterruptedError('The running program ended before it answered.', {
-    hint: 'It either did all of it or nothing: see feed-sync status.',
-  });
+  return new InterruptedError('The running program ended before it answered.', { hint: ALL_OR_NOTHING });
 }
 
 /** @throws BusyError where another instance works on the data directory. */

@@ -1,8 +1,10 @@
 /** What operators ask of one instance is done by the other one, which works on the database. */
 
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { commandLine } from '../support/command-line.ts';
+import { countyFeed } from '../support/county-feed.ts';
 import { eventually } from '../support/patience.ts';
 import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
 
@@ -56,5 +58,30 @@ describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () 
     );
     expect(await installed.run('resync', '--all', '--yes')).toMatchObject({ exitCode: 0 });
     await eventually(async () => expect(await committedVersions(address)).toEqual([['1'], ['1'], ['1']]));
+  });
+
+  it.each([
+    { begunBy: 'NULL', said: 'before its request was begun. Nothing was done.' },
+    { begunBy: "'an earlier one'", said: 'had begun its request and ended before it answered' },
+  ])('a command that is stopped says what it knows of its request: begun by $begunBy', async (request) => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
+    const address = await server.database();
+    const stop = new AbortController();
+    const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
+    const now = () => feed.clock.now();
+    const line = commandLine({ feed, now, environment, signal: stop.signal, onWait() {} });
+    onTestFinished(() => line.remove());
+    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+    await statement(
+      address,
+      "UPDATE feed_sync.lease SET token = 'another', expires_at = clock_timestamp() + interval '1 hour'",
+    );
+    const asking = line.run('resync', datasetOf('permits'));
+    await eventually(async () => expect(await requests(address)).toHaveLength(1));
+    await statement(address, `UPDATE feed_sync.requests SET begun_by = ${request.begunBy}`);
+    stop.abort();
+    const { exitCode, stderr } = await asking;
+    expect([exitCode, stderr]).toEqual([75, expect.stringContaining(request.said)]);
+    expect(await requests(address)).toEqual([]);
   });
 });

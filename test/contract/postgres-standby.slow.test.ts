@@ -152,6 +152,17 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect([exitCode, stderr]).toEqual([75, expect.stringContaining('has taken over the database')]);
   });
 
+  it('F73 one that has lost its network ends when it is stopped, and the second takes over', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const daemons = await twoDaemons(address, { firstAddress: proxy.address });
+    proxy.lose();
+    daemons.first.kill('SIGTERM');
+    const { exitCode, stderr } = await daemons.first.ended;
+    expect([exitCode, stderr]).toEqual([0, expect.stringContaining('it ends by itself')]);
+    await expectTakenOver(daemons, address);
+  });
+
   it('F72 a first that is stopped in order gives the lease back, and a second that is stopped while it stands by ends with 0', async () => {
     const address = await server.database();
     const daemons = await twoDaemons(address);

@@ -65,7 +65,7 @@ export function copyOf({
 /** The steps of operators are not explored. */
 const NO_REQUESTS: Requests = {
   async ask() {},
-  withdraw: async () => false,
+  withdraw: async () => ({ kind: 'kept' }),
   state: async () => null,
   waitingDatasets: async () => [],
   begin: async () => null,

@@ -54,9 +54,9 @@ describe('a request', () => {
     await requests.ask(request('a'), later(MAX_SILENCE_MS - 1));
     expect(await requests.waitingDatasets(later(MAX_SILENCE_MS))).toEqual(['parcels']);
     expect(await requests.begin('permits', later(MAX_SILENCE_MS))).toBeNull();
-    expect(await requests.withdraw('a')).toBe(true);
+    expect(await requests.withdraw('a')).toEqual({ kind: 'removed', wasBegun: false });
     expect(await requests.begin('parcels', later(MAX_SILENCE_MS))).toBeNull();
-    expect(await requests.withdraw('a')).toBe(false);
+    expect(await requests.withdraw('a')).toEqual({ kind: 'kept' });
   });
 
   it('that was begun cannot be taken back, and asking again does not let it wait anew', async () => {
@@ -64,7 +64,7 @@ describe('a request', () => {
     await requests.ask(request('a'), NOON);
     await requests.begin('parcels', NOON);
     await requests.ask(request('a'), later(SECOND_MS));
-    expect(await requests.withdraw('a')).toBe(false);
+    expect(await requests.withdraw('a')).toEqual({ kind: 'kept' });
     expect(await requests.state('a')).toEqual({ kind: 'begun' });
     expect(await requests.begin('parcels', later(SECOND_MS))).toBeNull();
   });

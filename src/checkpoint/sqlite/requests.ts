@@ -7,6 +7,7 @@ import {
   type OperatorRequest,
   type RequestAnswer,
   type RequestState,
+  type Withdrawal,
 } from '../requests.ts';
 import { type Column, exactText, id, orNull, table, time } from './table.ts';
 
@@ -58,7 +59,9 @@ export function requestsTable(database: Database.Database) {
       put({ ...request, askedAt: at, state: 'waiting', answer: null });
       dropOldest.run(MAX_REQUESTS);
     },
-    withdraw: (requestId: string): boolean => remove.run(requestId).changes > 0,
+    /** One that was begun never waits again. */
+    withdraw: (requestId: string): Withdrawal =>
+      remove.run(requestId).changes > 0 ? { kind: 'removed', wasBegun: false } : { kind: 'kept' },
     state(requestId: string): RequestState | null {
       const [row] = one(requestId);
       if (row === undefined) return null;

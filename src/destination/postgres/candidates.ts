@@ -11,7 +11,7 @@ import { candidateFromText, candidateText } from '../../model/candidate-text.ts'
 import { booleanAt, integer, text, textAt } from '../../staging/engine/sql.ts';
 import type { StoredCandidates } from '../destination.ts';
 import { catalogTable, hasTable, timeOf } from './catalog/schema.ts';
-import { Connection, type ConnectionOptions, type Transaction } from './connection.ts';
+import { Connection, type ConnectionOptions, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { destinationError } from './errors.ts';
 import type { Lease } from './lease.ts';
 
@@ -24,7 +24,7 @@ export class DatabaseCandidates implements StoredCandidates {
   readonly #lease: Lease;
 
   constructor(options: ConnectionOptions, lease: Lease) {
-    this.#connection = new Connection(options);
+    this.#connection = new Connection({ answerMs: SMALL_ANSWER_MS, ...options });
     this.#place = placeOfDatabase(options.url);
     this.#lease = lease;
   }

@@ -23,12 +23,21 @@ const CONNECT_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_AFTER_MS = 10_000;
 /** After a statement was cancelled, the server gets so long to end it before the connection is closed. */
 const CANCEL_PATIENCE_MS = 5_000;
+/** Once this program is to stop, a COMMIT gets so long: whether it took effect is worth waiting for. */
+const COMMIT_PATIENCE_MS = 20_000;
+/** A server that has nothing to do answers at once. */
+const END_PATIENCE_MS = 2_000;
+
+/** For connections whose statements are small, and wait for small ones. */
+export const SMALL_ANSWER_MS = 10_000;
 
 export interface ConnectionOptions {
   /** `postgres://…`, with the password. */
   readonly url: Secret;
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
+  /** A statement that has no answer after so long closes the connection: the network is lost. Without it, TCP decides. */
+  readonly answerMs?: number;
   readonly clock: Clock;
 }
 
@@ -180,7 +189,8 @@ export class Connection implements Transaction {
   async #commit(): Promise<void> {
     const client = this.#client;
     try {
-      const answer = await durable('destination.commit-postgres', () => client?.query('COMMIT'));
+      const commit = () => durable('destination.commit-postgres', async () => client?.query('COMMIT'));
+      const answer = await this.#answered(client, COMMIT_PATIENCE_MS, commit);
       if (answer?.command === ROLLED_BACK) {
         throw new PostgresError('conflict', 'the server has rolled the transaction back', answer);
       }
@@ -198,8 +208,9 @@ export class Connection implements Transaction {
 
   /** Ends a transaction. A connection that cannot roll back is closed: the server then rolls back by itself. */
   async rollBack(): Promise<void> {
+    const client = this.#client;
     try {
-      await this.#client?.query('ROLLBACK');
+      await this.#answered(client, CANCEL_PATIENCE_MS, async () => client?.query('ROLLBACK'));
       // Behind a pooler the process may serve another program from now on.
       this.#backend = null;
     } catch {
@@ -209,24 +220,35 @@ export class Connection implements Transaction {
 
   /** Calls the driver; an abortion cancels the statement in the server, and closes the connection where that does not help. */
   async #stoppable<T>(call: (client: pg.Client) => Promise<T>): Promise<T> {
-    const { signal, clock } = this.#options;
+    const { signal } = this.#options;
     signal?.throwIfAborted();
     const client = await this.#connected();
-    const ended = new AbortController();
-    const stop = (): void => {
-      void this.#cancel(this.#backend ?? BigInt(announcedBackend(client)));
-      clock.sleep(CANCEL_PATIENCE_MS, ended.signal).then(
-        () => this.#drop(client),
-        () => {},
-      );
-    };
-    signal?.addEventListener('abort', stop);
+    const cancel = () => void this.#cancel(this.#backend ?? BigInt(announcedBackend(client)));
+    signal?.addEventListener('abort', cancel);
     try {
-      return await call(client);
+      return await this.#answered(client, CANCEL_PATIENCE_MS, () => call(client));
     } catch (error) {
+      if (isUnanswered(error)) this.#drop(client);
       throw error instanceof SourceError ? error.cause : diagnose(error);
     } finally {
       this.#ended += 1;
+      signal?.removeEventListener('abort', cancel);
+    }
+  }
+
+  /** Calls the driver; after an abortion the server has this time to answer before the connection is closed. */
+  async #answered<T>(client: pg.Client | null, patienceMs: number, call: () => Promise<T>): Promise<T> {
+    const { signal, clock } = this.#options;
+    const ended = new AbortController();
+    const drop = (): void => {
+      if (client !== null) this.#drop(client);
+    };
+    const stop = (): void => void clock.sleep(patienceMs, ended.signal).then(drop, () => {});
+    if (signal?.aborted) stop();
+    else signal?.addEventListener('abort', stop);
+    try {
+      return await call();
+    } finally {
       signal?.removeEventListener('abort', stop);
       ended.abort();
     }
@@ -255,12 +277,14 @@ export class Connection implements Transaction {
   }
 
   #newClient(): pg.Client {
+    const { url, answerMs } = this.#options;
     return new pg.Client({
-      connectionString: this.#options.url.reveal(),
+      connectionString: url.reveal(),
       application_name: 'feed-sync',
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+      ...(answerMs === undefined ? {} : { query_timeout: answerMs }),
     });
   }
 
@@ -287,11 +311,29 @@ export class Connection implements Transaction {
     const client = this.#client;
     this.#client = null;
     this.#backend = null;
-    await client?.end().catch(() => {});
+    if (client === null) return;
+    try {
+      // Where nobody answers any more, the end of the connection would be waited for without end.
+      await client.query(answeredWithin(END_PATIENCE_MS, ''));
+      await client.end();
+    } catch {
+      this.#drop(client);
+    }
   }
 }
 
+/** The types of the driver do not know that a statement can have a time. */
+function answeredWithin(query_timeout: number, text: string): pg.QueryConfig {
+  const config: pg.QueryConfig & Pick<pg.ClientConfig, 'query_timeout'> = { text, query_timeout };
+  return config;
+}
+
 const SELECT_BACKEND = 'SELECT pg_catalog.pg_backend_pid()';
+
+/** The driver gave up on an answer, which may still come. It has no code for that. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout';
+}
 
 /** The process of the server that was named when the connection began. */
 function announcedBackend(client: pg.Client): number {

@@ -14,7 +14,7 @@ import type { Secret } from '../../lib/secret.ts';
 import { BusyError } from '../../model/errors.ts';
 import { booleanAt, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { catalogTable } from './catalog/schema.ts';
-import { Connection, type Transaction } from './connection.ts';
+import { Connection, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { diagnose, PostgresError } from './errors.ts';
 
 /** A standby looks so often whether the lease has ended. */
@@ -53,6 +53,8 @@ export class Lease {
   readonly #over = new AbortController();
   readonly #epoch: number;
   #isLost = false;
+  /** Whether the last renewal had an answer. */
+  #isAnswered = true;
   #renewing: Promise<void> = Promise.resolve();
 
   private constructor(options: LeaseOptions, connection: Connection, epoch: number) {
@@ -72,7 +74,7 @@ export class Lease {
         if (typeof epoch === 'number') {
           // Renewing and giving back go on while the process is asked to stop.
           await connection.close();
-          const lease = new Lease(options, new Connection({ url, clock }), epoch);
+          const lease = new Lease(options, new Connection({ url, clock, answerMs: SMALL_ANSWER_MS }), epoch);
           lease.#renewing = lease.#renew();
           return lease;
         }
@@ -107,6 +109,15 @@ export class Lease {
     await this.hold(transaction);
   }
 
+  /**
+   * Refuses to look on behalf of an instance whose lease was taken over: a commit that is found may be another's. After
+   * `waitForEarlier`, nobody takes over before the transaction ends. @throws BusyError
+   */
+  async refuseIfLost(transaction: Transaction): Promise<void> {
+    const rows = await transaction.rows(`SELECT 1 FROM ${catalogTable('lease')} WHERE ${this.#isOurs()}`);
+    if (rows.length === 0) throw this.#lost();
+  }
+
   #lost(): BusyError {
     const { place, onSuperseded } = this.#options;
     const error = new BusyError(
@@ -121,14 +132,23 @@ export class Lease {
     return error;
   }
 
-  /** Gives the lease back, so that the next writer need not wait. */
+  /** Gives the lease back, so that the next writer need not wait. Without an answer of the server the lease ends by its time. */
   async release(): Promise<void> {
+    const { log, place: path } = this.#options;
     this.#over.abort();
     await this.#renewing;
-    await this.#connection
-      .run(`UPDATE ${catalogTable('lease')} SET expires_at = clock_timestamp() WHERE ${this.#isOurs()}`)
-      .catch(() => {});
+    const isGivenBack = this.#isAnswered && (await this.#giveBack());
+    if (!isGivenBack)
+      log.warn({ path }, 'The lease of the database could not be given back: it ends by itself.');
     await this.#connection.close();
+  }
+
+  async #giveBack(): Promise<boolean> {
+    const given = `UPDATE ${catalogTable('lease')} SET expires_at = clock_timestamp() WHERE ${this.#isOurs()}`;
+    return await this.#connection.run(given).then(
+      () => true,
+      () => false,
+    );
   }
 
   #isOurs(): string {
@@ -147,10 +167,12 @@ export class Lease {
       try {
         const renewed = await this.#connection.run(`UPDATE ${catalogTable('lease')}
           SET expires_at = clock_timestamp() + ${interval(leaseMs)} WHERE ${this.#isOurs()}`);
+        this.#isAnswered = true;
         if (renewed > 0) continue;
         this.#lost();
         return;
       } catch (error) {
+        this.#isAnswered = false;
         log.warn({ path, why: diagnose(error).message }, 'The lease of the database could not be renewed.');
       }
     }

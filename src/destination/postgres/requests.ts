@@ -6,14 +6,20 @@
  * approval says so in its request, in its own transaction. Times are the server's.
  */
 
-import type { OperatorRequest, RequestAnswer, RequestState, Requests } from '../../checkpoint/requests.ts';
+import type {
+  OperatorRequest,
+  RequestAnswer,
+  RequestState,
+  Requests,
+  Withdrawal,
+} from '../../checkpoint/requests.ts';
 import { MAX_REQUESTS, MAX_SILENCE_MS } from '../../checkpoint/requests.ts';
 import { present } from '../../lib/assert.ts';
 import { placeOfDatabase } from '../../lib/secret.ts';
 import { booleanAt, integer, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
 import { catalogTable, hasTable } from './catalog/schema.ts';
-import { Connection, type ConnectionOptions, type Transaction } from './connection.ts';
+import { Connection, type ConnectionOptions, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { destinationError } from './errors.ts';
 import { type Lease, readHolder } from './lease.ts';
 
@@ -45,7 +51,7 @@ export class DatabaseRequests implements Requests {
 
   /** `lease`: of the instance that performs requests; null for one that asks. */
   constructor(options: ConnectionOptions, lease: Lease | null) {
-    this.#connection = new Connection(options);
+    this.#connection = new Connection({ answerMs: SMALL_ANSWER_MS, ...options });
     this.#place = placeOfDatabase(options.url);
     this.#lease = lease;
   }
@@ -72,12 +78,12 @@ export class DatabaseRequests implements Requests {
     });
   }
 
-  async withdraw(requestId: string): Promise<boolean> {
-    const removed = await this.#writing((transaction) =>
-      transaction.run(`DELETE FROM ${REQUESTS} WHERE request_id = ${text(requestId)}
-        AND state <> '${COMMITTED}' AND ${IS_WAITING}`),
+  async withdraw(requestId: string): Promise<Withdrawal> {
+    const [row] = await this.#writing((transaction) =>
+      transaction.rows(`DELETE FROM ${REQUESTS} WHERE request_id = ${text(requestId)}
+        AND state <> '${COMMITTED}' AND ${IS_WAITING} RETURNING begun_by IS NOT NULL`),
     );
-    return removed > 0;
+    return row === undefined ? { kind: 'kept' } : { kind: 'removed', wasBegun: booleanAt(row, 0) };
   }
 
   async state(requestId: string): Promise<RequestState | null> {

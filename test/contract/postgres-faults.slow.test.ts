@@ -13,8 +13,14 @@ import { commandLine } from '../support/command-line.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
-import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
-import { eventually } from '../support/patience.ts';
+import {
+  firstContent,
+  type PublishedCourse,
+  publishedCourse,
+  sourceSchema,
+} from '../support/duckdb-changes.ts';
+import { errorOf } from '../support/mirror-at-work.ts';
+import { eventually, PATIENCE_MS } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
 import { column } from '../support/small-content.ts';
@@ -24,6 +30,8 @@ const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
 ];
+/** Its wall clock gives every commit the same time, as one does that was set back: times never fall. */
+const STANDING = { ...systemClock, now: () => new Date('2026-03-01T12:00:00.000Z') };
 
 if (!HAS_PGBOUNCER) process.stderr.write('SKIPPED: PgBouncer is not installed.\n');
 
@@ -86,6 +94,46 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       expect(version).toBeGreaterThan(10);
     },
   );
+
+  it('F74 is repeated where it took no effect, also where an earlier one of the same version has the same time', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, { clock: STANDING });
+    const course = await world.loaded(firstContent(people, FIRST));
+    const job = await course.snapshot(course.newest(), await world.observed());
+    const validated = await world.destination.validate(job);
+    proxy.before('COMMIT\0', async () => proxy.cutNow());
+    expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
+    const commits = 'SELECT commit_number, kind FROM feed_sync.commits ORDER BY commit_number';
+    expect(await statement(address, commits)).toEqual([
+      ['1', 'load'],
+      ['2', 'reload'],
+    ]);
+  });
+
+  it('F74 F73 is told as its own by nobody but the instance that holds the lease', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    // The lease is not renewed before the test is over.
+    const world = await databaseAtWork(proxy.address, { clock: STANDING, leaseMs: 10 * PATIENCE_MS });
+    const course = await world.loaded(firstContent(people, FIRST));
+    course.publishRows([[1, 'ONE']]);
+    const validated = await world.destination.validate(await course.changes(await world.observed()));
+    // The lease ends, and the other instance ends the session of the first and commits the same version.
+    proxy.before('COMMIT\0', async () => {
+      proxy.lose();
+      await statement(address, 'UPDATE feed_sync.lease SET expires_at = clock_timestamp()');
+      const other = await databaseAtWork(address, { clock: STANDING, lockWaitMs: PATIENCE_MS });
+      const same = publishedCourse(other.folder, firstContent(people, FIRST), 'parcels');
+      same.publishRows([[1, 'ONE']]);
+      expect(await other.apply(same)).toMatchObject({ kind: 'committed' });
+      proxy.cutNow();
+      proxy.restore();
+    });
+    const [result] = await commitAll(world.destination, [validated]);
+    expect(errorOf(present(result, 'a job has a result')).message).toContain('has taken over the database');
+    await expectVersions(address, 2, [[1, 'ONE']]);
+  });
 
   it.each([4, 9])('F74 is done once where the server restarts at statement %i', async (at) => {
     const address = await server.database();

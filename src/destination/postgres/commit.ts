@@ -14,7 +14,7 @@ import { committed, versionAfter } from '../results.ts';
 import { deleteCandidate } from './candidates.ts';
 import { type Current, readCurrent, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import { catalogTable, milliseconds } from './catalog/schema.ts';
+import { catalogTable } from './catalog/schema.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
 import { OutcomeUnknownError, PostgresError } from './errors.ts';
@@ -80,15 +80,17 @@ function isRepeatable(error: unknown): boolean {
 async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
   const { connection, postgis, clock } = committing;
   const path = searchPath(postgis);
-  let appliedAt = clock.now();
+  const now = clock.now();
+  let commitNumber = 0;
   let written: readonly WrittenUnion[] = [];
   try {
     const result = await connection.transaction(
       async (transaction) => {
         await committing.lease.holdAlone(transaction);
         const current = await readCurrent(transaction, job.job.datasetId, postgis);
+        commitNumber = current.newestNumber + 1;
         // Times never fall, so that each time names one state.
-        appliedAt = appliedAt > current.newestTime ? appliedAt : current.newestTime;
+        const appliedAt = now > current.newestTime ? now : current.newestTime;
         const executing = await executed(committing, { transaction, job, current, appliedAt, dropsKey });
         written = executing.written;
         return executing.result;
@@ -105,8 +107,9 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
     const find = async (transaction: Transaction) => {
       // The server may still be at the COMMIT.
       await waitForEarlier(transaction);
+      await committing.lease.refuseIfLost(transaction);
       await committing.unions.read(() => readUnions(transaction));
-      return await findCommitted(transaction, job, appliedAt);
+      return await findCommitted(transaction, job, commitNumber);
     };
     const found = await connection.transaction(find, { isReadOnly: true });
     if (found === null) throw error.cause;
@@ -175,11 +178,14 @@ function retired(job: ValidatedWrite['job'], tableName: string | null): JobResul
   return { kind: 'retired', datasetId: job.datasetId, table };
 }
 
-/** Null: the transaction took no effect. */
+/**
+ * Null: the transaction took no effect. Nobody but the instance that holds the lease gives numbers, and it gives them one after
+ * another, so the number is that of this commit or of none.
+ */
 async function findCommitted(
   transaction: Transaction,
   { job }: ValidatedWrite,
-  appliedAt: Date,
+  commitNumber: number,
 ): Promise<JobResult | null> {
   const { datasetId } = job;
   const kinds = KINDS_OF_JOB[job.kind].map(text).join(', ');
@@ -187,7 +193,7 @@ async function findCommitted(
       (SELECT a.table_name FROM ${catalogTable('archived')} a
         WHERE a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at)
     FROM ${catalogTable('commits')} c WHERE c.dataset_id = ${text(datasetId)} AND c.kind IN (${kinds})
-      AND c.to_version = ${integer(versionAfter(job))} AND ${milliseconds('c.applied_at')} = ${integer(appliedAt.getTime())}`);
+      AND c.to_version = ${integer(versionAfter(job))} AND c.commit_number = ${integer(commitNumber)}`);
   if (row === undefined) return null;
   if (job.kind === 'retirement') return retired(job, textOrNullAt(row, 4));
   const observed = (await readTables(transaction, [datasetId])).get(datasetId)?.observed;

@@ -4,9 +4,11 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
+import { examineServer } from '../../src/destination/postgres/examine.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { type Log, silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
@@ -64,6 +66,59 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     course.publish(firstContent(owners, [[1, 'Bob']]));
     expect(await second.load(course)).toMatchObject({ kind: 'committed' });
     expect(await logs()).toEqual([['parcels__3_log']]);
+  });
+
+  it('F69 F75 a view and a function of readers keep the past that they read, and nothing else; doctor names them', async () => {
+    const address = await server.database();
+    const first = await databaseAtWork(address, { history: ALL });
+    for (const id of ['parcels', 'permits', 'zoning']) {
+      const course = await first.loaded(firstContent(people, FIRST), id);
+      course.publish(firstContent(owners, [[1, 'Ann']]));
+      await first.load(course);
+    }
+    await first.destination.close();
+    const logs = () =>
+      statement(
+        address,
+        'SELECT log_name FROM feed_sync.history_logs WHERE frozen_commit IS NOT NULL ORDER BY 1',
+      );
+    expect(await logs()).toEqual([['parcels__2_log'], ['permits__4_log'], ['zoning__6_log']]);
+    await statement(address, 'CREATE VIEW public.past AS SELECT name FROM history.parcels__2');
+    await statement(
+      address,
+      'CREATE VIEW public.earlier AS SELECT name FROM history.permits__4_log_as_of_commit(3)',
+    );
+    // What hangs on the log of a live table is in nobody's way.
+    await statement(address, 'CREATE VIEW public.now AS SELECT owner FROM history.parcels_as_of_commit(2)');
+    const url = new Secret(address);
+    const { pastHolders } = await examineServer({ url, readers: [], clock: systemClock });
+    expect(pastHolders).toEqual([
+      { what: 'view public.earlier', on: 'history.permits__4_log_as_of_commit' },
+      { what: 'view public.past', on: 'history.parcels__2' },
+    ]);
+    const warned: unknown[] = [];
+    const forgetting = async () => {
+      const log = { ...silentLog, warn: (fields: unknown) => warned.push(fields) } as unknown as Log;
+      const history = { keeps: () => true, keepMs: 1 };
+      const destination = await openDatabase(address, first.folder, { history, log });
+      try {
+        await destination.has();
+        return [await destination.forgetPast(), await destination.forgetPast()];
+      } finally {
+        await destination.close();
+      }
+    };
+    expect(await forgetting()).toEqual(['all', 'nothing']);
+    expect(await logs()).toEqual([['parcels__2_log'], ['permits__4_log']]);
+    expect(warned).toMatchObject([
+      { table: 'history.parcels__2_log', why: expect.stringContaining('view public.past depends on') },
+      { table: 'history.permits__4_log', why: expect.stringContaining('view public.earlier depends on') },
+    ]);
+    expect(await statement(address, 'SELECT * FROM public.past')).toEqual([['one'], ['two']]);
+    await statement(address, 'DROP VIEW public.past, public.earlier');
+    expect(await forgetting()).toEqual(['all', 'nothing']);
+    expect(await logs()).toEqual([]);
+    expect(await statement(address, 'SELECT * FROM public.now')).toEqual([['Ann']]);
   });
 
   it('F70 counts and compares a table as one commit left it, whatever is committed meanwhile', async () => {

@@ -17,6 +17,7 @@ const SOUND: ExaminedServer = {
   clockAheadMs: 40,
   holder: null,
   blockers: [],
+  pastHolders: [],
 };
 const judged = (rest: Partial<ExaminedServer>) =>
   judgeServer({ ...SOUND, ...rest }, 'postgres://feed_sync@db/county').filter(({ state }) => state !== 'ok');
@@ -37,6 +38,7 @@ describe('doctor says of a PostgreSQL server', () => {
     [{ clockAheadMs: -60_000 }, 'clock', 'warning', 0],
     [{ postgis: null }, 'PostGIS', 'warning', 0],
     [{ blockers: [{ pid: 7, who: 'ann, psql', minutes: 20 }] }, 'locks', 'warning', 0],
+    [{ pastHolders: [{ what: 'view past', on: 'history.parcels__2' }] }, 'history', 'warning', 0],
   ] as const)('%j: %s is a %s', (fault, about, state, exitCode) => {
     const findings = judged(fault);
     expect(findings).toMatchObject([{ about, state, exitCode }]);

@@ -98,7 +98,7 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
         )
       : ok('PostGIS', `${postgis.version} in the schema ${postgis.schema}`),
   );
-  return [...findings, ...judgeLocks(examined)];
+  return [...findings, ...judgeLocks(examined), ...judgePast(examined)];
 }
 
 function judgeRole({ role, missingRights, isSuperuser, unknownReaders }: ExaminedServer): readonly Finding[] {
@@ -146,6 +146,17 @@ function judgeLocks({ holder, blockers }: ExaminedServer): readonly Finding[] {
   const effect =
     'They keep dead rows from being removed, and a changed schema or a retirement waits for them.';
   return [held, warning('locks', found, effect, ...blockers.map(endOf))];
+}
+
+/** Nothing of a reader is ever dropped for the past to go. */
+function judgePast({ pastHolders }: ExaminedServer): readonly Finding[] {
+  if (pastHolders.length === 0) return [];
+  const found = `Objects of readers keep the past from being forgotten: ${pastHolders
+    .map(({ what, on }) => `${what} (on ${on})`)
+    .join(', ')}.`;
+  const hint =
+    'Drop them, or have them read a copy of your own: what they hang on stays longer than history.keep.';
+  return [warning('history', found, hint)];
 }
 
 function endOf({ pid, who }: Blocker): string {

@@ -357,14 +357,13 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
         },
         { searchPath: searchPath(postgis) },
       );
-    const forgotten = await pruneHistory(
-      inTransaction,
-      this.#pastLimit,
-      before,
-      () => this.#inTurn.pendingCount > 0,
-    );
+    const isAwaited = () => this.#inTurn.pendingCount > 0;
+    const { log } = this.#options;
+    const { forgotten, staying } = await pruneHistory(inTransaction, this.#pastLimit, before, isAwaited);
+    for (const each of staying)
+      log.warn({ path, ...each }, 'A log stays: an object of a reader hangs on it.');
     if (forgotten === 'nothing') return forgotten;
-    this.#options.log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
+    log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
     return forgotten;
   }
 

@@ -3,6 +3,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { booleanAt, identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { macroNames } from '../catalog/undo-logs.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
 import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA } from './catalog/schema.ts';
 import { Connection, type Transaction } from './connection.ts';
@@ -34,6 +35,15 @@ export interface ExaminedServer extends Server {
   readonly holder: string | null;
   /** Transactions that have held locks on tables of the mirror for longer than `OLD_TRANSACTION_MINUTES`. */
   readonly blockers: readonly Blocker[];
+  /** Objects of readers that keep frozen tables, logs or their functions from being forgotten. */
+  readonly pastHolders: readonly PastHolder[];
+}
+
+export interface PastHolder {
+  /** As the server describes it: `view public.past`. */
+  readonly what: string;
+  /** The table, log or function that it hangs on. */
+  readonly on: string;
 }
 
 export interface Blocker {
@@ -58,6 +68,7 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
           await transaction.rows(`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
           (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)`);
         const betweenMs = (askedAtMs + clock.now().getTime()) / 2;
+        const isThere = await hasCatalog(transaction);
         return {
           ...server,
           missingRights: (await transaction.rows(SELECT_MISSING_RIGHTS)).map((right) => textAt(right, 0)),
@@ -65,8 +76,9 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
           unknownReaders: await unknownRoles(transaction, readers),
           isPooled,
           clockAheadMs: numberAt(row, 0) - betweenMs,
-          holder: (await hasCatalog(transaction)) ? await holderOfLease(transaction) : null,
+          holder: isThere ? await holderOfLease(transaction) : null,
           blockers: await readBlockers(transaction),
+          pastHolders: isThere ? await readPastHolders(transaction) : [],
         };
       },
       { isReadOnly: true },
@@ -136,6 +148,34 @@ async function readBlockers(transaction: Transaction): Promise<readonly Blocker[
     who: textAt(row, 1),
     minutes: numberAt(row, 2),
   }));
+}
+
+/** Only frozen logs are dropped: what hangs on the log of a live table is in nobody's way. */
+async function readPastHolders(transaction: Transaction): Promise<readonly PastHolder[]> {
+  const logs = await transaction.rows(`SELECT log_name, table_name FROM ${catalogTable('history_logs')}
+    WHERE frozen_commit IS NOT NULL`);
+  const tables = logs.flatMap((row) => {
+    const [schema, name] = textAt(row, 1).split('.');
+    return [textAt(row, 0), ...(schema === HISTORY_SCHEMA && name !== undefined ? [name] : [])];
+  });
+  const functions = logs.flatMap((row) => macroNames(textAt(row, 0)));
+  const list = (names: readonly string[]) => `ARRAY[${names.map(text).join(', ')}]::text[]`;
+  const rows = await transaction.rows(`WITH past AS (
+      SELECT c.tableoid AS class, c.oid, c.reltype, n.nspname || '.' || c.relname AS name
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relname = ANY (${list(tables)})
+      UNION ALL SELECT p.tableoid, p.oid, 0, n.nspname || '.' || p.proname
+        FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+        WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND p.proname = ANY (${list(functions)}))
+    SELECT DISTINCT coalesce(pg_describe_object('pg_class'::regclass, r.ev_class, 0),
+        pg_describe_object(d.classid, d.objid, 0)), past.name
+      FROM past JOIN pg_depend d ON d.deptype = 'n'
+        AND ((d.refclassid, d.refobjid) = (past.class, past.oid)
+          OR (d.refclassid, d.refobjid) = ('pg_type'::regclass, past.reltype))
+      LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+      WHERE NOT EXISTS (SELECT 1 FROM past AS own WHERE own.oid = coalesce(r.ev_class, d.objid))
+      ORDER BY 1, 2`);
+  return rows.map((row) => ({ what: textAt(row, 0), on: textAt(row, 1) }));
 }
 
 /** Returns the script for psql that makes role, database and schemas where they are missing. It contains no password. */

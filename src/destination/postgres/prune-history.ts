@@ -20,7 +20,7 @@ import type { Forgotten } from '../destination.ts';
 import { hasCatalog, readTables } from './catalog/observed-state.ts';
 import { catalogTable, HISTORY_SCHEMA, milliseconds, timeOf } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
-import { type Fault, PostgresError } from './errors.ts';
+import { type Fault, PostgresError, sentence } from './errors.ts';
 import { deleteEntries, dropLog, historic } from './history.ts';
 
 type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;
@@ -31,24 +31,39 @@ const PATIENCE = "SET LOCAL lock_timeout = '200ms'";
 /** What concerns one log alone: a reader has it, something of a reader hangs on it, or it was altered by hand. */
 const FAULTS_OF_A_LOG: ReadonlySet<Fault> = new Set(['locked', 'depended-on', 'statement']);
 
+/** A log that stays longer than it is to be kept. */
+interface StayingLog {
+  /** With its schema. */
+  readonly table: string;
+  readonly why: string;
+}
+
+interface Pruned {
+  readonly forgotten: Forgotten;
+  /** Logs that something of a reader hangs on, which is never dropped for it. */
+  readonly staying: readonly StayingLog[];
+}
+
 /**
  * Forgets what ended before `before`, in small transactions.
- * @throws PostgresError after the other logs, where one stays
+ * @throws PostgresError after the other logs, where a reader reads one, or one was altered by hand
  */
 export async function pruneHistory(
   inTransaction: InTransaction,
   limit: PastLimit,
   before: Date,
   isAwaited: () => boolean,
-): Promise<Forgotten> {
+): Promise<Pruned> {
   const logs = await inTransaction((transaction) => readOldLogs(transaction, before));
+  const staying: StayingLog[] = [];
   const errors: PostgresError[] = [];
   const forget = async (log: OldLog): Promise<boolean> => {
     try {
       return await inTransaction((transaction) => forgetSome(transaction, log, before));
     } catch (error) {
       if (!(error instanceof PostgresError) || !FAULTS_OF_A_LOG.has(error.fault)) throw error;
-      errors.push(error);
+      if (error.fault !== 'depended-on') errors.push(error);
+      else staying.push({ table: `${HISTORY_SCHEMA}.${log.logName}`, why: sentence(error) });
       return false;
     }
   };
@@ -56,8 +71,8 @@ export async function pruneHistory(
   const [first] = errors;
   if (first !== undefined) throw first;
   if (!isMore) limit.done(await inTransaction(readOldestEnd), logs.length > 0);
-  if (logs.length === 0) return 'nothing';
-  return isMore ? 'part' : 'all';
+  if (logs.length === staying.length) return { forgotten: 'nothing', staying };
+  return { forgotten: isMore ? 'part' : 'all', staying };
 }
 
 async function forgetSome(transaction: Transaction, log: OldLog, before: Date): Promise<boolean> {

@@ -136,6 +136,32 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await line.run('verify')).toMatchObject({ exitCode: 0 });
       expect((await line.run('doctor')).stdout).toContain('PgBouncer or another pooler stands between');
     });
+
+    it('verify --deep compares every value of several tables, repairs one, and leaves nothing in the sessions of the pooler', async () => {
+      const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'], rowsPerDataset: 20 });
+      const direct = await server.database();
+      const { address } = await pgbouncer(direct);
+      const line = commandLine({ feed, now: () => feed.clock.now(), environment: inDatabase(address) });
+      onTestFinished(() => line.remove());
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+      for (const _ of ['first', 'again']) {
+        expect(await line.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+      }
+      const names = `SELECT table_name FROM feed_sync.datasets WHERE dataset_id = '${datasetOf('permits')}'`;
+      const [[table = ''] = []] = await statement(direct, names);
+      await statement(
+        direct,
+        `UPDATE feeds.${table} SET status = 'by hand' WHERE ctid IN
+        (SELECT ctid FROM feeds.${table} LIMIT 2)`,
+      );
+      const found = await line.run('verify', '--deep');
+      expect([found.exitCode, found.stdout]).toEqual([65, expect.stringContaining('2 rows changed')]);
+      const repaired = await line.run('verify', '--deep', '--repair', '--yes');
+      expect(repaired.exitCode, repaired.stdout + repaired.stderr).toBe(0);
+      expect(await line.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+      const left = "SELECT count(*) FROM pg_class WHERE relpersistence = 't'";
+      expect(await statement(direct, left)).toEqual([['0']]);
+    });
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * `npm run versions`: the contract of a destination and the faults of a server, against each version of PostgreSQL that npm has binaries
- * of. The binaries go into a temporary folder. Other versions: `npm run versions -- 17.10.0-beta.17`.
+ * `npm run versions`: the contract of a destination, the faults of a server and the objects of readers, against each version of
+ * PostgreSQL that npm has binaries of. They go into a temporary folder. Other versions: `npm run versions -- 17.10.0-beta.17`.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -13,6 +13,7 @@ const VERSIONS = ['14.23.0-beta.17', '16.14.0-beta.17', '17.10.0-beta.17', '18.4
 const RUNS = [
   ['--project', 'fast', 'test/contract/destinations.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-faults.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-reader-objects.slow.test.ts'],
 ];
 
 const asked = process.argv.slice(2);

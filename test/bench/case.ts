@@ -14,13 +14,13 @@ export interface BenchCase {
   readonly what: string;
   readonly reach: readonly Goal[];
   /** `--only` takes the name of a group, too. */
-  readonly group?: 'peers';
+  readonly group?: 'peers' | 'postgres';
   /** At most so many pairs, and none to warm up: where a run takes minutes, or repeats inside itself. */
   readonly fewRuns?: number;
   /** Why it cannot run here, to the end of "not run: "; null where it can. Without this it runs everywhere. */
   whyNot?(): string | null;
-  /** Makes what both sides work on. `workspace` is an empty folder of this case's own. */
-  validate(size: Size, workspace: string): Promise<Contest>;
+  /** Makes what both sides work on. `workspace` is an empty folder of this case's own. `rows`: of `--rows`, where the case has it. */
+  validate(size: Size, workspace: string, rows?: number): Promise<Contest>;
 }
 
 /** What a measure is to reach. A measure of the program is a median over the runs. */

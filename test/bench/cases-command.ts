@@ -14,6 +14,7 @@ import type { Pair } from './statistics.ts';
 interface Flags {
   readonly runs: number;
   readonly only?: string;
+  readonly rows?: number;
   readonly quick: boolean;
   readonly json: string;
 }
@@ -26,12 +27,15 @@ export const casesCommand = new Command('cases')
     'Measures feed-sync (as built in dist) beside raw DuckDB doing the same work on the same files.',
   )
   .option('--runs <number>', 'measured pairs of runs of each case', wholeNumber, 5)
-  .addOption(new Option('--only <case>', 'run one case, or all peers').choices(CHOICES))
+  .addOption(
+    new Option('--only <case>', 'run one case, or all of a group (peers, postgres)').choices(CHOICES),
+  )
+  .option('--rows <number>', 'rows of the large dataset in the cases of PostgreSQL', wholeNumber)
   .option('--quick', 'small sizes, to see that it works', false)
   .option('--json <file>', 'where the results are written', join(tmpdir(), 'feed-sync-bench.json'))
   .action(bench);
 
-async function bench({ runs, only, quick, json }: Flags): Promise<void> {
+async function bench({ runs, only, rows, quick, json }: Flags): Promise<void> {
   const size = quick ? 'quick' : 'full';
   const cases: CaseResult[] = [];
   const notRun: Report['notRun'][number][] = [];
@@ -39,6 +43,7 @@ async function bench({ runs, only, quick, json }: Flags): Promise<void> {
     measuredAt: new Date().toISOString(),
     size,
     runs,
+    ...(rows === undefined ? {} : { rows }),
     machine: machine(),
     cases,
     notRun,
@@ -47,7 +52,10 @@ async function bench({ runs, only, quick, json }: Flags): Promise<void> {
     const { name, what } = benchCase;
     process.stderr.write(`${name}: ${what}\n`);
     const why = benchCase.whyNot?.() ?? null;
-    if (why === null) cases.push(await runCase(benchCase, { size, runs, onPair: tellPair }));
+    if (why === null)
+      cases.push(
+        await runCase(benchCase, { size, runs, ...(rows === undefined ? {} : { rows }), onPair: tellPair }),
+      );
     else {
       process.stderr.write(`  NOT RUN: ${why}\n`);
       notRun.push({ name, why });

@@ -10,6 +10,7 @@ import { download } from './download.ts';
 import { idlePoll } from './idle-poll.ts';
 import { memoryLimit } from './memory-limit.ts';
 import { PEER_CASES } from './peers.ts';
+import { POSTGRES_CASES } from './postgres-cases.ts';
 import { reloadFew, reloadGrowth } from './reload.ts';
 import { updateMany } from './update-many.ts';
 import { updateSmall, updateSmallHistory } from './update-small.ts';
@@ -29,4 +30,5 @@ export const CASES: readonly BenchCase[] = [
   memoryLimit,
   download,
   ...PEER_CASES,
+  ...POSTGRES_CASES,
 ];

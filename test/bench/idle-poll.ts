@@ -9,7 +9,7 @@ import type { Recipe } from './dataset-files.ts';
 import type { FeedProcess } from './feed-process.ts';
 import { THREE_THOUSAND_DATASETS } from './many-datasets.ts';
 import { mirrored } from './mirrored.ts';
-import { inFolder } from './program-run.ts';
+import { inFolder, type Settings } from './program-run.ts';
 import { type RunningProgram, startProgram } from './running-program.ts';
 import { median } from './statistics.ts';
 
@@ -29,24 +29,35 @@ export const idlePoll: BenchCase = {
     { measure: 'cpuMsPerPoll', atMost: 5 },
   ],
   fewRuns: RUNS,
-  validate: (size, workspace) => pollContest(THREE_THOUSAND_DATASETS[size], POLLS[size], workspace),
+  validate: (size, workspace) => pollContest(THREE_THOUSAND_DATASETS[size], size, workspace),
 };
 
-async function pollContest(recipe: Recipe, polls: number, workspace: string): Promise<Contest> {
+async function pollContest(recipe: Recipe, size: Size, workspace: string): Promise<Contest> {
   const { feed, data } = await mirrored(recipe, workspace);
   return {
-    subject: () =>
-      inFolder(workspace, async (folder) => {
-        await using program = await startProgram(feed, data, folder);
-        await sleep(SETTLED_AFTER_MS);
-        const busy = await spent(program, () => pollAgainAndAgain(feed, program, polls));
-        const idle = await spent(program, () => sleep(busy.seconds * 1_000));
-        const { peakMegabytes } = await program.stop();
-        return sampleOf(polls, busy, idle.cpuSeconds, peakMegabytes);
-      }),
+    subject: () => inFolder(workspace, (folder) => pollsOf({ feed, data, folder, size })),
     reference: null,
     [Symbol.asyncDispose]: () => feed[Symbol.asyncDispose](),
   };
+}
+
+interface PolledMirror {
+  readonly feed: FeedProcess;
+  readonly data: string;
+  readonly folder: string;
+  readonly size: Size;
+  readonly settings?: Settings;
+}
+
+/** Starts a daemon on the mirror and polls. */
+export async function pollsOf({ feed, data, folder, size, settings }: PolledMirror): Promise<Sample> {
+  const polls = POLLS[size];
+  await using program = await startProgram(feed, data, folder, settings);
+  await sleep(SETTLED_AFTER_MS);
+  const busy = await spent(program, () => pollAgainAndAgain(feed, program, polls));
+  const idle = await spent(program, () => sleep(busy.seconds * 1_000));
+  const { peakMegabytes } = await program.stop();
+  return sampleOf(polls, busy, idle.cpuSeconds, peakMegabytes);
 }
 
 interface Spent<Result> {

@@ -12,18 +12,28 @@ export type Settings = Readonly<Record<string, string>>;
 const BYTES_PER_MEGABYTE = 1_000_000;
 
 /** `feed-sync once` on the data directory `data`, measured from the start of its process to its end. */
+export function measureProgram(
+  feed: FeedProcess,
+  data: string,
+  folder: string,
+  settings: Settings = {},
+): Promise<Sample> {
+  return measureScript({
+    script: '../../dist/main.js',
+    values: ['once'],
+    environment: { ...programSettings(feed, data), ...settings },
+    folder,
+  });
+}
+
+/** The same with the size of the mirror, which is a file. */
 export async function measureOnce(
   feed: FeedProcess,
   data: string,
   folder: string,
   settings: Settings = {},
 ): Promise<Sample> {
-  const sample = await measureScript({
-    script: '../../dist/main.js',
-    values: ['once'],
-    environment: { ...programSettings(feed, data), ...settings },
-    folder,
-  });
+  const sample = await measureProgram(feed, data, folder, settings);
   return { ...sample, counts: { mirrorMegabytes: await sizeOfMirror(data) } };
 }
 

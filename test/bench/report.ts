@@ -19,6 +19,8 @@ export interface Report {
   readonly size: Size;
   /** Pairs that were asked for of each case. */
   readonly runs: number;
+  /** Of the large dataset in the cases of PostgreSQL, where that was made smaller. */
+  readonly rows?: number;
   readonly machine: Machine;
   readonly cases: readonly CaseResult[];
   readonly notRun: readonly NotRun[];
@@ -42,7 +44,7 @@ const HEAD = [
 ];
 
 /** Medians with the least and the most in brackets; feed-sync's number stands left of the reference's. */
-export function reportTable({ cases, machine, size, notRun }: Report): string {
+export function reportTable({ cases, machine, size, rows, notRun }: Report): string {
   const table = new Table({ head: HEAD, style: { head: [], border: [] } });
   for (const { name, summary, goals, pairs } of cases) {
     const { subject, reference, ratio, cpuRatio } = summary;
@@ -63,6 +65,7 @@ export function reportTable({ cases, machine, size, notRun }: Report): string {
     ...cases.map(({ name, what, summary }) => [`${name}: ${what}.`, ...countTexts(summary)].join('\n  ')),
     ...notRun.map(({ name, why }) => `${name} was NOT RUN: ${why}`),
     `Median (least–most). ${machineText(machine)}.`,
+    ...(rows === undefined ? [] : [`With ${rows} rows in the large dataset of the cases of PostgreSQL.`]),
     ...(size === 'quick' ? ['These sizes show that it works; their numbers mean nothing.'] : []),
   ].join('\n');
 }

@@ -16,6 +16,8 @@ export interface CaseResult {
 
 export interface RunOptions {
   readonly size: Size;
+  /** Of one large dataset, in the cases that may be made smaller. */
+  readonly rows?: number;
   /** How many pairs are measured, after one that warms the caches and counts for nothing; fewer where the case says so. */
   readonly runs: number;
   /** Told of every pair as it is done; number 0 is the one that does not count. */
@@ -27,7 +29,7 @@ export async function runCase(benchCase: BenchCase, options: RunOptions): Promis
   const { name, what, reach, fewRuns } = benchCase;
   const workspace = await mkdtemp(join(tmpdir(), `feed-sync-bench-${name}-`));
   try {
-    await using contest = await benchCase.validate(options.size, workspace);
+    await using contest = await benchCase.validate(options.size, workspace, options.rows);
     const pairs =
       fewRuns === undefined
         ? (await runPairs(contest, options.runs + 1, 0, options.onPair)).slice(1)

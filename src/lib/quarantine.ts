@@ -2,9 +2,12 @@
 
 import { readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { renameFile, systemCode } from './files.ts';
+import { remove, renameFile, systemCode } from './files.ts';
 
-/** The most quarantined stores beside one path. More of them point at a faulty disk, and an operator must act. */
+/**
+ * The most quarantined stores beside one path, and the most logs that were quarantined without their store. More stores point at a
+ * faulty disk, and an operator must act; of the logs, which every loss of power may damage, the oldest are removed.
+ */
 export const MAX_QUARANTINED = 3;
 
 /** The part of a quarantined file's name that follows the name of the store. */
@@ -37,6 +40,32 @@ export async function quarantine(
     });
   }
   return target;
+}
+
+/**
+ * Makes room for one more log that is quarantined without its store: removes all but the newest, and returns their paths. Room is made
+ * first, so that a process that is killed in between leaves too few, and not one more each time.
+ */
+export async function removeOldestLogs(
+  path: string,
+  { suffix, effect }: StoreFile,
+): Promise<readonly string[]> {
+  const names = new Set(await readdir(dirname(path)));
+  const logs = [...names].filter((name) => isLoneLog(name, basename(path), suffix, names)).sort();
+  const old = logs.slice(0, -(MAX_QUARANTINED - 1)).map((name) => join(dirname(path), name));
+  for (const one of old) await remove(effect, one);
+  return old;
+}
+
+/** The time in the name of what was quarantined. */
+const QUARANTINE_TIME = /^\d{8}T\d{9}Z$/;
+
+/** A file of another name beside the store is not ours to remove, and a log beside its store belongs to it. */
+function isLoneLog(name: string, store: string, suffix: string, names: ReadonlySet<string>): boolean {
+  const prefix = store + QUARANTINE_INFIX;
+  if (!name.startsWith(prefix) || !name.endsWith(suffix)) return false;
+  const itsStore = name.slice(0, -suffix.length);
+  return QUARANTINE_TIME.test(itsStore.slice(prefix.length)) && !names.has(itsStore);
 }
 
 /** Where a store is kept that was found damaged now. */

@@ -345,6 +345,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'an empty mirror that cannot be opened goes',
     killedIn: 'empty mirror',
   },
+  'destination.remove-old-log': {
+    what: 'the oldest of the logs that were kept so goes',
+    killedIn: 'torn log',
+  },
   'destination.store-progress': {
     what: 'COMMIT in the mirror: how far it has followed the service, and told the hook',
     killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish*',

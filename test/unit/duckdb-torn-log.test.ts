@@ -3,10 +3,12 @@
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
+import { MAX_QUARANTINED } from '../../src/lib/quarantine.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { column, load, mirrorIn, parquet, snapshot, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { recordingLog } from '../support/feed-client.ts';
 
 /** The commits in the log. Each leads the table on by one version. */
 const COMMITS = 4;
@@ -106,6 +108,43 @@ it('F05 F59 a log that was cut takes the next commit', async () => {
   const again = await mirrorIn(folder.path);
   expect((await again.has()).datasets.get('parcels')?.version).toBe(9);
   await again.close();
+});
+
+describe('F05 of the logs that were quarantined without their mirror', () => {
+  const quarantined = (day: number): string => `mirror.duckdb.corrupt-202601${10 + day}T000000000Z.wal`;
+  /** Whole, with a mirror beside it; of another name; of another file. */
+  const NOT_TO_GO = [
+    'mirror.duckdb.corrupt-20250101T000000000Z',
+    'mirror.duckdb.corrupt-20250101T000000000Z.wal',
+    'mirror.duckdb.corrupt-mine.wal',
+    'other.duckdb.corrupt-20250101T000000000Z.wal',
+  ];
+
+  it.each([
+    ['the log is cut', (log: Buffer, ends: readonly number[]) => log.fill(0, (ends.at(-2) ?? 0) + 20)],
+    ['the log moves away', (log: Buffer) => log.fill(0, 8, 64)],
+  ])('the newest stay, and the oldest are removed and told: %s', async (_, damage) => {
+    const { file, log, ends } = await withLog();
+    const damaged = damage(log, ends);
+    const told: string[] = [];
+    for (const name of NOT_TO_GO) await writeFile(join(folder.path, name), 'kept');
+    for (let day = 1; day <= MAX_QUARANTINED + 2; day += 1) {
+      const path = join(folder.path, 'mirror.duckdb');
+      await writeFile(path, file);
+      await writeFile(`${path}.wal`, damaged);
+      const now = new Date(Date.UTC(2026, 0, 10 + day));
+      const clock = { now: () => now, monotonicMs: () => 0, sleep: async () => {} };
+      const mirror = await mirrorIn(folder.path, { clock, log: recordingLog(told) });
+      await mirror.has();
+      await mirror.close();
+    }
+    const left = (await readdir(folder.path)).filter((name) => name.includes('.corrupt-')).sort();
+    expect(left).toEqual([...NOT_TO_GO, ...[3, 4, 5].map(quarantined)].sort());
+    const removed = told.filter((line) => line.includes('was removed: another one comes'));
+    expect(removed.map((line) => JSON.parse(line).path)).toEqual(
+      [1, 2].map((day) => join(folder.path, quarantined(day))),
+    );
+  });
 });
 
 it('F59 a log that cannot be copied before it is cut stays as it is', async () => {

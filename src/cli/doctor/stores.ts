@@ -13,6 +13,7 @@ import { tryListening } from '../../daemon/server/listen.ts';
 import { formatLeftOut, type RecordedUnion } from '../../destination/catalog/unions.ts';
 import type { ObservedState } from '../../destination/destination.ts';
 import { fileInTheWay } from '../../lib/files.ts';
+import { MAX_QUARANTINED } from '../../lib/quarantine.ts';
 import { causeIn, shellWord } from '../../lib/text.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ERRORS } from '../../model/error-codes.ts';
@@ -219,7 +220,7 @@ async function quarantineFindings(what: 'checkpoint' | 'mirror', path: string): 
   const found = (kept: readonly string[], kind: string) =>
     `${plural(kept.length, kind)} of earlier days: ${kept.join(', ')}.`;
   const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
-  const logHint = 'Look at the disk, unless the power was cut then. Nothing needs them any more.';
+  const logHint = `Look at the disk, unless the power was cut then. Nothing needs them; the newest ${MAX_QUARANTINED} logs stay.`;
   return [
     ...(files.length === 0 ? [] : [warning('quarantined', found(files, 'damaged file'), hint)]),
     ...(logs.length === 0 ? [] : [warning('quarantined', found(logs, 'damaged log'), logHint)]),

@@ -9,7 +9,13 @@ import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { cutFile, fileInTheWay, makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
-import { QUARANTINE_INFIX, quarantine, quarantinedPath, type StoreFile } from '../../lib/quarantine.ts';
+import {
+  QUARANTINE_INFIX,
+  quarantine,
+  quarantinedPath,
+  removeOldestLogs,
+  type StoreFile,
+} from '../../lib/quarantine.ts';
 import { ConfigurationError, InterruptedError, StorageError } from '../../model/errors.ts';
 import { busy, DuckDbError } from '../../staging/engine/errors.ts';
 
@@ -128,7 +134,7 @@ const ENTRY_HEADER_BYTES = 16;
 /**
  * Cuts the log before the entry that DuckDB names as unreadable: the commits before it stay. A power cut may leave the end of a log so,
  * which was not reported. Any other unreadable log moves away; the mirror is then as it was after its last checkpoint. The whole log is
- * kept in both cases. @throws StorageError
+ * kept in both cases, and the oldest that was kept so goes first. @throws StorageError
  */
 export async function quarantineLog(
   path: string,
@@ -136,6 +142,7 @@ export async function quarantineLog(
   now: Date,
   log: Log,
 ): Promise<'cut' | 'moved'> {
+  await makeRoomForLog(path, log);
   const wholeBytes = Number(TORN_ENTRY.exec(reason)?.[1] ?? 0) - ENTRY_HEADER_BYTES;
   if (wholeBytes > 0 && wholeBytes < (await stat(path + WAL_SUFFIX)).size) {
     await cutLog(path, wholeBytes, reason, now, log);
@@ -147,6 +154,23 @@ export async function quarantineLog(
     'The log of the mirror cannot be read: quarantined. The commits since the last checkpoint are made again.',
   );
   return 'moved';
+}
+
+/** A log that cannot be removed is in nobody's way: the mirror is opened all the same. */
+async function makeRoomForLog(path: string, log: Log): Promise<void> {
+  try {
+    for (const removed of await removeOldestLogs(path, OLD_LOG)) {
+      log.warn(
+        { path: removed },
+        'The oldest of the quarantined logs beside the mirror was removed: another one comes.',
+      );
+    }
+  } catch (error) {
+    log.warn(
+      { path, why: systemReason(error) },
+      'The oldest of the quarantined logs beside the mirror cannot be removed.',
+    );
+  }
 }
 
 async function cutLog(path: string, bytes: number, reason: string, now: Date, log: Log): Promise<void> {
@@ -166,6 +190,7 @@ async function cutLog(path: string, bytes: number, reason: string, now: Date, lo
 }
 
 const LOG_FILE: StoreFile = { suffix: WAL_SUFFIX, effect: 'destination.quarantine-log' };
+const OLD_LOG: StoreFile = { suffix: WAL_SUFFIX, effect: 'destination.remove-old-log' };
 
 /** The log moves first: a crash between the two renames leaves an older readable mirror, never a log without its file. */
 const FILES: readonly StoreFile[] = [LOG_FILE, { suffix: '', effect: 'destination.quarantine' }];

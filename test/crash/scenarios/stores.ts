@@ -5,6 +5,7 @@ import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { onTestFinished } from 'vitest';
+import { MAX_QUARANTINED } from '../../../src/lib/quarantine.ts';
 import { restore } from '../../support/checkpoint-dump.ts';
 import { once } from '../../support/expect-mirrored.ts';
 import { steered } from '../../support/steered-process.ts';
@@ -73,6 +74,8 @@ export const STORES: readonly Scenario[] = [
     async validate({ installed }) {
       await installed.startWith(steered({ killAt: 'before destination.checkpoint' }), 'once').ended;
       appendFileSync(`${installed.mirrorPath}.wal`, Buffer.alloc(ZEROED_BYTES));
+      for (let day = 1; day <= MAX_QUARANTINED; day += 1)
+        writeFileSync(`${installed.mirrorPath}.corrupt-2026010${day}T000000000Z.wal`, 'of an earlier day');
       return {};
     },
   },

@@ -3,7 +3,7 @@
  * effect. Only the owner may access the files.
  */
 
-import { closeSync, openSync, readSync, type Stats, statSync } from 'node:fs';
+import { closeSync, openSync, readSync, type Stats, statfsSync, statSync } from 'node:fs';
 import {
   chown,
   copyFile,
@@ -187,6 +187,25 @@ export async function freeBytes(path: string): Promise<number> {
   return bavail * bsize;
 }
 
+/** What a message says of a file system that has room for bytes, and for no further file. */
+export const NO_INODES = 'The file system has no inodes left for another file';
+export const FREE_INODES =
+  'Remove files that nobody needs from it (df -i counts them), or use a file system with more inodes.';
+
+/** Whether no file can be made in the folder, however many bytes are free. False where that cannot be known. */
+export function hasNoInodes(folder: string): boolean {
+  try {
+    return isOutOfInodes(statfsSync(folder));
+  } catch {
+    return false;
+  }
+}
+
+/** A file system that makes inodes as they are needed states that it has none at all. */
+export function isOutOfInodes({ files, ffree }: { readonly files: number; readonly ffree: number }): boolean {
+  return files > 0 && ffree === 0;
+}
+
 /** Node's own recursion never ends when a folder exists but refuses new entries with ENOENT, as /proc does. */
 async function makeDirectories(path: string, mode: number): Promise<void> {
   try {
@@ -293,6 +312,9 @@ export function systemReason(error: unknown): string {
   if (!(error instanceof Error) || code === null) return String(error);
   const plain = PLAIN_WORDS[code];
   if (plain !== undefined) return `${plain} (${code})`;
+  if (code === 'ENOSPC' && 'path' in error && hasNoInodes(dirname(String(error.path)))) {
+    return `the file system has no inodes left for another file, see df -i (${code})`;
+  }
   const hasNumber = 'errno' in error && typeof error.errno === 'number';
   return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : code;
 }

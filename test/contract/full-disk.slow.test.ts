@@ -12,6 +12,8 @@ import { program } from '../support/program.ts';
 import { hasSmallDisks, type SmallDisk, smallDisk } from '../support/small-disk.ts';
 
 const PLENTY_BYTES = 200_000_000;
+/** More than an installation of two datasets makes. */
+const MANY_FILES = 40;
 const UNRECORDED = { notRecordedAs: 'flag' } as const;
 
 /** An installation whose data directory is a disk of its own. */
@@ -130,6 +132,33 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await once(installed);
     await seen.newest();
     expect((await installed.run('verify', '--deep')).exitCode).toBe(0);
+  });
+
+  it('F66 of files, with bytes free: 74 naming inodes and path, by once and by doctor; with room it goes on', async () => {
+    const { datasetIds, publishNext, disk, installed, seen } = await onDisk();
+    await once(installed);
+    let versions = await seen.published({});
+    for (const datasetId of datasetIds) publishNext(datasetId, undefined, UNRECORDED);
+    const reported: string[] = [];
+    for (let freeInodes = 0; freeInodes <= MANY_FILES; freeInodes += 1) {
+      disk.leaveInodes(freeInodes);
+      const { exitCode, stdout, stderr } = await installed.run('once');
+      versions = await seen.published(versions);
+      if (exitCode === 0) break;
+      expect({ exitCode, stdout, stderr, freeInodes }).toMatchObject({ exitCode: 74 });
+      expect(`${stdout}${stderr}`).toMatch(/no inodes left for another file.*df -i/s);
+      expect(`${stdout}${stderr}`).not.toContain('disk is full');
+      expect(`${stdout}${stderr}`).toContain(disk.path);
+      reported.push(`${stdout}${stderr}`);
+    }
+    expect(reported.length).toBeGreaterThan(1);
+    disk.leaveInodes(0);
+    const { exitCode, stdout } = await installed.run('doctor');
+    expect(exitCode).toBe(74);
+    expect(stdout).toMatch(/has no inodes left for another file.*df -i/s);
+    disk.leaveInodes(MANY_FILES);
+    await once(installed);
+    await seen.newest();
   });
 
   it('while it runs: it goes on by itself once there is room', async () => {

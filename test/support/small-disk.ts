@@ -27,6 +27,8 @@ export interface SmallDisk {
   readonly within: readonly string[];
   /** Gives it so many bytes beside those that are taken. */
   leave(freeBytes: number): void;
+  /** Lets so many further files be made on it, however many bytes are free. */
+  leaveInodes(freeInodes: number): void;
   /** From now on nothing can be written, or everything again. */
   set(mode: 'ro' | 'rw'): void;
   /** Copies what is on it into a folder that all see. */
@@ -53,20 +55,22 @@ export async function smallDisk(bytes: number): Promise<SmallDisk> {
     if (status !== 0) throw new Error(`${words.join(' ')}: ${stderr}`);
     return stdout;
   };
+  /** Whoever writes meanwhile takes more than was found, and a disk cannot be smaller than what is on it. */
+  const resize = (limit: 'size' | 'nr_inodes', taken: 'used' | 'iused', free: number): void => {
+    let why = '';
+    for (let tries = 1; tries <= MAX_RESIZES; tries += 1) {
+      const counted = inside('df', '--block-size=1', `--output=${taken}`, path).split('\n')[1];
+      const { status, stderr } = attempt('mount', '-o', `remount,${limit}=${Number(counted) + free}`, path);
+      if (status === 0) return;
+      why = stderr;
+    }
+    throw new Error(`${path} could not be given another size: ${why}`);
+  };
   return {
     path,
     within,
-    leave(freeBytes) {
-      // Who writes meanwhile takes more than was found, and a disk cannot be smaller than what is on it.
-      let why = '';
-      for (let tries = 1; tries <= MAX_RESIZES; tries += 1) {
-        const takenBytes = Number(inside('df', '--block-size=1', '--output=used', path).split('\n')[1]);
-        const { status, stderr } = attempt('mount', '-o', `remount,size=${takenBytes + freeBytes}`, path);
-        if (status === 0) return;
-        why = stderr;
-      }
-      throw new Error(`${path} could not be given another size: ${why}`);
-    },
+    leave: (freeBytes) => resize('size', 'used', freeBytes),
+    leaveInodes: (freeInodes) => resize('nr_inodes', 'iused', freeInodes),
     set: (mode) => void inside('mount', '-o', `remount,${mode}`, path),
     copyTo(folder) {
       rmSync(folder, { recursive: true, force: true });

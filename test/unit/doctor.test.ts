@@ -156,6 +156,7 @@ describe('a folder', () => {
     ownerUid: 1_000,
     refusal: null,
     freeBytes: 5e9,
+    isOutOfInodes: false,
   };
   const judge = (changed: Partial<FolderSeen>, reserveBytes: number | null = 1e9) =>
     judgeFolder({ about: 'data directory', isOwn: true }, { ...seen, ...changed }, reserveBytes, 1_000);
@@ -193,6 +194,16 @@ describe('a folder', () => {
       'data directory: problem 74',
     ]);
     expect(states(judge({ freeBytes: 1 }, null))).toEqual(['data directory: ok']);
+  });
+
+  it('F66 that has room for bytes and for no further file', () => {
+    const [, found] = judge({ isOutOfInodes: true });
+    expect(found).toMatchObject({
+      state: 'problem',
+      exitCode: 74,
+      found: 'The file system of /data has no inodes left for another file (5.0 GB are free).',
+      hints: [expect.stringContaining('df -i')],
+    });
   });
 
   it('that others may enter is a warning where it is ours alone, and not before it is made', () => {

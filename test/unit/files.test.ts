@@ -8,6 +8,7 @@ import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
   createFile,
   freeBytes,
+  isOutOfInodes,
   makeDirectory,
   observeDurableEffects,
   openForWriting,
@@ -95,6 +96,14 @@ describe('a file that is replaced', () => {
     expect(await readdir(path)).toEqual(['inside']);
     expect(await readdir(folder), 'nothing is left beside it').toEqual(['taken']);
   });
+});
+
+describe('F66 a file system', () => {
+  it.each([
+    ['with inodes', { files: 1_000, ffree: 1 }, false],
+    ['without one left', { files: 1_000, ffree: 0 }, true],
+    ['that makes them as they are needed', { files: 0, ffree: 0 }, false],
+  ])('%s', (_, seen, isOut) => expect(isOutOfInodes(seen)).toBe(isOut));
 });
 
 describe('other changes', () => {

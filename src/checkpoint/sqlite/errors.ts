@@ -6,7 +6,14 @@
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { fileInTheWay, systemCode, systemReason } from '../../lib/files.ts';
+import {
+  FREE_INODES,
+  fileInTheWay,
+  hasNoInodes,
+  NO_INODES,
+  systemCode,
+  systemReason,
+} from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 
@@ -71,8 +78,12 @@ function named(place: Place, error: unknown): unknown {
   const code = codeOf(error);
   const fault = FAULTS.find((each) => code !== null && CODES[each].split(' ').includes(code));
   if (fault === undefined || !(error instanceof Error)) return error;
-  return describe(fault, place, error);
+  const isFull = COULD_NOT_MAKE_A_FILE.includes(systemCode(error) ?? '') && hasNoInodes(dirname(place.path));
+  return describe(isFull ? 'full' : fault, place, error);
 }
+
+/** SQLite does not tell why it could not make the log, or its index, beside its file. */
+const COULD_NOT_MAKE_A_FILE: readonly string[] = ['SQLITE_CANTOPEN', 'SQLITE_IOERR_SHMOPEN'];
 
 function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Error): Error {
   const user = uid === null ? 'this user' : `user id ${uid}`;
@@ -83,14 +94,16 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Er
         hint: 'Try again in a moment.',
         cause,
       });
-    case 'full':
-      return new StorageError(
-        `The disk is full: the ${what} ${path} could not be written${freeSpace(path)}.`,
-        {
-          hint: `Free some space on the file system of ${dirname(path)}, or move the file to another one.`,
-          cause,
-        },
-      );
+    case 'full': {
+      const [fact, hint] = hasNoInodes(dirname(path))
+        ? [NO_INODES, FREE_INODES]
+        : [
+            'The disk is full',
+            `Free some space on the file system of ${dirname(path)}, or move the file to another one.`,
+          ];
+      const message = `${fact}: the ${what} ${path} could not be written${freeSpace(path)}.`;
+      return new StorageError(message, { hint, cause });
+    }
     case 'denied': {
       const inTheWay = fileInTheWay(path);
       if (inTheWay !== null) {

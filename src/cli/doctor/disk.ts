@@ -7,7 +7,7 @@ import { constants } from 'node:fs';
 import { access, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Inspection } from '../../configuration/configuration.ts';
-import { systemCode } from '../../lib/files.ts';
+import { FREE_INODES, isOutOfInodes, systemCode } from '../../lib/files.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, findingOf, notKnown, ok, problem, skipped, warning } from './check.ts';
@@ -80,6 +80,10 @@ export function judgeFolder(
     const hint = 'Free some space, or set disk.reserve lower.';
     findings.push(problem(about, found, EXIT_CODES.storageFault, hint));
   }
+  if (seen.isOutOfInodes) {
+    const found = `The file system of ${nearest} has no inodes left for another file (${formatBytes(freeBytes)} are free).`;
+    findings.push(problem(about, found, EXIT_CODES.storageFault, FREE_INODES));
+  }
   if (isOwn && nearest === path && readableByOthers(seen)) {
     findings.push(warning(about, `Others may enter it (mode ${mode.toString(8)}).`, `chmod 700 ${path}`));
   }
@@ -148,6 +152,8 @@ export interface FolderSeen {
   readonly refusal: string | null;
   /** Bytes that this user may still write. */
   readonly freeBytes: number;
+  /** No file can be made there, however many bytes are free. */
+  readonly isOutOfInodes: boolean;
 }
 
 const MODE_BITS = 0o777;
@@ -156,7 +162,7 @@ const MODE_BITS = 0o777;
 async function seeFolder(path: string): Promise<FolderSeen> {
   const nearest = await nearestOf(path);
   const found = await stat(nearest);
-  const { bavail, bsize } = await statfs(nearest);
+  const fileSystem = await statfs(nearest);
   const refusal = await access(nearest, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => null,
     (error: unknown) => systemCode(error) ?? String(error),
@@ -168,7 +174,8 @@ async function seeFolder(path: string): Promise<FolderSeen> {
     mode: found.mode & MODE_BITS,
     ownerUid: found.uid,
     refusal,
-    freeBytes: bavail * bsize,
+    freeBytes: fileSystem.bavail * fileSystem.bsize,
+    isOutOfInodes: isOutOfInodes(fileSystem),
   };
 }
 

@@ -6,7 +6,7 @@
 
 import { dirname } from 'node:path';
 import { getSystemErrorName } from 'node:util';
-import { freeBytes } from '../../lib/files.ts';
+import { FREE_INODES, freeBytes, hasNoInodes, NO_INODES } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import {
   asError,
@@ -181,11 +181,15 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       return busy(path, error.holderProcessId, cause);
     case 'interrupted':
       return new InterruptedError(`Work on the mirror ${path} was interrupted.`, { cause });
-    case 'disk-full':
-      return new StorageError(`The disk of ${path} is full (${await free(path)} free): ${said}.`, {
-        hint: 'Free space on it; a reload needs about the size of the table once more.',
-        cause,
-      });
+    case 'disk-full': {
+      const [fact, hint] = hasNoInodes(dirname(path))
+        ? [`${NO_INODES} beside ${path}`, FREE_INODES]
+        : [
+            `The disk of ${path} is full`,
+            'Free space on it; a reload needs about the size of the table once more.',
+          ];
+      return new StorageError(`${fact} (${await free(path)} free): ${said}.`, { hint, cause });
+    }
     case 'no-space':
       return new StorageError(
         `Not enough space in ${said}: a table of ${path} needs more than is free beyond disk.reserve.`,

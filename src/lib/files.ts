@@ -3,12 +3,14 @@
  * effect. Only the owner may access the files.
  */
 
+import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readSync, type Stats, statfsSync, statSync } from 'node:fs';
 import {
   chown,
   copyFile,
   type FileHandle,
   constants as flags,
+  lstat,
   mkdir,
   mkdtemp,
   open,
@@ -17,9 +19,8 @@ import {
   rm,
   stat,
   statfs,
-  writeFile,
 } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { getSystemErrorMessage } from 'node:util';
 
 const DIRECTORY_MODE = 0o700;
@@ -41,7 +42,10 @@ export function makeTemporaryDirectory(name: string, prefix: string): Promise<st
   return durable(name, () => mkdtemp(prefix));
 }
 
-/** Replaces a whole file atomically, also in a loss of power. */
+/**
+ * Replaces a whole file atomically, also in a loss of power. The content is written beside it under a name that nobody knows before, so
+ * that no link can be planted there. What killed processes left of earlier attempts goes.
+ */
 export function replaceFile(
   name: string,
   path: string,
@@ -49,23 +53,51 @@ export function replaceFile(
   mode = FILE_MODE,
 ): Promise<void> {
   return durable(name, async () => {
-    const temporaryPath = `${path}.tmp`;
+    const replacement = `${path}.${randomBytes(REPLACEMENT_BYTES).toString('hex')}.tmp`;
     try {
-      // A killed process may have left it, and a neighbour may have put a link there.
-      await rm(temporaryPath, { force: true });
-      await writeDurably(temporaryPath, content, mode);
-      await renameDurably(temporaryPath, path);
+      await writeDurably(replacement, content, mode);
+      // A folder that cannot be listed may still be written.
+      await clearReplacements(path, replacement).catch(() => {});
+      await renameDurably(replacement, path);
     } catch (error) {
-      // The temporary file may hold secrets. The first error is reported, not a failure to remove the file.
-      await rm(temporaryPath, { force: true }).catch(() => {});
+      // It may hold secrets. The first error is reported, not a failure to remove the file.
+      await rm(replacement, { force: true }).catch(() => {});
       throw error;
     }
   });
 }
 
-/** Writes a file that may be lost or cut when the process or the power fails, because it can be written again. */
+const REPLACEMENT_BYTES = 8;
+/** What follows the name of the file. */
+const REPLACEMENT = /^\.[0-9a-f]{16}\.tmp$/;
+/** Another process may be replacing the same file right now. */
+const LEFT_AFTER_MS = 600_000;
+
+/** By the clock of the file system, which dated them all. A file of another user, or a link, is not ours to remove. */
+async function clearReplacements(path: string, own: string): Promise<void> {
+  const { uid, mtimeMs } = await lstat(own);
+  for (const name of await readdir(dirname(path))) {
+    if (!name.startsWith(basename(path)) || !REPLACEMENT.test(name.slice(basename(path).length))) continue;
+    const left = join(dirname(path), name);
+    const found = await lstat(left);
+    const isLeft = found.isFile() && found.uid === uid && mtimeMs - found.mtimeMs > LEFT_AFTER_MS;
+    if (isLeft) await rm(left, { force: true });
+  }
+}
+
+/**
+ * Writes a file that may be lost or cut when the process or the power fails, because it can be written again. A link at `path` is
+ * refused (ELOOP).
+ */
 export function writeScratch(name: string, path: string, content: Uint8Array): Promise<void> {
-  return durable(name, () => writeFile(path, content, { mode: FILE_MODE }));
+  return durable(name, async () => {
+    const file = await open(path, flags.O_WRONLY | flags.O_NOFOLLOW | WRITE_FLAGS.truncate, FILE_MODE);
+    try {
+      await file.writeFile(content);
+    } finally {
+      await file.close();
+    }
+  });
 }
 
 /** Writes a new file. @throws the system's EEXIST when the file exists. */
@@ -201,6 +233,16 @@ export function hasNoInodes(folder: string): boolean {
   }
 }
 
+/** Whether that is why the system could not make a file or a folder. */
+export function isForWantOfInodes(error: unknown): boolean {
+  return (
+    systemCode(error) === 'ENOSPC' &&
+    error instanceof Error &&
+    'path' in error &&
+    hasNoInodes(dirname(String(error.path)))
+  );
+}
+
 /** A file system that makes inodes as they are needed states that it has none at all. */
 export function isOutOfInodes({ files, ffree }: { readonly files: number; readonly ffree: number }): boolean {
   return files > 0 && ffree === 0;
@@ -233,6 +275,8 @@ async function makeOneDirectory(path: string, mode: number): Promise<void> {
 async function writeDurably(path: string, content: string | Uint8Array, mode = FILE_MODE): Promise<void> {
   const file = await open(path, 'wx', mode);
   try {
+    // The umask of this process may have taken a part of it.
+    await file.chmod(mode);
     await file.writeFile(content);
     await file.sync();
   } finally {
@@ -312,9 +356,7 @@ export function systemReason(error: unknown): string {
   if (!(error instanceof Error) || code === null) return String(error);
   const plain = PLAIN_WORDS[code];
   if (plain !== undefined) return `${plain} (${code})`;
-  if (code === 'ENOSPC' && 'path' in error && hasNoInodes(dirname(String(error.path)))) {
-    return `the file system has no inodes left for another file, see df -i (${code})`;
-  }
+  if (isForWantOfInodes(error)) return `the file system has no inodes left for another file (${code})`;
   const hasNumber = 'errno' in error && typeof error.errno === 'number';
   return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : code;
 }

@@ -1,7 +1,20 @@
 /** The changes to files, on real files. */
 
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -85,6 +98,43 @@ describe('a file that is replaced', () => {
     await reader.close();
   });
 
+  it('F62 has its mode whatever the umask is, set before the content is there', async () => {
+    const folder = await newFolder();
+    const path = join(folder, 'file');
+    const before = process.umask(0o077);
+    onTestFinished(() => void process.umask(before));
+    await replaceFile('test.replace', path, 'new', 0o644);
+    expect(await modeOf(path)).toBe(0o644);
+  });
+
+  it('F62 follows no link that a neighbour planted, at its name or beside it', async () => {
+    const folder = await newFolder();
+    const victim = join(folder, 'victim');
+    await writeFile(victim, 'of somebody else', { mode: 0o640 });
+    const path = join(folder, 'file');
+    const planted = [path, `${path}.tmp`, `${path}.0123456789abcdef.tmp`];
+    for (const link of planted) await symlink(victim, link);
+    await replaceFile('test.replace', path, 'new');
+    expect([await readFile(victim, 'utf8'), await modeOf(victim)]).toEqual(['of somebody else', 0o640]);
+    expect((await lstat(path)).isSymbolicLink()).toBe(false);
+    expect(await readFile(path, 'utf8')).toBe('new');
+    for (const link of planted.slice(1)) expect(await readlink(link)).toBe(victim);
+  });
+
+  it('F62 takes away what killed processes left of it, and nothing of a process that works now', async () => {
+    const folder = await newFolder();
+    const path = join(folder, 'file');
+    const [left, recent, ofAnother] = [
+      'file.0000000000000000.tmp',
+      'file.1111111111111111.tmp',
+      'other.0000000000000000.tmp',
+    ];
+    for (const name of [left, recent, ofAnother]) await writeFile(join(folder, name), 'a secret');
+    for (const name of [left, ofAnother]) await utimes(join(folder, name), new Date(0), new Date(0));
+    await replaceFile('test.replace', path, 'new');
+    expect((await readdir(folder)).sort()).toEqual(['file', recent, ofAnother].sort());
+  });
+
   it('stays as it was where the new content cannot be put there', async () => {
     const folder = await newFolder();
     const path = join(folder, 'taken');
@@ -113,6 +163,18 @@ describe('other changes', () => {
     await writeScratch('test.scratch', path, Buffer.from('new'));
     expect(await readFile(path, 'utf8')).toBe('new');
     expect(await modeOf(path)).toBe(0o600);
+  });
+
+  it('F62 a file that may be lost is written through no link', async () => {
+    const folder = await newFolder();
+    await writeFile(join(folder, 'victim'), 'of somebody else');
+    await symlink(join(folder, 'victim'), join(folder, 'file'));
+    await expect(
+      writeScratch('test.scratch', join(folder, 'file'), Buffer.from('new')),
+    ).rejects.toMatchObject({
+      code: 'ELOOP',
+    });
+    expect(await readFile(join(folder, 'victim'), 'utf8')).toBe('of somebody else');
   });
 
   it('a file is created only where there is none', async () => {

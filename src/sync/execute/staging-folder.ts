@@ -9,7 +9,16 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isThere, makeDirectory, remove, renameFile, systemCode } from '../../lib/files.ts';
+import {
+  FREE_INODES,
+  isForWantOfInodes,
+  isThere,
+  makeDirectory,
+  remove,
+  renameFile,
+  systemCode,
+  systemReason,
+} from '../../lib/files.ts';
 import { StorageError } from '../../model/errors.ts';
 
 /** Beside the files of the snapshot, which are named by digests. */
@@ -160,11 +169,10 @@ async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {
   try {
     return await effect();
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new StorageError(`Downloads cannot be kept in ${path}: ${why}.`, {
-      hint: 'Check that the data directory (dataDir) belongs to the user that runs this, and has space.',
-      cause,
-    });
+    const hint = isForWantOfInodes(cause)
+      ? FREE_INODES
+      : 'Check that the data directory (dataDir) belongs to the user that runs this, and has space.';
+    throw new StorageError(`Downloads cannot be kept in ${path}: ${systemReason(cause)}.`, { hint, cause });
   }
 }
 

@@ -220,8 +220,9 @@ export const DOWNLOADS: Area = {
     {
       name: 'a file is replaced in place, and seen in part',
       file: 'src/lib/files.ts',
-      text: 'await writeDurably(temporaryPath, content, mode);\n      await renameDurably(temporaryPath, path);',
-      instead: 'await writeDurably(path, content, mode);',
+      text: 'await renameDurably(replacement, path);',
+      instead:
+        "const file = await open(path, 'w');\n      await file.writeFile(content);\n      await file.close();\n      await rm(replacement);",
       breaks: ['P2'],
       tests: ['unit/files.test.ts'],
     },
@@ -244,7 +245,7 @@ export const DOWNLOADS: Area = {
     {
       name: 'what could not be written stays beside the file, with the secrets in it',
       file: 'src/lib/files.ts',
-      text: 'await rm(temporaryPath, { force: true }).catch(() => {});',
+      text: 'await rm(replacement, { force: true }).catch(() => {});',
       instead: '',
       breaks: ['P6'],
       tests: ['unit/files.test.ts', 'contract/commands-operator.test.ts'],

@@ -23,8 +23,8 @@ import type { Notifier } from './notify.ts';
 
 import { Scrubber } from './scrubber.ts';
 import { Session, type SessionOptions } from './session.ts';
-import type { DaemonEvent, DaemonState, Observed, Observer, SubscriptionState } from './state.ts';
-import { type StateSummary, stateOfDaemon, summaryAt, type Watched } from './state-of.ts';
+import type { DaemonEvent, DaemonState, Observed, Observer, Readiness, SubscriptionState } from './state.ts';
+import { readinessOf, type StateSummary, stateOfDaemon, summaryAt, type Watched } from './state-of.ts';
 import { Upkeep } from './upkeep.ts';
 import { Work } from './work.ts';
 
@@ -175,6 +175,10 @@ export class Daemon implements Observed {
 
   state(): DaemonState {
     return stateOfDaemon(this.#watched());
+  }
+
+  readiness(): Readiness {
+    return readinessOf(this.#watched());
   }
 
   /** For the live view. */

@@ -12,7 +12,7 @@ import type { FollowedSubscription, Following } from './following.ts';
 import { isOfDataset, RUN } from './incident-log.ts';
 import { type Condition, conditionOf } from './liveness.ts';
 import type { Session } from './session.ts';
-import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState } from './state.ts';
+import type { DaemonState, DatasetActivity, OngoingIncident, Readiness, SubscriptionState } from './state.ts';
 
 export interface Watched {
   readonly session: Session;
@@ -25,6 +25,14 @@ export interface Watched {
   readonly behindSince: ReadonlyMap<string, Date>;
   /** By subscription id: its condition at the last snapshot, and since when. */
   readonly stoodSince: Map<string, Pick<SubscriptionState, 'condition' | 'conditionSince'>>;
+}
+
+export function readinessOf({ session, phase, caughtUpAt }: Watched): Readiness {
+  return { phase, caughtUpAt, startedAt: session.startedAt, incidents: incidentsBeyondDatasets(session) };
+}
+
+function incidentsBeyondDatasets(session: Session): readonly OngoingIncident[] {
+  return session.incidents.ongoing(session.nowMs()).filter(({ of }) => !isOfDataset(of));
 }
 
 export function stateOfDaemon(watched: Watched): DaemonState {
@@ -43,11 +51,9 @@ export function stateOfDaemon(watched: Watched): DaemonState {
   );
   const at = (dueMs: number): Date => new Date(now.getTime() + Math.max(0, finite(dueMs) - nowMs));
   return {
-    startedAt: session.startedAt,
+    ...readinessOf(watched),
     now,
-    phase: watched.phase,
     loopSilentMs: watched.loopSilentMs,
-    caughtUpAt: watched.caughtUpAt,
     lastAuditAt: following.audits.lastAt,
     nextAuditAt: at(following.audits.dueMs(reading)),
     nextPollAt: at(following.nextPollMs()),
@@ -62,7 +68,6 @@ export function stateOfDaemon(watched: Watched): DaemonState {
     ),
     datasets: new Map(known.map((each) => [each.desired.datasetId, datasetState(each, at, watched)])),
     suspensions: suspensions.all,
-    incidents: session.incidents.ongoing(nowMs).filter(({ of }) => !isOfDataset(of)),
     counters: session.counts.counters(),
     scrub: parts.destination.scrubbing === undefined ? null : checkpoint.scrub,
   };

@@ -13,8 +13,10 @@ import type { ScrubRecord } from '../model/scrub.ts';
 
 /** The observable side of the daemon. */
 export interface Observed {
-  /** Returns the current state. */
+  /** Returns the current state. Reads the checkpoint: with many datasets that takes a while. */
   state(): DaemonState;
+  /** Returns a part of the current state that takes no time, however many datasets there are. */
+  readiness(): Readiness;
   /**
    * Milliseconds since the last round of the loop, on the monotonic clock. The loop makes a round at least once a
    * minute, whatever else is running and whether or not the service answers: a loop that does not is stuck. Makes no
@@ -24,6 +26,9 @@ export interface Observed {
   /** Calls `observer` for every further event, until the returned function is called. */
   observe(observer: Observer): () => void;
 }
+
+/** What says whether the mirror is worth reading. */
+export type Readiness = Pick<DaemonState, 'phase' | 'caughtUpAt' | 'startedAt' | 'incidents'>;
 
 export type Observer = (daemonEvent: DaemonEvent) => void;
 

@@ -7,11 +7,13 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   MAX_CONNECTIONS,
+  MAX_SHARED_FOR_MS,
   MAX_WAITING_REQUESTS,
   SEND_TIMEOUT_MS,
   SHARED_FOR_MS,
+  SHARED_PER_MAKING,
 } from '../../src/daemon/server/limits.ts';
-import { ConfigurationError } from '../../src/model/errors.ts';
+import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import { temporaryPath } from '../support/checkpoint-files.ts';
 import { eventually } from '../support/patience.ts';
 import { ask, converse, serve } from '../support/status-server.ts';
@@ -77,6 +79,37 @@ describe('F60: many who ask at once', () => {
     clock.pass(SHARED_FOR_MS);
     const second = await ask(`${url}/status`, { headers });
     expect([second.status, JSON.parse(second.text)]).toEqual([200, { makings: 2 }]);
+  });
+
+  it.each([
+    [10, SHARED_FOR_MS],
+    [200, 200 * SHARED_PER_MAKING],
+    [60_000, MAX_SHARED_FOR_MS],
+  ])(
+    'share an answer that took %i ms for %i ms, so that answers leave time for the loop',
+    async (takesMs, sharedForMs) => {
+      const clock = new SteppedClock();
+      let makings = 0;
+      const status = async () => {
+        clock.pass(takesMs);
+        return { makings: ++makings };
+      };
+      const { url } = await serve({ clock, status });
+      await ask(`${url}/status`);
+      clock.pass(sharedForMs - 1);
+      await ask(`${url}/status`);
+      expect(makings).toBe(1);
+      clock.pass(1);
+      await ask(`${url}/status`);
+      expect(makings).toBe(2);
+    },
+  );
+
+  it('who ask whether it is ready cost no reading of the stores', async () => {
+    const { url, observed } = await serve();
+    observed.current = new StorageError('The checkpoint cannot be read.');
+    expect((await ask(`${url}/readyz`)).status).toBe(200);
+    expect((await ask(`${url}/healthz`)).status).toBe(500);
   });
 
   it('lose their connection where they send more requests than they wait for', async () => {

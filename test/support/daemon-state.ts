@@ -8,6 +8,7 @@ import type {
   Observed,
   Observer,
   OngoingIncident,
+  Readiness,
   SubscriptionState,
 } from '../../src/daemon/state.ts';
 import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
@@ -116,6 +117,11 @@ export class SteeredObserved implements Observed {
   state(): DaemonState {
     if (this.current instanceof Error) throw this.current;
     return this.current;
+  }
+
+  /** Also where the state cannot be read: it needs no store. */
+  readiness(): Readiness {
+    return this.current instanceof Error ? daemonState() : this.current;
   }
 
   loopSilentMs(): number {

@@ -9,7 +9,13 @@ import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import { formatDuration } from '../../lib/units.ts';
 import type { ErrorCode } from '../../model/error-codes.ts';
 import { suspensionJson, suspensionsBeyondDatasets } from '../../reporting/status.ts';
-import type { DaemonState, DatasetActivity, OngoingIncident, SubscriptionState } from '../state.ts';
+import type {
+  DaemonState,
+  DatasetActivity,
+  OngoingIncident,
+  Readiness,
+  SubscriptionState,
+} from '../state.ts';
 import { LOOP_STUCK_AFTER_MS, MAX_NAMED_DATASETS } from './limits.ts';
 import { mostPressing } from './metrics.ts';
 
@@ -49,7 +55,7 @@ export function reasonToStandBy(holder: string, since: Date): Reason {
 }
 
 /** Whether the mirror is worth reading: it was caught up once, and can be written. */
-export function reasonsNotReady(state: DaemonState): readonly Reason[] {
+export function reasonsNotReady(state: Readiness): readonly Reason[] {
   return [...unreadyPhase(state), ...state.incidents.filter(isOfStorage).map(incidentReason('storage'))];
 }
 
@@ -66,7 +72,7 @@ export function reasonsNotWell(state: DaemonState): readonly Reason[] {
   ];
 }
 
-function unreadyPhase({ phase, caughtUpAt, startedAt }: DaemonState): readonly Reason[] {
+function unreadyPhase({ phase, caughtUpAt, startedAt }: Readiness): readonly Reason[] {
   if (phase === 'draining') {
     return [{ kind: 'draining', of: 'process', message: 'The process is ending.', since: null }];
   }

@@ -27,8 +27,12 @@ export const MAX_CONNECTIONS = 64;
 /** Requests of one connection that wait for their turn. A connection with more is closed. */
 export const MAX_WAITING_REQUESTS = 8;
 
-/** An answer is made once for all who ask within this time. */
+/** An answer is made once for all who ask within this time, or for longer where making it takes long. */
 export const SHARED_FOR_MS = 1_000;
+/** An answer is shared for so many times as long as it took to make, so that making it takes a twentieth of the time at most. */
+export const SHARED_PER_MAKING = 20;
+/** However long it took. */
+export const MAX_SHARED_FOR_MS = 10_000;
 
 /** A client that has not taken a response within this time is dropped, however steadily it reads. */
 export const SEND_TIMEOUT_MS = 10_000;

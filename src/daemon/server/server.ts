@@ -203,7 +203,7 @@ function answerer(parts: StatusServerParts, metrics: Metrics): AnswerQuestion {
       case 'livez':
         return verdictAnswer(reasonsNotLive({ loopSilentMs: observed.loopSilentMs() }));
       case 'readyz':
-        return verdictAnswer(reasonsNotReady(observed.state()));
+        return verdictAnswer(reasonsNotReady(observed.readiness()));
       case 'healthz':
         return health.get();
       case 'status':

@@ -1,12 +1,13 @@
 /**
- * An answer that is made once for all who ask for it within a second, however many they are.
+ * An answer that is made once for all who ask for it within a second, or for longer where making it takes long: the loop does nothing
+ * else meanwhile.
  *
  * Invariant: one making runs at a time. A failure reaches those who waited for that making, and is not kept.
  */
 
 import type { Clock } from '../../lib/clock.ts';
 import { type Answer, withETag } from './answers.ts';
-import { SHARED_FOR_MS } from './limits.ts';
+import { MAX_SHARED_FOR_MS, SHARED_FOR_MS, SHARED_PER_MAKING } from './limits.ts';
 
 export class SharedAnswer {
   readonly #make: () => Promise<Answer>;
@@ -30,10 +31,12 @@ export class SharedAnswer {
   }
 
   async #makeNow(): Promise<Answer> {
+    const beganMs = this.#clock.monotonicMs();
     let keptForMs = 0;
     try {
       const answer = withETag(await this.#make());
-      keptForMs = SHARED_FOR_MS;
+      const tookMs = this.#clock.monotonicMs() - beganMs;
+      keptForMs = Math.min(MAX_SHARED_FOR_MS, Math.max(SHARED_FOR_MS, SHARED_PER_MAKING * tookMs));
       return answer;
     } finally {
       this.#freshUntilMs = this.#clock.monotonicMs() + keptForMs;

@@ -14,6 +14,8 @@ const STEPS = [
   'L(A)@events1 . J(A)@events1',
   'X@list1 R@list1',
   'F(A)@list1 R@list1 . T@list1',
+  'G@list1 P@list1 . Y@list1',
+  'P@list1 . B@list1 . R@list1 . U@list1',
 ];
 
 const HISTORIES = ALL_SETTINGS.map((setting, index) =>

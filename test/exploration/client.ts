@@ -5,7 +5,7 @@ import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
-import { NO_LIMITS } from '../../src/model/gate.ts';
+import { type GateLimits, NO_LIMITS } from '../../src/model/gate.ts';
 import type { WriteJob } from '../../src/model/write-jobs.ts';
 import { catchUpMendingDamage } from '../../src/sync/damage.ts';
 import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
@@ -20,7 +20,7 @@ import { modelFeed } from './model-feed.ts';
 import { type MirrorState, ModelMirror, type Table } from './model-mirror.ts';
 import { MINUTE_MS, type Service } from './service.ts';
 
-const CHOICES: Choices = {
+const CHOICES: Omit<Choices, 'limitsOf'> = {
   subscriptions: null,
   include: [],
   exclude: [],
@@ -30,10 +30,12 @@ const CHOICES: Choices = {
   manifestLagMs: 15 * MINUTE_MS,
   maxStagedBytes: 8e9,
   commitsEveryVersion: () => false,
-  limitsOf: () => NO_LIMITS,
   keepCandidatesBytes: 10_000_000_000,
   keyHash: 'key',
 };
+
+/** Every commit that changes a table removes its rows. */
+const NO_REMOVALS: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
 
 const ignore = (): void => {};
 const SILENT: Log = { trace: ignore, debug: ignore, info: ignore, warn: ignore, error: ignore };
@@ -56,6 +58,11 @@ export interface Stores {
   readonly mirror: MirrorState;
 }
 
+export interface Operator {
+  readonly isGated: boolean;
+  readonly approved: ReadonlySet<string>;
+}
+
 export interface Watcher {
   /** Before a request is answered. */
   readonly asked: (request: RequestKind) => void;
@@ -69,6 +76,9 @@ export class Client {
   #stored: Stored = emptyStored();
   /** In place of the one in memory. */
   readonly #checkpoint: Checkpoint | null;
+  #isGated = false;
+  readonly #approved = new Set<string>();
+  #asked = 0;
   #killed: { readonly stores: Stores; readonly controller: AbortController } | null = null;
   #controller = new AbortController();
 
@@ -102,6 +112,53 @@ export class Client {
   damageTable(isFound: boolean): void {
     this.#mirror.damage();
     if (isFound && this.table !== null) this.checkpoint.requestResync([this.table.observed.datasetId]);
+  }
+
+  /** What the operator has decided; what was approved, by its digest. */
+  get operator(): Operator {
+    return { isGated: this.#isGated, approved: this.#approved };
+  }
+
+  /** Does nothing where there is nothing to decide about. */
+  operate(step: 'G' | 'Y' | 'B' | 'U'): void {
+    switch (step) {
+      case 'G':
+        this.#isGated = true;
+        return;
+      case 'Y':
+        for (const { datasetId, version, judged } of this.checkpoint.candidates()) {
+          this.#approved.add(judged.digest);
+          this.#ask('approve', datasetId, { version, content: judged.digest });
+        }
+        return;
+      case 'B': {
+        const before = this.#mirror.state.past.at(-2)?.observed;
+        if (before === undefined) return;
+        const { datasetId, version, commitNumber } = before;
+        this.#ask('rollback', datasetId, { commitNumber, version });
+        return;
+      }
+      case 'U':
+        if (this.table !== null) this.#ask('resume', this.table.observed.datasetId, null);
+    }
+  }
+
+  /** The operator lifts the limit and the pin, and asks for nothing more. */
+  endOperator(): void {
+    this.#isGated = false;
+    this.#mirror.unpin();
+    this.#stored.requests.clear();
+  }
+
+  #ask(command: string, datasetId: string, parameters: unknown): void {
+    this.#asked += 1;
+    const requestId = String(this.#asked);
+    // In memory it is stored at once.
+    void this.checkpoint.requests.ask({ requestId, datasetId, command, parameters }, this.#now());
+  }
+
+  #now(): Date {
+    return new Date(this.service.nowMs);
   }
 
   restoreCheckpoint({ checkpoint }: Stores): void {
@@ -151,7 +208,7 @@ export class Client {
       clock,
       log: SILENT,
       progress: silentProgress,
-      choices: CHOICES,
+      choices: { ...CHOICES, limitsOf: () => (this.#isGated ? NO_REMOVALS : NO_LIMITS) },
       process: { command: 'once', pid: 1, host: 'model' },
     };
   }
@@ -170,7 +227,7 @@ const makeExecutor: MakeExecutor = (parts, signal, onError) => {
       });
     },
     execute: (work, dependencies) => execute(work, dependencies, tools),
-    commit: null,
+    commit: async (job) => writer.commit(await parts.destination.validate(job)),
     async discard() {},
     async discardCandidate() {},
     ended: () => writer.ended(),

@@ -12,6 +12,12 @@ type Random = () => number;
 /** Node frees what weak references have named only between two turns of the event loop. */
 const HISTORIES_OF_A_TURN = 100;
 
+/**
+ * More than any setting has (65,000 where two subscriptions contain the dataset). New steps multiply the histories: whoever adds some is
+ * told where not all of them are played any more.
+ */
+export const MAX_HISTORIES_OF_A_SETTING = 100_000;
+
 export interface Found {
   readonly history: string;
   readonly wrong: string;
@@ -21,12 +27,14 @@ export interface Explored {
   histories: number;
   requests: number;
   catchUpsOfCalm: number;
+  /** The histories beyond the limit, which were not played. */
+  leftOut: number;
   readonly met: Set<string>;
   readonly found: Found[];
 }
 
 export function nothingExplored(): Explored {
-  return { histories: 0, requests: 0, catchUpsOfCalm: 0, met: new Set(), found: [] };
+  return { histories: 0, requests: 0, catchUpsOfCalm: 0, leftOut: 0, met: new Set(), found: [] };
 }
 
 /**
@@ -53,9 +61,14 @@ export async function exploreAll(
     ];
     for (const catchUps of seconds) {
       count += 1;
-      if (isChosen(count)) await tryOne({ setting, catchUps }, explored);
+      if (isChosen(count)) await tryWithinLimit({ setting, catchUps }, explored);
     }
   }
+}
+
+async function tryWithinLimit(history: History, explored: Explored): Promise<void> {
+  if (explored.histories < MAX_HISTORIES_OF_A_SETTING) await tryOne(history, explored);
+  else explored.leftOut += 1;
 }
 
 /** A history of `steps` steps, over as many catch-ups as chance will have it; each of its beginnings is played, too. */

@@ -211,6 +211,39 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
   ],
 ];
 
+/** What an operator decides, and the contents of the table after each catch-up; the first is that before the history. */
+const DECISIONS: readonly (readonly [title: string, history: string, contents: readonly string[]])[] = [
+  [
+    'a commit beyond the limit waits until it is approved',
+    'one: G@list1 P@list1 . Y@list1',
+    ['c1+2', 'c1+2', 'c1+2+3'],
+  ],
+  ['a reload beyond the limit does, too', 'one: G@list1 R@list1 . Y@list1', ['c1+2', 'c1+2', 'c3']],
+  [
+    'an approval lets exactly its content through, and newer content waits',
+    'one: G@list1 P@list1 . P@list1 Y@list1 . T@list1',
+    ['c1+2', 'c1+2', 'c1+2+3', 'c1+2+3'],
+  ],
+  [
+    'a table that was rolled back takes nothing until it is let go on',
+    'one: P@list1 . B@list1 . P@list1 . U@list1',
+    ['c1+2', 'c1+2+3', 'c1+2', 'c1+2', 'c1+2+3+4'],
+  ],
+];
+
+describe('F67 F69 decisions of an operator', () => {
+  it.each(DECISIONS)('%s: %s', async (_title, text, contents) => {
+    const seen: string[] = [];
+    const report = (line: string): void => {
+      const content = /^ {2}has (\S+),/.exec(line)?.[1];
+      if (content !== undefined) seen.push(content);
+    };
+    const played = await play(parseHistory(text), { report });
+    expect(played.unreached).toEqual([]);
+    expect(seen.slice(0, contents.length)).toEqual(contents);
+  });
+});
+
 describe('what explorations have found', () => {
   describe.each(CASES)('%s', (_title, histories) => {
     it.each(histories)('%s', async (text) => {

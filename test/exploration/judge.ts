@@ -3,19 +3,22 @@
  *
  * 1. A table never holds rows that were never published, nor older rows in place of newer ones while the list of versions names
  *    the table's version; it is never retired while some subscription contained the dataset at every moment.
+ *    A rollback may; then the table is pinned, and takes no rows but by another one. Beside a limit that every commit exceeds, a
+ *    table takes what the operator approved, and nothing else.
  * 2. What a catch-up calls up to date is no older than the changes that a log told before it began.
  */
 
-import type { WriteJob } from '../../src/model/write-jobs.ts';
+import { isPinned, type WriteJob } from '../../src/model/write-jobs.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import type { Table } from './model-mirror.ts';
+import type { Operator } from './client.ts';
+import { contentDigest, type Table } from './model-mirror.ts';
 import { DATASET, type Service } from './service.ts';
 
 export class Wrong extends Error {}
 
 /** @throws Wrong. `tableSinceMs`: when the table was made. */
 export function judgeCommit(
-  service: Service,
+  { service, operator }: { readonly service: Service; readonly operator: Operator },
   startedMs: number,
   tableSinceMs: number,
   job: WriteJob,
@@ -27,10 +30,11 @@ export function judgeCommit(
     if (wasContained) throw new Wrong('it is retired, though a subscription contained it at every moment');
     return;
   }
+  if (before !== null) judgeOperator(operator, job, before, after);
   const { content } = after;
   const orderOf = (text: string): number => service.past.findIndex((past) => past.content === text);
   if (orderOf(content) < 0) throw new Wrong(`${job.kind} makes ${content}, which was never published`);
-  if (before === null || orderOf(content) >= orderOf(before.content)) return;
+  if (before === null || job.kind === 'rollback' || orderOf(content) >= orderOf(before.content)) return;
   const { version, publishedAt } = before.observed;
   const isNamed = service.versions.some(
     (one) => one.version === version && one.publishedMs === publishedAt?.getTime(),
@@ -38,6 +42,14 @@ export function judgeCommit(
   const wasNamed = isNamed && service.listChangedMs < startedMs;
   if (wasNamed)
     throw new Wrong(`${job.kind} puts ${content} in place of ${before.content}, which is newer and listed`);
+}
+
+function judgeOperator({ isGated, approved }: Operator, job: WriteJob, before: Table, after: Table): void {
+  if (job.kind === 'rollback' || after.content === before.content) return;
+  const does = `${job.kind} puts ${after.content} in place of ${before.content}`;
+  if (isPinned(before.observed)) throw new Wrong(`${does}, which is pinned`);
+  const isJudged = isGated && !before.isDamaged && (job.kind === 'snapshot' || job.kind === 'changes');
+  if (isJudged && !approved.has(contentDigest(job))) throw new Wrong(`${does}, and nobody has approved it`);
 }
 
 /** Whether the catch-up says of all it knows that it is up to date. */

@@ -74,9 +74,10 @@ function hasWords(setting: Setting, words: string): boolean {
   return words.split('/').every((word) => word === '' || own.includes(word));
 }
 
-function add(all: Explored, { histories, requests, catchUpsOfCalm, met, found }: Explored): void {
+function add(all: Explored, { histories, requests, catchUpsOfCalm, leftOut, met, found }: Explored): void {
   all.histories += histories;
   all.requests += requests;
+  all.leftOut += leftOut;
   all.catchUpsOfCalm = Math.max(all.catchUpsOfCalm, catchUpsOfCalm);
   all.found.push(...found);
   for (const state of met) all.met.add(state);
@@ -84,7 +85,7 @@ function add(all: Explored, { histories, requests, catchUpsOfCalm, met, found }:
 
 function report(
   what: string,
-  { histories, requests, catchUpsOfCalm, met, found }: Explored,
+  { histories, requests, catchUpsOfCalm, leftOut, met, found }: Explored,
   startedMs: number,
 ): void {
   const seconds = ((performance.now() - startedMs) / 1_000).toFixed(0);
@@ -92,6 +93,8 @@ function report(
   process.stdout.write(
     `${what}: ${histories} histories, ${met.size} states, ${requests} requests, at most ${catchUpsOfCalm} catch-ups of calm; ${seconds} s\n`,
   );
+  if (leftOut > 0)
+    process.stdout.write(`${leftOut} histories are beyond the limit of a setting, and were not played.\n`);
 }
 
 async function replay(text: string): Promise<number> {

@@ -4,8 +4,9 @@
  */
 
 import type { Checkpoint, Failure, Followed, Mention, Suspension } from '../../src/checkpoint/checkpoint.ts';
-import type { Requests } from '../../src/checkpoint/requests.ts';
+import type { OperatorRequest, Requests } from '../../src/checkpoint/requests.ts';
 import { type Absence, absenceKey } from '../../src/model/absence.ts';
+import type { Candidate } from '../../src/model/candidate.ts';
 import {
   byNumber,
   changedDesiredState,
@@ -31,6 +32,9 @@ export interface Stored {
   readonly mentions: Map<string, Mention>;
   readonly suspensions: Map<string, Suspension>;
   readonly failures: Map<string, Failure>;
+  readonly candidates: Map<string, Candidate>;
+  /** By their ids, the oldest first. */
+  readonly requests: Map<string, OperatorRequest>;
 }
 
 export function emptyStored(): Stored {
@@ -41,6 +45,8 @@ export function emptyStored(): Stored {
     mentions: new Map(),
     suspensions: new Map(),
     failures: new Map(),
+    candidates: new Map(),
+    requests: new Map(),
   };
 }
 
@@ -51,6 +57,8 @@ export function copyOf({
   mentions,
   suspensions,
   failures,
+  candidates,
+  requests,
 }: Stored): Stored {
   return {
     followed: new Map(followed),
@@ -59,28 +67,38 @@ export function copyOf({
     mentions: new Map(mentions),
     suspensions: new Map(suspensions),
     failures: new Map(failures),
+    candidates: new Map(candidates),
+    requests: new Map(requests),
   };
 }
 
-/** The steps of operators are not explored. */
-const NO_REQUESTS: Requests = {
-  async ask() {},
-  withdraw: async () => ({ kind: 'kept' }),
-  state: async () => null,
-  waitingDatasets: async () => [],
-  begin: async () => null,
-  async answer() {},
-};
+/** A command waits for its answer until the history ends. */
+function modelRequests({ requests }: Stored): Requests {
+  return {
+    async ask(request) {
+      requests.set(request.requestId, request);
+    },
+    withdraw: async () => ({ kind: 'kept' }),
+    state: async (requestId) => (requests.has(requestId) ? { kind: 'waiting' } : null),
+    waitingDatasets: async () => [...new Set([...requests.values()].map(({ datasetId }) => datasetId))],
+    async begin(datasetId) {
+      const request = [...requests.values()].find((one) => one.datasetId === datasetId) ?? null;
+      if (request !== null) requests.delete(request.requestId);
+      return request;
+    },
+    async answer() {},
+  };
+}
 
 /** `nowMs`: the number of a resync is its time. */
 export function modelCheckpoint(stored: Stored, nowMs: () => number): Checkpoint {
-  const { followed, desiredStates, absences, mentions, suspensions, failures } = stored;
+  const { followed, desiredStates, absences, mentions, suspensions, failures, candidates } = stored;
   const update = (datasetId: string, change: (desired: DesiredState) => DesiredState): void => {
     const after = change(desiredStates.get(datasetId) ?? emptyDesiredState(datasetId));
     desiredStates.set(datasetId, { ...after, reloads: after.reloads.toSorted(byNumber) });
   };
   return {
-    requests: NO_REQUESTS,
+    requests: modelRequests(stored),
     oweAgain: (datasetId, reloads) => update(datasetId, (desired) => withOwed(desired, reloads)),
     rememberedContract: () => ({ manifestPath: null, newerThanParameter: null }),
     followed: () => new Map(followed),
@@ -90,7 +108,7 @@ export function modelCheckpoint(stored: Stored, nowMs: () => number): Checkpoint
     mentions: () => [...mentions.values()],
     forgotten: () => [],
     suspensions: () => [...suspensions.values()],
-    candidates: () => [],
+    candidates: () => [...candidates.values()],
     failures: () => new Map(failures),
     failure: (datasetId) => failures.get(datasetId) ?? null,
     polls: () => [],
@@ -106,8 +124,8 @@ export function modelCheckpoint(stored: Stored, nowMs: () => number): Checkpoint
     othersStored: () => 0,
     close() {},
     rememberContract() {},
-    keepCandidate() {},
-    removeCandidate() {},
+    keepCandidate: (candidate) => void candidates.set(candidate.datasetId, candidate),
+    removeCandidate: (datasetId) => void candidates.delete(datasetId),
     commitFollowStep: (step) => followStep(step, stored, update),
     adopt: (steps) => steps.forEach((step) => void followStep(step, stored, update)),
     noteStatedLastEvent(id) {
@@ -133,6 +151,7 @@ export function modelCheckpoint(stored: Stored, nowMs: () => number): Checkpoint
     noteRetired(datasetId, owed) {
       update(datasetId, (desired) => ({ ...desired, reloads: owed }));
       for (const [key, mention] of mentions) if (mention.datasetId === datasetId) mentions.delete(key);
+      candidates.delete(datasetId);
     },
     markSatisfied: (datasetId, isSatisfied) =>
       update(datasetId, (desired) => withoutAnswered(desired, isSatisfied)),

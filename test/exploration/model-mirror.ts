@@ -1,5 +1,7 @@
 /** The destination as a value: of the table what the catalog says of it, and its content as a text. */
 
+import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type {
   DamagedTable,
   Destination,
@@ -8,13 +10,16 @@ import type {
   StoredProgress,
 } from '../../src/destination/destination.ts';
 import { isLaterMark, type ReloadMark } from '../../src/model/desired-state.ts';
-import { StorageError } from '../../src/model/errors.ts';
-import type {
-  ChangesJob,
-  ObservedTable,
-  RetirementJob,
-  SnapshotJob,
-  WriteJob,
+import { StorageError, UsageError } from '../../src/model/errors.ts';
+import { type JudgedCommit, judge, NO_KEYS, rowCountsOf } from '../../src/model/gate.ts';
+import {
+  type ChangesJob,
+  isPinned,
+  type ObservedTable,
+  type RetirementJob,
+  type RollbackJob,
+  type SnapshotJob,
+  type WriteJob,
 } from '../../src/model/write-jobs.ts';
 import { ORIGIN } from './model-feed.ts';
 
@@ -30,9 +35,14 @@ export interface MirrorState {
   readonly subscriptionIds: readonly string[] | null;
   readonly table: Table | null;
   readonly progress: StoredProgress | null;
+  /** The table as its last commits left it, the newest last: a rollback restores one of them. */
+  readonly past: readonly Table[];
 }
 
-export const EMPTY_MIRROR: MirrorState = { subscriptionIds: null, table: null, progress: null };
+export const EMPTY_MIRROR: MirrorState = { subscriptionIds: null, table: null, progress: null, past: [] };
+
+/** More commits than a history makes. */
+const MAX_PAST = 20;
 
 const ROWS = 10;
 const UNREADABLE = 'A block of the table cannot be read.';
@@ -57,7 +67,7 @@ export class ModelMirror {
       commit: async (queue) => {
         for (const prepared of queue.take()) queue.report(prepared, this.#commit(prepared.job));
       },
-      unpin: async () => {},
+      unpin: async () => this.unpin(),
       storeProgress: async (progress) => {
         this.state = { ...this.state, progress };
         return true;
@@ -76,11 +86,17 @@ export class ModelMirror {
     if (table !== null) this.state = { ...this.state, table: { ...table, isDamaged: true } };
   }
 
+  unpin(): void {
+    const { table } = this.state;
+    if (table === null) return;
+    this.state = { ...this.state, table: { ...table, observed: { ...table.observed, pinnedSince: null } } };
+  }
+
   #damaged(): readonly DamagedTable[] {
     const { table } = this.state;
     if (table === null || !table.isDamaged) return [];
     const { datasetId, tableName } = table.observed;
-    return [{ datasetId, tableName, pastOf: null, isPinned: false, why: UNREADABLE }];
+    return [{ datasetId, tableName, pastOf: null, isPinned: isPinned(table.observed), why: UNREADABLE }];
   }
 
   observed(): ObservedState {
@@ -103,15 +119,23 @@ export class ModelMirror {
     if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
     if (job.kind === 'changes' && before?.isDamaged === true)
       return { kind: 'failed', datasetId, error: new StorageError(UNREADABLE, { code: 'mirror_damaged' }) };
-    const table = tableAfter(job, before);
-    const progress = table === null ? withoutTable(this.state.progress) : this.state.progress;
-    this.state = { ...this.state, table, progress };
+    const table = tableAfter(job, before, this.state.past);
+    const refused = refusalOf(job, before, table);
+    if (refused !== null) return { kind: 'failed', datasetId, error: refused };
+    const judged = before === null || table === null ? null : judgedAs(job, before, table);
+    if (judged !== null) return { kind: 'awaiting', datasetId, judged };
+    const progress =
+      table === null
+        ? withoutTable(this.state.progress)
+        : progressAfter(job, this.state.progress, before, table);
+    const past = table === null ? [] : [...this.state.past, table].slice(-MAX_PAST);
+    this.state = { ...this.state, table, progress, past };
     this.#committed(job, before, table);
     if (table === null) return { kind: 'retired', datasetId, table: null };
     const { observed } = table;
     const { tableName, version: toVersion, rowCount } = observed;
     const fromVersion = before?.observed.version ?? null;
-    const kind = job.kind === 'snapshot' ? ('snapshot' as const) : ('changes' as const);
+    const kind = job.kind === 'retirement' ? ('changes' as const) : job.kind;
     const versions = job.kind === 'changes' ? job.versions.length : 1;
     const measured = { net: null, versions, bytes: 1, durationMs: 0 };
     const committed = { kind, tableName, fromVersion, toVersion, rowCount, ...measured, observed };
@@ -119,9 +143,65 @@ export class ModelMirror {
   }
 }
 
+/** What a job does that a gate judges: every row is another one. */
+function judgedAs(job: WriteJob, before: Table, after: Table): JudgedCommit | null {
+  if ((job.kind !== 'snapshot' && job.kind !== 'changes') || job.gate === undefined) return null;
+  // Of a table that cannot be read, only the numbers of rows are compared.
+  const isSame = before.isDamaged || before.content === after.content;
+  const net = isSame ? { added: 0, changed: 0, removed: 0 } : { added: ROWS, changed: 0, removed: ROWS };
+  const counts = rowCountsOf(ROWS, ROWS, net);
+  const digest = contentDigest(job);
+  if (judge(counts, job.gate.limits).kind !== 'awaiting' || digest === job.gate.approvedDigest) return null;
+  return { digest, counts, keys: NO_KEYS };
+}
+
+export function contentDigest(job: SnapshotJob | ChangesJob): string {
+  const texts = job.kind === 'snapshot' ? job.files.map(({ path }) => path) : changesOf(job);
+  return createHash('sha256')
+    .update(JSON.stringify([job.kind, texts]))
+    .digest('hex');
+}
+
+/** A pinned table takes no other rows, but by another rollback. */
+function refusalOf(job: WriteJob, before: Table | null, after: Table | null): Error | null {
+  if (job.kind === 'rollback' && after === before)
+    return new UsageError('That commit is not known any more.');
+  const mayNotChange =
+    before !== null && isPinned(before.observed) && job.kind !== 'rollback' && after !== null;
+  if (!mayNotChange || after.content === before.content) return null;
+  return new StorageError('The table is pinned.', { code: 'dataset_storage_failed' });
+}
+
+/** What the table satisfied before a rollback, and owes again after it. */
+function progressAfter(
+  job: WriteJob,
+  progress: StoredProgress | null,
+  before: Table | null,
+  { observed: after }: Table,
+): StoredProgress | null {
+  if (job.kind !== 'rollback' || before === null || progress === null) return progress;
+  const { datasetId, reloads } = before.observed;
+  const owed = [...reloads].flatMap(([subscriptionId, mark]) => {
+    const kept = after.reloads.get(subscriptionId);
+    const isLost = subscriptionId !== '' && (kept === undefined || isLaterMark(mark, kept));
+    return isLost ? [{ datasetId, subscriptionId, ...mark }] : [];
+  });
+  const known = progress.owed.filter((one) => !owed.some((again) => isDeepStrictEqual(one, again)));
+  return { ...progress, owed: [...known, ...owed] };
+}
+
+/** Null: the past does not have the commit. */
+function restored({ toCommit }: RollbackJob, before: Table | null, past: readonly Table[]): Table | null {
+  const left = past.find(({ observed }) => observed.commitNumber === toCommit);
+  if (left === undefined || before === null) return null;
+  const commitNumber = (before.observed.commitNumber ?? 0) + 1;
+  return { ...left, observed: { ...left.observed, commitNumber, pinnedSince: NEVER }, isDamaged: false };
+}
+
 function tableAfter(
   job: Exclude<WriteJob, RetirementJob> | RetirementJob,
   before: Table | null,
+  past: readonly Table[],
 ): Table | null {
   switch (job.kind) {
     case 'snapshot':
@@ -141,7 +221,7 @@ function tableAfter(
     case 'retirement':
       return null;
     case 'rollback':
-      throw new Error('the exploration rolls nothing back');
+      return restored(job, before, past) ?? before;
   }
 }
 
@@ -166,7 +246,7 @@ function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
     loadedAt,
     publishedAt,
     appliedAt: NEVER,
-    pinnedSince: null,
+    pinnedSince: before?.observed.pinnedSince ?? null,
     columns: [{ name: 'id', columnName: 'id', type: 'string', role: 'key', crs: null }],
     reloads: newestOf(before?.observed.reloads ?? new Map(), job.reloads),
   };

@@ -41,6 +41,10 @@ export async function play(history: History, options: Options = {}): Promise<Pla
   return await new Play(history, options).play();
 }
 
+function withoutBigInts(_key: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value;
+}
+
 class Play {
   readonly #history: History;
   readonly #service: Service;
@@ -92,6 +96,7 @@ class Play {
   }
 
   async #calm(): Promise<number | null> {
+    this.#client.endOperator();
     const digest = this.#met === null ? null : stateDigest(this.#service, this.#client.stores());
     if (digest !== null && this.#met?.has(digest)) return null;
     let left: string | null = 'nothing was tried';
@@ -126,7 +131,7 @@ class Play {
     if (result !== null) {
       const absences = this.#client.checkpoint.absences().length;
       for (const dataset of result.datasets)
-        this.#report(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length })}`);
+        this.#report(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length }, withoutBigInts)}`);
       for (const { error } of result.incidents) this.#report(`  ${error.stack}`);
       this.#report(
         `  has ${this.#client.table?.content ?? 'no table'}, ${JSON.stringify(this.#client.checkpoint.absences())}`,
@@ -161,6 +166,10 @@ class Play {
         this.#client.damageTable(step.kind === 'V');
         continue;
       }
+      if (step.kind === 'G' || step.kind === 'Y' || step.kind === 'B' || step.kind === 'U') {
+        this.#client.operate(step.kind);
+        continue;
+      }
       if (!'KCOM'.includes(step.kind)) {
         this.#service.take(step);
         continue;
@@ -182,7 +191,8 @@ class Play {
     this.#commits += 1;
     this.#report(`  ${job.kind}: ${before?.content ?? 'none'} becomes ${after?.content ?? 'none'}`);
     try {
-      judgeCommit(this.#service, this.#startedMs, this.#tableSinceMs, job, before, after);
+      const judged = { service: this.#service, operator: this.#client.operator };
+      judgeCommit(judged, this.#startedMs, this.#tableSinceMs, job, before, after);
     } catch (error) {
       if (!(error instanceof Wrong)) throw error;
       this.#wrong ??= error;

@@ -5,12 +5,12 @@ import type { Stores } from './client.ts';
 import type { Service } from './service.ts';
 
 export function stateDigest(service: Service, { checkpoint, mirror }: Stores): string {
-  const { followed, desiredStates, absences, mentions, suspensions, failures } = checkpoint;
+  const { followed, desiredStates, absences, mentions, suspensions, failures, candidates } = checkpoint;
   const of = plainAt(service.nowMs);
   const text = JSON.stringify([
     service.setting,
     service.state(),
-    of([followed, desiredStates, absences, mentions, suspensions, failures, mirror]),
+    of([followed, desiredStates, absences, mentions, suspensions, failures, candidates, mirror]),
   ]);
   return createHash('sha1').update(text).digest('base64');
 }

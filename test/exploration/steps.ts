@@ -13,6 +13,8 @@ const ALL: readonly RequestKind[] = [
   'download',
 ];
 const OF_MEMBERS: readonly RequestKind[] = ['list', 'events', 'manifest'];
+/** A catch-up performs what was asked before it works on datasets; a later request waits for the next one. */
+const OF_OPERATORS: readonly RequestKind[] = ['list', 'versions'];
 const OF_MANIFESTS: readonly RequestKind[] = ['manifest', 'entry'];
 
 /** A step just before a request that it does not change is the same as one just before the next request. */
@@ -34,6 +36,10 @@ const SEEN_BY: Readonly<Record<StepKind, readonly RequestKind[]>> = {
   T: ['list', 'events', 'manifest', 'entry', 'versions'],
   D: ['list', 'changes'],
   V: ['list', 'manifest', 'entry', 'versions', 'changes', 'download'],
+  G: ['list'],
+  Y: OF_OPERATORS,
+  B: OF_OPERATORS,
+  U: OF_OPERATORS,
   K: ALL,
   C: ALL,
   O: ALL,
@@ -57,11 +63,13 @@ export function stepsOf(setting: Setting): readonly Step[] {
     // Where the record does not state the newest event, a log that restarts may be noticed by nothing.
     ...(setting.record === 'id' ? each('A') : []),
     ...['X' as const, 'T' as const, 'K' as const, 'C' as const].flatMap(one),
-    ...(setting.start === 'later'
-      ? ['D' as const, 'V' as const, 'O' as const, 'M' as const].flatMap(one)
-      : []),
+    ...(setting.start === 'later' ? [...DAMAGE, ...OPERATOR, 'O' as const, 'M' as const].flatMap(one) : []),
   ];
 }
+
+const DAMAGE = ['D', 'V'] as const;
+/** They concern a table that is there. */
+const OPERATOR = ['G', 'Y', 'B', 'U'] as const;
 
 /** Whether the program ends with it, so that nothing more happens in that catch-up. */
 export function isEnd({ kind }: Step): boolean {

@@ -190,7 +190,7 @@ describe('configuration', () => {
 });
 
 describe('disk', () => {
-  it('F11 a file in the place of the data directory', async () => {
+  it('F11 F66 a file in the place of the data directory', async () => {
     const one = checkInput({ feed: NOWHERE });
     writeFileSync(one.dataDirectory, 'a letter');
     const look = await one.look();

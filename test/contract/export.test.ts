@@ -269,7 +269,7 @@ describe('F77 the export', () => {
     expect(filesIn(folder)).toHaveLength(3);
   });
 
-  it('follows no link that was planted, and touches no file of others', async () => {
+  it('F62 follows no link that was planted, and touches no file of others', async () => {
     const { run, folder, home } = await exporting();
     const [outside, victim] = [join(home, 'outside'), join(home, 'victim')];
     mkdirSync(folder);

@@ -201,7 +201,7 @@ it('listens where the configuration says after SIGHUP, or where it did before if
   expect(await run.ended).toMatchObject({ exitCode: 0 });
 });
 
-it('keeps it from starting where its address is taken', async () => {
+it('F66 keeps it from starting where its address is taken', async () => {
   const { feed } = await countyFeed();
   const installed = await program({ feed, environment: SELDOM });
   const taken = new URL(feed.baseUrl).host;

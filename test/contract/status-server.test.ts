@@ -250,7 +250,7 @@ describe('trouble', () => {
     expect(logged).toHaveLength(3);
   });
 
-  it('of an address that is taken, or not of this machine, names it and what to do', async () => {
+  it('F66 of an address that is taken, or not of this machine, names it and what to do', async () => {
     const { url, observed } = await serve();
     const { port } = new URL(url);
     const taken = serve({ listen: { host: '127.0.0.1', port: Number(port) }, observed });

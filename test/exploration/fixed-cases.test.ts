@@ -231,7 +231,7 @@ const DECISIONS: readonly (readonly [title: string, history: string, contents: r
   ],
 ];
 
-describe('F67 F69 decisions of an operator', () => {
+describe('decisions of an operator', () => {
   it.each(DECISIONS)('%s: %s', async (_title, text, contents) => {
     const seen: string[] = [];
     const report = (line: string): void => {

@@ -55,7 +55,7 @@ const FOREIGN: Readonly<Record<string, (path: string) => Promise<unknown>>> = {
 };
 
 describe('a file that never was a DuckDB database', () => {
-  it.each(Object.entries(FOREIGN))('F05 F66 is named and left as it is by every command: %s', async (_, make) => {
+  it.each(Object.entries(FOREIGN))('F05 F66 every command names it and leaves it: %s', async (_, make) => {
     const { line, mirrorPath } = await installed();
     await make(mirrorPath);
     const before = readFileSync(mirrorPath);

@@ -7,7 +7,6 @@ import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
 import { formatCount, plural } from '../../lib/units.ts';
-import { InapplicableChangesError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import {
   coalesceChanges,
@@ -16,7 +15,7 @@ import {
   netRows,
 } from '../../staging/changes/net-change.ts';
 import { digestOfNetChange } from '../../staging/changes/net-digest.ts';
-import { firstVersion, statedRowCount } from '../../staging/changes/proof.ts';
+import { inapplicableNet, statedRowCount } from '../../staging/changes/proof.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import {
   DuckDbError,
@@ -53,7 +52,7 @@ function refuseUnlistedKeys(job: ChangesJob): void {
   const listed = new Set(job.plannedFrom.columns.flatMap(({ name, role }) => (role === 'key' ? [name] : [])));
   const { tableName, keyColumns } = job.plannedFrom;
   if (keyColumns.every((name) => listed.has(name))) return;
-  throw inapplicable(job, `feed_sync.columns does not list the key columns of the table ${tableName}`);
+  throw inapplicableNet(job, `feed_sync.columns does not list the key columns of the table ${tableName}`);
 }
 
 /** Validates jobs that `coalescedAlike` found alike, in their order. Returns null when each has to be validated alone. */
@@ -96,11 +95,7 @@ const FALLS_BACK: ReadonlySet<Fault> = new Set<Fault>(['statement', 'gave-up']);
 
 async function explainChanges(job: ChangesJob, error: unknown, place: MirrorPlace): Promise<Error> {
   if (!(error instanceof DuckDbError) || !FALLS_BACK.has(error.fault)) return await mirrorError(error, place);
-  return new InapplicableChangesError(
-    job.datasetId,
-    firstVersion(job),
-    firstLine(error).replace(/[.!]$/, ''),
-  );
+  return inapplicableNet(job, firstLine(error).replace(/[.!]$/, ''));
 }
 
 interface Applying {
@@ -141,7 +136,7 @@ async function applyChanges(
 function proveColumns(job: ChangesJob, observed: ObservedTable, { columns }: FoundTable): void {
   const expected = observed.columns.map(({ columnName, type }) => [columnName, TYPE_NAMES[type]]);
   if (isDeepStrictEqual(columns, expected)) return;
-  throw inapplicable(job, `the columns of the table ${observed.tableName} are not those it was left with`);
+  throw inapplicableNet(job, `the columns of the table ${observed.tableName} are not those it was left with`);
 }
 
 /** With other columns the checksum is computed anew: it would take in rows that were changed by hand, and nothing would find them. */
@@ -155,7 +150,7 @@ async function proveRows(
   const names = columns.map(({ columnName }) => columnName);
   const { sum, version } = await computeChecksum(engine, mirrored(tableName), names);
   if (version !== recorded.version || sum === recorded.sum) return;
-  throw inapplicable(job, `the rows of the table ${tableName} are not those it was left with`);
+  throw inapplicableNet(job, `the rows of the table ${tableName} are not those it was left with`);
 }
 
 /** The first value defines the coordinate system, so the column must hold no value before. */
@@ -210,21 +205,17 @@ async function write(
     return { ...written, judgement };
   } catch (error) {
     if (!(error instanceof UnprovenError)) throw error;
-    throw inapplicable(job, `the table ${tableName} does not prove: ${error.message}`);
+    throw inapplicableNet(job, `the table ${tableName} does not prove: ${error.message}`);
   }
 }
 
 function proveCount(job: ChangesJob, rowCount: number): void {
   const stated = statedRowCount(job);
   if (stated === null || stated === rowCount) return;
-  throw inapplicable(
+  throw inapplicableNet(
     job,
     `the table would have ${plural(rowCount, 'row')}, and the service states ${formatCount(stated)} for version ${job.version}`,
   );
-}
-
-function inapplicable(job: ChangesJob, why: string): InapplicableChangesError {
-  return new InapplicableChangesError(job.datasetId, firstVersion(job), why);
 }
 
 interface Description {

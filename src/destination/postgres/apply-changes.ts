@@ -6,7 +6,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
 import { formatCount, plural } from '../../lib/units.ts';
-import { InapplicableChangesError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedTable } from '../../model/write-jobs.ts';
 import {
   coalesceChanges,
@@ -17,7 +16,7 @@ import {
   PRESENT,
 } from '../../staging/changes/net-change.ts';
 import { digestOfNetChange } from '../../staging/changes/net-digest.ts';
-import { firstVersion, statedRowCount } from '../../staging/changes/proof.ts';
+import { inapplicableNet, statedRowCount } from '../../staging/changes/proof.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
@@ -164,14 +163,14 @@ async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> 
 
 /** Changes must not go into a table whose columns or key were changed by hand. */
 function proveColumns({ postgis }: Turn, job: ChangesJob, live: ObservedTable, { found }: Current): void {
-  if (found === null) throw inapplicable(job, `the table ${live.tableName} is missing`);
+  if (found === null) throw inapplicableNet(job, `the table ${live.tableName} is missing`);
   const isSame =
     found.columns.size === live.columns.length &&
     live.columns.every((column) => isSameType(found.columns.get(column.columnName), column, postgis));
   const keys = live.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
   // Without a key the proof of the keys stands alone.
   if (isSame && (found.keyName === null || isDeepStrictEqual(found.keyColumns, keys))) return;
-  throw inapplicable(job, `the columns of the table ${live.tableName} are not those it was left with`);
+  throw inapplicableNet(job, `the columns of the table ${live.tableName} are not those it was left with`);
 }
 
 /** With other columns the checksum is computed anew: it would take in rows that were changed by hand, and nothing would find them. */
@@ -184,7 +183,7 @@ async function proveRows(
   if (recorded === null) return;
   const { checksum } = await readContent(transaction, mirrored(tableName), columns);
   if (checksum.version !== recorded.version || checksum.sum === recorded.sum) return;
-  throw inapplicable(job, `the rows of the table ${tableName} are not those it was left with`);
+  throw inapplicableNet(job, `the rows of the table ${tableName} are not those it was left with`);
 }
 
 /** The first value defines the coordinate system, so the column must hold no value before. */
@@ -210,14 +209,14 @@ interface Proving {
 function prove({ job, net, current }: Applying, { after, rowCount, expected }: Proving): void {
   const { tableName } = current;
   if (after.rowCount !== net.rows || rowCount !== expected) {
-    throw inapplicable(
+    throw inapplicableNet(
       job,
       `the table ${tableName} does not prove: it has ${plural(rowCount, 'row')} instead of ${formatCount(expected)}`,
     );
   }
   const stated = statedRowCount(job);
   if (stated === null || stated === rowCount) return;
-  throw inapplicable(
+  throw inapplicableNet(
     job,
     `the table would have ${plural(rowCount, 'row')}, and the service states ${formatCount(stated)} for version ${job.version}`,
   );
@@ -237,16 +236,12 @@ async function checksumAfter(
   return { ...recorded, sum: recorded.sum - before.checksum.sum + after.checksum.sum };
 }
 
-function inapplicable(job: ChangesJob, why: string): InapplicableChangesError {
-  return new InapplicableChangesError(job.datasetId, firstVersion(job), why);
-}
-
 /** A table that was changed by hand can refuse the statements. The snapshot brings it back. */
 function explained(job: ChangesJob, error: unknown, place: string): Error {
   const isServers = error instanceof PostgresError;
   const isRefused = isServers && (error.fault === 'statement' || error.fault === 'value');
   if (isRefused || (error instanceof DuckDbError && error.fault === 'statement')) {
-    return inapplicable(job, firstLine(error).replace(/[.!]$/, ''));
+    return inapplicableNet(job, firstLine(error).replace(/[.!]$/, ''));
   }
   return destinationError(error, place);
 }

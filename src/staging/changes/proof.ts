@@ -173,9 +173,10 @@ export function statedRowCount({
 }
 
 /**
- * The version that an error names when the net change fails its proof. The faulty version is unknown, and a snapshot at or past
- * the first one helps in any case.
+ * Returns the error of a net change that cannot be applied as a whole. It names the first version: the faulty one is unknown, and
+ * a snapshot at or past the first one helps in any case.
  */
-export function firstVersion({ versions }: ChangesJob): number {
-  return present(versions[0], 'changes are those of at least one version').version;
+export function inapplicableNet(job: ChangesJob, why: string): InapplicableChangesError {
+  const { version } = present(job.versions[0], 'changes are those of at least one version');
+  return inapplicable(job, version, why);
 }

@@ -24,7 +24,7 @@ import type {
   SnapshotJob,
   WriteJob,
 } from '../../../src/model/write-jobs.ts';
-import { firstVersion, statedRowCount } from '../../../src/staging/changes/proof.ts';
+import { inapplicableNet, statedRowCount } from '../../../src/staging/changes/proof.ts';
 import { knownType } from '../../../src/staging/snapshot/casts.ts';
 import { type Line, pastCommitsOf } from '../../support/mirror-commits.ts';
 import { frozenBy, pastAfter } from './commit-past.ts';
@@ -416,7 +416,7 @@ function restored(
 function proveRows(job: ChangesJob, { size }: Rows): void {
   const stated = statedRowCount(job);
   if (stated === null || stated === size) return;
-  throw new InapplicableChangesError(job.datasetId, firstVersion(job), `${size} rows instead of ${stated}`);
+  throw inapplicableNet(job, `${size} rows instead of ${stated}`);
 }
 
 type Planned = ReturnType<typeof tableAfter>['columns'];

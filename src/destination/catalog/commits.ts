@@ -4,6 +4,7 @@
  */
 
 import type { CommitPosition, CommitRecord } from '../../model/commits.ts';
+import type { PastCommit } from '../../model/past-states.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { dateAt, numberAt, numberOrNullAt, textAt } from '../../staging/engine/sql.ts';
 import type { CommitLimits, CommitPage } from '../publication.ts';
@@ -83,5 +84,17 @@ function commitAt(row: Row): CommitRecord {
     net: added === null ? null : { added, changed: numberOrNullAt(row, 7), removed: numberAt(row, 8) },
     rowCount: numberOrNullAt(row, 9),
     appliedAt: dateAt(row, 10),
+  };
+}
+
+/** Reads the cells of a commit as one of the past of its table: number, kind, versions before and after, time, restored commit. */
+export function pastCommitAt(row: Row): PastCommit {
+  return {
+    commitNumber: numberAt(row, 0),
+    kind: commitKindOf(textAt(row, 1)),
+    fromVersion: numberOrNullAt(row, 2),
+    toVersion: numberAt(row, 3),
+    appliedAt: dateAt(row, 4),
+    restoredCommit: numberOrNullAt(row, 5),
   };
 }

@@ -16,8 +16,8 @@ import {
   textAt,
   textOrNullAt,
 } from '../../staging/engine/sql.ts';
+import { pastCommitAt } from '../catalog/commits.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
-import { commitKindOf } from '../catalog/entries.ts';
 import {
   altered,
   loggedColumn,
@@ -130,14 +130,7 @@ export async function readPastCommits(
   const rows =
     await engine.rows(`SELECT commit_number, kind, from_version, to_version, epoch_ms(applied_at), restored_commit
     FROM ${catalogOf(format, 'commits')} WHERE dataset_id = ${text(datasetId)} ORDER BY commit_number`);
-  return rows.map((row) => ({
-    commitNumber: numberAt(row, 0),
-    kind: commitKindOf(textAt(row, 1)),
-    fromVersion: numberOrNullAt(row, 2),
-    toVersion: numberAt(row, 3),
-    appliedAt: dateAt(row, 4),
-    restoredCommit: numberOrNullAt(row, 5),
-  }));
+  return rows.map(pastCommitAt);
 }
 
 /** Returns the columns of the table that a log leads back from. */

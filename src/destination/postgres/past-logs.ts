@@ -15,8 +15,8 @@ import {
   textAt,
   textOrNullAt,
 } from '../../staging/engine/sql.ts';
+import { pastCommitAt } from '../catalog/commits.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
-import { commitKindOf } from '../catalog/entries.ts';
 import { altered, loggedColumnsFrom, refuseOtherColumns, unlistedColumns } from '../catalog/past-logs.ts';
 import type { LoggedColumn } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
@@ -79,14 +79,7 @@ async function readPastCommits(transaction: Transaction, datasetId: string): Pro
   const rows = await transaction.rows(`SELECT commit_number, kind, from_version, to_version,
       ${milliseconds('applied_at')}, restored_commit
     FROM ${catalogTable('commits')} WHERE dataset_id = ${text(datasetId)} ORDER BY commit_number`);
-  return rows.map((row) => ({
-    commitNumber: numberAt(row, 0),
-    kind: commitKindOf(textAt(row, 1)),
-    fromVersion: numberOrNullAt(row, 2),
-    toVersion: numberAt(row, 3),
-    appliedAt: dateAt(row, 4),
-    restoredCommit: numberOrNullAt(row, 5),
-  }));
+  return rows.map(pastCommitAt);
 }
 
 async function readColumnsOfLog(

@@ -4,9 +4,11 @@ import { assert } from '../../lib/assert.ts';
 import { columnNames } from '../../model/naming.ts';
 import { COLUMN_TYPES, type ColumnType } from '../../model/records.ts';
 import type { ObservedColumn } from '../../model/write-jobs.ts';
+import type { Row } from '../../staging/engine/engine.ts';
 import { damagedBookkeeping } from '../../staging/engine/errors.ts';
-import { storedJson } from '../../staging/engine/sql.ts';
+import { storedJson, textOrNullAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import type { ShownKey } from '../comparer.ts';
 
 export interface RecordedColumn {
   readonly name: string;
@@ -76,4 +78,13 @@ export function columnsAfter(
 /** Says of a table that somebody gave it other columns; `columnName` is one of those that differ. */
 export function hasOtherColumns(tableName: string, columnName: string): string {
   return `The table ${tableName} has not the columns that the catalog lists: ${JSON.stringify(columnName)}.`;
+}
+
+/** Reads the first cells of a row as the key of the table, in the order of its columns. */
+export function shownKeyAt(
+  row: Row,
+  columns: readonly Pick<ObservedColumn, 'columnName' | 'role'>[],
+): ShownKey {
+  const keys = columns.filter(({ role }) => role === 'key');
+  return new Map(keys.map(({ columnName }, index) => [columnName, textOrNullAt(row, index)]));
 }

@@ -10,12 +10,13 @@
 import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn } from '../../staging/changes/net-change.ts';
-import type { Engine, Row } from '../../staging/engine/engine.ts';
-import { identifier, type KeyPair, numberAt, sameKey, textOrNullAt } from '../../staging/engine/sql.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import { MAX_SHOWN_VALUE } from '../../staging/snapshot/scan-sql.ts';
 import type { ContentRows, ExpectedRows } from '../../staging/version-content.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
+import { shownKeyAt } from '../catalog/columns.ts';
 import type { ChangedKey, ShownKey, ShownKeys } from '../comparer.ts';
 import { mirrored } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
@@ -230,7 +231,7 @@ async function readChanged(engine: Engine, table: ComparedTable): Promise<readon
     FROM ${SHOWN_ACTUAL} AS actual JOIN ${SHOWN_EXPECTED} AS expected ON ${sameKey(pairs)}
     GROUP BY ${keys.join(', ')} ORDER BY ALL`);
   return rows.map((row) => ({
-    key: keyAt(table, row),
+    key: shownKeyAt(row, table.columns),
     columns: table.columns.flatMap(({ columnName }, position) =>
       row[keys.length + position] === true ? columnName : [],
     ),
@@ -247,16 +248,7 @@ async function readKeys(
   const rows = await engine.rows(
     `SELECT ${keys.join(', ')} FROM ${from} ORDER BY ALL LIMIT ${MAX_SHOWN_KEYS}`,
   );
-  return rows.map((row) => keyAt(table, row));
-}
-
-function keyAt(table: ComparedTable, row: Row): ShownKey {
-  return new Map(
-    keysOf(table).map((position, index) => [
-      table.columns[position]?.columnName ?? '',
-      textOrNullAt(row, index),
-    ]),
-  );
+  return rows.map((row) => shownKeyAt(row, table.columns));
 }
 
 /** Returns a query for the whole rows of the content that the table lacks, as `c0`, `c1`, … */

@@ -12,12 +12,12 @@ import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
 import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
-import { Engine, type Row, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
-import { identifier, literalPattern, textOrNullAt } from '../../staging/engine/sql.ts';
+import { identifier, literalPattern } from '../../staging/engine/sql.ts';
 import { type ContentRows, examineContent, OtherColumnsError } from '../../staging/version-content.ts';
 import { isSameChecksum } from '../catalog/cells.ts';
-import { hasOtherColumns } from '../catalog/columns.ts';
+import { hasOtherColumns, shownKeyAt } from '../catalog/columns.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { plannedColumn } from '../catalog/restored-state.ts';
 import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } from '../comparer.ts';
@@ -177,7 +177,9 @@ async function findDifference(
   });
   const lowest = lowestKeys(target);
   const shown = async (statement: string | null): Promise<readonly ShownKey[]> =>
-    statement === null ? [] : (await transaction.rows(statement)).map((row) => keyAt(target, row));
+    statement === null
+      ? []
+      : (await transaction.rows(statement)).map((row) => shownKeyAt(row, target.columns));
   return {
     difference: { added, changed, removed },
     keys: {
@@ -200,12 +202,7 @@ async function readChanged(transaction: Transaction, target: Target): Promise<re
     FROM ${DIFFERENCE} AS d JOIN ${mirrored(tableName)} AS t ON t.ctid = d.place JOIN ${STAGED} AS s ON s.ctid = d.staged
     WHERE d.operation = 'changed' ORDER BY ${keys.join(', ')} LIMIT ${MAX_SHOWN_KEYS}`);
   return rows.map((row) => ({
-    key: keyAt(target, row),
+    key: shownKeyAt(row, columns),
     columns: values.flatMap(({ columnName }, index) => (row[keys.length + index] === true ? columnName : [])),
   }));
-}
-
-function keyAt({ columns }: Target, row: Row): ShownKey {
-  const keys = columns.filter(({ role }) => role === 'key');
-  return new Map(keys.map(({ columnName }, index) => [columnName, textOrNullAt(row, index)]));
 }

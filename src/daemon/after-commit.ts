@@ -33,7 +33,7 @@ export class AfterCommit {
   readonly #readers: Readers;
   readonly #copying: CoalescedTask;
   readonly #exporting: CoalescedTask;
-  readonly #telling: CoalescedTask;
+  readonly #reporting: CoalescedTask;
   readonly #notifying: CoalescedTask;
   readonly #underWay = new Set<Promise<void>>();
   /** The newest commit in the published copy; null: no copy is published. */
@@ -45,7 +45,7 @@ export class AfterCommit {
     this.#readers = readers;
     this.#copying = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#exporting = new CoalescedTask(WAITING_AGAIN, session.random);
-    this.#telling = new CoalescedTask(WAITING_AGAIN, session.random);
+    this.#reporting = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#notifying = new CoalescedTask(WAITING_AGAIN, session.random);
     this.#noteCommit();
     session.observe(({ kind }) => {
@@ -59,7 +59,7 @@ export class AfterCommit {
     if (this.#session.signal.aborted) return;
     if (this.#copying.isDue(nowMs)) this.#run(this.#copying, COPY, () => this.#publish(nowMs));
     if (this.#exporting.isDue(nowMs)) this.#run(this.#exporting, EXPORT, () => this.#export(nowMs));
-    if (this.#telling.isDue(nowMs)) this.#run(this.#telling, COMMAND, () => this.#report());
+    if (this.#reporting.isDue(nowMs)) this.#run(this.#reporting, COMMAND, () => this.#report());
     if (this.#readers.notifications === null) return;
     this.#readers.notifications.keep();
     this.#notifying.ask();
@@ -89,7 +89,7 @@ export class AfterCommit {
     const { publish, exports, hook } = this.#readers;
     if (exports !== null) this.#exporting.ask();
     if (publish !== null) this.#copying.ask();
-    else if (hook !== null) this.#telling.ask();
+    else if (hook !== null) this.#reporting.ask();
   }
 
   /** `work` returns when the task may run again. */
@@ -122,7 +122,7 @@ export class AfterCommit {
     }
     if (publication.kind !== 'absent' && hook !== null) {
       this.#copiedCommit = publication.commitNumber;
-      this.#telling.ask();
+      this.#reporting.ask();
     }
     return nextCopyMs(beganMs, endedMs, publish?.everyMs ?? 0);
   }

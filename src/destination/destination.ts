@@ -120,7 +120,7 @@ export interface StoredCandidates {
 
 export interface Scrubbing {
   /**
-   * Reads on for a moment, in another process. It gives way at once to any other work on the destination, and keeps what it has
+   * Reads the next slice, in another process. It gives way at once to any other work on the destination, and keeps what it has
    * read until then. Where the destination is busy it reads nothing.
    */
   readSlice(from: ScrubPosition | null): Promise<ScrubbedSlice>;

@@ -89,10 +89,10 @@ export async function noteAwaiting(awaiting: AwaitingContent, parts: Parts): Pro
   const { known, version, judged, identities, content } = awaiting;
   const { datasetId } = known.desired;
   if (content === null) {
-    const standing = present(candidateOf(known), 'content waits beside a candidate');
+    const current = present(candidateOf(known), 'content waits beside a candidate');
     const other = { version, counts: judged.counts, digest: judged.digest, alike: identities };
-    const later = [...standing.later.filter((one) => one.version !== version), other];
-    const candidate = { ...standing, later: later.slice(-MAX_LATER_CONTENTS) };
+    const later = [...current.later.filter((one) => one.version !== version), other];
+    const candidate = { ...current, later: later.slice(-MAX_LATER_CONTENTS) };
     await keepCandidate(candidate, parts);
     return candidate;
   }

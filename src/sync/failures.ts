@@ -57,8 +57,8 @@ function consequencesOf(
   if (!(error instanceof DataError) || contents.length === 0) {
     return { contents: [], differing, retryAt: after(longestDelayMs(RETRY, attempts)) };
   }
-  const standing = previous !== null && isOngoing(previous, now) ? previous : null;
-  const stillBad = standing?.contents ?? [];
+  const ongoing = previous !== null && isOngoing(previous, now) ? previous : null;
+  const stillBad = ongoing?.contents ?? [];
   if (error.code !== 'content_mismatch') {
     return {
       contents: newestContents([...contents, ...stillBad]),
@@ -67,8 +67,8 @@ function consequencesOf(
     };
   }
   const differingNow = differingAgain(contents, differing, now);
-  const isOtherStillBad = standing !== null && stillBad.length > 0;
-  const retryAt = isOtherStillBad ? standing.retryAt : differingNow[0]?.retryAt;
+  const isOtherStillBad = ongoing !== null && stillBad.length > 0;
+  const retryAt = isOtherStillBad ? ongoing.retryAt : differingNow[0]?.retryAt;
   return { contents: stillBad, differing: differingNow, retryAt: retryAt ?? now };
 }
 

@@ -168,8 +168,8 @@ function forgetAbsences({ datasets }: ObservedState, { checkpoint }: Parts): voi
 
 /** A suspension with the same content keeps its first time. */
 function suspendRetirements(refusal: Refusal, parts: Parts): Suspension {
-  const standing = currentSuspensions(parts).retirement;
-  return standing?.refusal.message === refusal.message ? standing : storeSuspension(parts, refusal);
+  const stored = currentSuspensions(parts).retirement;
+  return stored?.refusal.message === refusal.message ? stored : storeSuspension(parts, refusal);
 }
 
 function release(parts: Parts): void {

@@ -29,9 +29,9 @@ export interface Suspensions {
 export function currentSuspensions({ checkpoint, choices: { keyHash } }: Parts): Suspensions {
   const stored = checkpoint.suspensions();
   const candidates = checkpoint.candidates();
-  const standing = suspensionsAmong(stored, keyHash, candidates);
-  if (standing.all.length < stored.length + candidates.length) checkpoint.lift({ kind: 'workspace' });
-  return standing;
+  const current = suspensionsAmong(stored, keyHash, candidates);
+  if (current.all.length < stored.length + candidates.length) checkpoint.lift({ kind: 'workspace' });
+  return current;
 }
 
 /**

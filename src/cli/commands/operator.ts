@@ -194,7 +194,7 @@ function isOfOneOnly(error: FeedSyncError): boolean {
   return error instanceof CommandRefusedError && !isAboutKey(error);
 }
 
-/** Empty where it cannot be told what is known. */
+/** Empty where the known ids cannot be read. */
 async function knownLine(id: string, { known, none }: Request): Promise<string> {
   const ids = await known().catch(() => null);
   if (ids === null) return '';

@@ -433,7 +433,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   publish(): Promise<Publication> {
-    assert(this.#publisher !== null, 'a copy is published where the mirror was told to');
+    assert(this.#publisher !== null, 'a copy is published where destination.publish is set');
     return this.#publisher.publish();
   }
 

@@ -139,12 +139,12 @@ async function commitSnapshot(
   const job = { ...loaded, reloads, plannedFrom: dependencies.known.observed };
   const result = await commitJob(withGate(job, work, dependencies, tools), tools);
   if (result.kind !== 'awaiting') return result;
-  const standing = standingCandidate(dependencies.known, work);
+  const candidate = standingCandidate(dependencies.known, work);
   const awaiting = {
     version: job.version,
     judged: result.judged,
     identities: identitiesOfEntry(listedEntry, history),
-    content: standing === null ? await keepSnapshot(files, listedEntry, reloads, tools) : null,
+    content: candidate === null ? await keepSnapshot(files, listedEntry, reloads, tools) : null,
   };
   return { kind: 'awaiting', awaiting: [awaiting] };
 }

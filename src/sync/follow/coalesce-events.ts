@@ -92,8 +92,8 @@ function changesOf(
   const isCovered = coveredUntil !== null && createdAt <= coveredUntil;
   const table = context.tableOf(datasetId);
   const met: Met = { ...context, event, createdAt, isCovered, desired, isMember, table };
-  if (event.type === 'dataset.added') return isReflected(met) ? [] : added(met);
-  if (event.type === 'dataset.removed') return isReflected(met) ? [] : datasetRemoved(met);
+  if (event.type === 'dataset.added') return isDecided(met) ? [] : added(met);
+  if (event.type === 'dataset.removed') return isDecided(met) ? [] : datasetRemoved(met);
   if (!isMember || isCovered) return [];
   switch (event.type) {
     case 'dataset.updated':
@@ -108,7 +108,7 @@ function changesOf(
 }
 
 /** Whether this event, or a later statement of its subscription, has already decided the membership. */
-function isReflected({ event, desired, subscriptionId }: Met): boolean {
+function isDecided({ event, desired, subscriptionId }: Met): boolean {
   const decided = desired.members.get(subscriptionId) ?? desired.formerMembers.get(subscriptionId);
   const number = decided?.eventNumber ?? null;
   return number !== null && event.id.number <= number;

@@ -13,7 +13,7 @@ const DEFAULT_WIDTH = 120;
 const DEFAULT_HEIGHT = 24;
 /** Takes every permission of group and others from what this process makes. */
 const OWNER_ALONE = 0o077;
-/** What a shell reports of a process that a signal ended is this and the signal's number. */
+/** A shell reports a process that a signal ended with this plus the signal's number. */
 const ENDED_BY_SIGNAL = 128;
 /** One Ctrl-C may arrive twice: from the terminal, and again from npm or npx, which pass it on. */
 const SAME_REQUEST_MS = 250;
@@ -22,7 +22,7 @@ const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 const ERASE_BELOW = '\r\u001b[J';
 
 const { version: nodeVersion } = process;
-// What a feed holds may be private. The databases make their own files, and would make them for all to read.
+// The content of a feed may be private. The databases make their own files, and would make them for all to read.
 process.umask(OWNER_ALONE);
 if (Number.parseInt(nodeVersion.slice(1), 10) < LEAST_NODE_MAJOR) {
   process.stderr.write(`feed-sync needs Node ${LEAST_NODE_MAJOR} or newer, and this is ${nodeVersion}.\n`);
@@ -114,7 +114,7 @@ function stopSignal(): AbortSignal {
  * the process becomes another one, which has none and ends with the code.
  */
 function endAtOnce(code: number): never {
-  // What was drawn below the cursor is not left to whoever writes there next.
+  // Lines that were drawn below the cursor must not stay in the way of other programs.
   if (screenHeight() !== null) process.stderr.write(ERASE_BELOW);
   process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {});
   return process.exit(code);

@@ -15,7 +15,7 @@ export function askedBy(names: readonly string[]): IsAsked | undefined {
   return (datasetId) => namedDatasets(names, [datasetId]).datasetIds.length > 0;
 }
 
-/** What was asked for in vain. */
+/** The ids and globs that match no dataset. */
 interface Unknown {
   readonly exitCode: ExitCode;
   /** For standard error. */

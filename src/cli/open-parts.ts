@@ -328,7 +328,7 @@ function exportsOf(
   return { path, everyMs, exporter, release: () => held?.release() };
 }
 
-/** What nobody has named may be in a subscription that was not read yet since the checkpoint was lost. */
+/** A dataset without a desired state may be in a subscription that was not read yet since the checkpoint was lost. */
 function isToHaveTable(
   datasetId: string,
   { datasets: { include, exclude } }: Configuration,

@@ -193,7 +193,7 @@ async function readOnce<P extends Page>(
       const answer: Answer<P> = await readPage(api, page, signal);
       await onPage?.(answer, pages.length);
       pages.push(answer.value);
-      // What is handed over page by page is not kept.
+      // Items that are handed over page by page are not kept.
       const isKept = share.keep(onPage === undefined ? answer.bytes.length : 0);
       if (!isKept) throw goesOn(operation, formatBytes(api.lists.maxBytes));
       readAt ??= answer.readAt;

@@ -1,4 +1,4 @@
-/** What lasts and an operator may have to act on: suspensions, failures, incidents, positions about to expire. */
+/** The lasting conditions that an operator may have to act on: suspensions, failures, incidents, positions about to expire. */
 
 import type { Failure, Followed, Suspension } from '../checkpoint/checkpoint.ts';
 import { plural } from '../lib/units.ts';
@@ -38,7 +38,7 @@ export function currentConditions(
 }
 
 export interface ConditionInput {
-  /** Those that stand. */
+  /** The current suspensions. */
   readonly suspensions: readonly Suspension[];
   readonly failures: Iterable<Failure>;
   readonly followed: Iterable<Followed>;
@@ -82,7 +82,7 @@ function suspended(suspension: Suspension): Condition {
 /** The message of the error may quote a value of the data; its code says enough, and `status` has the message. */
 function failing(subject: string, error: ErrorCode, isLoud: boolean): Condition {
   const { meaning, remedy, disposition } = ERRORS[error];
-  // What passes by itself is one condition, however many datasets and subscriptions it strikes.
+  // An error that passes by itself is one condition, however many datasets and subscriptions it strikes.
   const key = disposition === 'retry' ? '' : subject;
   return { kind: 'failing', cause: error, key, subject, text: meaning, advice: remedy, isLoud };
 }

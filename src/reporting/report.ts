@@ -45,7 +45,7 @@ export interface ServiceReport {
   readonly reached: Poll['success'];
   /** The failures that last, the longest first. Polls that fail for one cause are one outage. */
   readonly outages: readonly Outage[];
-  /** What was published up to this time is here, or is known to be behind; null: not known. */
+  /** Everything published up to this time is mirrored, or is known to be behind; null: not known. */
   readonly dataAsOf: Date | null;
 }
 

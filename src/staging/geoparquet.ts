@@ -14,7 +14,7 @@ import { identifier, text } from './engine/sql.ts';
 interface ParquetOptions {
   /** `BOTH`: geometries also have the type of Parquet itself, with statistics. */
   readonly version: 'V1' | 'BOTH';
-  /** What the file says of its geometries where DuckDB does not: the engines of the mirror read and write none of it. */
+  /** The file's metadata about its geometries, where DuckDB writes none: the engines of the mirror read and write none of it. */
   readonly geo?: string;
 }
 

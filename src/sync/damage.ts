@@ -1,6 +1,6 @@
 /**
- * What is done about damage: the damaged tables are found and marked to be loaded again, and the next catch-up loads exactly these.
- * What the service does not have is closed: a damaged undo log begins anew, a damaged table of the past is kept under another name.
+ * Mends damage: the damaged tables are found and marked to be loaded again, and the next catch-up loads exactly these.
+ * Tables that the service does not have are closed: a damaged undo log begins anew, a damaged table of the past is kept under another name.
  * A damaged table is not a wrong one: nothing that cannot be read whole is ever called equal.
  */
 

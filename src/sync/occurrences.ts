@@ -1,4 +1,4 @@
-/** What happens to a table that operators may want to be notified of: it lost many rows, its columns changed, it is damaged. */
+/** The occurrences at a table that operators may want to be notified of: it lost many rows, its columns changed, it is damaged. */
 
 import { formatCount, plural } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';

@@ -22,7 +22,7 @@ const REPAIR = z.object({
   snapshotDigest: z.string(),
 });
 
-/** What a repair was decided by. */
+/** The state on which a repair was decided. */
 export type RepairParameters = z.infer<typeof REPAIR>;
 
 const STORE_CHECKSUM = z.object({

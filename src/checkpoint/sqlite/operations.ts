@@ -278,7 +278,7 @@ function applyStep(tables: Tables, step: FollowStep): void {
     );
     const hasReturned = before.formerMembers.has(subscriptionId) && after.members.has(subscriptionId);
     if (hasReturned) tables.suspensions.remove({ kind: 'dataset', datasetId });
-    // What was noted before the dataset joined or left says nothing about the time after.
+    // Notes from before the dataset joined or left say nothing about the time after.
     const isOfMember = change.kind === 'member' || change.kind === 'no-member';
     if (!isOfMember || after === before) continue;
     tables.absences.remove({ kind: 'member', subscriptionId, datasetId });

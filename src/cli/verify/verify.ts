@@ -121,7 +121,7 @@ async function withContents(
   { waitMs, ...mending }: DeepOptions,
 ): Promise<Findings> {
   const report = reportNow(mirror, configuration, context);
-  // What ends the process is not read in this one.
+  // A table whose reading ends a process is not read in this one.
   const readable = findings.datasets.filter(({ counted }) => !isEnding(counted, findings.files));
   const compared = { ...findings, datasets: readable };
   const contents = await compareContents(compared, report, configuration, context, waitMs);

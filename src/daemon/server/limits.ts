@@ -57,7 +57,7 @@ export const MAX_LABEL_CHARACTERS = 200;
 /** Datasets that `/healthz` names; `/status` names all. */
 export const MAX_NAMED_DATASETS = 100;
 
-/** What the page shows of each; it says how many there are. */
+/** The most entries of each kind that the page shows; it says how many there are. */
 export const MAX_SHOWN_SUBSCRIPTIONS = 50;
 export const MAX_SHOWN_UNIONS = 50;
 export const MAX_SHOWN_COMMITS = 8;

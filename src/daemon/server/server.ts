@@ -136,7 +136,7 @@ const QUESTIONS = {
 
 type Question = keyof typeof QUESTIONS;
 
-/** They show the words of failures, which may quote a value. */
+/** These answers need the token, because they show the words of failures, which may quote a value. */
 const OF_THE_TOKEN: ReadonlySet<Question> = new Set(['page', 'overview', 'datasets', 'status']);
 
 function questionOf(path: string): Question | null {

@@ -1,4 +1,4 @@
-/** What an enrolment writes into the catalog: the service, forgotten subscriptions, the names of tables. Pure. */
+/** The rows that an enrolment writes into the catalog: the service, forgotten subscriptions, the names of tables. Pure. */
 
 import { tableNameFor } from '../../model/naming.ts';
 import type { Enrolment, ObservedState } from '../destination.ts';

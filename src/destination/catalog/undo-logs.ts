@@ -7,9 +7,9 @@ import { identifier, integer } from '../../staging/engine/sql.ts';
 
 /** Which datasets keep their history, and for how long. */
 export interface HistoryOptions {
-  /** True for a dataset whose commits can be undone and looked back at. */
+  /** True for a dataset whose commits can be undone, and whose earlier states can be read. */
   keeps(datasetId: string): boolean;
-  /** What came to an end longer ago is forgotten. */
+  /** States that ended longer ago are forgotten. */
   readonly keepMs: number;
 }
 

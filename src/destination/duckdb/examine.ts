@@ -98,7 +98,7 @@ const OWN_SIGNALS: ReadonlySet<string> = new Set([
   'SIGTRAP',
 ]);
 
-/** What is in the way without being in the file: a full disk must never set a mirror aside. */
+/** Faults outside of the file that hinder its reading: a full disk must never quarantine a mirror. */
 const IS_HINDRANCE: ReadonlySet<Fault> = new Set([
   'disk-full',
   'no-space',

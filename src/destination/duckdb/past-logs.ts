@@ -1,4 +1,4 @@
-/** What the catalog says of undo logs: which states each can restore, and with which columns. */
+/** Reads from the catalog which states each undo log can restore, and with which columns. */
 
 import { assert } from '../../lib/assert.ts';
 import type { StorageError } from '../../model/errors.ts';

@@ -35,7 +35,7 @@ export function validateJob<Kind extends WriteJob['kind']>(
   return VALIDATE[kind](engine, job);
 }
 
-/** What a transaction tells each of its jobs. */
+/** The facts that a transaction gives each of its jobs. */
 export interface Turn {
   readonly commitNumber: number;
   readonly appliedAt: Date;

@@ -116,7 +116,7 @@ function messageOf(thrown: unknown): string {
 
 /** Turns any thrown value into an error of the model. `place` names the database without its password. */
 export function destinationError(error: unknown, place: string): Error {
-  // What is written beside commits may be written again, so it does not matter whether it was.
+  // Writes beside commits may be repeated, so it does not matter whether this one took effect.
   const known = error instanceof OutcomeUnknownError ? error.cause : error;
   if (known instanceof PostgresError) return destinationFailure(known, place);
   return asError(error);

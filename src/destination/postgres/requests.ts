@@ -138,7 +138,7 @@ export class DatabaseRequests implements Requests {
     }
   }
 
-  /** What waits for this instance: a request, too, of which the connection broke when this instance began it. */
+  /** Selects the requests that wait for this instance, also one whose connection broke when this instance began it. */
   #isWaiting(): string {
     const begun = [...this.#begun].map(text).join(', ');
     return `(${IS_WAITING} OR state IN (${WAITING}) AND request_id <> ALL (ARRAY[${begun}]::text[]))`;

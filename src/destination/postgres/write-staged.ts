@@ -92,8 +92,8 @@ async function logOf(
 }
 
 /**
- * Why the rows of the table are not those that the commit before left; null where they are, or where nobody looks: a commit of changes
- * reads no more than it touches.
+ * Why the rows of the table are not those that the commit before left; null where they are, or where they are not compared: a commit of
+ * changes reads no more rows than it touches.
  */
 async function whyLost(
   { transaction, keepsHistory }: Turn,

@@ -43,7 +43,7 @@ export interface Answer<T> {
 }
 
 export interface Api {
-  /** What lists may take in memory. */
+  /** The memory that lists may take. */
   readonly lists: ListBudget;
   /** The most bytes of an answer, whatever is left for its list. */
   readonly maxJsonBytes: number;

@@ -121,7 +121,7 @@ const RULES: Readonly<Record<string, readonly Rule[]>> = {
   ...wordRules('ull'),
 };
 
-/** What a table cannot do: these need the stack or a position. */
+/** The transitions that a table cannot do, because they need the stack or a position. */
 const TASKS = [
   'no json',
   'open list',

@@ -1,5 +1,5 @@
 /**
- * What a 429 means for all requests to its origin: they wait until `Retry-After`, or for the backoff; then one of them probes, and
+ * Holds back all requests to an origin after a 429: they wait until `Retry-After`, or for the backoff; then one of them probes, and
  * the others follow spread over some seconds.
  *
  * Invariant: waiting ends. Once the origin has refused every probe for two of the longest waits, requests fail at once, and one

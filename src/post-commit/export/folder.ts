@@ -14,7 +14,7 @@ const SETTING = 'export.path (FEED_SYNC_EXPORT_PATH)';
 export const EXPORT_LOCK = '.lock.sqlite';
 /** The permission of everybody to create and replace files in a folder. */
 const WRITABLE_BY_ALL = 0o002;
-/** What the folder of the export passes on to the folders and files in it; others may never write. */
+/** The permissions that the folder of the export passes on to the folders and files in it; others may never write. */
 const FOLDER_PERMISSIONS = 0o755;
 const FILE_PERMISSIONS = 0o644;
 const OWN_FOLDER = 0o700;

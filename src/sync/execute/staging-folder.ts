@@ -80,7 +80,7 @@ export function openStaging(directory: string): Staging {
         await removeCandidate(path);
         await makeDirectory('sync.make-candidate-folder', path);
         for (const [from, name] of files) {
-          // What was lost meanwhile is fetched again once it is let through.
+          // A file that was lost meanwhile is fetched again once the candidate is let through.
           if (await isThere(from)) await renameFile('sync.keep-candidate', from, join(path, name));
         }
         // Notes beside the files are of no use any more.

@@ -48,7 +48,7 @@ export function overviewOf(input: PageInput) {
     dataDirectory,
     startedAt: state.startedAt.toISOString(),
     headline: headlineOf(input),
-    /** What stands of the datasets is as when the service was last reached. */
+    /** The states of the datasets are those of the time when the service was last reached. */
     isOutage: outageOf(state) !== undefined,
     actions: actionsOf(input),
     work: workOf(state),
@@ -111,7 +111,7 @@ function workOf({ datasets, counters }: DaemonState) {
   };
 }
 
-/** What waits for an operator or for its retry is not on its way. */
+/** A dataset that waits for an operator or for its retry is not on its way. */
 function isOnItsWay({ behindSince, failure, awaitingSince, work }: DatasetActivity): boolean {
   return work !== null || (behindSince !== null && failure === null && awaitingSince === null);
 }

@@ -178,7 +178,7 @@ class Reconciler {
         this.#absences.forgetAnnounced(this.#known);
         parts.log.warn(
           { dataset: this.#datasetId, newest: step.above },
-          'Versions that were announced are not in the list of versions for an hour: they are taken for withdrawn.',
+          'Versions that were announced have been absent from the list of versions for an hour: they count as withdrawn.',
         );
         return null;
       case 'apply':

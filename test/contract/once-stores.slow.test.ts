@@ -76,7 +76,7 @@ describe('after a loss', () => {
       feed.requests.clear();
       const { exitCode, stderr } = await installed.run('once');
       expect(exitCode, what).toBe(0);
-      expect(stderr.includes('The mirror is not there'), what).toBe(isMissed === true);
+      expect(stderr.includes('The mirror is missing'), what).toBe(isMissed === true);
       expect(stderr.split('"msg":"Loaded a snapshot."'), what).toHaveLength(1 + 1 + again);
       expect(await mirrorDifferences(installed.mirrorPath, everythingPublished(feed)), what).toEqual([]);
       expect(downloadsOf(feed), what).toHaveLength(1 + again);

@@ -1,4 +1,4 @@
-/** `once` beside rules that wait for time to pass: it says when running it again helps, and stays for it where it is told so. */
+/** `once` beside rules that wait for time to pass: it says when running it again helps, and waits for it with --wait. */
 
 import { expect, it, onTestFinished } from 'vitest';
 import { stillClock } from '../../fixtures/feed/clock.ts';
@@ -50,7 +50,7 @@ it('names the earliest time at which running it again helps, and does not stay f
   expect(once.exitCode).toBe(0);
   expect(once.stdout).toContain('2 already up to date');
   expect(once.stdout).toContain(
-    'Running it again helps from 2026-03-01 08:11 UTC on, in 10 m 0 s.\n→ feed-sync once --wait 11m stays for it.',
+    'Running it again helps from 2026-03-01 08:11 UTC on, in 10 m 0 s.\n→ feed-sync once --wait 11m waits for it.',
   );
   expect(waits).toEqual([]);
   clock.advance(10 * MINUTE_MS);
@@ -66,14 +66,14 @@ it('--wait stays until it helps, catches up again, and says so once', async () =
   expect(once.stdout).toContain('1 retired');
   expect(once.stdout.match(/datasets? in 1 subscription/g)).toHaveLength(1);
   expect(waits).toEqual([10 * MINUTE_MS + 1_000]);
-  const staying = once.stderr.split('\n').find((line) => line.includes('Staying until'));
-  expect(JSON.parse(staying ?? '')).toMatchObject({ level: 'info', until: '2026-03-01T08:11:00.000Z' });
+  const waiting = once.stderr.split('\n').find((line) => line.includes('Waiting until'));
+  expect(JSON.parse(waiting ?? '')).toMatchObject({ level: 'info', until: '2026-03-01T08:11:00.000Z' });
 });
 
 it('--wait stays no longer than it is told to: it ends at once where that is too short', async () => {
   const { installed, waits } = await leftWithoutEvent();
   const once = await installed.run('once', '--wait', '10m');
-  expect(once.stdout).toContain('→ feed-sync once --wait 11m stays for it.');
+  expect(once.stdout).toContain('→ feed-sync once --wait 11m waits for it.');
   expect(waits).toEqual([]);
 });
 

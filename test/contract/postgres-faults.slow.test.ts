@@ -358,7 +358,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       await statement(address, 'DROP SCHEMA feed_sync CASCADE');
       await statement(address, `DELETE FROM ${table}`);
       const once = await line.run('once');
-      expect([once.exitCode, once.stderr]).toEqual([0, expect.stringContaining('The mirror is not there')]);
+      expect([once.exitCode, once.stderr]).toEqual([0, expect.stringContaining('The mirror is missing')]);
       const [[anew = ''] = []] = await statement(address, 'SELECT table_name FROM feed_sync.datasets');
       expect(`feeds.${anew}`).not.toBe(table);
       expect(await statement(address, `SELECT count(*) FROM feeds.${anew}`)).toEqual([['20']]);

@@ -179,13 +179,12 @@ describe('a later catch-up', () => {
     expect(warnings()).toEqual([]);
     elapse(world, 2 * day);
     await world.catchUp();
-    expect(warnings()).toEqual([expect.stringContaining('No event has come for long')]);
+    expect(warnings()).toEqual([expect.stringContaining('No event has come for a long time')]);
   });
 
   it('F04 says that the mirror is gone, where one was filled before, and fills it again', async () => {
     const world = await oneSubscription('parcels', 'permits');
-    const missed = () =>
-      world.logged.filter(([, , message]) => message.startsWith('The mirror is not there'));
+    const missed = () => world.logged.filter(([, , message]) => message.startsWith('The mirror is missing'));
     await world.catchUp();
     expect(missed()).toEqual([]);
     world.tables.clear();

@@ -668,7 +668,7 @@ describe('after any events, told or lost', () => {
 });
 
 describe('F54 F81 a log that the service has begun anew', () => {
-  const RESTARTED = 'The service has begun the log of the subscription anew: starting from the manifest.';
+  const RESTARTED = 'The service has restarted the log of the subscription: starting from the manifest.';
   const logNumber = (one: Followed) => one.checkpoint.followed().get('sub_1')?.logNumber;
 
   /** The table is at version 2, loaded again as event 101 asked; then the numbers begin again. */
@@ -1162,6 +1162,6 @@ describe('a manifest for each dataset', () => {
     await one.follow();
     one.pass(10 * MINUTE_MS);
     await one.follow();
-    expect(one.warnings).toEqual([expect.stringContaining('has begun the log of the subscription anew')]);
+    expect(one.warnings).toEqual([expect.stringContaining('has restarted the log of the subscription')]);
   });
 });

@@ -127,7 +127,7 @@ async function catchUpStaying(
     if (again === null || signal.aborted) return result;
     const pauseMs = again.inMs + BEYOND_MS;
     if (clock.monotonicMs() + pauseMs > untilMs) return result;
-    log.info({ until: again.at.toISOString() }, 'Staying until another catch-up helps.');
+    log.info({ until: again.at.toISOString() }, 'Waiting until another catch-up helps.');
     const isOver = await clock.sleep(pauseMs, signal).then(
       () => true,
       () => false,

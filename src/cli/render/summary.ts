@@ -94,7 +94,7 @@ function formatAgain({ again }: CatchUpResult): readonly string[] {
   return [
     '',
     `Running it again helps from ${formatTimeRoundedUp(at)} on, in ${formatDuration(inMs)}.`,
-    `→ feed-sync once --wait ${stay} stays for it.`,
+    `→ feed-sync once --wait ${stay} waits for it.`,
   ];
 }
 

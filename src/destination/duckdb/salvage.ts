@@ -36,7 +36,10 @@ export async function salvageMirror(options: SalvageOptions): Promise<readonly E
   const path = await mirrorPath(options.path);
   const examining = { ...options, path };
   while ((await fileState(path)) === 'database') {
-    options.log.warn({ path }, 'Processes that used the mirror have ended: another one reads it first.');
+    options.log.warn(
+      { path },
+      'Processes that used the mirror have ended early: another process reads it first.',
+    );
     const { tables, unreadable, endsProcess } = await examineFile(examining);
     const lost = tables.filter(isLost);
     const ofCatalog = catalogDamage(tables);

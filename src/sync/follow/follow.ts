@@ -105,7 +105,7 @@ class Follower {
   async #takeNewLog(): Promise<void> {
     this.#parts.log.warn(
       { subscription: this.#id },
-      'The service has begun the log of the subscription anew: starting from the manifest.',
+      'The service has restarted the log of the subscription: starting from the manifest.',
     );
     this.#parts.checkpoint.commitFollowStep(await this.#startOver(true));
   }

@@ -221,7 +221,7 @@ export async function connect(
 /** A followed log implies that a mirror existed, except during a first start. */
 function warnOfMissingMirror({ service }: ObservedState, { checkpoint, log }: Parts): void {
   if (service !== null || checkpoint.followed().size === 0) return;
-  log.warn({}, 'The mirror is not there, though logs were followed before: every table is loaded again.');
+  log.warn({}, 'The mirror is missing, though logs were followed before: every table is loaded again.');
 }
 
 /** `readAt`: now, in service time. */
@@ -367,6 +367,6 @@ export function reportOldPosition({ subscriptionId, cursor, cursorAt }: Followed
   };
   log.warn(
     fields,
-    'No event has come for long: once the position in the log expires, tables that changes led on are loaded again.',
+    'No event has come for a long time: once the position in the log expires, tables that changes led on are loaded again.',
   );
 }

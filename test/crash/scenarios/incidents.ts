@@ -84,7 +84,7 @@ export const TROUBLE: readonly Scenario[] = [
   },
   {
     name: 'withdrawn',
-    what: 'versions that were announced are not in the list of versions for an hour',
+    what: 'versions that were announced have been absent from the list of versions for an hour',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);

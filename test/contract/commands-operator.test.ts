@@ -262,7 +262,7 @@ describe('watches', () => {
     const said = await run('watch', 'parcels', 'permits', 'elsewhere');
     expect(said).toMatchObject({ exitCode, stdout: '' });
     expect(said.stderr).toContain(`(${status} `);
-    expect(said.stderr).toContain('Not asked for the 2 that follow.');
+    expect(said.stderr).toContain('Not requested: 2 more.');
     expect(feed.requests.entries('watch')).toHaveLength(1);
     expect(await run('watches')).toMatchObject({ exitCode, stdout: '' });
   });

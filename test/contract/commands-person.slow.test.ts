@@ -109,7 +109,7 @@ describe('resync', () => {
     expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
     expect(ended.stderr).toBe(
       'feed-sync: No subscription contains premits (the nearest is permits). [usage_invalid]\n' +
-        '→ Nothing was asked for. Known: parcels, permits.\n',
+        '→ No reload was requested. Known: parcels, permits.\n',
     );
     expect(owed(checkpoint)).toEqual([]);
   });

@@ -221,7 +221,7 @@ export async function oneByOne(
       await write(terminal.stderr, `feed-sync: ${formatError(error)}\n${names}`);
       if (isOfOneOnly(error)) continue;
       const left = ids.length - index - 1;
-      if (left > 0) await write(terminal.stderr, `Not asked for the ${formatCount(left)} that follow.\n`);
+      if (left > 0) await write(terminal.stderr, `Not requested: ${formatCount(left)} more.\n`);
       break;
     }
   }

@@ -121,7 +121,7 @@ function nothingToLoad(members: readonly string[]): string {
 function refuseUnknown(unknown: readonly string[], members: readonly string[]): void {
   if (unknown.length === 0) return;
   throw new UsageError(`No subscription contains ${formatUnknown(unknown, members)}.`, {
-    hint: `Nothing was asked for. ${knownNames(members, 'feed-sync status lists the datasets.')}`,
+    hint: `No reload was requested. ${knownNames(members, 'feed-sync status lists the datasets.')}`,
   });
 }
 
@@ -129,7 +129,7 @@ function refuseUnknown(unknown: readonly string[], members: readonly string[]): 
 function refusePinned(pinned: readonly string[]): void {
   if (pinned.length === 0) return;
   throw new UsageError(`A rollback keeps these where they are: ${listed(pinned)}.`, {
-    hint: `Nothing was asked for. Lift the pin first: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`,
+    hint: `No reload was requested. Lift the pin first: feed-sync resume ${pinned.map((id) => `--dataset ${shellWord(id)}`).join(' ')}`,
   });
 }
 
@@ -137,7 +137,7 @@ function refusePinned(pinned: readonly string[]): void {
 function refuseLeftOut(leftOut: readonly string[]): void {
   if (leftOut.length === 0) return;
   throw new UsageError(`Left out by datasets.include and datasets.exclude: ${listed(leftOut)}.`, {
-    hint: 'Nothing was asked for. Change these settings to have them mirrored.',
+    hint: 'No reload was requested. Change these settings to have them mirrored.',
   });
 }
 

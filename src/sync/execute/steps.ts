@@ -249,7 +249,7 @@ export async function fetchAndApply(
   }
 }
 
-/** Returns the change sets that are judged, one after another; each begins with the first version. */
+/** Returns the sums of versions that are judged, one after another; each begins with the first version. */
 function sumsOf(
   fetched: readonly FetchedVersion[],
   shortest = fetched.length,

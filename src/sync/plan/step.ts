@@ -78,7 +78,7 @@ export type Plan =
       /** The step commits exactly this candidate; missing where it commits what was planned. */
       readonly candidate?: Candidate;
     }
-  /** Apply the changes of these versions as one change set, oldest first; the table has `schema` afterwards. */
+  /** Apply the changes of these versions as one net change, oldest first; the table has `schema` afterwards. */
   | {
       readonly kind: 'apply';
       readonly versions: readonly Version[];
@@ -87,7 +87,7 @@ export type Plan =
       readonly addsColumns: boolean;
       /**
        * The gate judges the sum of the first so many versions, then each longer one, and the first that passes is committed;
-       * missing where the versions are one change set.
+       * missing where the versions are one net change.
        */
       readonly shortestSum?: number;
       /** The step commits exactly this candidate; missing where it commits what was planned. */

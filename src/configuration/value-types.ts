@@ -236,10 +236,14 @@ interface Union {
   readonly globs: readonly string[];
 }
 
-/** Views by name, each with the patterns of its datasets. */
+/** Views by name, each with the patterns of its datasets. Not a record of zod, which drops a view called `__proto__`. */
 export const unions = z
-  .record(z.string(), z.unknown(), { error: ({ input }) => `is ${shapeOf(input)}; ${UNION_ADVICE}` })
+  .unknown()
   .transform((written, context): readonly Union[] => {
+    if (typeof written !== 'object' || written === null || Array.isArray(written)) {
+      context.addIssue(`is ${shapeOf(written)}; ${UNION_ADVICE}`);
+      return z.NEVER;
+    }
     const found = Object.entries(written).map(([name, value]) => {
       const read = z.array(datasetGlob).min(1).safeParse([value].flat());
       if (name.length > MAX_UNION_NAME || !UNION_NAME.test(name)) {
@@ -255,6 +259,7 @@ export const unions = z
   })
   .meta({
     title: 'views',
+    type: 'object',
     propertyNames: { pattern: UNION_NAME.source, maxLength: MAX_UNION_NAME },
     additionalProperties: { type: ['string', 'array'], items: { type: 'string' }, minItems: 1 },
   });

@@ -55,6 +55,7 @@ describe('the rules', () => {
 
   it.each([
     ['{ datasets: [a], removed: 1 }', 'item 1 has the unknown key'],
+    ['{ datasets: [a], __proto__: 1 }', "item 1 has the unknown key '__proto__'"],
     ['{ removedRows: 1 }', 'item 1 datasets is not a list of patterns of ids'],
     ['{ datasets: [a], removedRows: x }', 'item 1 removedRows is'],
     ['5', 'item 1 is the number 5; write for example'],

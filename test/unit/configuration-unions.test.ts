@@ -18,6 +18,15 @@ describe('the setting unions', () => {
     expect(unions('')).toEqual([]);
   });
 
+  it('has the views that are called like what every object has', () => {
+    expect(unions('{__proto__: "us-*", constructor: "fr-*", tostring: "de-*"}')).toEqual([
+      { name: '__proto__', globs: ['us-*'] },
+      { name: 'constructor', globs: ['fr-*'] },
+      { name: 'tostring', globs: ['de-*'] },
+    ]);
+    expect(problemsOf(() => unions('{__proto__: 5}')).join('\n')).toContain("for the view '__proto__'");
+  });
+
   it.each([
     ['[parcels]', 'unions is a list; write for example {parcels: "us-*-parcels"}'],
     ['parcels', "unions is the text 'parcels'; write for example"],

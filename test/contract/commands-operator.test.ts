@@ -488,6 +488,45 @@ describe('webhook add', () => {
     expect(readFileSync(join(at.home, 'secrets'), 'utf8')).toBe(`${secretsOf(at.feed)[0]}\n`);
   });
 
+  it('and remove at once with another add are refused, and nothing is lost or added twice: 75', async () => {
+    const at = await installed({ FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' });
+    expect((await at.run('webhook', 'add', `${URL_OF_RECEIVER}/first`)).exitCode).toBe(0);
+    const first = kept(at)?.webhooks[0]?.webhookId ?? '';
+    const meanwhile: Said[] = [];
+    at.feed.faults.add({
+      match: { operation: 'addWebhook' },
+      act: {
+        kind: 'wait',
+        until: async () => {
+          for (const words of [
+            ['add', URL_OF_RECEIVER],
+            ['add', `${URL_OF_RECEIVER}/other`],
+            ['remove', first],
+          ])
+            meanwhile.push(await at.run('webhook', ...words, '--yes'));
+        },
+      },
+    });
+    expect((await at.run('webhook', 'add', URL_OF_RECEIVER)).exitCode).toBe(0);
+    expect(meanwhile.map(({ exitCode }) => exitCode)).toEqual([75, 75, 75]);
+    for (const { stdout, stderr } of meanwhile) {
+      expect(stdout).toBe('');
+      expect(stderr).toContain('Another command adds or forgets a webhook of this data directory');
+      expect(stderr).toContain('→ Wait until that command ends, then run this one again.');
+    }
+    expect(at.feed.webhooks.list().map(({ url }) => url)).toEqual([
+      `${URL_OF_RECEIVER}/first`,
+      URL_OF_RECEIVER,
+    ]);
+    expect(kept(at)?.webhooks).toHaveLength(2);
+    expect(readFileSync(join(at.home, 'secrets'), 'utf8').trim().split('\n')).toEqual(
+      secretsOf(at.feed).toReversed(),
+    );
+    // The one after it finds what was added.
+    const later = await at.run('webhook', 'add', URL_OF_RECEIVER);
+    expect(later).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('was added from here at') });
+  });
+
   it('works beside an instance', async () => {
     const at = await installed();
     const { dataDirectory } = at.line;

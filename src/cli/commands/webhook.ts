@@ -24,7 +24,7 @@ import {
 } from '../../model/errors.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, write } from '../context.ts';
-import { lockDataDirectory, runningInstance } from '../data-directory.ts';
+import { lockDataDirectory, lockWebhooks, runningInstance } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { formatTime, formatUnknown, listed, minuteOf } from '../render/messages.ts';
 import { logFor } from '../render/screen.ts';
@@ -49,13 +49,32 @@ export async function webhookAdd(
   context: Context,
 ): Promise<ExitCode> {
   const url = receiverUrl(address);
-  await confirmAnother(url, flags.yes === true, configuration, context);
+  const isYes = flags.yes === true;
+  const confirmed = await confirmAnother(url, null, isYes, configuration, context);
   const header = await requiredHeader(flags, context);
-  const secretFile = await openSecretFile(secretPath(flags, configuration, context), context);
+  const path = secretPath(flags, configuration, context);
+  const lock = await lockWebhooks('webhook add', configuration, context);
+  try {
+    // Another command may have added one before this one held the lock.
+    await confirmAnother(url, confirmed, isYes, configuration, context);
+    return await addAndKeep({ url, header }, path, configuration, context);
+  } finally {
+    lock.release();
+  }
+}
+
+/** The caller must hold the lock of the webhooks. */
+async function addAndKeep(
+  webhook: NewWebhook,
+  path: string,
+  configuration: Configuration,
+  context: Context,
+): Promise<ExitCode> {
+  const secretFile = await openSecretFile(path, context);
   const checkpoint = await openForKeeping(configuration, context);
   try {
     const added = await usingOperator(configuration, context, (operator) =>
-      operator.addWebhook({ url, header }, context.signal),
+      operator.addWebhook(webhook, context.signal),
     );
     await keep(added, secretFile, checkpoint, context);
     await write(context.terminal.stdout, formatAdded(added, secretFile.path, configuration));
@@ -65,19 +84,24 @@ export async function webhookAdd(
   }
 }
 
-/** The service would push every event twice. */
+/**
+ * Asks where the service would push every event twice, and returns the id of the webhook that it asked about. `confirmed` is the one
+ * that was asked about before.
+ */
 async function confirmAnother(
   url: string,
+  confirmed: string | null,
   isYes: boolean,
   configuration: Configuration,
   context: Context,
-): Promise<void> {
+): Promise<string | null> {
   const before = keptWebhooks(configuration, context).find((webhook) => webhook.url === url);
-  if (before === undefined) return;
+  if (before === undefined || before.webhookId === confirmed) return confirmed;
   const name = printable(before.webhookId);
   const added = `A webhook for ${shownUrl(url)} was added from here at ${formatTime(before.createdAt)}: ${name}.`;
   const lines = [added, 'With another one the service sends every event there twice.'];
   await confirm(isYes, { lines, question: 'Add another one?' }, context);
+  return before.webhookId;
 }
 
 function secretPath(
@@ -283,8 +307,14 @@ export async function webhookRemove(
     'The service has no call to remove it: remove it in the web application of the service, best before.',
   ];
   await confirm(isYes, { lines, question: `Forget ${name}?` }, context);
-  const isTaken = webhook.secret !== null && (await removeSecret(webhook.secret, context));
-  using((checkpoint) => checkpoint.forgetWebhook(webhookId));
+  const lock = await lockWebhooks('webhook remove', configuration, context);
+  let isTaken = false;
+  try {
+    isTaken = webhook.secret !== null && (await removeSecret(webhook.secret, context));
+    using((checkpoint) => checkpoint.forgetWebhook(webhookId));
+  } finally {
+    lock.release();
+  }
   const secret = isTaken ? 'Its secret is taken out.' : 'Its secret was not found in a file.';
   const done = `Forgotten here: webhook ${name}. ${secret} The service goes on sending until you remove it there.`;
   await write(context.terminal.stdout, `${done}\n`);

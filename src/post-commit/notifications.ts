@@ -26,12 +26,13 @@ import {
   withoutEnded,
 } from '../model/notification.ts';
 
-/** From the connection to the last byte of the answer. */
+/** From the connection to the status of the answer. */
 const DELIVERY_TIMEOUT_MS = 10_000;
 /** Occurrences that wait to be stored; the loop takes them every few moments, and of more only the first are named anyway. */
 const MAX_OCCURRENCES = 1_000;
-/** Answers are not read, beyond what lets a connection end well. */
+/** The body of an answer is not read, beyond what lets a connection end well. */
 const MAX_ANSWER_BYTES = 64_000;
+const ANSWER_BODY_TIMEOUT_MS = 1_000;
 
 export type NotificationFormat = 'json' | 'slack';
 
@@ -144,7 +145,7 @@ export function deliverTo(
   };
 }
 
-/** Follows no redirect: the operator named this address and no other. */
+/** Follows no redirect: the operator named this address and no other. The status alone says whether it was delivered. */
 async function post(
   secretUrl: Secret,
   body: string,
@@ -158,7 +159,8 @@ async function post(
     const path = `${pathname}${search}`;
     const answer = await dispatcher.request({ origin, path, method: 'POST', headers, body, signal });
     status = answer.statusCode;
-    await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal });
+    const bodySignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_BODY_TIMEOUT_MS)]);
+    await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal: bodySignal }).catch(() => {});
   } catch (error) {
     // The message of an error may have the address in it, and so may its cause.
     const why = signal.aborted ? 'no answer came in time' : (systemCode(error) ?? 'the connection failed');

@@ -66,6 +66,24 @@ describe('a notification', () => {
   });
 });
 
+it('an answer whose body stalls or breaks off is a delivery or a refusal by its status', async () => {
+  const statuses = new Map([
+    ['/stalls', 200],
+    ['/breaks', 201],
+    ['/refuses', 500],
+  ]);
+  const server = await ownServer(({ url = '' }, response) => {
+    response.writeHead(statuses.get(url) ?? 404, { 'content-length': '100' });
+    response.write('{"ok":');
+    if (url === '/breaks') response.socket?.destroySoon();
+  });
+  await delivering(`${server.url}/stalls`)(NOTIFICATION, NOON, UNTIL_TESTED);
+  await delivering(`${server.url}/breaks`)(NOTIFICATION, NOON, UNTIL_TESTED);
+  await expect(delivering(`${server.url}/refuses`)(NOTIFICATION, NOON, UNTIL_TESTED)).rejects.toThrow(
+    'it answered with the status 500',
+  );
+});
+
 describe('an address that does not take it', () => {
   it('is named by what went wrong, never by any part of itself', async () => {
     const away = await ownServer((_, response) => {

@@ -317,6 +317,7 @@ function exportsOf(
   const { configuration, context, signal } = options;
   if (exported === null || configuration.export === null) return null;
   const { path, everyMs, keep } = configuration.export;
+  const { place: mirror } = configuration.destination;
   const { reserveBytes } = configuration.disk;
   let held: InstanceLock | null = null;
   const lock = async (): Promise<void> => {
@@ -324,7 +325,7 @@ function exportsOf(
   };
   const isAwaited = (datasetId: string): boolean => isToHaveTable(datasetId, configuration, checkpoint);
   const { clock } = context;
-  const exporter = new Exporter({ ...exported, isAwaited, lock, keep, reserveBytes, clock, signal });
+  const exporter = new Exporter({ ...exported, mirror, isAwaited, lock, keep, reserveBytes, clock, signal });
   return { path, everyMs, exporter, release: () => held?.release() };
 }
 

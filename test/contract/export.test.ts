@@ -338,7 +338,43 @@ describe('F77 the export', () => {
     ]);
     expect(filesIn(folder)).toEqual(before);
     lock.release();
+    delete environment['FEED_SYNC_DATA_DIR'];
     expect((await run('once')).exitCode).toBe(0);
+  });
+
+  it('is refused to another mirror at any time: 78, and the generation stays, until a person says that the mirror moved', async () => {
+    const { run, folder, environment, home, mirrorPath, publish } = await exporting();
+    await run('once');
+    const before = filesIn(folder);
+    const manifest = manifestIn(folder);
+    expect(manifest.mirror).toBe(mirrorPath);
+    await publish(PARCELS, 5);
+    environment['FEED_SYNC_DATA_DIR'] = join(home, 'other');
+    const otherPath = join(home, 'other', 'mirror.duckdb');
+    const second = await run('once');
+    expect([second.exitCode, second.stdout]).toEqual([
+      78,
+      expect.stringContaining(`is of the mirror at ${mirrorPath}, and this mirror is at ${otherPath}`),
+    ]);
+    expect(filesIn(folder)).toEqual(before);
+    expect(manifestIn(folder)).toEqual(manifest);
+
+    // As the hint says.
+    const text = readFileSync(join(folder, 'manifest.json'), 'utf8');
+    writeFileSync(join(folder, 'manifest.json'), text.replace(mirrorPath, otherPath));
+    expect((await run('once')).stdout).toContain('Exported generation 2');
+    expect(manifestIn(folder).mirror).toBe(otherPath);
+  });
+
+  it('of an earlier program, which named no mirror, is of the first one that goes on with it', async () => {
+    const { run, folder, mirrorPath, publish } = await exporting();
+    await run('once');
+    const path = join(folder, 'manifest.json');
+    writeFileSync(path, readFileSync(path, 'utf8').replace(/"mirror":"[^"]*",/, ''));
+    expect(manifestIn(folder).mirror).toBeUndefined();
+    await publish(PARCELS, 5);
+    expect((await run('once')).exitCode).toBe(0);
+    expect(manifestIn(folder)).toMatchObject({ generation: 2, mirror: mirrorPath });
   });
 
   it('is looked at by doctor', async () => {

@@ -33,6 +33,7 @@ it('F77 a damaged table keeps its file, holds up no other, and makes no generati
       },
     },
     folder,
+    mirror: '/srv/mirror.duckdb',
     isAwaited: () => false,
     lock: () => Promise.resolve(),
     keep: 2,

@@ -21,6 +21,7 @@ import {
   inFolder,
   makeFolderOf,
   modesIn,
+  ofOtherMirror,
   readManifestText,
   removeOthers,
 } from './folder.ts';
@@ -45,6 +46,8 @@ export interface ExporterParts {
   readonly source: ExportSource;
   /** With links resolved. */
   readonly folder: string;
+  /** Where the mirror is, as its manifests name it: no other mirror may export to the folder. */
+  readonly mirror: string;
   /** True for a dataset that has lost its table with the mirror and gets it again: it keeps its file until then. */
   readonly isAwaited: (datasetId: string) => boolean;
   /** Makes sure that no other instance exports to the folder. @throws BusyError, StorageError */
@@ -87,8 +90,8 @@ export class Exporter {
   /**
    * Writes a generation, one at a time; null where the newest one holds everything that is committed. A damaged table keeps the file
    * that it has, and holds up no other.
-   * @throws StorageError `mirror_damaged`, once the generation is written; `export_failed`; ConfigurationError where a foreign file
-   * has the name of the manifest; InterruptedError; the errors of `ExportSource` and of the lock.
+   * @throws StorageError `mirror_damaged`, once the generation is written; `export_failed`; ConfigurationError where the manifest is
+   * of another program or of another mirror; InterruptedError; the errors of `ExportSource` and of the lock.
    */
   export(): Promise<Exported | null> {
     const { folder, lock } = this.#parts;
@@ -103,10 +106,11 @@ export class Exporter {
   }
 
   async #export(): Promise<Exported | null> {
-    const { source, folder } = this.#parts;
+    const { source, folder, mirror } = this.#parts;
     const text = await readManifestText(join(folder, MANIFEST));
     const current = text === null ? emptyManifest() : parseManifest(text);
     if (current === null) throw foreign(join(folder, MANIFEST));
+    if ((current.mirror ?? mirror) !== mirror) throw ofOtherMirror(folder, current.mirror ?? '', mirror);
     const tables = await source.liveTables();
     const kept = await this.#filesThatStay(current, tables);
     const outdated = tables.filter(({ datasetId }) => !kept.has(datasetId));
@@ -206,7 +210,7 @@ export class Exporter {
 
   /** The generation that readers have gets its own name first, then the new one takes its place, then old files go. */
   async #switch(current: Manifest, text: string | null, files: readonly ExportedFile[]): Promise<void> {
-    const { folder, clock } = this.#parts;
+    const { folder, clock, mirror } = this.#parts;
     const mode = (await modesIn(folder)).file;
     if (text !== null) {
       await replaceFile('post-commit.keep-manifest', join(folder, keptName(current.generation)), text, mode);
@@ -215,6 +219,7 @@ export class Exporter {
       ...current,
       generation: current.generation + 1,
       writtenAt: clock.now().toISOString(),
+      mirror,
       files: [...files],
     };
     await replaceFile('post-commit.switch-manifest', join(folder, MANIFEST), manifestText(next), mode);

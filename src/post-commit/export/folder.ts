@@ -6,6 +6,7 @@
 import { lstat, readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
 import { makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
+import { printable } from '../../lib/text.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import { isOurFile, MANIFEST } from './generation.ts';
 
@@ -76,6 +77,16 @@ export function foreign(path: string): ConfigurationError {
   return new ConfigurationError(
     `There is a ${MANIFEST} in ${dirname(path)} that is none of an export, so it is left as it is.`,
     { hint: `Set ${SETTING} to a folder of its own, or move this file away.` },
+  );
+}
+
+/** Two mirrors in one folder would each write all files anew, and remove those of the other. */
+export function ofOtherMirror(folder: string, other: string, mirror: string): ConfigurationError {
+  return new ConfigurationError(
+    `The export in ${folder} is of the mirror at ${printable(other)}, and this mirror is at ${mirror}, so it is left as it is.`,
+    {
+      hint: `Set ${SETTING} to a folder of its own. Where the mirror has moved, write its new place into "mirror" of ${MANIFEST} there.`,
+    },
   );
 }
 

@@ -32,6 +32,8 @@ const manifestSchema = z.object({
   /** From 1, one more each time. */
   generation: z.number().int().min(1),
   writtenAt: z.string(),
+  /** Where the mirror is whose tables are exported: a path, or the address of a database. Earlier programs named none. */
+  mirror: z.string().optional(),
   files: z.array(fileSchema),
 });
 

@@ -214,6 +214,28 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await run('verify')).toMatchObject({ exitCode: 0 });
   });
 
+  it('is put right by the next start where somebody replaced it, also below a view of readers', async () => {
+    const { once, rows, address } = await mirroring();
+    await once();
+    const all = await rows('SELECT * FROM parcels ORDER BY dataset_id, id');
+    const comment = "SELECT obj_description('feeds.parcels'::regclass, 'pg_class')";
+    const made = await statement(address, comment);
+    await statement(address, 'DROP VIEW feeds.parcels');
+    await statement(address, 'CREATE VIEW feeds.parcels AS SELECT 42 AS mine');
+    await once();
+    expect(await rows('SELECT * FROM parcels ORDER BY dataset_id, id')).toEqual(all);
+    await statement(address, 'CREATE VIEW public.needed AS SELECT id FROM feeds.parcels');
+    const definition = "SELECT pg_get_viewdef('feeds.parcels'::regclass)";
+    const [[selected = ''] = []] = await statement(address, definition);
+    const filtered = String(selected).replace(/;\s*$/, ' WHERE false');
+    await statement(address, `CREATE OR REPLACE VIEW feeds.parcels AS ${filtered}`);
+    expect(await rows('SELECT * FROM parcels')).toHaveLength(1);
+    await once();
+    expect(await rows('SELECT * FROM parcels ORDER BY dataset_id, id')).toEqual(all);
+    expect(await statement(address, 'SELECT count(*) FROM public.needed')).toEqual([['4']]);
+    expect(await statement(address, comment)).toEqual(made);
+  });
+
   it('waits for a reader in an open transaction within lock.wait only, and for none where no column is added', async () => {
     const { once, run, rows, publish, address } = await mirroring();
     await once();

@@ -248,13 +248,19 @@ describe('a union', () => {
     ]);
   });
 
-  it('makes a view again that somebody dropped', async () => {
-    const { once, rows, mirrorPath } = await mirroring();
-    await once();
-    await writeMirror(mirrorPath, 'DROP VIEW parcels');
-    await once();
-    expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '4']);
-  });
+  it.each(['DROP VIEW parcels', 'CREATE OR REPLACE VIEW parcels AS SELECT 42 AS mine'])(
+    'makes a view again at the next start, where somebody said: %s',
+    async (statement) => {
+      const { once, rows, mirrorPath } = await mirroring();
+      await once();
+      await writeMirror(mirrorPath, statement);
+      await once();
+      expect(await rows('SELECT count(*) AS n, count(dataset_id) AS ids FROM parcels')).toEqual([
+        'n,ids',
+        '4,4',
+      ]);
+    },
+  );
 
   it('of many tables is a view over views, which are in the copy and in a compacted mirror, and are made again', async () => {
     const { once, rows, run, home, feed, mirrorPath, configure } = await mirroring(

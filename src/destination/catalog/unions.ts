@@ -31,6 +31,9 @@ export interface UnionOptions {
 /** The first column of each union. */
 export const UNION_ID_COLUMN = 'dataset_id';
 
+/** The comment of the views that feed-sync makes. A view that somebody makes by hand in the place of one has none. */
+export const UNION_COMMENT = 'Union of tables, made by feed-sync';
+
 /** Raised when views are to be made in another way, so that those of an earlier program are made again. */
 const UNION_FORM = 2;
 

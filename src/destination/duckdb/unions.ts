@@ -25,6 +25,7 @@ import {
   recordOf,
   recordParts,
   recordUnion,
+  UNION_COMMENT,
   UNION_ID_COLUMN,
   type UnionOptions,
   type UnionView,
@@ -55,15 +56,20 @@ export async function writeOutdatedUnions(
   if (!changes.some(({ entry }) => unions.some((union) => union.includes(entry.datasetId)))) return [];
   const meta = await engine.rows(selectMeta());
   const changed = new Set(changes.map(({ entry }) => entry.datasetId));
-  return await writeUnions(engine, outdatedUnions(unions, recordedUnions(meta), changes), meta, changed);
+  const recorded = recordedUnions(meta);
+  const concerned = unions.filter((union) => [...changed].some((datasetId) => union.includes(datasetId)));
+  const views = await readOwnViews(engine);
+  const outdated = new Set(outdatedUnions(unions, recorded, changes));
+  const wrong = concerned.filter((union) => outdated.has(union) || !isCurrent(union, recorded, meta, views));
+  return await writeUnions(engine, wrong, meta, changed);
 }
 
-/** True when the mirror has exactly these unions. Whether their views are right, each commit sees to. */
+/** True when the mirror has exactly these unions, and nobody dropped or replaced a view of them. */
 export async function hasUnions(engine: Engine, unions: readonly UnionOptions[]): Promise<boolean> {
   const meta = await engine.rows(selectMeta());
   const recorded = recordedUnions(meta);
   if (recorded.size !== unions.length) return false;
-  const views = await readViews(engine, recorded);
+  const views = await readOwnViews(engine);
   return unions.every((union) => isCurrent(union, recorded, meta, views));
 }
 
@@ -77,46 +83,61 @@ export async function configureUnions(
 ): Promise<readonly WrittenUnion[]> {
   const meta = await engine.rows(selectMeta());
   const recorded = recordedUnions(meta);
-  const views = await readViews(engine, recorded);
   const wanted = new Set(unions.map(({ name }) => name));
   await refuseTakenNames(
     engine,
     [...wanted].filter((name) => !recorded.has(name)),
   );
-  for (const union of [...recorded.values()].filter(({ name }) => !wanted.has(name))) {
-    if (views.kinds.get(union.name) === 'view') await runTogether(engine, dropView(mirrored(union.name)));
+  const unwanted = [...recorded.values()].filter(({ name }) => !wanted.has(name));
+  const kinds = await readKinds(
+    engine,
+    unwanted.map(({ name }) => name),
+  );
+  for (const union of unwanted) {
+    if (isView(kinds.get(union.name))) await runTogether(engine, dropView(mirrored(union.name)));
     const parts = recordedParts(meta, union.name);
     await runTogether(engine, dropParts(union.name, parts));
     await runTogether(engine, statementsOf([...recordParts(parts, []), ...recordUnion(union, null)]));
   }
+  const views = await readOwnViews(engine);
   const outdated = unions.filter((union) => !isCurrent(union, recorded, meta, views));
   return await writeUnions(engine, outdated, meta, null);
 }
 
-/** The views that there are. */
-interface Views {
-  /** What has the name of each union. */
-  readonly kinds: ReadonlyMap<string, string>;
-  /** The names of the views of parts. */
+/** What has the name of a union. A view that feed-sync did not make is there in the place of one that somebody replaced. */
+type Kind = 'table' | 'view' | 'other view';
+
+/** The views that feed-sync made. */
+interface OwnViews {
+  /** The names of those of unions. */
+  readonly tops: ReadonlySet<string>;
+  /** The names of those of parts. */
   readonly parts: ReadonlySet<string>;
 }
 
-async function readViews(engine: Engine, unions: ReadonlyMap<string, unknown>): Promise<Views> {
-  const kinds = await readKinds(engine, [...unions.keys()]);
-  const parts = await engine.rows(`SELECT view_name FROM duckdb_views()
-    WHERE database_name = ${text(MIRROR)} AND schema_name = ${text(PARTS_SCHEMA)}`);
-  return { kinds, parts: new Set(parts.map((row) => textAt(row, 0))) };
+function isView(kind: Kind | undefined): boolean {
+  return kind === 'view' || kind === 'other view';
+}
+
+/** Reads the views alone: to list the tables, too, takes ten times as long where there are thousands. */
+async function readOwnViews(engine: Engine): Promise<OwnViews> {
+  const rows = await engine.rows(`SELECT schema_name = ${text(PARTS_SCHEMA)}, view_name FROM duckdb_views()
+    WHERE database_name = ${text(MIRROR)} AND schema_name IN ('main', ${text(PARTS_SCHEMA)})
+      AND comment = ${text(UNION_COMMENT)}`);
+  const namesOf = (isPart: boolean) =>
+    new Set(rows.filter((row) => (row[0] === true) === isPart).map((row) => textAt(row, 1)));
+  return { tops: namesOf(false), parts: namesOf(true) };
 }
 
 function isCurrent(
   union: UnionOptions,
   recorded: ReadonlyMap<string, RecordedUnion>,
   meta: readonly Row[],
-  { kinds, parts }: Views,
+  { tops, parts }: OwnViews,
 ): boolean {
   const record = recorded.get(union.name);
   if (!isUnionCurrent(union, record) || record === undefined) return false;
-  return record.members === 0 || (kinds.get(union.name) === 'view' && hasParts(record, meta, parts));
+  return record.members === 0 || (tops.has(union.name) && hasParts(record, meta, parts));
 }
 
 function hasParts(
@@ -138,7 +159,9 @@ async function refuseTakenNames(engine: Engine, names: readonly string[]): Promi
     throw takenName(name, `the table of ${datasetId} has this name`);
   }
   const [found] = await readKinds(engine, names);
-  if (found !== undefined) throw takenName(found[0], `the mirror has a ${found[1]} main.${found[0]} already`);
+  if (found === undefined) return;
+  const kind = isView(found[1]) ? 'view' : 'table';
+  throw takenName(found[0], `the mirror has a ${kind} main.${found[0]} already`);
 }
 
 function takenName(name: string, why: string): ConfigurationError {
@@ -161,14 +184,15 @@ async function writeUnions(
     engine,
     unions.map(({ name }) => name),
   );
+  const views = await readOwnViews(engine);
   const written: WrittenUnion[] = [];
   for (const union of unions) {
     const before = recorded.get(union.name);
     const kind = kinds.get(union.name);
-    const isOurs = kind === undefined || (kind === 'view' && (before?.members ?? 0) > 0);
+    const isOurs = kind === undefined || (isView(kind) && (before?.members ?? 0) > 0);
     const members = isOurs ? live.filter((datasetId) => union.includes(datasetId)) : [];
     const work = { engine, union, before, partsBefore: recordedParts(meta, union.name), members };
-    const isKnown = changed !== null && isUnionCurrent(union, before) && kind === 'view';
+    const isKnown = changed !== null && kind === 'view' && isCurrent(union, recorded, meta, views);
     const after = isOurs ? await writeUnion(work, isKnown ? changed : null) : await forgetViews(work);
     await runTogether(engine, statementsOf(recordUnion(before, after)));
     written.push({ before: before ?? null, after, isTaken: !isOurs });
@@ -333,7 +357,7 @@ function createView(place: string, view: UnionView): readonly string[] {
 function createAs(place: string, selects: readonly string[]): readonly string[] {
   return insideMirror([
     `CREATE OR REPLACE VIEW ${place} AS ${selects.join(' UNION ALL ')}`,
-    `COMMENT ON VIEW ${place} IS 'Union of tables, made by feed-sync'`,
+    `COMMENT ON VIEW ${place} IS ${text(UNION_COMMENT)}`,
   ]);
 }
 
@@ -368,8 +392,12 @@ async function readLiveIds(engine: Engine): Promise<readonly string[]> {
   return rows.map((row) => textAt(row, 0));
 }
 
-async function readKinds(engine: Engine, names: readonly string[]): Promise<ReadonlyMap<string, string>> {
+async function readKinds(engine: Engine, names: readonly string[]): Promise<ReadonlyMap<string, Kind>> {
   if (names.length === 0) return new Map();
   const rows = await engine.rows(selectKinds(names));
-  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
+  const kindOf = (row: Row): Kind => {
+    if (textAt(row, 1) !== 'view') return 'table';
+    return row[2] === UNION_COMMENT ? 'view' : 'other view';
+  };
+  return new Map(rows.map((row) => [textAt(row, 0), kindOf(row)]));
 }

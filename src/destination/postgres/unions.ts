@@ -22,6 +22,7 @@ import {
   recordedUnions,
   recordOf,
   recordUnion,
+  UNION_COMMENT,
   UNION_ID_COLUMN,
   type UnionOptions,
   type UnionView,
@@ -52,7 +53,19 @@ export async function writeOutdatedUnions(
 ): Promise<readonly WrittenUnion[]> {
   if (!unions.some((union) => union.includes(change.entry.datasetId))) return [];
   const recorded = recordedUnions(await writer.transaction.rows(selectMeta()));
-  return await writeUnions(writer, outdatedUnions(unions, recorded, [change]), recorded);
+  const concerned = unions.filter((union) => union.includes(change.entry.datasetId));
+  const names = concerned.map(({ name }) => name);
+  const relations = await readRelations(writer.transaction, names);
+  const outdated = new Set(outdatedUnions(unions, recorded, [change]));
+  const wrong = concerned.filter(
+    (union) => outdated.has(union) || isLost(recorded.get(union.name), relations),
+  );
+  return await writeUnions(writer, wrong, recorded);
+}
+
+/** True where somebody dropped or replaced the view of a union that has tables. */
+function isLost(record: RecordedUnion | undefined, relations: ReadonlyMap<string, Relation>): boolean {
+  return record !== undefined && record.members > 0 && relations.get(record.name)?.isIntact !== true;
 }
 
 /** Returns what locks the views of the dataset's unions. Readers lock a view before its tables, so a writer does, too. */
@@ -94,8 +107,7 @@ export async function configureUnions(
   }
   const outdated = unions.filter((union) => {
     const record = recorded.get(union.name);
-    const isThere = relations.get(union.name)?.isOurs === true;
-    return !isUnionCurrent(union, record) || (!isThere && record?.members !== 0);
+    return !isUnionCurrent(union, record) || isLost(record, relations);
   });
   return await writeUnions(writer, outdated, recorded);
 }
@@ -144,8 +156,12 @@ function taken(name: string, why: string): ConfigurationError {
 
 /** What has the name of a union. */
 interface Relation {
-  /** It is a view, and the function that it selects from is there. */
+  /** It is a view, and the function of the union is there. */
   readonly isOurs: boolean;
+  /** It is the view that feed-sync made, as feed-sync made it. */
+  readonly isIntact: boolean;
+  /** Something of a reader depends on it. */
+  readonly isNeeded: boolean;
   /** The types by name, in order. */
   readonly columns: ReadonlyMap<string, string>;
 }
@@ -156,11 +172,27 @@ async function readRelations(
 ): Promise<ReadonlyMap<string, Relation>> {
   const rows = await transaction.rows(`SELECT c.relname::text,
       c.relkind = 'v' AND EXISTS (SELECT 1 FROM pg_proc p WHERE p.pronargs = 0 AND p.proname = c.relname
-        AND p.pronamespace = to_regnamespace(${text(CATALOG_SCHEMA)})), ${COLUMNS_AS_JSON}
+        AND p.pronamespace = to_regnamespace(${text(CATALOG_SCHEMA)})), ${COLUMNS_AS_JSON},
+      obj_description(c.oid, 'pg_class') IN (${commentOf('c.oid')}, ${text(UNION_COMMENT)}),
+      EXISTS (SELECT 1 FROM pg_depend d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND r.ev_class <> c.oid)
     FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind NOT IN ('i', 'I')`);
   return new Map(
-    rows.map((row) => [textAt(row, 0), { isOurs: row[1] === true, columns: columnsAt(row, 2) }] as const),
+    rows.map((row) => {
+      const isOurs = row[1] === true;
+      const isIntact = isOurs && row[3] === true;
+      return [textAt(row, 0), { isOurs, columns: columnsAt(row, 2), isIntact, isNeeded: row[4] === true }];
+    }),
   );
+}
+
+/**
+ * The comment of a view tells its definition, because a view that is replaced keeps its comment. Earlier programs gave it none: such
+ * a view stays, with the rights that were granted on it.
+ */
+function commentOf(oid: string): string {
+  const digest = `(SELECT md5(r.ev_action::text) FROM pg_rewrite r WHERE r.ev_class = ${oid} AND r.rulename = '_RETURN')`;
+  return `${text(`${UNION_COMMENT}, `)} || ${digest}`;
 }
 
 const COLUMNS_AS_JSON = `(SELECT coalesce(json_agg(json_build_array(a.attname,
@@ -197,7 +229,7 @@ async function writeUnions(
     const isTaken = relation !== undefined && !(relation.isOurs && before !== undefined);
     const ofUnion = tables.filter(({ datasetId }) => union.includes(datasetId));
     const members = isTaken ? [] : ofUnion.filter(({ datasetId }) => !altered.has(datasetId));
-    if (!isTaken) await writeUnion(writer, union.name, members, relation?.columns ?? new Map());
+    if (!isTaken) await writeUnion(writer, union.name, members, relation ?? null);
     const unusable = ofUnion.map(({ datasetId }) => datasetId).filter((id) => altered.has(id));
     const occurrences = occurrencesIn(members);
     const all = { union: union.name, part: 0, members: members.length, unusable, occurrences };
@@ -233,14 +265,21 @@ interface ShownColumn {
   readonly index: number | null;
 }
 
-/** `existing` are the columns of the view, where there is one. Without members and without a view nothing is made. */
+/**
+ * `relation` is the view, where there is one. Without members and without a view nothing is made. A view that somebody put in its
+ * place goes, unless readers need it: then it keeps its columns.
+ */
 async function writeUnion(
   { transaction, alter, postgis }: UnionWriter,
   name: string,
   members: readonly ObservedTable[],
-  existing: ReadonlyMap<string, string>,
+  relation: Relation | null,
 ): Promise<void> {
   const view = unionView(members);
+  const isReplaced = relation !== null && !relation.isIntact;
+  if (isReplaced && !relation.isNeeded) await alter([`DROP VIEW ${mirrored(name)}`]);
+  const existing =
+    isReplaced && !relation.isNeeded ? new Map<string, string>() : (relation?.columns ?? new Map());
   if (view === null && existing.size === 0) return;
   const columns = shownColumns(view, existing, postgis);
   const selects = (view?.members ?? []).map(({ datasetId, tableName, columnNames }) => {
@@ -255,12 +294,13 @@ async function writeUnion(
   const body = selects.length === 0 ? none : selects.join(' UNION ALL ');
   await transaction.run(`CREATE OR REPLACE FUNCTION ${functionOf(name)} RETURNS SETOF record
     LANGUAGE sql STABLE PARALLEL SAFE AS ${text(body)}`);
-  if (columns.length === existing.size) return;
+  if (columns.length === existing.size && !isReplaced) return;
   const shown = columns.map(({ columnName, type }) => `${identifier(columnName)} ${type}`).join(', ');
   await alter([
     `CREATE OR REPLACE VIEW ${mirrored(name)} AS SELECT * FROM ${functionOf(name)} AS t(${shown})`,
-    `COMMENT ON VIEW ${mirrored(name)} IS 'Union of tables, made by feed-sync'`,
   ]);
+  const [row = []] = await transaction.rows(`SELECT ${commentOf(`${text(mirrored(name))}::regclass`)}`);
+  await transaction.run(`COMMENT ON VIEW ${mirrored(name)} IS ${text(textAt(row, 0))}`);
 }
 
 /**

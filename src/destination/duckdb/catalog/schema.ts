@@ -95,12 +95,12 @@ export function selectMeta(): string {
   return `SELECT "key", value FROM ${catalogTable('meta')} ORDER BY ALL`;
 }
 
-/** Returns one row for each given name that a table or view has, in any case: the name and the kind. */
+/** Returns one row for each given name that a table or view has, in any case: the name, the kind, and the comment of a view. */
 export function selectKinds(tableNames: readonly string[]): string {
   const named = (name: string) =>
     `database_name = ${text(MIRROR)} AND schema_name = 'main' AND lower(${name}) IN (${tableNames.map(text).join(', ')})`;
-  return `SELECT lower(table_name), 'table' FROM duckdb_tables() WHERE ${named('table_name')}
-    UNION ALL SELECT lower(view_name), 'view' FROM duckdb_views() WHERE ${named('view_name')}`;
+  return `SELECT lower(table_name), 'table', NULL FROM duckdb_tables() WHERE ${named('table_name')}
+    UNION ALL SELECT lower(view_name), 'view', comment FROM duckdb_views() WHERE ${named('view_name')}`;
 }
 
 /** Returns the names of all tables and views of a schema in lower case, including those of operators. */

@@ -201,6 +201,18 @@ describe('the pages', () => {
     expect(read('src/cli/program.ts')).toContain(`DESCRIPTION = '${description}'`);
   });
 
+  it('the changelog has the kinds of Keep a Changelog, each once and in order, at a length that is read', () => {
+    const KINDS = ['Added', 'Changed', 'Deprecated', 'Removed', 'Fixed', 'Security'];
+    const MAX_LINES = 250;
+    const [, ...versions] = read('CHANGELOG.md').split(/^## /m);
+    expect(versions.length).toBeGreaterThan(0);
+    for (const version of versions) {
+      const kinds = Array.from(version.matchAll(/^### (.*)$/gm), ([, kind = '']) => kind);
+      expect(kinds).toEqual(KINDS.filter((kind) => kinds.includes(kind)));
+      expect(version.split('\n').length).toBeLessThanOrEqual(MAX_LINES);
+    }
+  });
+
   it('the README names every command', () => {
     const named = codeIn(read('README.md')).flatMap((code) => code.match(/[a-z-]+/g) ?? []);
     expect([...COMMANDS].filter((command) => !named.includes(command))).toEqual([]);

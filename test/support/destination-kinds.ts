@@ -2,7 +2,13 @@
 
 import process from 'node:process';
 import { afterAll, beforeAll } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import {
+  type Binaries,
+  DEBIAN,
+  EMBEDDED,
+  type PostgresServer,
+  startPostgres,
+} from '../../fixtures/postgres-server.ts';
 import { type HistoryOptions, NO_HISTORY } from '../../src/destination/catalog/undo-logs.ts';
 import type { Comparer } from '../../src/destination/comparer.ts';
 import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
@@ -23,6 +29,8 @@ const APPROVALS = 'SELECT approved::VARCHAR FROM feed_sync.commits ORDER BY comm
 
 export interface DestinationKind {
   readonly name: string;
+  /** Whether it stores geometries by PostGIS. */
+  readonly hasPostgis: boolean;
   open(history?: HistoryOptions): Promise<DestinationWorld>;
 }
 
@@ -57,87 +65,88 @@ function comparing(directory: string) {
 
 /** Starts the server before the tests of the file, and stops it after them. Without the server there is DuckDB alone. */
 export function destinationKinds(): readonly DestinationKind[] {
+  return [DUCKDB, ...databaseKind(EMBEDDED, 'npm has installed no PostgreSQL for this platform.')];
+}
+
+/** The same, and PostgreSQL with PostGIS where it is installed. */
+export function destinationKindsWithPostgis(): readonly DestinationKind[] {
+  return [...destinationKinds(), ...databaseKind(DEBIAN, `${DEBIAN.name} is not installed.`)];
+}
+
+const DUCKDB: DestinationKind = {
+  name: 'DuckDB',
+  hasPostgis: false,
+  async open(history = NO_HISTORY) {
+    const world = await mirrorAtWork({ history });
+    return {
+      ...world,
+      table: 'main.parcels',
+      source: world.mirror,
+      rows: async (datasetId) => textsInDuckDb(world.folder, await world.observed(datasetId)),
+      approvals: async () => (await inMirror(world.folder, APPROVALS)).flat(),
+      byHand: (sql) => world.byHand(sql),
+      withoutKey: async () => {},
+      reader: async () =>
+        present(
+          await openReader({
+            path: world.path,
+            waitMs: 0,
+            memoryLimitBytes: 1e9,
+            threads: 1,
+            clock: systemClock,
+            random: fullJitter,
+          }),
+          'the mirror is there',
+        ),
+      comparer: () =>
+        openComparer({
+          ...comparing(world.folder),
+          path: world.path,
+          waitMs: 10_000,
+          random: fullJitter,
+        }),
+    };
+  },
+};
+
+/** Returns none where the server is not installed, and says so. */
+function databaseKind(binaries: Binaries, whyNone: string): readonly DestinationKind[] {
   let server: PostgresServer | null = null;
   beforeAll(async () => {
-    if (EMBEDDED.folder === null) {
-      process.stderr.write('SKIPPED: npm has installed no PostgreSQL for this platform.\n');
-      return;
-    }
-    server = await startPostgres(EMBEDDED);
+    if (binaries.folder === null) process.stderr.write(`SKIPPED: ${whyNone}\n`);
+    else server = await startPostgres(binaries);
   });
   afterAll(async () => {
     await server?.stop();
   });
-
-  return [
-    {
-      name: 'DuckDB',
-      async open(history = NO_HISTORY) {
-        const world = await mirrorAtWork({ history });
-        return {
-          ...world,
-          table: 'main.parcels',
-          source: world.mirror,
-          rows: async (datasetId) => textsInDuckDb(world.folder, await world.observed(datasetId)),
-          approvals: async () => (await inMirror(world.folder, APPROVALS)).flat(),
-          byHand: (sql) => world.byHand(sql),
-          withoutKey: async () => {},
-          reader: async () =>
-            present(
-              await openReader({
-                path: world.path,
-                waitMs: 0,
-                memoryLimitBytes: 1e9,
-                threads: 1,
-                clock: systemClock,
-                random: fullJitter,
-              }),
-              'the mirror is there',
-            ),
-          comparer: () =>
-            openComparer({
-              ...comparing(world.folder),
-              path: world.path,
-              waitMs: 10_000,
-              random: fullJitter,
-            }),
-        };
+  if (binaries.folder === null) return [];
+  const open = async (history: HistoryOptions = NO_HISTORY): Promise<DestinationWorld> => {
+    const address = await present(server, 'the server runs').database();
+    const world = await databaseAtWork(address, { history });
+    return {
+      ...world,
+      table: 'feeds.parcels',
+      source: world.database,
+      withoutKey: async () => {
+        await world.byHand(
+          'ALTER TABLE feeds.parcels DROP CONSTRAINT parcels_pkey, ALTER COLUMN id DROP NOT NULL',
+        );
       },
-    },
-    ...(EMBEDDED.folder === null
-      ? []
-      : [
-          {
-            name: EMBEDDED.name,
-            async open(history = NO_HISTORY) {
-              const address = await present(server, 'the server runs').database();
-              const world = await databaseAtWork(address, { history });
-              return {
-                ...world,
-                table: 'feeds.parcels',
-                source: world.database,
-                withoutKey: async () => {
-                  await world.byHand(
-                    'ALTER TABLE feeds.parcels DROP CONSTRAINT parcels_pkey, ALTER COLUMN id DROP NOT NULL',
-                  );
-                },
-                approvals: async () => (await world.byHand(APPROVALS)).flat(),
-                rows: async (datasetId?: string) => textsInPostgres(address, await world.observed(datasetId)),
-                reader: async () =>
-                  present(
-                    await openPostgresReader({ url: new Secret(address), clock: systemClock }),
-                    'the catalog is there',
-                  ),
-                comparer: () =>
-                  openPostgresComparer({
-                    ...comparing(world.folder),
-                    url: new Secret(address),
-                    runProgram,
-                    programPath: process.env['PATH'] ?? '',
-                  }),
-              };
-            },
-          } satisfies DestinationKind,
-        ]),
-  ];
+      approvals: async () => (await world.byHand(APPROVALS)).flat(),
+      rows: async (datasetId?: string) => textsInPostgres(address, await world.observed(datasetId)),
+      reader: async () =>
+        present(
+          await openPostgresReader({ url: new Secret(address), clock: systemClock }),
+          'the catalog is there',
+        ),
+      comparer: () =>
+        openPostgresComparer({
+          ...comparing(world.folder),
+          url: new Secret(address),
+          runProgram,
+          programPath: process.env['PATH'] ?? '',
+        }),
+    };
+  };
+  return [{ name: binaries.name, hasPostgis: binaries.hasPostgis, open }];
 }

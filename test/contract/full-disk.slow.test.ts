@@ -1,6 +1,6 @@
 /** F07, F11: `feed-sync` on a disk that is full at whatever moment, or cannot be written: the old version serves, and with room all goes on. */
 
-import { readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseManifest } from '../../src/post-commit/export/generation.ts';
@@ -158,6 +158,38 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     expect(stdout).toMatch(/has no inodes left for another file.*df -i/s);
     disk.leaveInodes(MANY_FILES);
     await once(installed);
+    await seen.newest();
+  });
+
+  it('of verify --deep: 74 with the folder and what is free, nothing is left in it, and with room it compares', async () => {
+    const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk();
+    await once(installed);
+    for (const datasetId of datasetIds) publishNext(datasetId);
+    await once(installed);
+    // What is not stated cannot be compared with what is free.
+    feed.settings.files.bytes = false;
+    const files = () => {
+      const folder = join(installed.home, 'left');
+      disk.copyTo(folder);
+      return readdirSync(folder, { recursive: true }).toSorted();
+    };
+    const before = files();
+    const reported: string[] = [];
+    for (const freeBytes of [0, 30_000, 60_000, 120_000, 300_000]) {
+      disk.leave(freeBytes);
+      const { exitCode, stdout, stderr } = await installed.run('verify', '--deep');
+      expect(files()).toEqual(before);
+      if (exitCode === 0) break;
+      expect(exitCode, stdout + stderr).toBe(74);
+      expect(stdout + stderr).toContain(join(disk.path, 'verify'));
+      expect(stdout + stderr).toMatch(/[\d.]+ (?:[KM]?B|bytes) (?:are )?free/);
+      reported.push(stdout + stderr);
+    }
+    for (const place of ['lock.sqlite', 'downloads'])
+      expect(reported.join()).toContain(join('verify', place));
+    disk.leave(PLENTY_BYTES);
+    expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+    expect(files()).toEqual(before);
     await seen.newest();
   });
 

@@ -52,7 +52,7 @@ function whyOf(finding: ContentFinding): string | null {
     case 'other-columns':
       return finding.why;
     case 'failed':
-      return finding.error.message;
+      return [finding.error.message, finding.error.hint ?? ''].join(' ').trim();
     case 'equal':
     case 'different':
       return null;

@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { acquireInstanceLock } from '../../checkpoint/instance-lock.ts';
-import { makeDirectory, readText, remove, systemCode, writeScratch } from '../../lib/files.ts';
+import { isThere, makeDirectory, readText, remove, systemCode, writeScratch } from '../../lib/files.ts';
 import { BusyError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 
@@ -29,7 +29,7 @@ export interface ComparisonFolder {
   /** Tells whether this commit was found equal with this content lately. */
   isFinished(table: Omit<Finished, 'comparedAt'>): boolean;
   finish(table: Omit<Finished, 'comparedAt'>): Promise<void>;
-  /** `isWhole`: nothing is left to compare. */
+  /** `isWhole`: nothing is left to compare. Without that the folder stays where a table was found equal. */
   close(isWhole: boolean): Promise<void>;
 }
 
@@ -40,9 +40,17 @@ export async function openComparisonFolder(
 ): Promise<ComparisonFolder> {
   const path = join(dataDirectory, 'verify');
   const { pid, host, uid } = identity;
+  const removeFolder = () => remove('cli.remove-verify-folder', path);
+  const isNew = !(await isThere(path));
   await makeDirectory('cli.make-verify-folder', path);
   const holder = { pid, host, startedAt: clock.now(), command: 'verify --deep' };
-  const lock = await acquireInstanceLock({ path: join(path, 'lock.sqlite'), uid, holder }).catch(busy);
+  const lock = await acquireInstanceLock({ path: join(path, 'lock.sqlite'), uid, holder }).catch(
+    async (error: unknown) => {
+      // Nothing is left of a folder that is of no use, as on a full disk. One that another process works in is not new, or locked.
+      if (isNew && !(error instanceof BusyError)) await removeFolder().catch(() => {});
+      return busy(error);
+    },
+  );
   const file = join(path, 'finished.json');
   let finished = read(file).filter(({ comparedAt }) => {
     const ageMs = clock.now().getTime() - Date.parse(comparedAt);
@@ -61,7 +69,7 @@ export async function openComparisonFolder(
       await writeScratch('cli.remember-verified', file, Buffer.from(JSON.stringify(finished)));
     },
     async close(isWhole) {
-      if (isWhole) await remove('cli.remove-verify-folder', path);
+      if (isWhole || finished.length === 0) await removeFolder();
       lock.release();
     },
   };

@@ -11,7 +11,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
 import { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine, mirrorFailure } from '../../staging/engine/errors.ts';
+import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
 import {
   type ContentRows,
@@ -23,6 +23,7 @@ import { isSameChecksum } from '../catalog/cells.ts';
 import { hasOtherColumns } from '../catalog/columns.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import type { Comparer, ContentComparison, ShownKeys } from '../comparer.ts';
+import { comparisonFailure } from '../comparison-failure.ts';
 import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 import {
@@ -116,7 +117,7 @@ class MirrorComparer implements Comparer {
     } catch (error) {
       if (error instanceof Ended) return error.outcome;
       if (error instanceof OtherColumnsError) return { kind: 'other-columns', why: error.message };
-      throw error instanceof DuckDbError ? await mirrorFailure(error, this.#options) : error;
+      throw error instanceof DuckDbError ? await comparisonFailure(error, table, this.#options) : error;
     } finally {
       if (this.#engine.invalidated) await this.#engine.reopen();
       for (const statement of dropCompared()) await this.#engine.finish(statement);

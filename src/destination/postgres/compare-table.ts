@@ -13,7 +13,7 @@ import type { RowDifference } from '../../model/commits.ts';
 import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
 import type { ObservedTable, VersionContent } from '../../model/write-jobs.ts';
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
-import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
+import { DuckDbError } from '../../staging/engine/errors.ts';
 import { identifier, literalPattern } from '../../staging/engine/sql.ts';
 import { type ContentRows, examineContent, OtherColumnsError } from '../../staging/version-content.ts';
 import { isSameChecksum } from '../catalog/cells.ts';
@@ -21,6 +21,7 @@ import { hasOtherColumns, shownKeyAt } from '../catalog/columns.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { plannedColumn } from '../catalog/restored-state.ts';
 import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } from '../comparer.ts';
+import { comparisonFailure } from '../comparison-failure.ts';
 import { MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import { readCurrent } from './catalog/observed-state.ts';
 import { Connection, type Transaction } from './connection.ts';
@@ -111,7 +112,7 @@ class DatabaseComparer implements Comparer {
     } catch (error) {
       if (error instanceof OtherColumnsError) return { kind: 'other-columns', why: error.message };
       throw error instanceof DuckDbError
-        ? await mirrorFailure(error, { path })
+        ? await comparisonFailure(error, table, { path, directory: path })
         : destinationError(error, place);
     } finally {
       if (engine.invalidated) await engine.reopen();

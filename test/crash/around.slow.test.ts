@@ -3,7 +3,6 @@
 import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { DOWNLOADS } from './scenarios/downloads.ts';
-import { GATES } from './scenarios/gates.ts';
 import { TROUBLE } from './scenarios/incidents.ts';
 import { LEAVING } from './scenarios/leaving.ts';
 import { PEOPLE } from './scenarios/people.ts';
@@ -13,7 +12,7 @@ import { WEBHOOK } from './scenarios/webhook.ts';
 
 describe('F01 F02: killed at every effect that lasts', () => {
   testScenarios(
-    [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE, ...WEBHOOK, ...GATES, ...PEOPLE],
+    [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE, ...WEBHOOK, ...PEOPLE],
     'test/crash/around.slow.test.ts',
   );
 });

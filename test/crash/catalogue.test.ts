@@ -3,9 +3,18 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import * as history from '../../src/destination/duckdb/history.ts';
+import { present } from '../../src/lib/assert.ts';
 import { durableEffects } from '../support/durable-names.ts';
 import { projectRoot, sourceFiles } from '../support/source-tree.ts';
-import { CATALOGUE, catalogueTable, namesOf, occurrencesOf } from './catalogue.ts';
+import {
+  CATALOGUE,
+  catalogueTable,
+  KILLED_COMMITS,
+  KILLED_STEPS_OF_LOGS,
+  namesOf,
+  occurrencesOf,
+} from './catalogue.ts';
 import { killsOf, momentsIn } from './kills.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
@@ -15,6 +24,17 @@ const KILLED_ELSEWHERE = ['destination.commit-postgres'];
 const names = durableEffects(await sourceFiles('src'))
   .map(({ name }) => name)
   .filter((name) => !KILLED_ELSEWHERE.includes(name));
+
+/** The functions of `history.ts` that read, or say how to. */
+const READS = [
+  'readLogs',
+  'typedLogColumns',
+  'namesInHistory',
+  'insideMirror',
+  'asOfTime',
+  'selectStateAfter',
+  'earliestOf',
+];
 
 /** What a kill has to be shown in, wherever a name occurs there. */
 const EVERY_NAME = ['load', 'apply', 'alter', 'retire (archive)', 'resync', '410', 'publish'];
@@ -32,6 +52,18 @@ describe('F01: the catalogue', () => {
     const everyName = SCENARIOS.filter(({ killedAt }) => killedAt === 'every name').map(({ name }) => name);
     expect(everyName.toSorted()).toEqual(EVERY_NAME.toSorted());
     expect(namesOf('load')).toContain('destination.commit');
+  });
+
+  it('kills a COMMIT of every kind, and every step of an undo log', () => {
+    const killed = new Set(
+      ['destination.commit', 'destination.forget-past'].flatMap((name) =>
+        occurrencesOf(present(CATALOGUE[name], 'it is in the catalogue')).map(({ scenario }) => scenario),
+      ),
+    );
+    const scenarios = [...Object.values(KILLED_COMMITS), ...Object.values(KILLED_STEPS_OF_LOGS)];
+    expect(scenarios.filter((scenario) => !killed.has(scenario))).toEqual([]);
+    const steps = Object.keys(history).filter((name) => !READS.includes(name));
+    expect(Object.keys(KILLED_STEPS_OF_LOGS).toSorted()).toEqual(steps.toSorted());
   });
 
   it('is the table of its README', () => {

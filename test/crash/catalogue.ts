@@ -4,6 +4,8 @@
  * the first. A test compares this with the sources, with what is recorded, and with the table of the README of this folder.
  */
 
+import type { CommitKind } from '../../src/model/commits.ts';
+
 export interface CatalogueEntry {
   readonly what: string;
   /** Names of scenarios, with a comma and a blank between them. */
@@ -21,11 +23,11 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.ask': {
     what: 'a request of an operator, or that its command still waits',
-    killedIn: 'roll back, unpin, repair',
+    killedIn: 'roll back, unpin, repair, approve',
   },
   'checkpoint.begin-request': {
     what: 'a request of an operator is begun',
-    killedIn: 'requested, roll back, unpin',
+    killedIn: 'requested, roll back, unpin, approve',
   },
   'checkpoint.clear-failure': {
     what: 'a dataset that failed no more',
@@ -69,7 +71,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.keep-candidate': {
     what: 'content that waits for approval',
-    killedIn: 'wait*, evict',
+    killedIn: 'wait*, evict, approve',
   },
   'checkpoint.keep-notifications': {
     what: 'what an operator was notified of',
@@ -161,7 +163,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.remove-candidate': {
     what: 'content that waited is over',
-    killedIn: 'correct*',
+    killedIn: 'correct*, approve',
   },
   'checkpoint.request-resync': {
     what: 'a person asks for resyncs',
@@ -169,7 +171,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'checkpoint.settle-request': {
     what: 'the answer to a request of an operator, or that it was taken back',
-    killedIn: 'requested, roll back, unpin',
+    killedIn: 'requested, roll back, unpin, approve',
   },
   'checkpoint.suspend': {
     what: 'a suspension, until an operator acts',
@@ -251,7 +253,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'destination.commit': {
     what: 'COMMIT in the mirror: rows, version and history',
     killedIn:
-      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror quarantined*, asked resync*, given up',
+      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror quarantined*, asked resync*, given up, roll back*, repair*, approve*, log*, close*, freeze*, keep the past*, return*',
   },
   'destination.compact': {
     what: 'the compacted mirror gets the name of the old one',
@@ -292,6 +294,14 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'destination.cut-log': {
     what: 'the log of the mirror loses its end, which cannot be read, once the whole of it is copied',
     killedIn: 'torn log',
+  },
+  'destination.forget-past': {
+    what: 'COMMIT in the mirror: a part of the past that is older than it is to be kept goes',
+    killedIn: 'forget the past*',
+  },
+  'destination.lift-pin': {
+    what: 'COMMIT in the mirror: the end of the pin that a rollback has set',
+    killedIn: 'unpin',
   },
   'destination.make-directory': {
     what: 'the folder of the mirror',
@@ -348,6 +358,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'destination.remove-old-log': {
     what: 'the oldest of the logs that were kept so goes',
     killedIn: 'torn log',
+  },
+  'destination.store-checksums': {
+    what: 'COMMIT in the mirror: the checksum of a table that was found right, or whose hash is another',
+    killedIn: 'checksums*',
   },
   'destination.store-progress': {
     what: 'COMMIT in the mirror: how far it has followed the service, and told the hook',
@@ -463,7 +477,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   },
   'sync.discard-candidate': {
     what: 'the files of content that waited go',
-    killedIn: 'wait*, correct*',
+    killedIn: 'wait*, correct*, approve',
   },
   'sync.discard-changes': {
     what: 'pages of changes go',
@@ -501,6 +515,34 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the folder of a dataset for downloads',
     killedIn: 'load*, reload*, resync*, 410*',
   },
+};
+
+/** The scenarios in which a COMMIT of each kind is killed. The type makes the compiler refuse a missing kind. */
+export const KILLED_COMMITS: Readonly<Record<CommitKind, string>> = {
+  load: 'load',
+  changes: 'apply',
+  reload: 'reload',
+  retire: 'retire (archive)',
+  return: 'return',
+  repair: 'repair',
+  rollback: 'roll back',
+};
+
+/** The scenarios in which a transaction is killed that holds what these functions of `history.ts` write. */
+export const KILLED_STEPS_OF_LOGS: Readonly<Record<string, string>> = {
+  beginLog: 'freeze',
+  createLog: 'log',
+  recordEntries: 'log',
+  logCommit: 'log',
+  addToLog: 'log',
+  asOfMacros: 'log',
+  closeLog: 'close',
+  deleteEntries: 'forget the past',
+  freezeLog: 'freeze',
+  copyFrozen: 'freeze',
+  dropLog: 'forget the past',
+  viewFrozen: 'keep the past',
+  freezeKept: 'return',
 };
 
 export interface Occurrence {

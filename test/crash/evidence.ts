@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import Database from 'better-sqlite3';
-import { openExactly } from '../support/exact-mirror.ts';
+import { identifier, literal, openExactly } from '../support/exact-mirror.ts';
 import type { Program } from '../support/program.ts';
 
 /** By dataset: its lines of the history, oldest first. */
@@ -69,6 +69,51 @@ export async function historyOf(mirrorPath: string): Promise<History> {
   } finally {
     mirror.close();
   }
+}
+
+/** Tells how many commits of the dataset there were up to this one: datasets that commit at once do so in any order. */
+const ofDataset = (commit: string): string =>
+  `(SELECT count(*)::VARCHAR FROM feed_sync.commits AS one WHERE one.dataset_id = logs.dataset_id AND commit_number <= ${commit})`;
+
+/**
+ * The undo logs as the catalog lists them, then their entries, without moments. Of each log it says whether it has the number of
+ * entries and the checksum that were recorded.
+ */
+export async function pastOf(mirrorPath: string): Promise<readonly string[]> {
+  const mirror = await openExactly(mirrorPath);
+  try {
+    const [table] = await mirror.rows(
+      "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'feed_sync' AND table_name = 'history_logs'",
+    );
+    if (table === undefined) return [];
+    const logs =
+      await mirror.rows(`SELECT log_name, logs.table_name, closed_reason, ${ofDataset('first_commit')},
+        ${ofDataset('closed_commit')}, ${ofDataset('frozen_commit')}, row_count::VARCHAR, checksum::VARCHAR, dataset_id
+      FROM feed_sync.history_logs AS logs ORDER BY log_name`);
+    const texts: string[] = [];
+    for (const [logName, tableName, reason, first, closed, frozen, entries, checksum, datasetId] of logs) {
+      const log = `history.${identifier(logName ?? '')}`;
+      const [sums] = await mirror.rows(`SELECT count(*)::VARCHAR AS entries,
+          coalesce(sum(hash(hash(*COLUMNS(*)))), 0)::HUGEINT::VARCHAR AS hashes FROM ${log}`);
+      const isAsRecorded = sums?.[0] === entries && sums?.[1] === checksum;
+      const states = [first, closed, frozen].map((commit) => commit ?? 'none').join(', ');
+      texts.push(
+        `${unnumbered(logName)} of ${unnumbered(tableName)}: ${states}; ${reason ?? 'open'}; as recorded: ${isAsRecorded}`,
+      );
+      const rows = await mirror.rows(`SELECT ${ofDataset('_commit')} || ': ' ||
+          to_json({'entry': COLUMNS(* EXCLUDE (_commit, _published_at, _applied_at))::VARCHAR})::VARCHAR
+        FROM (SELECT *, ${literal(datasetId ?? '')} AS dataset_id FROM ${log}) AS logs`);
+      texts.push(...rows.map((row) => `${unnumbered(logName)}: ${row.join(' ')}`).toSorted());
+    }
+    return texts;
+  } finally {
+    mirror.close();
+  }
+}
+
+/** The number of a commit in the name of a frozen table, and the time in that of an archived one. */
+function unnumbered(name: string | null | undefined): string {
+  return (name ?? 'none').replaceAll(/__\d+(?:_\d{8}t\d{6}z)?/g, '__N');
 }
 
 /**

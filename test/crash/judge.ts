@@ -5,12 +5,13 @@ import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { everythingPublished } from '../support/published.ts';
 import { sameText } from '../support/same-text.ts';
-import { checkpointOf, filesOf, type History, historyOf, owedResyncs } from './evidence.ts';
+import { checkpointOf, filesOf, type History, historyOf, owedResyncs, pastOf } from './evidence.ts';
 import type { Act, Evidence, Stage } from './scenario.ts';
 
 export interface Seen {
   readonly files: readonly string[];
   readonly history: History;
+  readonly past: readonly string[];
   readonly checkpoint: Readonly<Record<string, unknown>>;
   /** Files that were fetched. */
   readonly fetched: number;
@@ -29,6 +30,7 @@ export async function lookAt({ county, installed }: Stage): Promise<Seen> {
   return {
     files: filesOf(installed),
     history: existsSync(installed.mirrorPath) ? await historyOf(installed.mirrorPath) : new Map(),
+    past: existsSync(installed.mirrorPath) ? await pastOf(installed.mirrorPath) : [],
     checkpoint: { ...checkpointOf(installed), 'owed resyncs': await owedResyncs(installed) },
     fetched: fetchedFiles(county.feed).length,
   };
@@ -51,11 +53,12 @@ export function wrongWithTheRest(seen: Seen, undisturbed: Seen, act: Act): reado
   const compared: Readonly<Record<Evidence, readonly string[]>> = {
     files: sameText('files left', seen.files, undisturbed.files),
     history: sameText('history', inOrder(seen.history), inOrder(undisturbed.history)),
+    past: sameText('undo logs', seen.past, undisturbed.past),
     checkpoint: Object.keys(undisturbed.checkpoint).flatMap((what) =>
       sameText(`checkpoint: ${what}`, seen.checkpoint[what], undisturbed.checkpoint[what]),
     ),
   };
-  return (['files', 'history', 'checkpoint'] as const).flatMap((what) =>
+  return (['files', 'history', 'past', 'checkpoint'] as const).flatMap((what) =>
     mayDiffer.includes(what) ? [] : compared[what],
   );
 }

@@ -41,8 +41,8 @@ export interface Again {
   readonly exitCode?: number;
 }
 
-/** What is compared: the files that are left, the lines of the history, what the checkpoint holds. */
-export type Evidence = 'files' | 'history' | 'checkpoint';
+/** What is compared: the files that are left, the lines of the history, the undo logs, what the checkpoint holds. */
+export type Evidence = 'files' | 'history' | 'past' | 'checkpoint';
 
 export interface Scenario {
   readonly name: string;

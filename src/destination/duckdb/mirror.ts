@@ -65,7 +65,7 @@ import { scrubSlice } from './scrub.ts';
 import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
 import { configureUnions, hasUnions, readUnions } from './unions.ts';
 import { type ValidatedWrite, validateJob } from './validate.ts';
-import { QuarantinedError, type WaitForReaders, type WriteSession } from './write-session.ts';
+import { type Purpose, QuarantinedError, type WaitForReaders, type WriteSession } from './write-session.ts';
 
 /** Memory for validation, which reads Parquet footers and searches for single values. */
 const MAX_VALIDATION_MEMORY_BYTES = 512_000_000;
@@ -361,7 +361,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   unpin(datasetId: string): Promise<void> {
-    return this.#inTurn(() => this.#write((engine) => engine.run(unpinned(datasetId))));
+    return this.#inTurn(() => this.#write((engine) => engine.run(unpinned(datasetId)), 'pin'));
   }
 
   async storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean> {
@@ -386,7 +386,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   storeChecksum(checksum: TableChecksum): Promise<boolean> {
-    return this.#inTurn(() => this.#write((engine) => storeChecksum(engine, checksum)));
+    return this.#inTurn(() => this.#write((engine) => storeChecksum(engine, checksum), 'checksums'));
   }
 
   renewChecksums(renewal: ChecksumRenewal): Promise<RenewedChecksums> {
@@ -395,12 +395,12 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   }
 
   /** In one transaction of a session of its own. */
-  #write<T>(work: (engine: Engine) => Promise<T>): Promise<T> {
+  #write<T>(work: (engine: Engine) => Promise<T>, purpose?: Purpose): Promise<T> {
     return this.#sessions.of('small').write((session) =>
       session.transaction(async (engine) => {
         await ensureSchema(engine, this.#options.path);
         return await work(engine);
-      }),
+      }, purpose),
     );
   }
 

@@ -88,8 +88,9 @@ export class HistoryPruning {
     const isMore = await this.limit.prune(
       logs,
       (log) =>
-        session.transaction((engine) =>
-          log.isFrozen ? forgetFrozen(engine, log) : forgetEntries(engine, log, before),
+        session.transaction(
+          (engine) => (log.isFrozen ? forgetFrozen(engine, log) : forgetEntries(engine, log, before)),
+          'past',
         ),
       isAwaited,
     );

@@ -45,7 +45,7 @@ export async function renewChecksums(
         const one = await session.transaction(async (engine) => {
           await ensureSchema(engine, path);
           return await renewDataset(engine, datasetId, unreadable);
-        });
+        }, 'checksums');
         renewed.stored.push(...one.stored);
         renewed.closed.push(...one.closed);
         renewed.kept.push(...one.kept);

@@ -75,8 +75,8 @@ export interface WaitForReaders {
   readonly lockWaitMs?: number;
 }
 
-/** The COMMIT of progress without jobs is a separate crash point. */
-type Purpose = 'jobs' | 'progress';
+/** What a transaction is for: the COMMIT of each is a crash point of its own. */
+export type Purpose = 'jobs' | 'progress' | 'checksums' | 'past' | 'pin';
 
 export interface WriteSession {
   /**
@@ -215,6 +215,15 @@ export class WriteSessions {
         break;
       case 'progress':
         await durable('destination.store-progress', () => this.#engine.finish('COMMIT'));
+        break;
+      case 'checksums':
+        await durable('destination.store-checksums', () => this.#engine.finish('COMMIT'));
+        break;
+      case 'past':
+        await durable('destination.forget-past', () => this.#engine.finish('COMMIT'));
+        break;
+      case 'pin':
+        await durable('destination.lift-pin', () => this.#engine.finish('COMMIT'));
         break;
     }
     await this.#syncEntries();

@@ -6,6 +6,7 @@ import { DOWNLOADS } from './downloads.ts';
 import { GATES } from './gates.ts';
 import { TROUBLE } from './incidents.ts';
 import { LEAVING } from './leaving.ts';
+import { PAST } from './past.ts';
 import { PEOPLE } from './people.ts';
 import { OUTLET } from './post-commit.ts';
 import { STORES } from './stores.ts';
@@ -20,5 +21,6 @@ export const SCENARIOS: readonly Scenario[] = [
   ...TROUBLE,
   ...WEBHOOK,
   ...GATES,
+  ...PAST,
   ...PEOPLE,
 ];

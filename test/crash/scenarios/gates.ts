@@ -49,7 +49,34 @@ export const GATES: readonly Scenario[] = [
       return {};
     },
   },
+  {
+    name: 'approve',
+    what: '`approve` of changes that wait',
+    environment: NO_REMOVALS,
+    killedAt: 'its own names',
+    async validate({ county, installed }) {
+      await once(installed);
+      const [datasetId = ''] = county.datasetIds;
+      removeRow(county, datasetId);
+      await once(installed, 77);
+      const listed = JSON.parse((await installed.run('approve', '--json')).stdout);
+      const { version, content } = listed.datasets[0];
+      return {
+        words: ['approve', datasetId, '--version', String(version), '--content', content],
+        // What is committed waits no more.
+        again: (kill) => (isCommittedAfter(kill) ? { exitCode: 64 } : {}),
+      };
+    },
+  },
 ];
+
+/** The moments at which the approved content is committed already. A request that waits is performed with that of the next command. */
+function isCommittedAfter(kill: string): boolean {
+  return (
+    /settle-request|remove-candidate|discard-candidate/.test(kill) ||
+    (kill.startsWith('after destination.commit') && !kill.endsWith(' 1'))
+  );
+}
 
 function versionsOf({ feed }: CountyFeed): Readonly<Record<string, DatasetVersion>> {
   return Object.fromEntries(

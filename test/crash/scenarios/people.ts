@@ -167,7 +167,8 @@ export const PEOPLE: readonly Scenario[] = [
       await done(stage.installed, 'rollback', datasetId, '--to-version', '1', '--yes');
       return {
         words: ['resume', '--dataset', datasetId, '--yes'],
-        again: (kill) => (kill.includes('settle-request') ? { exitCode: DONE_ALREADY } : {}),
+        again: (kill) =>
+          /settle-request|after destination.lift-pin/.test(kill) ? { exitCode: DONE_ALREADY } : {},
         expected: () => null,
         mayDiffer: ['checkpoint'],
         wrongAtTheEnd: async () => wrongVersions(stage, datasetId, 1),
@@ -295,6 +296,7 @@ async function updated({ county, installed }: Stage): Promise<string> {
 function isRolledBackAfter(kill: string): boolean {
   return (
     kill.includes('settle-request') ||
+    (kill.startsWith('after destination.commit') && !kill.endsWith(' 1')) ||
     kill === 'after checkpoint.ask 1' ||
     kill === 'before checkpoint.begin-request 1'
   );

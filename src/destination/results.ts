@@ -10,6 +10,7 @@ export function committed(
   fromVersion: number | null,
   net: CommitResult['net'],
   observed: ObservedTable,
+  lostPast: string | null = null,
 ): JobResult {
   assert(job.kind !== 'retirement', 'a retired table is not live');
   const { datasetId, kind, fetched } = job;
@@ -29,6 +30,7 @@ export function committed(
       net,
       versions,
       bytes,
+      ...(lostPast === null ? {} : { lostPast }),
       durationMs,
       observed,
     },

@@ -17,6 +17,8 @@ export interface CommitResult {
   readonly versions: number;
   /** Of the files or of the pages of changes. */
   readonly bytes: number;
+  /** Why the states before this commit are not known any more. Absent: they are, or were not before either. */
+  readonly lostPast?: string;
   /** From the first request to the commit. */
   readonly durationMs: number;
   /** The live table as the destination has it from now on: the next step is planned from it. */

@@ -3,6 +3,7 @@
 import { formatCount, plural } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import { judge, NO_LIMITS, rowCountsOf } from '../model/gate.ts';
+import { remedyOfLostPast } from '../model/lost-past.ts';
 import type { ObservedColumn, ObservedTable } from '../model/write-jobs.ts';
 import type { Parts } from './parts.ts';
 
@@ -17,6 +18,19 @@ export function noteOccurrences(before: ObservedTable | null, commit: CommitResu
   const subject = `dataset ${before.datasetId}`;
   const text = `version ${commit.toVersion} ${difference}`;
   parts.onOccurrence?.({ kind: 'schema_changed', subject, text });
+}
+
+/** Tells of a commit that has lost the past of its table: once, because nothing that comes later brings it back. */
+export function noteLostPast(
+  { observed, tableName: table, toVersion: version, lostPast }: CommitResult,
+  { log }: Pick<Reporters, 'log'>,
+): void {
+  if (lostPast === undefined) return;
+  const { datasetId: dataset } = observed;
+  log.warn(
+    { dataset, table, version, why: lostPast, hint: remedyOfLostPast(lostPast) },
+    'The earlier states of a table are not known any more.',
+  );
 }
 
 /** Warns of a commit that removed much, gate or not. */

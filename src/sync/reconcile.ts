@@ -23,7 +23,7 @@ import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
 import type { EntrySource } from './manifest-cache.ts';
-import { noteOccurrences } from './occurrences.ts';
+import { noteLostPast, noteOccurrences } from './occurrences.ts';
 import type { Parts } from './parts.ts';
 import { candidateOf } from './plan/candidate.ts';
 import {
@@ -375,6 +375,7 @@ class Reconciler {
     const { parts, executor } = this.#run;
     const { observed } = commit;
     noteOccurrences(this.#known.observed, commit, parts);
+    noteLostPast(commit, parts);
     const candidate = candidateOf(this.#known);
     this.#known = { ...this.#known, observed };
     if (candidate !== null) {

@@ -7,13 +7,15 @@ import pLimit from 'p-limit';
 import { z } from 'zod';
 import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
 import { formatCount } from '../lib/units.ts';
-import type { RowDifference } from '../model/commits.ts';
+import type { CommitResult } from '../model/commits.ts';
+import { ALTERED } from '../model/lost-past.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 import { VERSIONS_AT_ONCE } from './execute/fetch-changes.ts';
 import { fetchContent, findContent } from './execute/fetch-content.ts';
 import { openStaging } from './execute/staging-folder.ts';
 import { noteRepair } from './execute/sync-runs.ts';
 import { KeptManifests } from './manifest-cache.ts';
+import { noteLostPast } from './occurrences.ts';
 import type { Performing } from './requests.ts';
 
 const REPAIR = z.object({
@@ -59,19 +61,21 @@ export async function performRepair(
     if (result.kind === 'failed') throw result.error;
     if (result.kind !== 'committed') return changed(datasetId);
     noteRepair(datasetId, result.committed, parts);
-    return { kind: 'done', text: repaired(table, result.committed.net) };
+    noteLostPast(result.committed, parts);
+    return { kind: 'done', text: repaired(table, result.committed) };
   } finally {
     await staging.discard(datasetId);
   }
 }
 
-function repaired({ datasetId, tableName }: ObservedTable, net: RowDifference | null): string {
+function repaired({ datasetId, tableName }: ObservedTable, { net, lostPast }: CommitResult): string {
   const counts = [
     `${formatCount(net?.added ?? 0)} added`,
     ...(net?.changed == null ? [] : [`${formatCount(net.changed)} changed`]),
     `${formatCount(net?.removed ?? 0)} removed`,
   ];
-  return `Repaired the table ${tableName} of ${datasetId}: ${counts.join(', ')}.`;
+  const done = `Repaired the table ${tableName} of ${datasetId}: ${counts.join(', ')}.`;
+  return lostPast === undefined ? done : `${done} Its earlier states are not known any more: ${lostPast}.`;
 }
 
 export async function performStoreChecksum(

@@ -9,6 +9,7 @@ import { BusyError, UsageError } from '../model/errors.ts';
 import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
 import { stopwatch } from './execute/steps.ts';
 import { noteRollback } from './execute/sync-runs.ts';
+import { noteLostPast } from './occurrences.ts';
 import { OPERATOR } from './plan/need.ts';
 import type { Performing } from './requests.ts';
 
@@ -43,6 +44,7 @@ export async function performRollback(
   }
   parts.progress.committed(datasetId, result.committed);
   noteRollback(datasetId, result.committed, parts);
+  noteLostPast(result.committed, parts);
   return { kind: 'done', text: sentenceOf(datasetId, toCommit, result.committed) };
 }
 

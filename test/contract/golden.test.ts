@@ -91,6 +91,12 @@ it('of catch-ups, for programs', async () => {
   const world = await toldWorld();
   expectGolden('once/failing', await json(world, 77, 'once', '--json'));
   await comesToWork(world);
+  // Their past was kept until now.
+  await writeMirror(
+    join(world.installed.dataDirectory, 'mirror.duckdb'),
+    `INSERT INTO feed_sync.history_logs BY NAME SELECT dataset_id, table_name AS log_name,
+      'main.' || table_name AS table_name, commit_number AS first_commit, applied_at AS first_time FROM feed_sync.datasets`,
+  );
   comesToTrouble(world);
   const unreadable = { operation: 'events', subscriptionId: 'sub_4', times: 'always' } as const;
   world.feed.faults.add({ match: unreadable, act: { kind: 'respond', status: 503 } });
@@ -211,7 +217,7 @@ it('of tables whose retirement waits for subscriptions', async () => {
   const log = `INSERT INTO feed_sync.history_logs BY NAME
     SELECT 'us-tx-bexar-parcels' AS dataset_id, unnest(['parcels', 'parcels__2_log']) AS log_name, 'main.a' AS table_name,
       1 AS first_commit, TIMESTAMPTZ '2026-03-01 08:00:00Z' AS first_time, unnest(['history was switched off', NULL]) AS closed_reason,
-      unnest([NULL, 2]) AS frozen_commit, unnest([1234, NULL]) AS row_count`;
+      unnest([1, NULL]) AS closed_commit, unnest([NULL, 2]) AS frozen_commit, unnest([1234, NULL]) AS row_count`;
   const union = {
     name: 'parcels',
     globs: ['*-parcels'],

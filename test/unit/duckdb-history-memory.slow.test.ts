@@ -71,7 +71,11 @@ it('F08 swaps the table and closes its log with the reason, and the tables after
     rows: OTHER_ROWS,
     amount: 'i',
   });
-  expect(await load(mirror, all, other)).toMatchObject([committed, committed]);
+  const lostPast = 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows';
+  expect(await load(mirror, all, other)).toMatchObject([
+    { ...committed, committed: { lostPast } },
+    committed,
+  ]);
   const logs =
     'SELECT log_name, closed_commit::VARCHAR, closed_reason FROM feed_sync.history_logs ORDER BY ALL';
   expect(await inMirror(folder.path, logs)).toEqual([

@@ -56,6 +56,11 @@ function loaded(datasetId: string, rowCount = 1_000_000): DatasetResult {
   return { kind: 'updated', datasetId, commits: [commit({ rowCount })], recheckAt: null };
 }
 
+/** A commit that has lost the past of its table. */
+function losing(datasetId: string, lostPast: string): DatasetResult {
+  return { kind: 'updated', datasetId, commits: [commit({ fromVersion: 1, lostPast })], recheckAt: null };
+}
+
 const broken = new DataError('The file part-0.parquet is cut.', { hint: 'Tell the service.' });
 const failed: DatasetResult = {
   kind: 'failed',
@@ -239,6 +244,27 @@ describe('the summary', () => {
         '',
         'Waiting for the next catch-up:',
         '  roads: the manifest lags',
+      ].join('\n'),
+    );
+  });
+
+  it('of a past that is not known any more: since when, why and what to do, once for each reason', () => {
+    const memory = 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows';
+    const datasets = [
+      losing('parcels', memory),
+      losing('zoning', 'history was switched off'),
+      losing('roads', memory),
+    ];
+    expect(summarize(result({ datasets }))).toBe(
+      [
+        '3 datasets in 1 subscription: 3 loaded, 0 already up to date. 3,000,000 rows from 27.3 MB. 2.4 s.',
+        '',
+        'Earlier states that are not known any more:',
+        '  parcels: before commit 1: comparing the rows of the table needed more memory than duckdb.memoryLimit allows',
+        '    → Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT), or the next such reload loses the past again. Later states are known.',
+        '    The same for 1 more dataset: roads.',
+        '  zoning: before commit 1: history was switched off',
+        '    → Where its past is to be kept, name the dataset in history.datasets (FEED_SYNC_HISTORY_DATASETS).',
       ].join('\n'),
     );
   });

@@ -1,8 +1,10 @@
 /** Judges what a readable mirror contains, whatever holds it. Pure. */
 
 import type { ObservedState } from '../../destination/destination.ts';
+import type { PastLog } from '../../destination/reader.ts';
 import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
+import { remedyOfLostPast } from '../../model/lost-past.ts';
 import { isPinned } from '../../model/write-jobs.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
 import { ENDS_KEEPING } from '../../sync/kept-damaged.ts';
@@ -40,9 +42,34 @@ export function judgeTables(
 /** A table without keys has no history, whatever history.datasets says. `globs`: that setting; null where it is not known. */
 export function judgeHistory(
   { datasets }: Pick<ObservedState, 'datasets'>,
+  pastLogs: readonly PastLog[],
   globs: readonly string[] | null,
 ): readonly Finding[] {
   if (globs === null || globs.length === 0) return [];
+  return [...lostPasts(pastLogs, globs), ...withoutKeys(datasets, globs)];
+}
+
+/** One finding for each reason. A frozen log answers for a table that is no more. */
+function lostPasts(pastLogs: readonly PastLog[], globs: readonly string[]): readonly Finding[] {
+  const closed = pastLogs.filter(
+    ({ datasetId, closedReason, frozenCommit }) =>
+      closedReason !== null && frozenCommit === null && isChosenDataset(datasetId, globs, []),
+  );
+  return [...Map.groupBy(closed, ({ closedReason }) => closedReason ?? '')].map(([reason, logs]) => {
+    const since = logs.map(({ datasetId, firstCommit }) => `${datasetId} before commit ${firstCommit}`);
+    return warning(
+      'history',
+      `Not known: ${listed(since)}. ${capitalized(reason)}.`,
+      remedyOfLostPast(reason),
+    );
+  });
+}
+
+function capitalized(clause: string): string {
+  return `${clause.slice(0, 1).toUpperCase()}${clause.slice(1)}`;
+}
+
+function withoutKeys(datasets: ObservedState['datasets'], globs: readonly string[]): readonly Finding[] {
   const keyless = [...datasets.values()]
     .filter(({ datasetId, keyColumns }) => keyColumns.length === 0 && isChosenDataset(datasetId, globs, []))
     .map(({ datasetId }) => datasetId);

@@ -35,7 +35,7 @@ export async function checkDatabase(
       return [
         ...findings,
         ...judgeTables(facts.mirror, inspection.known('service.baseUrl')),
-        ...judgeHistory(facts.mirror, inspection.known('history.datasets')),
+        ...judgeHistory(facts.mirror, await reader.pastLogs(), inspection.known('history.datasets')),
       ];
     } finally {
       await reader.close();

@@ -257,7 +257,7 @@ export async function checkMirror(facts: Facts, signal: AbortSignal): Promise<re
     facts.mirror = mirror;
     const file = { path, bytes: mirrorBytes(path), freeBytes: mirror.freeBytes, format: mirror.format };
     const findings = [...judgeMirror(file, mirror, inspection.known('service.baseUrl'))];
-    findings.push(...judgeHistory(mirror, inspection.known('history.datasets')));
+    findings.push(...judgeHistory(mirror, mirror.pastLogs ?? [], inspection.known('history.datasets')));
     return [...findings, ...mirror.unions.map(unionFinding), ...(await copyFindings(facts)), ...quarantined];
   } catch (error) {
     return [cannotBeRead(error, facts), ...quarantined];

@@ -8,6 +8,7 @@ import { formatBytes, formatCount, plural } from '../../lib/units.ts';
 import { type Absence, confirmedAt } from '../../model/absence.ts';
 import { announcedVersion } from '../../model/desired-state.ts';
 import { FeedSyncError } from '../../model/errors.ts';
+import { remedyOfLostPast } from '../../model/lost-past.ts';
 import type { DatasetReport, Outage, RetirementReport, SubscriptionReport } from '../../reporting/report.ts';
 import {
   mirrorSpace,
@@ -347,7 +348,9 @@ function historyTable(status: Status, { width }: ShownTo): string | null {
       ...(frozenCommit === null ? [] : [`frozen by commit ${frozenCommit}`]),
     ].join('; '),
   ]);
-  return renderTable(columns, rows, width);
+  const reasons = new Set(logs.flatMap(({ closedReason }) => closedReason ?? []));
+  const remedies = new Set([...reasons].map(remedyOfLostPast));
+  return [renderTable(columns, rows, width), ...[...remedies].map((remedy) => `→ ${remedy}`)].join('\n');
 }
 
 /** Null without unions. */

@@ -33,7 +33,16 @@ function datasetJson(result: DatasetResult) {
   };
 }
 
-function commitJson({ kind, fromVersion, toVersion, versions, rowCount, net, bytes }: CommitResult) {
+function commitJson({
+  kind,
+  fromVersion,
+  toVersion,
+  versions,
+  rowCount,
+  net,
+  bytes,
+  lostPast,
+}: CommitResult) {
   return {
     kind,
     fromVersion,
@@ -44,6 +53,7 @@ function commitJson({ kind, fromVersion, toVersion, versions, rowCount, net, byt
     changed: net?.changed ?? null,
     removed: net?.removed ?? null,
     bytes,
+    lostPast: lostPast ?? null,
   };
 }
 

@@ -4,6 +4,7 @@ import { printable, shellWord } from '../../lib/text.ts';
 import { formatBytes, formatCount, formatDuration, plural } from '../../lib/units.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import { errorCodeOf } from '../../model/errors.ts';
+import { remedyOfLostPast } from '../../model/lost-past.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { awaitsOperator, waysToEnd } from '../../sync/retirements.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
@@ -37,6 +38,7 @@ export function summarize(result: CatchUpResult): string {
       suspensionProblem(datasetId, suspension),
     ),
     ...section('Failed', ofKind(datasets, 'failed'), failureProblem),
+    ...lostPasts(datasets),
     ...section('Pinned', ofKind(datasets, 'pinned'), ({ datasetId, version, pinnedSince }) => {
       const resume = `→ feed-sync resume --dataset ${shellWord(datasetId)}`;
       const text = `at version ${version} since ${formatTime(pinnedSince)}\n${resume}`;
@@ -149,6 +151,18 @@ function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) =>
   return commits.reduce((sum, commit) => sum + (what(commit) ?? 0), 0);
 }
 
+/** What a commit has lost of the past of its table, and what to do. */
+function lostPasts(datasets: readonly DatasetResult[]): readonly string[] {
+  const lost = datasets.flatMap(({ datasetId, commits }): DatasetProblem[] =>
+    commits.flatMap(({ lostPast, observed: { commitNumber } }) => {
+      if (lostPast === undefined) return [];
+      const text = `${lostPast}\n→ ${remedyOfLostPast(lostPast)}`;
+      return [{ datasetId, cause: lostPast, text: `before commit ${commitNumber}: ${text}` }];
+    }),
+  );
+  return named('Earlier states that are not known any more', lost);
+}
+
 function failureProblem({
   datasetId,
   error,
@@ -172,17 +186,24 @@ function section<T extends DatasetResult>(
   results: readonly T[],
   report: (result: T) => DatasetProblem,
 ): readonly string[] {
-  if (results.length === 0) return [];
-  const causes = tellCauses(results.map((result) => withReached(report(result), result.commits)));
+  return named(
+    title,
+    results.map((result) => withReached(report(result), result.commits)),
+  );
+}
+
+function named(title: string, problems: readonly DatasetProblem[]): readonly string[] {
+  if (problems.length === 0) return [];
+  const causes = tellCauses(problems);
   // All lines after the first are indented further, so that the next dataset is easy to find.
-  const named = causes
+  const lines = causes
     .slice(0, MAX_NAMED)
     .map(({ datasetId, text }) => `  ${printable(datasetId)}: ${text.replaceAll('\n', '\n    ')}`);
-  const rest = causes.length - named.length;
+  const rest = causes.length - lines.length;
   return [
     '',
     `${title}:`,
-    ...named,
+    ...lines,
     ...(rest > 0 ? [`  and ${formatCount(rest)} more: feed-sync status`] : []),
   ];
 }

@@ -18,13 +18,6 @@ export const NO_HISTORY: HistoryOptions = { keeps: () => false, keepMs: Number.P
 /** A transaction deletes the entries of further commits until it has deleted so many: a reader waits for no more. */
 export const MAX_PRUNED_AT_ONCE = 100_000;
 
-/** Why a log is closed. */
-export const SWITCHED_OFF = 'history was switched off';
-/** Entries of such rows would show them as what a commit left. */
-export const ALTERED = 'rows of the table were altered outside feed-sync before';
-export const BY_HAND = 'the log was dropped or altered by hand';
-export const TABLE_MISSING = 'the table was missing';
-
 /** The version that a commit brings. */
 export interface CommittedVersion {
   readonly version: number;

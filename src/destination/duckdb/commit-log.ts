@@ -1,16 +1,10 @@
 /** Decides what a commit does to the undo log of its table: begin it, continue it, close it, or freeze it. Pure. */
 
+import { ALTERED, SWITCHED_OFF } from '../../model/lost-past.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { identifier } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
-import {
-  ALTERED,
-  type CommittedVersion,
-  freeName,
-  frozenNames,
-  type LoggedTable,
-  SWITCHED_OFF,
-} from '../catalog/undo-logs.ts';
+import { type CommittedVersion, freeName, frozenNames, type LoggedTable } from '../catalog/undo-logs.ts';
 import type { TableAfter } from './apply-changes.ts';
 import { completeCommit } from './catalog/recorded-state.ts';
 import type { Current } from './catalog/tables.ts';

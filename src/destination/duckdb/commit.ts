@@ -7,6 +7,7 @@ import { assert, present } from '../../lib/assert.ts';
 import type { Log } from '../../lib/log.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import { asError, InterruptedError } from '../../model/errors.ts';
+import { lostBy } from '../../model/lost-past.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
@@ -21,6 +22,7 @@ import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { IncomparableError, ranOutOfMemory, whyIncomparable } from './difference.ts';
+import { readLogs } from './history.ts';
 import { placeOf } from './retire.ts';
 import { readUnions, writeOutdatedUnions } from './unions.ts';
 import type { ValidatedWrite } from './validate.ts';
@@ -170,13 +172,31 @@ async function commitTogether(
     }
     for (const statement of statementsOf(writeEntries(entries, newest, 'main'))) await engine.run(statement);
     written.push(...(await writeOutdatedUnions(engine, unions.options, changes)));
-    return results;
+    return await withLostPasts(engine, results, current);
   });
   for (const dataset of rehashed) {
     log.info({ dataset }, 'The hash of DuckDB is another: the checksum of the table was computed again.');
   }
   unions.wrote(written);
   return all;
+}
+
+/** Adds why commits have lost the past of their tables. */
+async function withLostPasts(
+  engine: Engine,
+  results: readonly JobResult[],
+  current: ReadonlyMap<string, Current>,
+): Promise<readonly JobResult[]> {
+  const closings = new Map(
+    [...current].flatMap(([id, { closing }]) => (closing === null ? [] : [[id, closing]])),
+  );
+  const logs = await readLogs(engine, [...closings.keys()]);
+  return results.map((result) => {
+    if (result.kind !== 'committed') return result;
+    const { datasetId } = result;
+    const lost = lostBy(closings.get(datasetId) ?? null, logs.get(datasetId)?.closing ?? null);
+    return lost === null ? result : { ...result, committed: { ...result.committed, lostPast: lost } };
+  });
 }
 
 function isRehashed(entry: CatalogEntry, { checksum }: Current): boolean {

@@ -5,6 +5,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { RowDifference } from '../../model/commits.ts';
+import { TOO_LITTLE_MEMORY } from '../../model/lost-past.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -66,9 +67,7 @@ export function incomparable(datasetId: string, error: unknown): unknown {
 
 /** Says why the table was not compared; an undo log that is closed for it repeats this to readers. */
 export function whyIncomparable(error: IncomparableError): string {
-  return ranOutOfMemory(error)
-    ? 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows'
-    : firstLine(error.cause);
+  return ranOutOfMemory(error) ? TOO_LITTLE_MEMORY : firstLine(error.cause);
 }
 
 /** The comparison did not fit into the memory that DuckDB may use. */

@@ -8,6 +8,7 @@
  * and a new log begins.
  */
 
+import type { Closing } from '../../model/lost-past.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import {
   booleanAt,
@@ -18,6 +19,7 @@ import {
   sameKey,
   text,
   textAt,
+  textOrNullAt,
   timestamp,
 } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES, TYPE_NAMES } from '../../staging/snapshot/casts.ts';
@@ -52,6 +54,7 @@ export interface RecordedLog {
   readonly rowCount: number | null;
   /** False: none was recorded, or one of another version of the hash. */
   readonly hasChecksum: boolean;
+  readonly closing: Closing;
 }
 
 /** Returns the logs of these datasets' live tables, by dataset id. */
@@ -61,8 +64,8 @@ export async function readLogs(
 ): Promise<ReadonlyMap<string, RecordedLog>> {
   if (datasetIds.length === 0) return new Map();
   const rows =
-    await engine.rows(`SELECT dataset_id, log_name, row_count, checksum_version IS NOT DISTINCT FROM ${CHECKSUM_VERSION}
-    FROM ${catalogTable('history_logs')}
+    await engine.rows(`SELECT dataset_id, log_name, row_count, checksum_version IS NOT DISTINCT FROM ${CHECKSUM_VERSION},
+      closed_commit, closed_reason FROM ${catalogTable('history_logs')}
     WHERE frozen_commit IS NULL AND dataset_id IN (${datasetIds.map(text).join(', ')})`);
   return new Map(
     rows.map((row) => {
@@ -70,6 +73,7 @@ export async function readLogs(
         logName: textAt(row, 1),
         rowCount: numberOrNullAt(row, 2),
         hasChecksum: booleanAt(row, 3),
+        closing: { commitNumber: numberOrNullAt(row, 4), reason: textOrNullAt(row, 5) },
       };
       return [textAt(row, 0), log];
     }),

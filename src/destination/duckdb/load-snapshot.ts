@@ -5,6 +5,7 @@ import { present } from '../../lib/assert.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { NO_KEYS, rowCountsOf } from '../../model/gate.ts';
+import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
@@ -15,7 +16,6 @@ import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
-import { TABLE_MISSING } from '../catalog/undo-logs.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
 import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { type Current, comments, refuseTakenName } from './catalog/tables.ts';

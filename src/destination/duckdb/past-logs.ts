@@ -52,7 +52,8 @@ export async function knowsLogs(engine: Engine, format: number): Promise<boolean
 export async function readPastLogs(engine: Engine, format: number | null): Promise<readonly PastLog[]> {
   if (format === null || !(await knowsLogs(engine, format))) return [];
   const rows = await engine.rows(`SELECT logs.dataset_id, names.table_name, log_name,
-      greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)), closed_reason, frozen_commit,
+      greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)),
+      CASE WHEN closed_commit >= first_commit THEN closed_reason END, frozen_commit,
       epoch_ms(commits.applied_at), view_name IS NOT NULL, logs.table_name, logs.row_count
     FROM (FROM ${catalogOf(format, 'history_logs')}) AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
       LEFT JOIN ${catalogTable('commits')} AS commits ON commit_number = frozen_commit

@@ -6,11 +6,12 @@
  */
 
 import type { Clock } from '../../lib/clock.ts';
+import { ALTERED } from '../../model/lost-past.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { dateAt, identifier, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import { META_KEPT_DAMAGED } from '../catalog/tables.ts';
-import { ALTERED, freeName } from '../catalog/undo-logs.ts';
+import { freeName } from '../catalog/undo-logs.ts';
 import { insertRows } from '../catalog/writes.ts';
 import type { ChecksumRenewal, RenewedChecksums, TableChecksum } from '../destination.ts';
 import { readFoundTables } from './apply-changes.ts';

@@ -7,6 +7,7 @@
  */
 
 import { StorageError } from '../../model/errors.ts';
+import { REPAIRED } from '../../model/lost-past.ts';
 import type { ObservedTable, RepairJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
@@ -125,7 +126,7 @@ async function logOfRepair(
     return logOfCommit(current, live, turn, { version, publishedAt }, taken) ?? NO_LOG;
   }
   if (logName === null || leadsBack) return NO_LOG;
-  return { ...NO_LOG, after: () => closeLog(logName, turn, MORE_THAN_BY_HAND) };
+  return { ...NO_LOG, after: () => closeLog(logName, turn, REPAIRED) };
 }
 
 const MORE_THAN_BY_HAND = 'a repair of rows that were altered outside feed-sync changed others, too';

@@ -8,6 +8,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
 import type { CommitResult } from '../../model/commits.ts';
+import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
@@ -24,7 +25,7 @@ import {
   restoredState,
   shapeOf,
 } from '../catalog/restored-state.ts';
-import { nameInLog, TABLE_MISSING } from '../catalog/undo-logs.ts';
+import { nameInLog } from '../catalog/undo-logs.ts';
 import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { readRecordedState } from './catalog/recorded-state.ts';
 import { FORMAT_VERSION, historic } from './catalog/schema.ts';

@@ -1,16 +1,14 @@
 /** What a commit does to the undo log of its table: begin it, continue it, close it, or freeze it. */
 
+import { ALTERED, BY_HAND, SWITCHED_OFF } from '../../model/lost-past.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import {
-  ALTERED,
-  BY_HAND,
   type CommittedVersion,
   freeName,
   frozenNames,
   type LoggedColumn,
   type LoggedTable,
-  SWITCHED_OFF,
 } from '../catalog/undo-logs.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { completeCommit } from './catalog/recorded-state.ts';

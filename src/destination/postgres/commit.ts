@@ -3,6 +3,7 @@
 import type { Clock } from '../../lib/clock.ts';
 import { asError, InterruptedError } from '../../model/errors.ts';
 import type { JudgedCommit } from '../../model/gate.ts';
+import { lostBy } from '../../model/lost-past.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
@@ -12,7 +13,7 @@ import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { deleteCandidate } from './candidates.ts';
-import { type Current, readCurrent, readTables } from './catalog/observed-state.ts';
+import { type Current, readClosing, readCurrent, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable } from './catalog/schema.ts';
 import type { Connection, Transaction } from './connection.ts';
@@ -158,7 +159,8 @@ async function executed(
   const approved = approvedDigestOf(job.job);
   if (approved !== null) await transaction.run(markCommitted(datasetId, versionAfter(job.job), approved));
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
-  return { result: resultOf(job, entry, current), written };
+  const closing = current.log === null ? null : await readClosing(transaction, datasetId);
+  return { result: resultOf(job, entry, current, lostBy(current.log?.closing ?? null, closing)), written };
 }
 
 /** The content that an operator has approved, and that the job commits. */
@@ -166,10 +168,15 @@ function approvedDigestOf(job: ValidatedWrite['job']): string | null {
   return job.kind === 'snapshot' || job.kind === 'changes' ? (job.gate?.approvedDigest ?? null) : null;
 }
 
-function resultOf({ job }: ValidatedWrite, entry: CatalogEntry, { live, newestNumber }: Current): JobResult {
+function resultOf(
+  { job }: ValidatedWrite,
+  entry: CatalogEntry,
+  { live, newestNumber }: Current,
+  lostPast: string | null,
+): JobResult {
   if (entry.kind === 'retired') return retired(job, entry.tableName);
   const { fromVersion, net } = entry.commit;
-  return committed(job, fromVersion, net, observedAfter(entry, live, newestNumber + 1));
+  return committed(job, fromVersion, net, observedAfter(entry, live, newestNumber + 1), lostPast);
 }
 
 function retired(job: ValidatedWrite['job'], tableName: string | null): JobResult {

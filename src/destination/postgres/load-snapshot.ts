@@ -6,6 +6,7 @@
 import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { DataError } from '../../model/errors.ts';
+import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
@@ -15,7 +16,7 @@ import { MAX_SHOWN_VALUE, selectRows } from '../../staging/snapshot/scan-sql.ts'
 import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
-import { type CommittedVersion, TABLE_MISSING } from '../catalog/undo-logs.ts';
+import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { logOfCommit } from './commit-log.ts';

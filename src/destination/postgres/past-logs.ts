@@ -51,7 +51,8 @@ export function pastCatalog(transaction: Transaction, postgis: Postgis | null): 
 export async function readPastLogs(transaction: Transaction): Promise<readonly PastLog[]> {
   const rows = await transaction.rows(`SELECT logs.dataset_id, names.table_name, logs.log_name,
       greatest(logs.first_commit, logs.closed_commit),
-      ${milliseconds('greatest(logs.first_time, logs.closed_time)')}, logs.closed_reason, logs.frozen_commit,
+      ${milliseconds('greatest(logs.first_time, logs.closed_time)')},
+      CASE WHEN logs.closed_commit >= logs.first_commit THEN logs.closed_reason END, logs.frozen_commit,
       ${milliseconds('commits.applied_at')}, logs.table_name, logs.row_count,
       EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relkind = 'v'

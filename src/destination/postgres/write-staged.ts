@@ -5,10 +5,11 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { type Gate, NO_KEYS, rowCountsOf } from '../../model/gate.ts';
+import { ALTERED } from '../../model/lost-past.ts';
 import type { Counts } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import { ALTERED, type CommittedVersion } from '../catalog/undo-logs.ts';
+import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { type CommitLog, logOfCommit, NO_LOG, tellsOfAlteration } from './commit-log.ts';

@@ -7,6 +7,7 @@
 
 import { present } from '../../../lib/assert.ts';
 import { StorageError } from '../../../model/errors.ts';
+import type { Closing } from '../../../model/lost-past.ts';
 import type { WriteJob } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
@@ -22,6 +23,8 @@ import { catalogTable, mirrored, selectKinds } from './schema.ts';
 export interface Current extends DatasetBefore {
   /** The undo log of the live table; null when it has none. */
   readonly logName: string | null;
+  /** How that log was closed at the beginning; null when there is none. */
+  readonly closing: Closing | null;
   /** The columns of the live table as recorded in the catalog. */
   readonly recordedColumns: readonly RecordedColumn[];
   /** The actual live table, for changes; null for other jobs. */
@@ -55,7 +58,8 @@ export async function readCurrent(
   );
   const existingObject = await readKinds(engine, replaced.map(nameOf));
   const observed = new Map([...live].map(([datasetId, table]) => [datasetId, table.observed]));
-  const logNames = await withoutUnusable(engine, await readLogs(engine, [...live.keys()]), observed);
+  const logs = await readLogs(engine, [...live.keys()]);
+  const logNames = await withoutUnusable(engine, logs, observed);
   return new Map(
     datasetIds.map((datasetId): [string, Current] => {
       const tableName = nameOf(datasetId);
@@ -67,6 +71,7 @@ export async function readCurrent(
           live: table?.observed ?? null,
           checksum: table?.checksum ?? null,
           logName: logNames.get(datasetId) ?? null,
+          closing: logs.get(datasetId)?.closing ?? null,
           isKept: named.get(datasetId)?.isKept ?? false,
           hasCommits: named.get(datasetId)?.hasCommits ?? false,
           recordedColumns: table?.recordedColumns ?? [],

@@ -1,6 +1,7 @@
 /** Reads the observed state from the catalog, and the state of one dataset at the beginning of its transaction. */
 
 import { ConfigurationError, StorageError } from '../../../model/errors.ts';
+import type { Closing } from '../../../model/lost-past.ts';
 import { MAX_TABLE_NAME_BYTES } from '../../../model/naming.ts';
 import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
 import {
@@ -8,9 +9,11 @@ import {
   dateAt,
   integer,
   numberAt,
+  numberOrNullAt,
   storedJson,
   text,
   textAt,
+  textOrNullAt,
 } from '../../../staging/engine/sql.ts';
 import { columnsFrom, type RecordedColumn } from '../../catalog/columns.ts';
 import { newNames } from '../../catalog/enrolment.ts';
@@ -189,6 +192,22 @@ interface CurrentLog {
   readonly logName: string;
   /** `altered`: it has other columns than it was left with. */
   readonly state: 'usable' | 'altered' | 'missing';
+  readonly closing: Closing;
+}
+
+/** Returns the name of the undo log of the live table; null where it has none. */
+export async function liveLogName(transaction: Transaction, datasetId: string): Promise<string | null> {
+  const [row] = await transaction.rows(`SELECT log_name FROM ${catalogTable('history_logs')}
+    WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
+  return row === undefined ? null : textAt(row, 0);
+}
+
+/** Returns how the undo log of the live table was closed; null where there is no log. */
+export async function readClosing(transaction: Transaction, datasetId: string): Promise<Closing | null> {
+  const [row] =
+    await transaction.rows(`SELECT closed_commit, closed_reason FROM ${catalogTable('history_logs')}
+    WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
+  return row === undefined ? null : { commitNumber: numberOrNullAt(row, 0), reason: textOrNullAt(row, 1) };
 }
 
 async function readLog(
@@ -197,17 +216,19 @@ async function readLog(
   columns: readonly ObservedColumn[],
   postgis: Postgis | null,
 ): Promise<CurrentLog | null> {
-  const [row] = await transaction.rows(`SELECT log_name FROM ${catalogTable('history_logs')}
+  const [row] =
+    await transaction.rows(`SELECT log_name, closed_commit, closed_reason FROM ${catalogTable('history_logs')}
     WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
   if (row === undefined) return null;
   const logName = textAt(row, 0);
+  const closing = { commitNumber: numberOrNullAt(row, 1), reason: textOrNullAt(row, 2) };
   const found = await readFound(transaction, logName, HISTORY_SCHEMA);
-  if (found === null) return { logName, state: 'missing' };
+  if (found === null) return { logName, closing, state: 'missing' };
   const expected = logColumns(columns);
   const isUsable =
     found.table?.columns.size === expected.length &&
     expected.every(([name, type]) => isSameType(found.table?.columns.get(name), { type }, postgis));
-  return { logName, state: isUsable ? 'usable' : 'altered' };
+  return { logName, closing, state: isUsable ? 'usable' : 'altered' };
 }
 
 function taken(datasetId: string, tableName: string, kind: string): StorageError {

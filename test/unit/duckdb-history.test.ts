@@ -9,7 +9,7 @@ import { commitAll } from '../support/commit-all.ts';
 import { compactAt } from '../support/compacting.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { duckdb, inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
-import { ENROLMENT, errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { ENROLMENT, errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -587,28 +587,30 @@ describe('F70 rows that were altered by hand', () => {
       sum: BigInt(String(sum)),
       version: String(version),
     };
-    expect(await world.mirror.storeChecksum(stored)).toBe(true);
+    expect(await world.mirror.storeChecksum(stored)).toBe('log-closed');
     expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
-    expect(await world.mirror.storeChecksum(stored)).toBe(true);
+    expect(await world.mirror.storeChecksum(stored)).toBe('stored');
     expect(await inMirror(world.folder, 'SELECT checksum::VARCHAR FROM feed_sync.commits')).toContainEqual([
       sum,
     ]);
   });
 });
 
-it('history that would take the reserve of the disk fails the commit, which leaves table and log as they are', async () => {
-  const { world, course } = await threePeople();
-  course.publishRows([[1, 'uno']]);
-  const changes = await course.changes(await world.observed());
-  const before = await world.dump();
-  const history = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
-  for (const [reserveBytes, result] of [
-    [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
-    [0, { kind: 'committed' }],
-  ] as const) {
-    const mirror = await mirrorIn(world.folder, { history, reserveBytes });
-    expect(await commitAll(mirror, [await mirror.validate(changes)])).toMatchObject([result]);
-    await mirror.close();
-    if (reserveBytes > 0) expect(await world.dump()).toEqual(before);
-  }
+describe('history that would take the reserve of the disk fails the commit, which leaves table and log as they are', () => {
+  it.each(['changes', 'retirement'] as const)('%s', async (kind) => {
+    const { world, course } = await threePeople();
+    course.publishRows([[1, 'uno']]);
+    const observed = await world.observed();
+    const job = kind === 'changes' ? await course.changes(observed) : retirement(observed, 'archive');
+    const before = await world.dump();
+    for (const [reserveBytes, result] of [
+      [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
+      [0, { kind: kind === 'changes' ? 'committed' : 'retired' }],
+    ] as const) {
+      const mirror = await mirrorIn(world.folder, { history: ALL, reserveBytes });
+      expect(await commitAll(mirror, [await mirror.validate(job)])).toMatchObject([result]);
+      await mirror.close();
+      if (reserveBytes > 0) expect(await world.dump()).toEqual(before);
+    }
+  });
 });

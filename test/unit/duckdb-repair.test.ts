@@ -8,6 +8,7 @@ import type { Row } from '../../fixtures/source/content.ts';
 import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import type { RepairJob, VersionContent } from '../../src/model/write-jobs.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { damageBlock } from '../support/damaged-mirror.ts';
 import {
   firstContent,
@@ -15,7 +16,7 @@ import {
   publishedCourse,
   sourceSchema,
 } from '../support/duckdb-changes.ts';
-import { inMirror } from '../support/duckdb-mirror.ts';
+import { inMirror, mirrorIn } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
@@ -72,12 +73,15 @@ async function compare(world: MirrorAtWork, content: VersionContent) {
   }
 }
 
-async function repair(world: MirrorAtWork, content: VersionContent) {
+async function repairJob(world: MirrorAtWork, content: VersionContent): Promise<RepairJob> {
   const plannedFrom = await world.observed(content.datasetId);
   const { datasetId, version } = plannedFrom;
   const { fetched } = content.snapshot;
-  const job: RepairJob = { kind: 'repair', datasetId, version, content, fetched, plannedFrom };
-  const [result] = await world.execute(job);
+  return { kind: 'repair', datasetId, version, content, fetched, plannedFrom };
+}
+
+async function repair(world: MirrorAtWork, content: VersionContent) {
+  const [result] = await world.execute(await repairJob(world, content));
   if (result === undefined) throw new Error('a job has a result');
   return result;
 }
@@ -164,8 +168,8 @@ describe('a comparison', () => {
     if (compared.kind !== 'equal' || compared.unrecorded === null) return;
     const { commitNumber, datasetId } = await world.observed();
     const stored = { datasetId, commitNumber, ...compared.unrecorded };
-    expect(await world.mirror.storeChecksum({ ...stored, commitNumber: 7 })).toBe(false);
-    expect(await world.mirror.storeChecksum(stored)).toBe(true);
+    expect(await world.mirror.storeChecksum({ ...stored, commitNumber: 7 })).toBe('stale');
+    expect(await world.mirror.storeChecksum(stored)).toBe('stored');
     expect(await compare(world, content)).toEqual({ kind: 'equal', unrecorded: null });
     expect(await commits(world)).toHaveLength(1);
   });
@@ -302,9 +306,8 @@ describe('a repair of a table with history', () => {
     expect(await world.differences(other)).toEqual([]);
   });
 
-  it('is logged like any commit where the rows are those that were committed', async () => {
-    const { world } = await threePeople(HISTORY);
-    const other = publishedCourse(
+  const otherPeople = (world: MirrorAtWork) =>
+    publishedCourse(
       join(world.folder, 'other'),
       firstContent(people, [
         [1, 'ONE'],
@@ -313,6 +316,23 @@ describe('a repair of a table with history', () => {
       ]),
       'parcels',
     );
+
+  it('fails where its entries would take the reserve of the disk, and leaves table and log as they are', async () => {
+    const { world } = await threePeople(HISTORY);
+    const other = otherPeople(world);
+    const job = await repairJob(world, await contentFrom(other.newest(), other, world));
+    const before = await world.dump();
+    const mirror = await mirrorIn(world.folder, { ...HISTORY, reserveBytes: 1e18 });
+    expect(await commitAll(mirror, [await mirror.validate(job)])).toMatchObject([
+      { kind: 'failed', error: { code: 'disk_full' } },
+    ]);
+    await mirror.close();
+    expect(await world.dump()).toEqual(before);
+  });
+
+  it('is logged like any commit where the rows are those that were committed', async () => {
+    const { world } = await threePeople(HISTORY);
+    const other = otherPeople(world);
     const result = await repair(world, await contentFrom(other.newest(), other, world));
     if (result.kind !== 'committed') throw errorOf(result);
     expect(await entries(world)).toEqual([

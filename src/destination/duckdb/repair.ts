@@ -83,7 +83,8 @@ async function repair(engine: Engine, repairing: Repairing): Promise<CatalogEntr
   const leadsBack = isSameChecksum(recorded, after.checksum);
   const log = await logOfRepair(engine, repairing, live, isAsCommitted, leadsBack);
   const unchanged = { columns: [], alteration: { kind: 'none' } } as const;
-  await runTogether(engine, [...log.before(unchanged), ...log.entries(touchedBy(live))]);
+  await runTogether(engine, log.before(unchanged));
+  await engine.runWithinReserve(log.entries(touchedBy(live)));
   await write(engine, live, current, content);
   await runTogether(engine, [...log.after(unchanged, false), ...dropCompared()]);
   await proveRepaired(engine, live, after);
@@ -128,8 +129,6 @@ async function logOfRepair(
   if (logName === null || leadsBack) return NO_LOG;
   return { ...NO_LOG, after: () => closeLog(logName, turn, REPAIRED) };
 }
-
-const MORE_THAN_BY_HAND = 'a repair of rows that were altered outside feed-sync changed others, too';
 
 async function write(
   engine: Engine,

@@ -23,8 +23,14 @@ type Retire = (
   engine: Engine,
   job: RetirementJob,
   tableName: string,
-  appliedAt: Date,
+  retiring: Retiring,
 ) => Promise<Omit<RetiredTable, 'checksum'>>;
+
+interface Retiring {
+  readonly appliedAt: Date;
+  /** With its undo log the copy is the past of the dataset: the reserve of the disk is not there for it. */
+  readonly keepsPast: boolean;
+}
 
 /** The type makes the compiler refuse a missing kind. */
 const RETIRE: Readonly<Record<Retirement, Retire>> = { archive, drop, keep };
@@ -44,7 +50,7 @@ async function retireTable(
   const retired =
     existingObject === null
       ? { tableName: null, removedRows: plannedFrom.rowCount }
-      : await RETIRE[how](engine, job, tableName, appliedAt);
+      : await RETIRE[how](engine, job, tableName, { appliedAt, keepsPast: logName !== null });
   if (logName !== null && isUnreadable) await runTogether(engine, dropLog(logName));
   else if (logName !== null) {
     await freeze(engine, live, logName, { ...retired, how, commitNumber, checksum });
@@ -87,7 +93,7 @@ async function archive(
   engine: Engine,
   { datasetId, plannedFrom }: RetirementJob,
   tableName: string,
-  appliedAt: Date,
+  { appliedAt, keepsPast }: Retiring,
 ): Promise<Omit<RetiredTable, 'checksum'>> {
   await engine.run(createArchive());
   const taken = new Set((await engine.rows(selectTableNames('archived'))).map((row) => textAt(row, 0)));
@@ -95,7 +101,8 @@ async function archive(
   const copy = archived(copyName);
   const columnComments = await engine.rows(selectComments(tableName));
   try {
-    await engine.run(copyOf(tableName, copy));
+    const copying = copyOf(tableName, copy);
+    await (keepsPast ? engine.runWithinReserve([copying]) : engine.runWhileSpaceIsFree(copying));
   } catch (error) {
     const isUnreadable = error instanceof DuckDbError && IS_DAMAGE.has(error.fault);
     throw isUnreadable ? new IncomparableError(datasetId, error) : error;

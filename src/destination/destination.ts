@@ -85,10 +85,9 @@ export interface Destination {
   forgetPast(): Promise<Forgotten>;
 
   /**
-   * Records this checksum of a table whose content was found right. Resolves to false if the newest commit of the table is another
-   * by now.
+   * Records this checksum of a table whose content was found right.
    */
-  storeChecksum(checksum: TableChecksum): Promise<boolean>;
+  storeChecksum(checksum: TableChecksum): Promise<StoredChecksum>;
 
   /**
    * Stores the checksums that are missing, or of another version of the hash, and closes undo logs that were altered or cannot be
@@ -152,6 +151,12 @@ export interface TableChecksum {
   /** The version of the hash. */
   readonly version: string;
 }
+
+/**
+ * - `stale`: the newest commit of the table is another one; nothing was stored.
+ * - `log-closed`: another checksum was recorded, so entries of the undo log hold rows that were altered by hand.
+ */
+export type StoredChecksum = 'stale' | 'stored' | 'log-closed';
 
 export interface ChecksumRenewal {
   readonly datasetIds: readonly string[];

@@ -5,6 +5,7 @@ import type { PastCommit, PastState } from '../model/past-states.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
 import type { RecordedUnion } from './catalog/unions.ts';
 import type { ObservedState } from './destination.ts';
+import type { ComparedPast, PastTables } from './past-tables.ts';
 
 /** Changes nothing. */
 export interface DestinationReader {
@@ -41,6 +42,8 @@ export interface DestinationReader {
     datasetId: string,
     states: { readonly from: PastState; readonly to: PastState | null },
   ): Promise<DiffResult>;
+  /** Compares at least one table of the past with its recorded checksum, and further ones until `isEnough`. */
+  comparePast(tables: PastTables, isEnough: () => boolean): Promise<ComparedPast>;
   /** Foresees a rollback to a state. @throws UsageError where it is not known, or is the one that the table has. */
   foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen>;
   close(): Promise<void>;

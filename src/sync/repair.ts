@@ -84,8 +84,11 @@ export async function performStoreChecksum(
 ): Promise<RequestAnswer> {
   const { commitNumber, sum, version } = STORE_CHECKSUM.parse(parameters);
   const checksum = { datasetId, commitNumber, sum: BigInt(sum), version };
-  if (!(await parts.destination.storeChecksum(checksum))) return changed(datasetId);
-  return { kind: 'done', text: `Stored the checksum of ${datasetId} anew.` };
+  const stored = await parts.destination.storeChecksum(checksum);
+  if (stored === 'stale') return changed(datasetId);
+  const done = `Stored the checksum of ${datasetId} anew.`;
+  if (stored === 'stored') return { kind: 'done', text: done };
+  return { kind: 'done', text: `${done} Its earlier states are not known any more: ${ALTERED}.` };
 }
 
 const RENEW_CHECKSUMS = z.object({ datasetIds: z.array(z.string()), unreadable: z.array(z.string()) });

@@ -6,7 +6,7 @@ import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
 import type { ContentComparison } from '../../src/destination/comparer.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
-import type { RepairJob, VersionContent } from '../../src/model/write-jobs.ts';
+import type { RepairJob, RollbackJob, VersionContent } from '../../src/model/write-jobs.ts';
 import {
   type DestinationKind,
   type DestinationWorld,
@@ -213,6 +213,38 @@ describe.each(KINDS)('the destination $name', (kind) => {
       const commits = await reader.commits('parcels');
       expect(commits.map(({ kind: one }) => one)).toEqual(['load', 'changes', 'repair']);
       await reader.close();
+    });
+
+    it('F70 what was altered by hand and written over by a commit with a checksum anew: its log is closed, and a rollback to it proven', async () => {
+      const { world, course, first } = await threePeople(kind, PEOPLE, HISTORY);
+      await byHand(world, "UPDATE parcels SET name = 'TWO' WHERE id = 2");
+      course.publishRows([[1, 'one'], [2, 'zwei'], ...FIRST.slice(2)]);
+      await world.apply(course);
+      const right = await world.rows();
+      const found = await compare(world, await contentFrom(first, course, world));
+      if (found.kind !== 'equal' || found.unrecorded === null) throw new Error(`it is ${found.kind}`);
+      const checksum = { datasetId: 'parcels', commitNumber: 2, ...found.unrecorded };
+      expect(await world.destination.storeChecksum({ ...checksum, commitNumber: 1 })).toBe('stale');
+      expect(await world.destination.storeChecksum(checksum)).toBe('log-closed');
+      expect(await world.destination.storeChecksum(checksum)).toBe('stored');
+      expect(await compare(world, await contentFrom(first, course, world))).toEqual(EQUAL);
+      const reader = await world.reader();
+      expect(await reader.pastLogs()).toMatchObject([
+        { firstCommit: 2, closedReason: expect.stringContaining('altered outside feed-sync') },
+      ]);
+      await reader.close();
+      course.publishRows(FIRST.slice(1));
+      await world.apply(course);
+      const job: RollbackJob = {
+        kind: 'rollback',
+        datasetId: 'parcels',
+        toCommit: 2,
+        version: 2,
+        fetched: { bytes: 0, elapsedMs: () => 0 },
+        plannedFrom: await world.observed(),
+      };
+      expect(await world.execute(job)).toMatchObject([{ kind: 'committed' }]);
+      expect(await world.rows()).toEqual(right);
     });
 
     it('F70 nothing where the table moved since it was compared', async () => {

@@ -87,7 +87,7 @@ export function destinationOf(
     forgetPast: async () => 'nothing',
     async storeChecksum() {
       called('store checksum');
-      return true;
+      return 'stored';
     },
     async renewChecksums() {
       called('renew checksums');

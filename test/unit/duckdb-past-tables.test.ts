@@ -1,8 +1,8 @@
 /** Undo logs, the tables that froze with them, and archived tables have checksums: what was altered does not pass for the past (F70). */
 
 import { expect, it } from 'vitest';
-import type { PastTables } from '../../src/destination/duckdb/past-tables.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
+import type { PastTables } from '../../src/destination/past-tables.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { Suspension } from '../../checkpoint/checkpoint.ts';
-import type { ComparedPastTable } from '../../destination/duckdb/past-tables.ts';
+import type { ComparedPastTable } from '../../destination/past-tables.ts';
 import type { CountedDataset, CountedKeys, StrayColumn } from '../../destination/reader.ts';
 import { shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';

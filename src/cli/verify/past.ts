@@ -4,7 +4,7 @@
  */
 
 import type { Configuration } from '../../configuration/configuration.ts';
-import type { ComparedPastTable } from '../../destination/duckdb/past-tables.ts';
+import type { ComparedPastTable } from '../../destination/past-tables.ts';
 import type { CountedDataset } from '../../destination/reader.ts';
 import { printable } from '../../lib/text.ts';
 import type { Context } from '../context.ts';

@@ -1,9 +1,9 @@
 /** Reads the tables of the mirror in turns, between which a writer can open the file. */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import type { ComparedPastTable, PastTables } from '../../destination/duckdb/past-tables.ts';
+import type { ComparedPastTable, PastTables } from '../../destination/past-tables.ts';
 import type { CountedDataset } from '../../destination/reader.ts';
-import { type MirrorPlace, usingMirror, usingMirrorFile } from '../../reporting/stores.ts';
+import { type MirrorPlace, usingMirror } from '../../reporting/stores.ts';
 
 /** No further table is started after this time. A table is counted as a whole, however long that takes. */
 const MAX_TURN_MS = 2_000;
@@ -39,12 +39,10 @@ export async function comparePast(
   configuration: LocalConfiguration,
   place: MirrorPlace,
 ): Promise<readonly ComparedPastTable[]> {
-  // A database keeps no past that has checksums of its own.
-  if (configuration.destination.postgres !== null) return [];
   const { clock, signal } = place;
   const all: ComparedPastTable[] = [];
   for (;;) {
-    const turn = await usingMirrorFile('verify of the past', configuration, place, (reader) => {
+    const turn = await usingMirror(configuration, place, (reader) => {
       const endMs = clock.monotonicMs() + MAX_TURN_MS;
       return reader.comparePast({ ...tables, skipped: all.length }, () => clock.monotonicMs() >= endMs);
     });

@@ -13,6 +13,7 @@ import { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, numberAt, text } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
+import type { PastTable } from '../past-tables.ts';
 import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
 import { CATALOG_SCHEMA, IN_OUR_FORMAT, MIRROR, mirrored } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
@@ -30,7 +31,7 @@ import {
 import { IS_DAMAGE } from './count-tables.ts';
 import { isUnreadable } from './examine.ts';
 import { readPastCommits, readPastLogs } from './past-logs.ts';
-import { comparePastTable, isKeptDamaged, type PastTable, readPastTables } from './past-tables.ts';
+import { comparePastTable, isKeptDamaged, readPastTables } from './past-tables.ts';
 import { readUnions } from './unions.ts';
 
 /**

@@ -30,6 +30,7 @@ import type {
   ObservedState,
   RenewedChecksums,
   Scrubbing,
+  StoredChecksum,
   StoredProgress,
   TableChecksum,
   ValidatedJob,
@@ -385,7 +386,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     return await storeProgress(this.#sessions.of('small'), this.#options.path, progress, wait);
   }
 
-  storeChecksum(checksum: TableChecksum): Promise<boolean> {
+  storeChecksum(checksum: TableChecksum): Promise<StoredChecksum> {
     return this.#inTurn(() => this.#write((engine) => storeChecksum(engine, checksum), 'checksums'));
   }
 

@@ -6,24 +6,21 @@
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
-import { type Checksum, checksumAt, checksumOrNullAt } from '../catalog/cells.ts';
+import { checksumAt, checksumOrNullAt } from '../catalog/cells.ts';
+import {
+  type ComparedPast,
+  type ComparedPastTable,
+  type PastTable,
+  type PastTables,
+  pastTableKindAt,
+  stateOfPast,
+} from '../past-tables.ts';
 import { readFormat } from './catalog/observed-state.ts';
 import { catalogOf, catalogTable, MIRROR } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
 import { placeOf } from './copy-content.ts';
 import { IS_DAMAGE } from './count-tables.ts';
 import { knowsLogs } from './past-logs.ts';
-
-export interface PastTable {
-  readonly datasetId: string;
-  readonly kind: 'log' | 'frozen' | 'archived';
-  readonly schema: string;
-  readonly name: string;
-  /** The log itself, or the log that leads back from the table; null: none does. */
-  readonly logName: string | null;
-  /** Null where none was recorded. */
-  readonly recorded: Checksum | null;
-}
 
 /** Follows the name of a table that is kept though it cannot be read. */
 export const DAMAGED_SUFFIX = '__damaged';
@@ -33,31 +30,13 @@ export function isKeptDamaged({ schema, name }: Pick<PastTable, 'schema' | 'name
   return (schema === 'archived' || schema === 'history') && name.includes(DAMAGED_SUFFIX);
 }
 
-export interface ComparedPastTable extends PastTable {
-  /** `unrecorded`: no checksum was recorded, or one of another version of the hash. */
-  readonly state: 'equal' | 'altered' | 'missing' | 'damaged' | 'unrecorded';
-  /** As the table is now; null where it is missing or damaged. */
-  readonly checksum: Checksum | null;
-  /** Why a damaged table cannot be read. */
-  readonly damage: string | null;
-}
-
-export interface PastTables {
-  /** Null: of all datasets. */
-  readonly datasetIds: readonly string[] | null;
-  /** Tables that must not be read because that ends the process: why, by their names with schema. */
-  readonly endingProcess?: ReadonlyMap<string, string>;
-  /** How many of them, in their order, were compared before. */
-  readonly skipped: number;
-}
-
 /** Compares at least one table, and further ones until `isEnough`; `isEnd`: none is left. @throws DuckDbError */
 export async function comparePastTables(
   engine: Engine,
   path: string,
   { datasetIds, skipped, endingProcess }: PastTables,
   isEnough: () => boolean,
-): Promise<{ readonly compared: readonly ComparedPastTable[]; readonly isEnd: boolean }> {
+): Promise<ComparedPast> {
   await engine.run('BEGIN TRANSACTION READ ONLY');
   const tables = (await readPastTables(engine, await readFormat(engine, path), datasetIds)).slice(skipped);
   const compared: ComparedPastTable[] = [];
@@ -94,17 +73,13 @@ export async function readPastTables(
   );
   const tables = rows.map((row) => ({
     datasetId: textAt(row, 0),
-    kind: kindAt(textAt(row, 1)),
+    kind: pastTableKindAt(row, 1),
     schema: textAt(row, 2),
     name: textAt(row, 3),
     logName: textOrNullAt(row, 4),
     recorded: checksumOrNullAt(row, 5),
   }));
   return tables.filter((table) => !isKeptDamaged(table));
-}
-
-function kindAt(kind: string): PastTable['kind'] {
-  return kind === 'frozen' || kind === 'archived' ? kind : 'log';
 }
 
 function selectLogs(format: number): string {
@@ -144,14 +119,9 @@ export async function comparePastTable(engine: Engine, table: PastTable): Promis
       `SELECT ${SUM_OF_ALL_HASHES}, ${CHECKSUM_VERSION} FROM ${placeOf(MIRROR, table)}`,
     );
     const checksum = checksumAt(row, 0);
-    return { ...table, state: stateOf(checksum, recorded), checksum, damage: null };
+    return { ...table, state: stateOfPast(checksum, recorded), checksum, damage: null };
   } catch (error) {
     if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
     return { ...table, state: 'damaged', checksum: null, damage: firstLine(error) };
   }
-}
-
-function stateOf(found: Checksum, recorded: Checksum | null): 'equal' | 'altered' | 'unrecorded' {
-  if (recorded?.version !== found.version) return 'unrecorded';
-  return recorded.sum === found.sum ? 'equal' : 'altered';
 }

@@ -41,6 +41,7 @@ import {
 } from '../catalog/compare-states.ts';
 import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
+import type { ComparedPast, PastTables } from '../past-tables.ts';
 import type {
   CountedDataset,
   DestinationReader,
@@ -58,7 +59,7 @@ import { countDatasets } from './count-tables.ts';
 import { countDiff, selectDiff } from './diff.ts';
 import { mirrorFileState, waitForFile } from './mirror-file.ts';
 import { pastCatalog, readPastCommits, readPastLogs } from './past-logs.ts';
-import { comparePastTables, type PastTables } from './past-tables.ts';
+import { comparePastTables } from './past-tables.ts';
 import { readUnions } from './unions.ts';
 
 export interface ReaderOptions {
@@ -83,10 +84,6 @@ export interface ReaderOptions {
 export interface MirrorReader extends DestinationReader {
   /** Returns the number of free bytes in the file. New data reuses them; only `compactMirror` returns them to the disk. */
   freeBytes(): Promise<number>;
-  /**
-   * Compares undo logs, frozen and archived tables with their checksums, as `count` counts.
-   */
-  comparePast(tables: PastTables, isEnough: () => boolean): ReturnType<typeof comparePastTables>;
   /**
    * Runs one statement that reads, as `query` does, and writes its rows to a new Parquet file in the folder of the options; with
    * columns of geometries as GeoParquet. Returns the number of rows. @throws UsageError also where GeoParquet is wanted and no
@@ -168,7 +165,7 @@ class Reader implements MirrorReader {
     return this.#reading(countDatasets(this.#engine, this.#path, datasetIds, isEnough));
   }
 
-  comparePast(tables: PastTables, isEnough: () => boolean): ReturnType<typeof comparePastTables> {
+  comparePast(tables: PastTables, isEnough: () => boolean): Promise<ComparedPast> {
     return this.#reading(comparePastTables(this.#engine, this.#path, tables, isEnough));
   }
 

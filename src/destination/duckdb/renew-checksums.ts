@@ -13,7 +13,8 @@ import type { Checksum } from '../catalog/cells.ts';
 import { META_KEPT_DAMAGED } from '../catalog/tables.ts';
 import { freeName } from '../catalog/undo-logs.ts';
 import { insertRows } from '../catalog/writes.ts';
-import type { ChecksumRenewal, RenewedChecksums, TableChecksum } from '../destination.ts';
+import type { ChecksumRenewal, RenewedChecksums, StoredChecksum, TableChecksum } from '../destination.ts';
+import type { PastTable } from '../past-tables.ts';
 import { readFoundTables } from './apply-changes.ts';
 import { ensureSchema, readLiveTables, writeChecksum } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
@@ -23,7 +24,7 @@ import { placeOf } from './copy-content.ts';
 import { strayColumnsOf } from './count-tables.ts';
 import { closeLog, dropLog, readLogs, recordEntries } from './history.ts';
 import { readColumnsOfLog, readPastLogs } from './past-logs.ts';
-import { comparePastTable, DAMAGED_SUFFIX, type PastTable, readPastTables } from './past-tables.ts';
+import { comparePastTable, DAMAGED_SUFFIX, readPastTables } from './past-tables.ts';
 import { closeUnusable } from './unusable-logs.ts';
 import type { WriteSessions } from './write-session.ts';
 
@@ -85,18 +86,18 @@ async function renewDataset(
 
 /**
  * Records the checksum of a table whose content was found right. Where another one was recorded, a commit wrote over rows that were
- * altered outside feed-sync, and its entries hold them: the log is closed. Resolves to false when the newest commit is another one.
+ * altered outside feed-sync, and its entries hold them: the log is closed.
  */
-export async function storeChecksum(engine: Engine, checksum: TableChecksum): Promise<boolean> {
+export async function storeChecksum(engine: Engine, checksum: TableChecksum): Promise<StoredChecksum> {
   const { datasetId, commitNumber, sum, version } = checksum;
   const live = (await readLiveTables(engine, [datasetId])).get(datasetId);
-  if (!(await writeChecksum(engine, checksum))) return false;
+  if (!(await writeChecksum(engine, checksum))) return 'stale';
   const log = (await readLogs(engine, [datasetId])).get(datasetId);
-  if (live === undefined || log === undefined || commitNumber === null) return true;
-  if (live.checksum?.version !== version || live.checksum.sum === sum) return true;
+  if (live === undefined || log === undefined || commitNumber === null) return 'stored';
+  if (live.checksum?.version !== version || live.checksum.sum === sum) return 'stored';
   const { appliedAt } = live.observed;
   await runTogether(engine, closeLog(log.logName, { commitNumber, appliedAt }, ALTERED));
-  return true;
+  return 'log-closed';
 }
 
 /**

@@ -30,6 +30,7 @@ import type {
   JobResult,
   ObservedState,
   RenewedChecksums,
+  StoredChecksum,
   StoredProgress,
   TableChecksum,
   ValidatedJob,
@@ -46,7 +47,6 @@ import {
   readNames,
   readObservedState,
   readProgress,
-  writeChecksum,
 } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import {
@@ -62,7 +62,6 @@ import {
 import { type Committing, commitJob } from './commit.ts';
 import { Connection, type Transaction } from './connection.ts';
 import { makePipe, type Pipe } from './copy-rows.ts';
-import { renewChecksum } from './count-tables.ts';
 import { destinationError } from './errors.ts';
 import { exportTable } from './export-table.ts';
 import { grantReaders } from './grants.ts';
@@ -70,6 +69,7 @@ import { alterPatiently, type ValidatedWrite } from './job.ts';
 import { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { pruneHistory, readOldestEnd } from './prune-history.ts';
+import { renewChecksums, storeChecksum } from './renew-checksums.ts';
 import { validateRepair } from './repair.ts';
 import { DatabaseRequests } from './requests.ts';
 import { validateRetirement } from './retire.ts';
@@ -403,18 +403,13 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     });
   }
 
-  storeChecksum(checksum: TableChecksum): Promise<boolean> {
-    return this.#write((transaction) => writeChecksum(transaction, checksum));
+  storeChecksum(checksum: TableChecksum): Promise<StoredChecksum> {
+    return this.#write((transaction) => storeChecksum(transaction, checksum));
   }
 
   /** Only a server that hashes otherwise leaves checksums of another version. */
   async renewChecksums({ datasetIds }: ChecksumRenewal): Promise<RenewedChecksums> {
-    const stored: string[] = [];
-    for (const datasetId of datasetIds) {
-      const table = await this.#write((transaction) => renewChecksum(transaction, datasetId));
-      if (table !== null) stored.push(table);
-    }
-    return { stored, closed: [], kept: [] };
+    return await renewChecksums((work) => this.#write(work), this.#opened.postgis, datasetIds);
   }
 
   commits(after: CommitPosition | null, limits: CommitLimits): Promise<CommitPage> {

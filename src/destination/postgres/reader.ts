@@ -8,6 +8,7 @@ import { identifier, integer, numberAt, textAt } from '../../staging/engine/sql.
 import { compareStates, diffResult, foreseeRollback } from '../catalog/compare-states.ts';
 import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
+import type { ComparedPast, PastTables } from '../past-tables.ts';
 import type {
   CountedDataset,
   DestinationReader,
@@ -25,6 +26,7 @@ import { countDatasets } from './count-tables.ts';
 import { countDiff, selectDiff } from './diff.ts';
 import { destinationError, diagnose, PostgresError, sentence } from './errors.ts';
 import { pastCatalog, readPastLogs } from './past-logs.ts';
+import { comparePastTables } from './past-tables.ts';
 import { readServer } from './server.ts';
 import { LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
@@ -114,6 +116,10 @@ class PostgresReader implements DestinationReader {
       const compared = await this.#translated(compareStates(past, datasetId, states));
       return diffResult(compared, await this.#show(selectDiff(compared)));
     });
+  }
+
+  comparePast(tables: PastTables, isEnough: () => boolean): Promise<ComparedPast> {
+    return this.#reading((transaction) => comparePastTables(transaction, this.#postgis, tables, isEnough));
   }
 
   async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {

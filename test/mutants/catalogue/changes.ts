@@ -110,7 +110,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'an undo log with other values counts as written',
-      file: 'src/destination/duckdb/past-tables.ts',
+      file: 'src/destination/past-tables.ts',
       text: "return recorded.sum === found.sum ? 'equal' : 'altered';",
       instead: "return 'equal';",
       breaks: ['P10'],

@@ -11,6 +11,7 @@ import type {
   JobQueue,
   JobResult,
   ObservedState,
+  StoredChecksum,
   StoredProgress,
   TableChecksum,
   ValidatedJob,
@@ -138,14 +139,14 @@ export class ModelDestination implements Destination {
   }
 
   /** A table whose rows no commit left has a past that nobody knows. */
-  async storeChecksum({ datasetId, commitNumber, sum }: TableChecksum): Promise<boolean> {
+  async storeChecksum({ datasetId, commitNumber, sum }: TableChecksum): Promise<StoredChecksum> {
     this.#use();
     const { disk } = this.#parts;
     const before = disk.mirror ?? EMPTY_MIRROR;
     const table = before.tables.get(datasetId);
     const past = before.pasts.get(datasetId) ?? NO_PAST;
     if (table === undefined || commitNumber === null || table.observed.commitNumber !== commitNumber)
-      return false;
+      return 'stale';
     const left = past.left.get(commitNumber);
     const log = past.log === null || table.checksum === sum ? past.log : closed(past.log, commitNumber);
     const known =
@@ -155,7 +156,7 @@ export class ModelDestination implements Destination {
       tables: new Map(before.tables).set(datasetId, { ...table, checksum: sum }),
       pasts: new Map(before.pasts).set(datasetId, { ...past, log, left: known }),
     };
-    return true;
+    return log === past.log ? 'stored' : 'log-closed';
   }
 
   /** The past is kept for ever. */

@@ -280,5 +280,9 @@ export async function writeChecksum(
   if (observed === undefined || observed.commitNumber !== commitNumber) return false;
   await transaction.run(`UPDATE ${catalogTable('datasets')}
     SET checksum = ${integer(sum)}, checksum_version = ${text(version)} WHERE dataset_id = ${text(datasetId)}`);
+  // A rollback to this commit proves the rows by it.
+  await transaction.run(`UPDATE ${catalogTable('commits')}
+    SET checksum = ${integer(sum)}, checksum_version = ${text(version)}
+    WHERE commit_number = ${integer(commitNumber)} AND checksum IS NOT NULL`);
   return true;
 }

@@ -1,0 +1,50 @@
+/** What `verify` compares of the past of tables, in whatever destination: undo logs, the tables that froze with them, archived tables. */
+
+import type { Row } from '../staging/engine/engine.ts';
+import { textAt } from '../staging/engine/sql.ts';
+import type { Checksum } from './catalog/cells.ts';
+
+export interface PastTable {
+  readonly datasetId: string;
+  readonly kind: 'log' | 'frozen' | 'archived';
+  readonly schema: string;
+  readonly name: string;
+  /** The log itself, or the log that leads back from the table; null: none does. */
+  readonly logName: string | null;
+  /** Null where none was recorded. */
+  readonly recorded: Checksum | null;
+}
+
+export interface ComparedPastTable extends PastTable {
+  /** `unrecorded`: no checksum was recorded, or one of another version of the hash. */
+  readonly state: 'equal' | 'altered' | 'missing' | 'damaged' | 'unrecorded';
+  /** As the table is now; null where it is missing or damaged. */
+  readonly checksum: Checksum | null;
+  /** Why a damaged table cannot be read. */
+  readonly damage: string | null;
+}
+
+export interface PastTables {
+  /** Null: of all datasets. */
+  readonly datasetIds: readonly string[] | null;
+  /** Tables that must not be read because that ends the process: why, by their names with schema. */
+  readonly endingProcess?: ReadonlyMap<string, string>;
+  /** How many of them, in their order, were compared before. */
+  readonly skipped: number;
+}
+
+export interface ComparedPast {
+  readonly compared: readonly ComparedPastTable[];
+  /** None is left. */
+  readonly isEnd: boolean;
+}
+
+export function pastTableKindAt(row: Row, index: number): PastTable['kind'] {
+  const kind = textAt(row, index);
+  return kind === 'frozen' || kind === 'archived' ? kind : 'log';
+}
+
+export function stateOfPast(found: Checksum, recorded: Checksum | null): 'equal' | 'altered' | 'unrecorded' {
+  if (recorded?.version !== found.version) return 'unrecorded';
+  return recorded.sum === found.sum ? 'equal' : 'altered';
+}

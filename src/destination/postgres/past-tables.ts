@@ -1,0 +1,212 @@
+/**
+ * Compares undo logs, the tables that froze with them, and archived tables with their recorded checksums; stores those that are missing,
+ * and closes the logs that were altered by hand.
+ *
+ * An archived table without an undo log is not compared: nobody knows the order of its columns, by which its rows were hashed.
+ */
+
+import { BY_HAND } from '../../model/lost-past.ts';
+import type { ColumnType } from '../../model/records.ts';
+import {
+  dateAt,
+  identifier,
+  integer,
+  numberAt,
+  text,
+  textAt,
+  textOrNullAt,
+} from '../../staging/engine/sql.ts';
+import { type Checksum, checksumOrNullAt } from '../catalog/cells.ts';
+import { freeName, logColumns } from '../catalog/undo-logs.ts';
+import {
+  type ComparedPast,
+  type ComparedPastTable,
+  type PastTable,
+  type PastTables,
+  pastTableKindAt,
+  stateOfPast,
+} from '../past-tables.ts';
+import type { PastLog } from '../reader.ts';
+import { catalogTable, HISTORY_SCHEMA, milliseconds } from './catalog/schema.ts';
+import type { Transaction } from './connection.ts';
+import { closeLog, createLog, dropLog, namesInHistory, recordEntries, replaceRemains } from './history.ts';
+import { logAsOf, pastCatalog, readPastLogs } from './past-logs.ts';
+import { ARCHIVE_SCHEMA, isSameType, LIVE_SCHEMA, readFound } from './tables.ts';
+import type { Postgis } from './types.ts';
+import { readContent } from './write-rows.ts';
+
+export async function comparePastTables(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  { datasetIds, skipped }: PastTables,
+  isEnough: () => boolean,
+): Promise<ComparedPast> {
+  const tables = (await readPastTables(transaction, datasetIds)).slice(skipped);
+  const compared: ComparedPastTable[] = [];
+  for (const table of tables) {
+    compared.push(await comparePastTable(transaction, postgis, table));
+    if (isEnough()) break;
+  }
+  return { compared, isEnd: compared.length === tables.length };
+}
+
+/** An archived table that is gone is left out: operators drop those that they no longer need. */
+async function readPastTables(
+  transaction: Transaction,
+  datasetIds: readonly string[] | null,
+): Promise<readonly PastTable[]> {
+  const chosen = datasetIds === null ? 'true' : `dataset_id IN (${[...datasetIds, ''].map(text).join(', ')})`;
+  const rows =
+    await transaction.rows(`SELECT * FROM (${SELECT_LOGS} UNION ALL ${SELECT_FROZEN} UNION ALL ${SELECT_ARCHIVED})
+    AS past (dataset_id, kind, schema_name, name, log_name, checksum, checksum_version)
+    WHERE ${chosen} ORDER BY dataset_id COLLATE "C", kind COLLATE "C", schema_name COLLATE "C", name COLLATE "C"`);
+  return rows.map((row) => ({
+    datasetId: textAt(row, 0),
+    kind: pastTableKindAt(row, 1),
+    schema: textAt(row, 2),
+    name: textAt(row, 3),
+    logName: textOrNullAt(row, 4),
+    recorded: checksumOrNullAt(row, 5),
+  }));
+}
+
+const IN_HISTORY = text(`${HISTORY_SCHEMA}.`);
+
+const SELECT_LOGS = `SELECT dataset_id, 'log', ${text(HISTORY_SCHEMA)}, log_name, log_name, checksum, checksum_version
+  FROM ${catalogTable('history_logs')}`;
+
+/** A view in schema `history` stands for a retired table that was kept in its place. */
+const SELECT_FROZEN = `SELECT dataset_id, 'frozen', ${text(HISTORY_SCHEMA)}, substr(table_name, length(${IN_HISTORY}) + 1), log_name,
+    table_checksum, table_checksum_version
+  FROM ${catalogTable('history_logs')} WHERE frozen_commit IS NOT NULL AND starts_with(table_name, ${IN_HISTORY})
+    AND NOT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relkind = 'v' AND table_name = ${IN_HISTORY} || c.relname)`;
+
+/** A retired table that was kept in its place has its own name still. */
+const SELECT_ARCHIVED = `SELECT kept.dataset_id, 'archived', n.nspname::text, kept.table_name, logs.log_name,
+    kept.checksum, kept.checksum_version
+  FROM ${catalogTable('archived')} AS kept JOIN ${catalogTable('names')} AS names USING (dataset_id)
+    JOIN ${catalogTable('commits')} AS commits ON commits.dataset_id = kept.dataset_id AND applied_at = archived_at
+    JOIN ${catalogTable('history_logs')} AS logs ON logs.dataset_id = kept.dataset_id AND frozen_commit = commit_number
+    JOIN pg_class c ON c.relname = kept.table_name AND c.relkind = 'r' JOIN pg_namespace n ON n.oid = c.relnamespace
+      AND n.nspname = CASE WHEN kept.table_name = names.table_name THEN ${text(LIVE_SCHEMA)} ELSE ${text(ARCHIVE_SCHEMA)} END`;
+
+interface HashedColumn {
+  readonly columnName: string;
+  readonly type: ColumnType;
+}
+
+async function comparePastTable(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  table: PastTable,
+): Promise<ComparedPastTable> {
+  const { schema, name, recorded } = table;
+  const found = (await readFound(transaction, name, schema))?.table ?? null;
+  if (found === null) return { ...table, state: 'missing', checksum: null, damage: null };
+  const columns = await columnsOf(transaction, postgis, table);
+  const hasAll = columns.every((column) => isSameType(found.columns.get(column.columnName), column, postgis));
+  if (!hasAll) return { ...table, state: 'altered', checksum: null, damage: null };
+  const { checksum } = await readContent(transaction, placeOf(table), columns);
+  return { ...table, state: stateOfPast(checksum, recorded), checksum, damage: null };
+}
+
+function placeOf({ schema, name }: PastTable): string {
+  return `${identifier(schema)}.${identifier(name)}`;
+}
+
+/** In the order in which rows are hashed. */
+async function columnsOf(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  { kind, logName }: PastTable,
+): Promise<readonly HashedColumn[]> {
+  const log = await logNamed(transaction, logName);
+  if (log === undefined) return [];
+  const columns = await pastCatalog(transaction, postgis).columnsOf(log);
+  if (kind !== 'log') return columns;
+  return logColumns(columns).map(([columnName, type]) => ({ columnName, type }));
+}
+
+async function logNamed(transaction: Transaction, logName: string | null): Promise<PastLog | undefined> {
+  return (await readPastLogs(transaction)).find((log) => log.logName === logName);
+}
+
+export interface RenewedPast {
+  readonly stored: readonly string[];
+  readonly closed: readonly string[];
+}
+
+/** Stores the checksums of a dataset's past that are missing, or of another version of the hash; closes the logs that were altered. */
+export async function renewPast(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  datasetId: string,
+): Promise<RenewedPast> {
+  const stored: string[] = [];
+  const closed: string[] = [];
+  for (const table of await readPastTables(transaction, [datasetId])) {
+    const { state, checksum } = await comparePastTable(transaction, postgis, table);
+    const { schema, name, logName } = table;
+    if (state === 'unrecorded' && checksum !== null) {
+      await transaction.run(await recordOf(transaction, postgis, table, checksum));
+      stored.push(`${schema}.${name}`);
+    } else if (state !== 'equal' && logName !== null) {
+      await close(transaction, postgis, table, logName);
+      closed.push(`${HISTORY_SCHEMA}.${logName}`);
+    }
+  }
+  return { stored, closed: [...new Set(closed)] };
+}
+
+async function recordOf(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  table: PastTable,
+  { sum, version }: Checksum,
+): Promise<string> {
+  const { kind, datasetId, name, logName } = table;
+  const log = await logNamed(transaction, logName);
+  if (kind === 'log' && log !== undefined) {
+    return recordEntries(name, await pastCatalog(transaction, postgis).columnsOf(log));
+  }
+  return kind === 'frozen'
+    ? `UPDATE ${catalogTable('history_logs')} SET table_checksum = ${integer(sum)},
+        table_checksum_version = ${text(version)} WHERE log_name = ${text(logName)}`
+    : `UPDATE ${catalogTable('archived')} SET checksum = ${integer(sum)}, checksum_version = ${text(version)}
+        WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`;
+}
+
+/** A log without its table leads nowhere, and ends. An altered one begins anew; what is left of it keeps its rows under another name. */
+async function close(
+  transaction: Transaction,
+  postgis: Postgis | null,
+  { kind, datasetId, name }: PastTable,
+  logName: string,
+): Promise<void> {
+  const log = await logNamed(transaction, logName);
+  if (log === undefined) return;
+  if (kind !== 'log') return await runAll(transaction, dropLog(logName));
+  const columns = await pastCatalog(transaction, postgis).columnsOf(log);
+  const last = await lastCommit(transaction, datasetId, log);
+  const taken = await namesInHistory(transaction);
+  const aside = taken.has(name) ? freeName(`${logName}_unusable`, taken) : null;
+  await runAll(transaction, [
+    ...replaceRemains(logName, aside),
+    ...createLog(logAsOf(log, columns), postgis),
+    ...closeLog(logName, columns, last, BY_HAND),
+    recordEntries(logName, columns),
+  ]);
+}
+
+/** The newest commit whose state the table of the log is. */
+async function lastCommit(transaction: Transaction, datasetId: string, { frozenCommit }: PastLog) {
+  const before = frozenCommit === null ? '' : ` AND commit_number < ${integer(frozenCommit)}`;
+  const [row = []] = await transaction.rows(`SELECT max(commit_number), ${milliseconds('max(applied_at)')}
+    FROM ${catalogTable('commits')} WHERE dataset_id = ${text(datasetId)}${before}`);
+  return { commitNumber: numberAt(row, 0), appliedAt: dateAt(row, 1) };
+}
+
+async function runAll(transaction: Transaction, statements: readonly string[]): Promise<void> {
+  for (const statement of statements) await transaction.run(statement);
+}

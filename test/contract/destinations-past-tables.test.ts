@@ -1,0 +1,109 @@
+/** Undo logs and what froze with them have checksums in each destination: what was altered by hand does not pass for the past (F70). */
+
+import { describe, expect, it } from 'vitest';
+import {
+  type DestinationKind,
+  type DestinationWorld,
+  destinationKinds,
+} from '../support/destination-kinds.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
+  schemaVersion: '2',
+});
+const HISTORY = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+
+/** A live log of parcels, a frozen table with its log, and an archived table of roads with its log. */
+async function everyKind(kind: DestinationKind): Promise<DestinationWorld> {
+  const world = await kind.open(HISTORY);
+  for (const datasetId of ['parcels', 'roads']) {
+    const course = await world.loaded(firstContent(people, [[1, 'one']]), datasetId);
+    course.publishRows([[1, 'uno']]);
+    await world.apply(course);
+    if (datasetId === 'roads') await world.retire(course, 'archive');
+    if (datasetId === 'roads') continue;
+    course.publish(firstContent(owners, [[1, 'Ann']]));
+    await world.load(course);
+    course.publishRows([[1, 'Bob']]);
+    await world.apply(course);
+  }
+  return world;
+}
+
+async function compared(world: DestinationWorld) {
+  const reader = await world.reader();
+  try {
+    const { compared: tables } = await reader.comparePast({ datasetIds: null, skipped: 0 }, () => false);
+    return tables.map(({ kind, schema, name, state }) => [
+      `${kind} ${schema}.${name.replace(/__2_.*/, '')}`,
+      state,
+    ]);
+  } finally {
+    await reader.close();
+  }
+}
+
+const EQUAL = [
+  ['frozen history.parcels__3', 'equal'],
+  ['log history.parcels', 'equal'],
+  ['log history.parcels__3_log', 'equal'],
+  ['archived archived.roads', 'equal'],
+  ['log history.roads__7_log', 'equal'],
+];
+
+const renewed = (world: DestinationWorld) =>
+  world.destination.renewChecksums({ datasetIds: ['parcels', 'roads'], unreadable: [] });
+
+async function stateAfter(world: DestinationWorld, commit: number): Promise<readonly unknown[]> {
+  const reader = await world.reader();
+  try {
+    const { rows } = await reader.query(`SELECT * FROM history.parcels_as_of_commit(${commit})`);
+    const texts: string[][] = [];
+    for await (const row of rows) texts.push(row.map(String));
+    return texts;
+  } finally {
+    await reader.close();
+  }
+}
+
+describe.each(destinationKinds())('the destination $name', (kind) => {
+  it('F70 finds the past equal to what commits, freezing and retirement have written', async () => {
+    const world = await everyKind(kind);
+    expect(await compared(world)).toEqual(EQUAL);
+    expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
+  });
+
+  it('F70 finds a value that was altered in a log, and closes the log: the state of its table is known', async () => {
+    const world = await everyKind(kind);
+    await world.byHand("UPDATE history.parcels SET owner = 'Eve' WHERE owner = 'Ann'");
+    expect(await compared(world)).toEqual(
+      EQUAL.map(([name, state]) => [name, name === 'log history.parcels' ? 'altered' : state]),
+    );
+    expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels'], kept: [] });
+    await expect(stateAfter(world, 3)).rejects.toThrow('the log was dropped or altered by hand');
+    expect(await stateAfter(world, 4)).toEqual([['1', 'Bob']]);
+    expect(await compared(world)).toEqual(EQUAL);
+  });
+
+  it('F70 finds a frozen table that was altered, and ends its log, which leads nowhere', async () => {
+    const world = await everyKind(kind);
+    await world.byHand("UPDATE history.parcels__3 SET name = 'x'");
+    expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'], kept: [] });
+    expect(await compared(world)).toEqual(EQUAL.filter(([name]) => !name?.includes('parcels__3')));
+    expect(await stateAfter(world, 3)).toEqual([['1', 'Ann']]);
+  });
+
+  it('F70 computes checksums of another version of the hash again, once', async () => {
+    const world = await everyKind(kind);
+    const columns = ['checksum_version', 'table_checksum_version'].map((name) => `${name} = 'another'`);
+    await world.byHand(`UPDATE feed_sync.history_logs SET ${columns.join(', ')}`);
+    expect((await compared(world)).filter(([, state]) => state === 'unrecorded')).toHaveLength(4);
+    expect((await renewed(world)).stored).toEqual(
+      EQUAL.flatMap(([name = '']) => (name.startsWith('archived') ? [] : name.replace(/.* /, ''))),
+    );
+    expect(await compared(world)).toEqual(EQUAL);
+    expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
+  });
+});

@@ -197,7 +197,7 @@ describe('the summary', () => {
       'Running it again helps from 2026-03-01 12:11 UTC on, in 9 m 30 s.',
       '→ feed-sync once --wait 11m waits for it.',
     ]);
-    expect(reported(1)).toContain('--wait 2m stays');
+    expect(reported(1)).toContain('--wait 2m waits');
     expect(summarize(result({ datasets: [waiting] }))).not.toContain('again helps');
   });
 

@@ -4,7 +4,7 @@
  */
 
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import type { Change, Row, SourceColumn } from '../../fixtures/source/content.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
@@ -25,6 +25,8 @@ import {
 import { column } from '../support/small-content.ts';
 
 const VERSIONS = Number(process.env['READER_VERSIONS'] ?? 30);
+// Only against a test that hangs for ever.
+vi.setConfig({ testTimeout: 6 * PATIENCE_MS + VERSIONS * 30_000 });
 
 /** What happens one after another, again and again; each version has rows of its own. */
 const STEPS = [

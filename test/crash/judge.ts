@@ -48,8 +48,11 @@ export async function wrongInTheMirror({ county, installed }: Stage, act: Act): 
 }
 
 /** No leftover, no event lost, nothing done twice: what is left is what is left undisturbed. */
-export function wrongWithTheRest(seen: Seen, undisturbed: Seen, act: Act): readonly string[] {
-  const { mayDiffer = [] } = act;
+export function wrongWithTheRest(
+  seen: Seen,
+  undisturbed: Seen,
+  mayDiffer: readonly Evidence[],
+): readonly string[] {
   const compared: Readonly<Record<Evidence, readonly string[]>> = {
     files: sameText('files left', seen.files, undisturbed.files),
     history: sameText('history', inOrder(seen.history), inOrder(undisturbed.history)),
@@ -69,6 +72,7 @@ export function wrongWithTheWork(
   left: LeftAtTheKill,
   seen: Seen,
   undisturbed: Seen,
+  mayAskAgain: boolean,
 ): readonly string[] {
   const lost = [...left.history].filter(
     ([datasetId, lines]) => !isBeginning(lines, seen.history.get(datasetId) ?? []),
@@ -81,7 +85,9 @@ export function wrongWithTheWork(
     );
     return before?.length !== lines.length && atTheKill?.length === lines.length ? [datasetId] : [];
   });
-  const again = [...files, ...changes].filter(({ datasetId }) => done.includes(datasetId ?? ''));
+  const again = mayAskAgain
+    ? []
+    : [...files, ...changes].filter(({ datasetId }) => done.includes(datasetId ?? ''));
   const once = undisturbed.fetched - left.staged;
   return [
     ...(seen.fetched > once

@@ -102,7 +102,12 @@ async function afterKill(
     staged: stagedFiles(installed, { hasDigests }),
   };
   county.feed.requests.clear();
-  const { words, exitCode = act.exitCode ?? 0 } = act.again?.(kill) ?? {};
+  const {
+    words,
+    exitCode = act.exitCode ?? 0,
+    mayDiffer = [],
+    mayAskAgain = false,
+  } = act.again?.(kill) ?? {};
   const ended = await runs.again(words);
   if (ended.exitCode !== exitCode) {
     return [`done again it ended with ${ended.exitCode ?? ended.signal}:\n${ended.stdout}${ended.stderr}`];
@@ -111,8 +116,8 @@ async function afterKill(
   return [
     ...atTheKill,
     ...(await wrongInTheMirror(stage, act)),
-    ...wrongWithTheRest(seen, undisturbed, act),
-    ...wrongWithTheWork(stage, left, seen, undisturbed),
+    ...wrongWithTheRest(seen, undisturbed, [...(act.mayDiffer ?? []), ...mayDiffer]),
+    ...wrongWithTheWork(stage, left, seen, undisturbed, mayAskAgain),
     ...((await act.wrongAtTheEnd?.(kill)) ?? []),
   ];
 }

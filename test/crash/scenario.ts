@@ -39,6 +39,10 @@ export interface Again {
   readonly words?: readonly string[];
   /** How it ends; as undisturbed by default. */
   readonly exitCode?: number;
+  /** What is not compared after this kill, beside what never is. */
+  readonly mayDiffer?: readonly Evidence[];
+  /** Whether what was committed may be asked for again: a comparison reads all content. */
+  readonly mayAskAgain?: boolean;
 }
 
 /** What is compared: the files that are left, the lines of the history, the undo logs, what the checkpoint holds. */

@@ -1,18 +1,16 @@
-/** Everything beside the ordinary catch-up, killed at every effect that lasts. */
+/** Everything beside the ordinary catch-up that no operator asks for, killed at every effect that lasts. */
 
 import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { DOWNLOADS } from './scenarios/downloads.ts';
 import { TROUBLE } from './scenarios/incidents.ts';
 import { LEAVING } from './scenarios/leaving.ts';
-import { PEOPLE } from './scenarios/people.ts';
 import { OUTLET } from './scenarios/post-commit.ts';
 import { STORES } from './scenarios/stores.ts';
-import { WEBHOOK } from './scenarios/webhook.ts';
 
 describe('F01 F02: killed at every effect that lasts', () => {
   testScenarios(
-    [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE, ...WEBHOOK, ...PEOPLE],
+    [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE],
     'test/crash/around.slow.test.ts',
   );
 });

@@ -1,7 +1,7 @@
 /** The bench harness: its arithmetic, its table and JSON, that it refuses wrong results, and one real quick run. */
 
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,6 +26,10 @@ import { until } from '../support/patience.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
+
+// A server of PostgreSQL that root starts is another user's.
+
+chmodSync(folder, 0o755);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

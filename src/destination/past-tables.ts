@@ -1,8 +1,8 @@
 /** What `verify` compares of the past of tables, in whatever destination: undo logs, the tables that froze with them, archived tables. */
 
 import type { Row } from '../staging/engine/engine.ts';
-import { textAt } from '../staging/engine/sql.ts';
-import type { Checksum } from './catalog/cells.ts';
+import { text, textAt, textOrNullAt } from '../staging/engine/sql.ts';
+import { type Checksum, checksumOrNullAt } from './catalog/cells.ts';
 
 export interface PastTable {
   readonly datasetId: string;
@@ -39,8 +39,24 @@ export interface ComparedPast {
   readonly isEnd: boolean;
 }
 
-export function pastTableKindAt(row: Row, index: number): PastTable['kind'] {
-  const kind = textAt(row, index);
+/** Returns the condition for the tables of these datasets; null: of all. */
+export function ofDatasets(datasetIds: readonly string[] | null): string {
+  return datasetIds === null ? 'TRUE' : `dataset_id IN (${[...datasetIds, ''].map(text).join(', ')})`;
+}
+
+/** Reads the cells of a table: dataset, kind, schema, name, name of the log, checksum and the version of its hash. */
+export function pastTableAt(row: Row): PastTable {
+  return {
+    datasetId: textAt(row, 0),
+    kind: kindOf(textAt(row, 1)),
+    schema: textAt(row, 2),
+    name: textAt(row, 3),
+    logName: textOrNullAt(row, 4),
+    recorded: checksumOrNullAt(row, 5),
+  };
+}
+
+function kindOf(kind: string): PastTable['kind'] {
   return kind === 'frozen' || kind === 'archived' ? kind : 'log';
 }
 

@@ -5,14 +5,15 @@
 
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import { text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
-import { checksumAt, checksumOrNullAt } from '../catalog/cells.ts';
+import { text } from '../../staging/engine/sql.ts';
+import { checksumAt } from '../catalog/cells.ts';
 import {
   type ComparedPast,
   type ComparedPastTable,
+  ofDatasets,
   type PastTable,
   type PastTables,
-  pastTableKindAt,
+  pastTableAt,
   stateOfPast,
 } from '../past-tables.ts';
 import { readFormat } from './catalog/observed-state.ts';
@@ -62,24 +63,15 @@ export async function readPastTables(
   datasetIds: readonly string[] | null,
 ): Promise<readonly PastTable[]> {
   if (format === null) return [];
-  const chosen = datasetIds === null ? 'TRUE' : `dataset_id IN (${[...datasetIds, ''].map(text).join(', ')})`;
   const hasLogs = await knowsLogs(engine, format);
   const selects = [
     ...(hasLogs ? [selectLogs(format), selectFrozen(format)] : []),
     selectArchived(format, hasLogs),
   ];
   const rows = await engine.rows(
-    `SELECT * FROM (${selects.join(' UNION ALL ')}) WHERE ${chosen} ORDER BY ALL`,
+    `SELECT * FROM (${selects.join(' UNION ALL ')}) WHERE ${ofDatasets(datasetIds)} ORDER BY ALL`,
   );
-  const tables = rows.map((row) => ({
-    datasetId: textAt(row, 0),
-    kind: pastTableKindAt(row, 1),
-    schema: textAt(row, 2),
-    name: textAt(row, 3),
-    logName: textOrNullAt(row, 4),
-    recorded: checksumOrNullAt(row, 5),
-  }));
-  return tables.filter((table) => !isKeptDamaged(table));
+  return rows.map(pastTableAt).filter((table) => !isKeptDamaged(table));
 }
 
 function selectLogs(format: number): string {

@@ -13,7 +13,7 @@ import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { deleteCandidate } from './candidates.ts';
-import { type Current, readClosing, readCurrent, readTables } from './catalog/observed-state.ts';
+import { type Current, readCurrent, readLiveLog, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable } from './catalog/schema.ts';
 import type { Connection, Transaction } from './connection.ts';
@@ -159,8 +159,9 @@ async function executed(
   const approved = approvedDigestOf(job.job);
   if (approved !== null) await transaction.run(markCommitted(datasetId, versionAfter(job.job), approved));
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
-  const closing = current.log === null ? null : await readClosing(transaction, datasetId);
-  return { result: resultOf(job, entry, current, lostBy(current.log?.closing ?? null, closing)), written };
+  const log = current.log === null ? null : await readLiveLog(transaction, datasetId);
+  const lostPast = lostBy(current.log?.closing ?? null, log?.closing ?? null);
+  return { result: resultOf(job, entry, current, lostPast), written };
 }
 
 /** The content that an operator has approved, and that the job commits. */

@@ -7,23 +7,16 @@
 
 import { BY_HAND } from '../../model/lost-past.ts';
 import type { ColumnType } from '../../model/records.ts';
-import {
-  dateAt,
-  identifier,
-  integer,
-  numberAt,
-  text,
-  textAt,
-  textOrNullAt,
-} from '../../staging/engine/sql.ts';
-import { type Checksum, checksumOrNullAt } from '../catalog/cells.ts';
+import { dateAt, identifier, integer, numberAt, text } from '../../staging/engine/sql.ts';
+import type { Checksum } from '../catalog/cells.ts';
 import { freeName, logColumns } from '../catalog/undo-logs.ts';
 import {
   type ComparedPast,
   type ComparedPastTable,
+  ofDatasets,
   type PastTable,
   type PastTables,
-  pastTableKindAt,
+  pastTableAt,
   stateOfPast,
 } from '../past-tables.ts';
 import type { PastLog } from '../reader.ts';
@@ -55,19 +48,11 @@ async function readPastTables(
   transaction: Transaction,
   datasetIds: readonly string[] | null,
 ): Promise<readonly PastTable[]> {
-  const chosen = datasetIds === null ? 'true' : `dataset_id IN (${[...datasetIds, ''].map(text).join(', ')})`;
   const rows =
     await transaction.rows(`SELECT * FROM (${SELECT_LOGS} UNION ALL ${SELECT_FROZEN} UNION ALL ${SELECT_ARCHIVED})
     AS past (dataset_id, kind, schema_name, name, log_name, checksum, checksum_version)
-    WHERE ${chosen} ORDER BY dataset_id COLLATE "C", kind COLLATE "C", schema_name COLLATE "C", name COLLATE "C"`);
-  return rows.map((row) => ({
-    datasetId: textAt(row, 0),
-    kind: pastTableKindAt(row, 1),
-    schema: textAt(row, 2),
-    name: textAt(row, 3),
-    logName: textOrNullAt(row, 4),
-    recorded: checksumOrNullAt(row, 5),
-  }));
+    WHERE ${ofDatasets(datasetIds)} ORDER BY dataset_id COLLATE "C", kind COLLATE "C", schema_name COLLATE "C", name COLLATE "C"`);
+  return rows.map(pastTableAt);
 }
 
 const IN_HISTORY = text(`${HISTORY_SCHEMA}.`);

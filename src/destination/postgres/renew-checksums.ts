@@ -2,7 +2,7 @@
 
 import { ALTERED } from '../../model/lost-past.ts';
 import type { RenewedChecksums, StoredChecksum, TableChecksum } from '../destination.ts';
-import { liveLogName, readTables, writeChecksum } from './catalog/observed-state.ts';
+import { readLiveLog, readTables, writeChecksum } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
 import { renewChecksum } from './count-tables.ts';
 import { closeLog } from './history.ts';
@@ -39,11 +39,11 @@ export async function storeChecksum(
   const { datasetId, commitNumber, sum, version } = checksum;
   const live = (await readTables(transaction, [datasetId])).get(datasetId);
   if (!(await writeChecksum(transaction, checksum))) return 'stale';
-  const logName = await liveLogName(transaction, datasetId);
-  if (live === undefined || logName === null || commitNumber === null) return 'stored';
+  const log = await readLiveLog(transaction, datasetId);
+  if (live === undefined || log === null || commitNumber === null) return 'stored';
   if (live.checksum?.version !== version || live.checksum.sum === sum) return 'stored';
   const { appliedAt, columns } = live.observed;
-  const close = closeLog(logName, columns, { commitNumber, appliedAt }, ALTERED);
+  const close = closeLog(log.logName, columns, { commitNumber, appliedAt }, ALTERED);
   for (const statement of close) await transaction.run(statement);
   return 'log-closed';
 }

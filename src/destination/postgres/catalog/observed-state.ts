@@ -195,19 +195,16 @@ interface CurrentLog {
   readonly closing: Closing;
 }
 
-/** Returns the name of the undo log of the live table; null where it has none. */
-export async function liveLogName(transaction: Transaction, datasetId: string): Promise<string | null> {
-  const [row] = await transaction.rows(`SELECT log_name FROM ${catalogTable('history_logs')}
-    WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
-  return row === undefined ? null : textAt(row, 0);
-}
+type LiveLog = Pick<CurrentLog, 'logName' | 'closing'>;
 
-/** Returns how the undo log of the live table was closed; null where there is no log. */
-export async function readClosing(transaction: Transaction, datasetId: string): Promise<Closing | null> {
+/** Returns what the catalog records of the undo log of the live table; null where it has none. */
+export async function readLiveLog(transaction: Transaction, datasetId: string): Promise<LiveLog | null> {
   const [row] =
-    await transaction.rows(`SELECT closed_commit, closed_reason FROM ${catalogTable('history_logs')}
+    await transaction.rows(`SELECT log_name, closed_commit, closed_reason FROM ${catalogTable('history_logs')}
     WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
-  return row === undefined ? null : { commitNumber: numberOrNullAt(row, 0), reason: textOrNullAt(row, 1) };
+  if (row === undefined) return null;
+  const closing = { commitNumber: numberOrNullAt(row, 1), reason: textOrNullAt(row, 2) };
+  return { logName: textAt(row, 0), closing };
 }
 
 async function readLog(
@@ -216,19 +213,15 @@ async function readLog(
   columns: readonly ObservedColumn[],
   postgis: Postgis | null,
 ): Promise<CurrentLog | null> {
-  const [row] =
-    await transaction.rows(`SELECT log_name, closed_commit, closed_reason FROM ${catalogTable('history_logs')}
-    WHERE dataset_id = ${text(datasetId)} AND frozen_commit IS NULL`);
-  if (row === undefined) return null;
-  const logName = textAt(row, 0);
-  const closing = { commitNumber: numberOrNullAt(row, 1), reason: textOrNullAt(row, 2) };
-  const found = await readFound(transaction, logName, HISTORY_SCHEMA);
-  if (found === null) return { logName, closing, state: 'missing' };
+  const log = await readLiveLog(transaction, datasetId);
+  if (log === null) return null;
+  const found = await readFound(transaction, log.logName, HISTORY_SCHEMA);
+  if (found === null) return { ...log, state: 'missing' };
   const expected = logColumns(columns);
   const isUsable =
     found.table?.columns.size === expected.length &&
     expected.every(([name, type]) => isSameType(found.table?.columns.get(name), { type }, postgis));
-  return { logName, closing, state: isUsable ? 'usable' : 'altered' };
+  return { ...log, state: isUsable ? 'usable' : 'altered' };
 }
 
 function taken(datasetId: string, tableName: string, kind: string): StorageError {

@@ -163,7 +163,7 @@ interface FirstVersion {
   readonly shape: TableShape;
 }
 
-async function firstVersion(recipe: Recipe, workspace: string): Promise<FirstVersion> {
+export async function firstVersion(recipe: Recipe, workspace: string): Promise<FirstVersion> {
   const feed = await startFeedProcess(recipe, await datasetFiles(recipe));
   const server = await BenchServer.start();
   const data = await newData(workspace);
@@ -237,7 +237,7 @@ async function newData(folder: string): Promise<string> {
   return data;
 }
 
-async function disposed(feed: FeedProcess, server: BenchServer): Promise<void> {
+export async function disposed(feed: FeedProcess, server: BenchServer): Promise<void> {
   await feed[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
 }

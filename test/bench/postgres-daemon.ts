@@ -1,15 +1,12 @@
 /** A running daemon with PostgreSQL: one small version as it takes it in, and a poll with nothing new. */
 
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { statement } from '../../fixtures/postgres-server.ts';
 import { type Contest, type Sample, type Size, WrongResultError } from './case.ts';
-import { datasetFiles, type Recipe } from './dataset-files.ts';
-import { type FeedProcess, startFeedProcess } from './feed-process.ts';
+import type { Recipe } from './dataset-files.ts';
+import type { FeedProcess } from './feed-process.ts';
 import { pollsOf } from './idle-poll.ts';
-import { mirroredIn } from './postgres-contests.ts';
-import { BenchServer } from './postgres-server.ts';
-import { inFolder, measureProgram } from './program-run.ts';
+import { disposed, firstVersion, mirroredIn } from './postgres-contests.ts';
+import { inFolder } from './program-run.ts';
 import { type RunningProgram, startProgram } from './running-program.ts';
 import { median } from './statistics.ts';
 
@@ -19,34 +16,9 @@ const WARM_UPS = 2;
 const UPDATES: Readonly<Record<Size, number>> = { full: 20, quick: 3 };
 const RUNS = 3;
 
-interface Mirror extends AsyncDisposable {
-  readonly feed: FeedProcess;
-  readonly data: string;
-  readonly address: string;
-}
-
-async function mirror(recipe: Recipe, workspace: string): Promise<Mirror> {
-  const feed = await startFeedProcess(recipe, await datasetFiles(recipe));
-  const server = await BenchServer.start();
-  const address = await server.empty();
-  const data = join(workspace, 'mirrored');
-  await mkdir(data, { mode: 0o700 });
-  await measureProgram(feed, data, workspace, mirroredIn(address));
-  return {
-    feed,
-    data,
-    address,
-    async [Symbol.asyncDispose]() {
-      await feed[Symbol.asyncDispose]();
-      await server[Symbol.asyncDispose]();
-    },
-  };
-}
-
 /** From the request of the poll, by the feed's clock, until the daemon has logged that the version is committed. */
 export async function updateContest(recipe: Recipe, size: Size, workspace: string): Promise<Contest> {
-  const made = await mirror(recipe, workspace);
-  const { feed, data, address } = made;
+  const { feed, server, data, loaded: address } = await firstVersion(recipe, workspace);
   const updates = WARM_UPS + UPDATES[size];
   await feed.plan(recipe, { versions: RUNS * updates, changedRows: CHANGED_ROWS });
   let version = 1;
@@ -68,7 +40,7 @@ export async function updateContest(recipe: Recipe, size: Size, workspace: strin
         return sampleOf(totals.slice(WARM_UPS), cpuMs.slice(WARM_UPS), peakMegabytes);
       }),
     reference: null,
-    [Symbol.asyncDispose]: () => made[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => disposed(feed, server),
   };
 }
 
@@ -94,12 +66,11 @@ function sampleOf(totals: readonly number[], cpuMs: readonly number[], peakMegab
 }
 
 export async function idleContest(recipe: Recipe, size: Size, workspace: string): Promise<Contest> {
-  const made = await mirror(recipe, workspace);
-  const { feed, data, address } = made;
+  const { feed, server, data, loaded: address } = await firstVersion(recipe, workspace);
   return {
     subject: () =>
       inFolder(workspace, (folder) => pollsOf({ feed, data, folder, size, settings: mirroredIn(address) })),
     reference: null,
-    [Symbol.asyncDispose]: () => made[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => disposed(feed, server),
   };
 }

@@ -26,9 +26,7 @@ import { until } from '../support/patience.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
-
-// A server of PostgreSQL that root starts is another user's.
-
+// A server of PostgreSQL that root starts runs as another user, who has to enter it.
 chmodSync(folder, 0o755);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

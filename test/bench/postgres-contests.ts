@@ -69,7 +69,8 @@ export async function firstLoadContest(recipe: Recipe, workspace: string): Promi
 /** Catching up with the backlog, beside COPY of the net change from a ready file, UPDATE and INSERT. */
 export async function catchUpContest(recipe: Recipe, backlog: Backlog, workspace: string): Promise<Contest> {
   const first = await firstVersion(recipe, workspace);
-  const { feed, server, loaded, shape } = first;
+  const { feed, server, loaded } = first;
+  const shape = await shapeOf(loaded);
   await feed.plan(recipe, backlog);
   await feed.publish(backlog.versions);
   const [dataset] = generateDatasets(recipe);
@@ -101,7 +102,8 @@ export async function catchUpContest(recipe: Recipe, backlog: Backlog, workspace
 /** A reload of which one row in so many differs, beside `\copy` of the whole into an empty table with the same key and indexes. */
 export async function reloadContest(recipe: Recipe, oneIn: number, workspace: string): Promise<Contest> {
   const first = await firstVersion(recipe, workspace);
-  const { feed, server, shape } = first;
+  const { feed, server } = first;
+  const shape = await shapeOf(first.loaded);
   const altered = await alteredFiles(recipe, oneIn);
   const csv = join(workspace, 'altered.csv');
   let rows: string | null = null;
@@ -160,7 +162,6 @@ interface FirstVersion {
   /** The database with the first version, and the data directory beside it. */
   readonly loaded: string;
   readonly data: string;
-  readonly shape: TableShape;
 }
 
 export async function firstVersion(recipe: Recipe, workspace: string): Promise<FirstVersion> {
@@ -169,7 +170,7 @@ export async function firstVersion(recipe: Recipe, workspace: string): Promise<F
   const data = await newData(workspace);
   const loaded = await server.empty();
   await measureProgram(feed, data, workspace, mirroredIn(loaded));
-  return { feed, server, loaded, data, shape: await shapeOf(loaded) };
+  return { feed, server, loaded, data };
 }
 
 /** Runs the program on a copy of the first version. */

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { openForWriting, remove, renameFile, replaceFile, syncFile } from '../../lib/files.ts';
+import { openForWriting, remove, renameFile, syncFile, writeScratch } from '../../lib/files.ts';
 import { shown } from '../../lib/text.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import { onDisk } from '../storage.ts';
@@ -124,7 +124,7 @@ export async function openPart(path: string, origin: PartOrigin | null, mode: 'a
     }
     const file = await openForWriting('feed.open-part', partPath, mode);
     if (origin !== null && mode === 'truncate') {
-      await replaceFile('feed.note-part-origin', `${partPath}.json`, JSON.stringify(origin));
+      await writeScratch('feed.note-part-origin', `${partPath}.json`, contentOf(origin));
     }
     return file;
   });
@@ -148,10 +148,15 @@ export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Pro
     if (kept !== 'by-name') await remove('feed.forget-finished-file', `${path}.json`);
     await renameFile('feed.finish-file', partPathOf(path), path);
     if (kept !== null && kept !== 'by-name') {
-      await replaceFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
+      await writeScratch('feed.note-finished-file', `${path}.json`, contentOf(kept));
     }
     await remove('feed.drop-finished-origin', `${partPathOf(path)}.json`);
   });
+}
+
+/** A killed process leaves at most a cut note, under the note's own name. */
+function contentOf(note: PartOrigin | KeptFile): Uint8Array {
+  return Buffer.from(JSON.stringify(note));
 }
 
 /** An unreadable note counts as missing. */

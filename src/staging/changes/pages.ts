@@ -3,7 +3,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { present } from '../../lib/assert.ts';
-import { replaceFile } from '../../lib/files.ts';
+import { writeScratch } from '../../lib/files.ts';
 import type { VersionChanges } from '../../model/write-jobs.ts';
 
 /**
@@ -72,7 +72,7 @@ async function partsOf(path: string): Promise<readonly Part[]> {
   const written: Part[] = [];
   for (const { content, changesBefore } of parts) {
     const partPath = `${path}.part-${written.length}`;
-    await replaceFile('staging.split-page', partPath, content);
+    await writeScratch('staging.split-page', partPath, content);
     written.push({ path: partPath, changesBefore, size: content.length });
   }
   return written;

@@ -14,7 +14,6 @@ const SLOW = 'test/**/*.slow.test.ts';
 const FAST_ALONE = [
   'test/unit/duckdb-load-large.test.ts',
   'test/unit/duckdb-parquet-bombs.test.ts',
-  'test/unit/duckdb-write-sessions.test.ts',
 ];
 const SLOW_ALONE = [
   'test/contract/file-size.slow.test.ts',
@@ -24,6 +23,7 @@ const SLOW_ALONE = [
   'test/security/bombs.slow.test.ts',
   'test/security/parquet-bombs.slow.test.ts',
   'test/unit/bench.slow.test.ts',
+  'test/unit/duckdb-write-sessions.slow.test.ts',
 ];
 
 /** Tests of the disk are among the slow ones, or alone: the others need not wait for it. */

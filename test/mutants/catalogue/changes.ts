@@ -138,7 +138,7 @@ export const CHANGES: Area = {
       text: 'versions.map(() => table)',
       instead: 'versions.map(() => table * 0)',
       breaks: ['P7'],
-      tests: ['unit/changes-together.test.ts'],
+      tests: ['unit/changes-together.slow.test.ts'],
     },
     {
       name: 'what is wrong in one of several that are folded together fails all',
@@ -147,7 +147,7 @@ export const CHANGES: Area = {
       instead:
         "if (together.length > 1) { if (!(await this.#validateTogether(together))) for (const { settle } of together) settle.reject(new Error('one of them')); return; }",
       breaks: ['P5'],
-      tests: ['unit/changes-together.test.ts'],
+      tests: ['unit/changes-together.slow.test.ts'],
     },
     {
       name: 'numbers that were rounded are not looked for among several tables',
@@ -155,7 +155,7 @@ export const CHANGES: Area = {
       text: 'if (haveDoubles(operations) && (await mayBeRounded(engine, pages))) return null;',
       instead: '',
       breaks: ['C5', 'C13', 'F40'],
-      tests: ['unit/changes-together.test.ts'],
+      tests: ['unit/changes-together.slow.test.ts'],
     },
     {
       name: 'what was read ahead for another schema is used',
@@ -203,7 +203,7 @@ export const CHANGES: Area = {
       text: '.filter(({ alike }) => alike === first.alike)',
       instead: '',
       breaks: ['P7'],
-      tests: ['unit/changes-together.test.ts'],
+      tests: ['unit/changes-together.slow.test.ts'],
     },
     {
       name: 'the operations of a version are not counted',
@@ -259,7 +259,7 @@ export const CHANGES: Area = {
       text: 'const filled = places.filter(({ hasValue }) => hasValue);',
       instead: 'const filled = places;',
       breaks: ['V16', 'F48'],
-      tests: ['unit/duckdb-valueless.test.ts'],
+      tests: ['unit/duckdb-valueless.slow.test.ts'],
     },
     {
       name: 'one part without a geometry stands for all of them',
@@ -267,7 +267,7 @@ export const CHANGES: Area = {
       text: 'else if (isOne) isKnown = true;',
       instead: 'if (isOne) isKnown = true;',
       breaks: ['V16', 'F48'],
-      tests: ['unit/duckdb-valueless.test.ts'],
+      tests: ['unit/duckdb-valueless.slow.test.ts'],
     },
     {
       name: 'a number of a file loses the digits that no double holds',

@@ -78,7 +78,7 @@ export const MIRROR: Area = {
       text: 'waiting = [...others, ...forOtherSession];',
       instead: 'waiting = [...forOtherSession];',
       breaks: ['P7'],
-      tests: ['unit/duckdb-write-sessions.test.ts'],
+      tests: ['unit/duckdb-write-sessions.slow.test.ts'],
     },
     {
       name: 'trouble of a window whose units were all told is swallowed',
@@ -246,7 +246,7 @@ export const MIRROR: Area = {
       text: "inAnyOrder: size === 'large',",
       instead: 'inAnyOrder: false,',
       breaks: ['the size of the mirror'],
-      tests: ['unit/duckdb-write-sessions.test.ts'],
+      tests: ['unit/duckdb-write-sessions.slow.test.ts'],
     },
     {
       name: 'of the keys of a large table a part is counted for all',
@@ -262,7 +262,7 @@ export const MIRROR: Area = {
       text: 'begun.then(() => this.#bringBackThreads()),',
       instead: 'this.#bringBackThreads(),',
       breaks: ['the time of a checkpoint'],
-      tests: ['unit/duckdb-write-sessions.test.ts'],
+      tests: ['unit/duckdb-write-sessions.slow.test.ts'],
     },
   ],
 };

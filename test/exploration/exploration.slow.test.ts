@@ -1,4 +1,4 @@
-/** A small part of `npm run explore` for every run of the tests. */
+/** A small part of `npm run explore` for every run of CI. */
 
 import { describe, expect, it } from 'vitest';
 import { SEED } from '../support/seed.ts';

@@ -11,11 +11,7 @@ const FAST = 'test/**/*.test.ts';
 const SLOW = 'test/**/*.slow.test.ts';
 
 /** Files that take much memory or much of the disk, or measure: one at a time, when all others have ended. */
-const FAST_ALONE = [
-  'test/unit/duckdb-load-large.test.ts',
-  'test/unit/duckdb-parquet-bombs.test.ts',
-];
-const SLOW_ALONE = [
+const ALONE = [
   'test/contract/file-size.slow.test.ts',
   'test/contract/once-large.slow.test.ts',
   'test/contract/once-memory.slow.test.ts',
@@ -23,14 +19,15 @@ const SLOW_ALONE = [
   'test/security/bombs.slow.test.ts',
   'test/security/parquet-bombs.slow.test.ts',
   'test/unit/bench.slow.test.ts',
+  'test/unit/duckdb-load-large.slow.test.ts',
+  'test/unit/duckdb-parquet-bombs.slow.test.ts',
   'test/unit/duckdb-write-sessions.slow.test.ts',
 ];
 
-/** Tests of the disk are among the slow ones, or alone: the others need not wait for it. */
+/** Tests of the disk are among the slow ones: the others need not wait for it. */
 const FAST_FOLDER = { TMPDIR: process.env['TMPDIR'] ?? memoryFolder(2e9) };
 
 const limits = (timeoutMs: number) => ({ testTimeout: timeoutMs, hookTimeout: timeoutMs });
-const ALONE = { maxWorkers: 1, sequence: { groupOrder: 1 } };
 
 export default defineConfig({
   test: {
@@ -43,14 +40,21 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: [FAST],
-          exclude: [SLOW, ...FAST_ALONE],
+          exclude: [SLOW],
           env: FAST_FOLDER,
           ...limits(FAST_TIMEOUT_MS),
         },
       },
-      { test: { name: 'fast-alone', include: FAST_ALONE, ...ALONE, ...limits(FAST_TIMEOUT_MS) } },
-      { test: { name: 'slow', include: [SLOW], exclude: SLOW_ALONE, ...limits(SLOW_TIMEOUT_MS) } },
-      { test: { name: 'slow-alone', include: SLOW_ALONE, ...ALONE, ...limits(SLOW_TIMEOUT_MS) } },
+      { test: { name: 'slow', include: [SLOW], exclude: ALONE, ...limits(SLOW_TIMEOUT_MS) } },
+      {
+        test: {
+          name: 'slow-alone',
+          include: ALONE,
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+          ...limits(SLOW_TIMEOUT_MS),
+        },
+      },
     ],
   },
 });

@@ -254,7 +254,7 @@ export const MIRROR: Area = {
       text: 'WHERE h % ${scans} = ${part}`',
       instead: 'WHERE h % ${scans} = 0`',
       breaks: ['V8'],
-      tests: ['unit/duckdb-load-large.test.ts'],
+      tests: ['unit/duckdb-load-large.slow.test.ts'],
     },
     {
       name: 'the threads of DuckDB are back before a checkpoint has begun',

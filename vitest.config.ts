@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { TallyReporter } from './test/simulation/tally-reporter.ts';
+import { LongestFirst } from './test/support/longest-first.ts';
 import { memoryFolder } from './test/support/memory-folder.ts';
 import { RepeatReporter } from './test/support/repeat-reporter.ts';
 
@@ -34,6 +35,7 @@ export default defineConfig({
     // Most tests wait for processes and files, so a core that is not used by a test file is wasted.
     maxWorkers: '100%',
     teardownTimeout: FAST_TIMEOUT_MS,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', new TallyReporter(), new RepeatReporter()],
     projects: [
       {

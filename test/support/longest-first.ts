@@ -1,0 +1,24 @@
+/** The order of test files: those that take longest begin first, so that no worker is left alone with one at the end. */
+
+import { relative } from 'node:path';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** Minutes each, and so short that they would come last by their size, which the order follows otherwise. */
+const LONGEST = [
+  'test/crash/around.slow.test.ts',
+  'test/crash/catching-up.slow.test.ts',
+  'test/crash/people.slow.test.ts',
+  'test/crash/past.slow.test.ts',
+];
+
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const others = await super.sort(files);
+    return others.toSorted((one, other) => placeOf(one) - placeOf(other));
+  }
+}
+
+function placeOf({ moduleId }: TestSpecification): number {
+  const place = LONGEST.indexOf(relative('', moduleId));
+  return place < 0 ? LONGEST.length : place;
+}

@@ -276,7 +276,10 @@ describe('dead code', () => {
     const entries = everything
       .map(({ path }) => path)
       .filter((path) => command.test(path) || ownProcess.test(path));
-    const reached = reachableFrom([...entries, 'test/support/repeat-reporter.ts'], everything);
+    const ofVitest = readFileSync(join(projectRoot, 'vitest.config.ts'), 'utf8').matchAll(
+      / from '\.\/(test\/[^']+)'/g,
+    );
+    const reached = reachableFrom([...entries, ...Array.from(ofVitest, ([, path = '']) => path)], everything);
     const unreached = [...fixtures, ...tests].map(({ path }) => path).filter((path) => !reached.has(path));
     expect(unreached).toEqual([]);
   });

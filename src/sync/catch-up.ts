@@ -1,11 +1,12 @@
 /**
- * One catch-up: takes every step of the engine until nothing more can be done now. Never throws for an error of the service,
- * of a dataset or of the disk: the result reports it.
+ * One catch-up: takes every step of the engine until nothing more can be done now, and is repeated where damage can be mended.
+ * Never throws for an error of the service, of a dataset or of the disk: the result reports it.
  */
 
 import type { Suspension } from '../checkpoint/checkpoint.ts';
 import type { Random } from '../lib/backoff.ts';
 import { confirmedAt } from '../model/absence.ts';
+import { isDamage, markDamaged, withLost } from './damage.ts';
 import { Engine } from './engine.ts';
 import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
 import { warnOfOldPosition } from './follow/subscriptions.ts';
@@ -22,6 +23,9 @@ import { WorkerPool } from './worker-pool.ts';
  * of the same dataset.
  */
 const MAX_ROUNDS = 3;
+
+/** How often in a row a catch-up is repeated because it met damage. */
+const MAX_REPEATS = 3;
 
 /** Says which datasets are reconciled. */
 export type IsAsked = (datasetId: string) => boolean;
@@ -57,6 +61,41 @@ export async function catchUp(
     again: attempt(incidents, () => againAfter(datasets, parts, readAt)),
     durationMs: parts.clock.monotonicMs() - startedMs,
   };
+}
+
+/** A catch-up that is repeated where it met damage that another one mends. Never throws. */
+export async function catchUpMendingDamage(
+  parts: Parts,
+  signal: AbortSignal,
+  isAsked?: IsAsked,
+  makeExecutor: MakeExecutor = liveExecutor,
+): Promise<CatchUpResult> {
+  let result = await catchUp(parts, signal, makeExecutor, isAsked);
+  const lost: string[] = [];
+  for (let repeats = 0; repeats < MAX_REPEATS && !signal.aborted; repeats += 1) {
+    if (!result.incidents.some(({ error }) => isDamage(error))) break;
+    const found = await markDamaged(parts);
+    lost.push(...found.lost);
+    if (!found.isMendable) break;
+    result = together(result, await catchUp(parts, signal, makeExecutor, isAsked));
+  }
+  return withLost(result, lost);
+}
+
+/** The later of two catch-ups, with the commits of both. */
+export function together(earlier: CatchUpResult, later: CatchUpResult): CatchUpResult {
+  const before = new Map(earlier.datasets.map((one) => [one.datasetId, one]));
+  return {
+    ...later,
+    datasets: later.datasets.map((one) => withCommits(one, before.get(one.datasetId))),
+    durationMs: earlier.durationMs + later.durationMs,
+  };
+}
+
+function withCommits(later: DatasetResult, earlier: DatasetResult | undefined): DatasetResult {
+  if (earlier === undefined || earlier.commits.length === 0) return later;
+  const commits = [...earlier.commits, ...later.commits];
+  return later.kind === 'current' ? { ...later, kind: 'updated', commits } : { ...later, commits };
 }
 
 interface Work {

@@ -1,38 +1,15 @@
 /**
- * Mends damage: the damaged tables are found and marked to be loaded again, and the next catch-up loads exactly these.
+ * Damage: the damaged tables are found and marked to be loaded again, and the next catch-up loads exactly these.
  * Tables that the service does not have are closed: a damaged undo log begins anew, a damaged table of the past is kept under another name.
  * A damaged table is not a wrong one: nothing that cannot be read whole is ever called equal.
  */
 
-import type { DamagedTable } from '../destination/destination.ts';
+import type { DamagedTable, ObservedState } from '../destination/destination.ts';
+import type { Log } from '../lib/log.ts';
 import { errorCodeOf, StorageError } from '../model/errors.ts';
 import { endCandidate } from './candidates.ts';
-import { catchUp, type IsAsked } from './catch-up.ts';
-import { liveExecutor, type MakeExecutor } from './execute/executor.ts';
 import type { Parts } from './parts.ts';
-import type { CatchUpResult, DatasetResult } from './result.ts';
-
-/** How often in a row a catch-up is repeated because it met damage. */
-const MAX_REPEATS = 3;
-
-/** A catch-up that is repeated where it met damage that another one mends. Never throws. */
-export async function catchUpMendingDamage(
-  parts: Parts,
-  signal: AbortSignal,
-  isAsked?: IsAsked,
-  makeExecutor: MakeExecutor = liveExecutor,
-): Promise<CatchUpResult> {
-  let result = await catchUp(parts, signal, makeExecutor, isAsked);
-  const lost: string[] = [];
-  for (let repeats = 0; repeats < MAX_REPEATS && !signal.aborted; repeats += 1) {
-    if (!result.incidents.some(({ error }) => isDamage(error))) break;
-    const found = await markDamaged(parts);
-    lost.push(...found.lost);
-    if (!found.isMendable) break;
-    result = together(result, await catchUp(parts, signal, makeExecutor, isAsked));
-  }
-  return withLost(result, lost);
-}
+import type { CatchUpResult } from './result.ts';
 
 /** Says once, by an incident, which parts of the past were lost. */
 export function withLost(result: CatchUpResult, lost: readonly string[]): CatchUpResult {
@@ -108,7 +85,7 @@ async function endChangesThatWait(datasetIds: readonly string[], parts: Parts): 
 function report(
   { tableName: table, datasetId, isPinned, why }: DamagedTable,
   marked: readonly string[],
-  log: Parts['log'],
+  log: Log,
 ): void {
   if (datasetId !== null && marked.includes(datasetId)) {
     log.error({ dataset: datasetId, table, why }, 'A table is damaged: it is loaded again.');
@@ -119,18 +96,18 @@ function report(
   }
 }
 
-/** The later of two catch-ups, with the commits of both. */
-export function together(earlier: CatchUpResult, later: CatchUpResult): CatchUpResult {
-  const before = new Map(earlier.datasets.map((one) => [one.datasetId, one]));
-  return {
-    ...later,
-    datasets: later.datasets.map((one) => withCommits(one, before.get(one.datasetId))),
-    durationMs: earlier.durationMs + later.durationMs,
-  };
-}
+/** Ends the warning about damaged tables of the past. */
+export const ENDS_KEEPING =
+  'Take their rows from a backup of the mirror where they are needed; drop them, in SQL, where they are not.';
 
-function withCommits(later: DatasetResult, earlier: DatasetResult | undefined): DatasetResult {
-  if (earlier === undefined || earlier.commits.length === 0) return later;
-  const commits = [...earlier.commits, ...later.commits];
-  return later.kind === 'current' ? { ...later, kind: 'updated', commits } : { ...later, commits };
+/**
+ * The incident that closes such a table reports it once, with an exit code. The table stays damaged, so every start warns
+ * again: nobody may have read the incident.
+ */
+export function warnOfDamagedPast({ keptDamaged = [] }: ObservedState, log: Log): void {
+  if (keptDamaged.length === 0) return;
+  log.warn(
+    { tables: keptDamaged, hint: ENDS_KEEPING },
+    'Damaged tables of the past are kept as they were found: the service does not have them.',
+  );
 }

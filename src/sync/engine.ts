@@ -6,12 +6,12 @@
 
 import type { StoredProgress } from '../destination/destination.ts';
 import type { Subscription } from '../model/records.ts';
+import { warnOfDamagedPast } from './damage.ts';
 import { datasetStateNow, datasetStates, MirrorView } from './dataset-states.ts';
 import { follow } from './follow/follow.ts';
 import { readLogsOf } from './follow/read-log.ts';
 import { askReload } from './follow/reload-requests.ts';
 import { type Connected, connect } from './follow/subscriptions.ts';
-import { warnOfDamagedPast } from './kept-damaged.ts';
 import { type EntrySource, KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';

@@ -7,7 +7,7 @@ import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { type GateLimits, NO_LIMITS } from '../../src/model/gate.ts';
 import type { WriteJob } from '../../src/model/write-jobs.ts';
-import { catchUpMendingDamage } from '../../src/sync/damage.ts';
+import { catchUpMendingDamage } from '../../src/sync/catch-up.ts';
 import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
 import type { Staging } from '../../src/sync/execute/staging-folder.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';

@@ -4,7 +4,7 @@
  */
 
 import { FeedSyncError, InapplicableChangesError } from '../../src/model/errors.ts';
-import { catchUpMendingDamage } from '../../src/sync/damage.ts';
+import { catchUpMendingDamage } from '../../src/sync/catch-up.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { type DatasetEffort, refuseTooManyCalls } from './bounds.ts';

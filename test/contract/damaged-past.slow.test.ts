@@ -95,7 +95,7 @@ it('F58 a damaged archived table is told once and kept as it is, and copies go o
   expect((await installed.run('once')).stderr).not.toContain(kept);
 });
 
-it('F58 an impossible number in a sound block of the list of undo logs sets the mirror aside', async () => {
+it('F58 an impossible number in a sound block of the list of undo logs quarantines the mirror', async () => {
   const { feed, installed } = await withHistory();
   await writeMirror(
     installed.mirrorPath,

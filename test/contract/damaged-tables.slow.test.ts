@@ -114,7 +114,7 @@ describe('F58 a table with a damaged block that leaves its subscription', () => 
 
 describe('F58 a catalog with a damaged block', () => {
   it.each(['datasets', 'commits', 'columns'])(
-    '%s is set aside with its mirror, which is built again by one catch-up',
+    '%s is quarantined with its mirror, which is built again by one catch-up',
     async (table) => {
       const { feed, installed, damage, datasetOf, publishNext, quarantined } = await loaded();
       await damage(`feed_sync.${table}`);

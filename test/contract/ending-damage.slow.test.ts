@@ -94,7 +94,7 @@ it('F58 a catch-up that damage has ended twice is mended by the third', async ()
 /** A disk's end is the process's here: no file becomes larger. */
 const LARGEST = 'ulimit -f "$0"; exec "$@"';
 
-it('F58 F07 a disk without room for the copy sets nothing aside: 74, and with room it is mended', async () => {
+it('F58 F07 a disk without room for the copy quarantines nothing: 74, and with room it is mended', async () => {
   const { feed, installed, tableOf, datasetOf, quarantined } = await archiving();
   await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 74 });
@@ -141,7 +141,7 @@ it('F58 a damaged table of the catalog that a catch-up never reads is mended by 
   expect(again, again.stderr).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 text that is not valid UTF-8 in a sound block of the catalog sets the mirror aside', async () => {
+it('F58 text that is not valid UTF-8 in a sound block of the catalog quarantines the mirror', async () => {
   const { feed, installed, datasetOf, quarantined } = await archiving();
   writeInvalidText(installed.mirrorPath, datasetOf('zoning'));
   const found = await installed.run('verify', '--deep');

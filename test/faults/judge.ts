@@ -18,7 +18,7 @@ import { damage, type Fault, FILES } from './fault.ts';
 import { type Installation, settingsIn } from './installation.ts';
 import { runCommand } from './runner.ts';
 
-export const OUTCOMES = ['no effect', 'mended', 'tables', 'past', 'set aside', 'wrong'] as const;
+export const OUTCOMES = ['no effect', 'mended', 'tables', 'past', 'quarantined', 'wrong'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface Judged {
@@ -92,7 +92,7 @@ async function judgedIn(
   if (isPastTold) caughtUp = await run('once');
   if (caughtUp.exitCode !== 0) return wrong([...faults, `once: ${told(caughtUp)}`]);
   const loaded = new Set(downloadsOf(feed));
-  // A table that the service does not have is kept as it was found: under another name, or in the mirror that was set aside.
+  // A table that the service does not have is kept as it was found: under another name, or in the mirror that was quarantined.
   const kept = examined.tables.flatMap(({ name, state: how }) =>
     PAST.test(name) && how !== 'sound' ? name : [],
   );
@@ -105,13 +105,13 @@ async function judgedIn(
   );
   const again = await run('verify', '--deep');
   if (again.exitCode !== 0) faults.push(`verify --deep after once: ${told(again)}`);
-  const isSetAside = readdirSync(join(home, 'data')).some((name) => name.includes('.corrupt-'));
+  const isQuarantined = readdirSync(join(home, 'data')).some((name) => name.includes('.corrupt-'));
   const needless = [...loaded].filter((datasetId) => !unsound.has(datasetId));
-  if (!isSetAside && file !== 'checkpoint' && needless.length > 1) {
+  if (!isQuarantined && file !== 'checkpoint' && needless.length > 1) {
     faults.push(`loaded again: ${needless.join(', ')}`);
   }
   if (faults.length > 0) return wrong(faults);
-  if (isSetAside) return { outcome: 'set aside', faults };
+  if (isQuarantined) return { outcome: 'quarantined', faults };
   if (isPastTold) return { outcome: 'past', faults };
   if (loaded.size > 0) return { outcome: 'tables', faults };
   const isSeen = found.exitCode !== 0 && state === 'ended';

@@ -50,7 +50,7 @@ export async function faultsOf(
       return [
         ...lost,
         ...readdirSync(data).flatMap((name) =>
-          QUARANTINED.test(name) && !(isTorn && name.endsWith('.wal')) ? [`set aside: ${name}`] : [],
+          QUARANTINED.test(name) && !(isTorn && name.endsWith('.wal')) ? [`quarantined: ${name}`] : [],
         ),
         ...(await mirrorDifferences(mirror, expected)),
         ...(await mirrorDifferences(copy, expected)).map((difference) => `copy: ${difference}`),

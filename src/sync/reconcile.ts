@@ -36,7 +36,7 @@ import {
 import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/need.ts';
 import { type DatasetState, plan } from './plan/plan.ts';
 import { reloadsOfRetired, type VerdictOf } from './plan/retirement.ts';
-import type { History, Plan } from './plan/step.ts';
+import type { Metadata, Plan } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
 import {
@@ -89,12 +89,12 @@ class Reconciler {
   readonly #absences: VersionAbsences;
   #known: DatasetState;
   /** Null: to be read, or to be read again. */
-  #history: History | null = null;
-  /** The history as it was read last, whatever the desired state was then. */
-  #lastHistory: History | null = null;
-  /** The metadata refreshes that reading the history satisfies; null: some log was not read to its head before. */
+  #metadata: Metadata | null = null;
+  /** The metadata as it was read last, whatever the desired state was then. */
+  #lastMetadata: Metadata | null = null;
+  /** The metadata refreshes that reading the metadata satisfies; null: some log was not read to its head before. */
   #refreshes: number | null = null;
-  /** The logs were read to their heads after the history. */
+  /** The logs were read to their heads after the metadata. */
   #areLogsRead = false;
   /** Versions whose changes are inapplicable, each with the reason. */
   readonly #inapplicable = new Map<number, string>();
@@ -137,8 +137,8 @@ class Reconciler {
     return plan({
       ...this.#known,
       listedEntries: this.#listedEntries.of(this.#known.desired),
-      absentSince: this.#history === null ? new Map() : this.#absences.since(),
-      history: this.#history,
+      absentSince: this.#metadata === null ? new Map() : this.#absences.since(),
+      metadata: this.#metadata,
       inapplicable: this.#inapplicable,
       retirement: verdictOf(this.#known.desired),
       schemaChanges,
@@ -154,7 +154,7 @@ class Reconciler {
   #readAgain(): void {
     const known = this.#run.readAgain(this.#known);
     if (!asksTheSame(known.desired, this.#known.desired)) {
-      this.#history = null;
+      this.#metadata = null;
       this.#listedEntries.renew();
     }
     this.#known = known;
@@ -164,8 +164,8 @@ class Reconciler {
   async #take(step: Plan): Promise<DatasetEnding | null> {
     const { parts, signal } = this.#run;
     switch (step.kind) {
-      case 'read-history':
-        await this.#readHistory(step.newerThan);
+      case 'read-metadata':
+        await this.#readMetadata(step.newerThan);
         return null;
       case 'read-manifest':
         await this.#listedEntries.read(this.#known.desired, signal);
@@ -213,19 +213,19 @@ class Reconciler {
     }
   }
 
-  /** Stores as desired whatever only the history showed and the dataset does not have yet. */
+  /** Stores as desired whatever only the metadata showed and the dataset does not have yet. */
   async #remember(ending: DatasetEnding): Promise<DatasetEnding> {
     const { parts, isAtHead } = this.#run;
     const read = [...this.#known.desired.members.keys()].find(isAtHead);
-    if (this.#history !== null && read !== undefined) {
-      requestReloads(read, onlyAnnounced(this.#history, this.#known), parts);
+    if (this.#metadata !== null && read !== undefined) {
+      requestReloads(read, onlyAnnounced(this.#metadata, this.#known), parts);
     }
     const failure = ending.kind === 'waiting' ? this.#failureOfOversized() : null;
     if (failure !== null) parts.checkpoint.fail(failure);
     return ending;
   }
 
-  async #readHistory(newerThan: number | null): Promise<void> {
+  async #readMetadata(newerThan: number | null): Promise<void> {
     const { parts, signal, isAtHead } = this.#run;
     const { desired } = this.#known;
     const entries = (this.#listedEntries.of(desired) ?? []).map(({ entry }) => entry);
@@ -235,18 +235,18 @@ class Reconciler {
     this.#areLogsRead = false;
     const { versions, readAt } = await parts.feed.versions(this.#datasetId, newerThan, signal);
     const schemas = await parts.feed.schemas(this.#datasetId, signal);
-    const history: History = { newerThan, versions, schemas, readAt, entriesBefore: new Set(entries) };
-    if (this.#lastHistory !== null && isAnyReplaced(entries, this.#lastHistory, history)) {
+    const metadata: Metadata = { newerThan, versions, schemas, readAt, entriesBefore: new Set(entries) };
+    if (this.#lastMetadata !== null && isAnyReplaced(entries, this.#lastMetadata, metadata)) {
       this.#listedEntries.renew();
       this.#stalePlan += 1;
     }
-    this.#history = history;
-    this.#lastHistory = history;
+    this.#metadata = metadata;
+    this.#lastMetadata = metadata;
     // A reload that was requested while the list was read waits for the next list, because this one may be older.
     if (unlisted > 0 && this.#unlistedReloads() === unlisted) {
-      parts.checkpoint.noteListed(this.#datasetId, headOf(history)?.version ?? newerThan ?? 0);
+      parts.checkpoint.noteListed(this.#datasetId, headOf(metadata)?.version ?? newerThan ?? 0);
     }
-    this.#absences.note(this.#known, history);
+    this.#absences.note(this.#known, metadata);
   }
 
   /** Returns the reloads that wait for the first list of versions after them. */
@@ -267,10 +267,10 @@ class Reconciler {
     const { desired } = this.#known;
     this.#clearFailure();
     this.#absences.forgetUnexpected(this.#known);
-    const recheckAt = this.#history === null ? null : this.#absences.recheckAt(this.#known, this.#history);
-    if (this.#history !== null && isRefreshPending(desired) && recheckAt === null) {
+    const recheckAt = this.#metadata === null ? null : this.#absences.recheckAt(this.#known, this.#metadata);
+    if (this.#metadata !== null && isRefreshPending(desired) && recheckAt === null) {
       if (this.#refreshes === null) return waiting(LOG_UNREAD);
-      if (headOf(this.#history) === null) return waiting(WAITING_FOR['list-lags']);
+      if (headOf(this.#metadata) === null) return waiting(WAITING_FOR['list-lags']);
       this.#run.parts.checkpoint.markRefreshed(this.#datasetId, this.#refreshes);
     }
     // A process that was killed just after its commit has left the staged files.
@@ -305,7 +305,7 @@ class Reconciler {
     const isStillDesired = (): Promise<boolean> => this.#isStillDesired(desired);
     const dependencies = {
       known: this.#known,
-      history: this.#history,
+      metadata: this.#metadata,
       listedEntries: this.#listedEntries,
       isStillDesired,
     };
@@ -317,11 +317,11 @@ class Reconciler {
       if (error instanceof UnknownColumnsError && !this.#isSchemaReadAgain) {
         // The schemas were read before the content, perhaps too early.
         this.#isSchemaReadAgain = true;
-        this.#history = null;
+        this.#metadata = null;
         return null;
       }
       if (error instanceof DataError) {
-        const ending = await this.#fail(error, contentAtFault(work, error, this.#history));
+        const ending = await this.#fail(error, contentAtFault(work, error, this.#metadata));
         return error instanceof BadChangesError ? this.#goOnBefore(ending) : ending;
       }
       throw error;
@@ -356,7 +356,7 @@ class Reconciler {
       case 'stale-plan': {
         const { datasets } = await parts.destination.has();
         this.#known = { ...this.#known, observed: datasets.get(this.#datasetId) ?? null };
-        this.#history = null;
+        this.#metadata = null;
         this.#stalePlan += 1;
         return null;
       }
@@ -448,7 +448,7 @@ class Reconciler {
   /** Returns the identities of the changes that fell back to a snapshot. */
   #fellBack(): readonly string[] {
     const { maxStagedBytes } = this.#run.parts.choices;
-    const versions = this.#history?.versions ?? [];
+    const versions = this.#metadata?.versions ?? [];
     return versions
       .filter(({ version }) => this.#inapplicable.has(version))
       .map((record) =>
@@ -474,7 +474,7 @@ class Reconciler {
     const { clock, choices } = this.#run.parts;
     const { observed, failure } = this.#known;
     const wasOversized = oversizedBefore(failure, clock.now(), choices.maxStagedBytes);
-    const oversized = this.#history?.versions.find(
+    const oversized = this.#metadata?.versions.find(
       (record) =>
         record.version > (observed?.version ?? 0) &&
         (record.version === this.#oversized?.version || wasOversized(record)),

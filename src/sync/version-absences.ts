@@ -8,7 +8,7 @@ import { announcedVersions } from '../model/desired-state.ts';
 import { noteAbsences } from './follow/audit.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
-import type { History } from './plan/step.ts';
+import type { Metadata } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { absentVersions } from './plan/versions.ts';
 
@@ -23,9 +23,9 @@ export class VersionAbsences {
     this.#parts = parts;
   }
 
-  note({ desired, observed }: Expecting, history: History): void {
-    const absent = absentVersions(observed, desired, history);
-    noteAbsences(absent, this.#shown({ desired, observed }, history), history.readAt, this.#parts, 'keep');
+  note({ desired, observed }: Expecting, metadata: Metadata): void {
+    const absent = absentVersions(observed, desired, metadata);
+    noteAbsences(absent, this.#shown({ desired, observed }, metadata), metadata.readAt, this.#parts, 'keep');
   }
 
   /** By version: since when the version is absent. */
@@ -38,8 +38,8 @@ export class VersionAbsences {
   }
 
   /** Returns when the first missing version can be confirmed as gone, in service time; null: none is missing. */
-  recheckAt({ desired, observed }: Expecting, history: History): Date | null {
-    const absent = new Set(absentVersions(observed, desired, history).map(absenceKey));
+  recheckAt({ desired, observed }: Expecting, metadata: Metadata): Date | null {
+    const absent = new Set(absentVersions(observed, desired, metadata).map(absenceKey));
     const noted = this.#noted().filter(({ subject }) => absent.has(absenceKey(subject)));
     const times = noted.map((absence) => confirmedAt(absence).getTime());
     return times.length === 0 ? null : new Date(Math.min(...times));
@@ -64,9 +64,9 @@ export class VersionAbsences {
   }
 
   /** A list that was not read back far enough to name any expected version says nothing about them. */
-  #shown(expecting: Expecting, history: History): readonly AbsenceSubject[] {
+  #shown(expecting: Expecting, metadata: Metadata): readonly AbsenceSubject[] {
     const expected = expectedBy(expecting);
-    const newest = headOf(history)?.version ?? null;
+    const newest = headOf(metadata)?.version ?? null;
     return this.#noted()
       .map(({ subject }) => subject)
       .filter((subject) => {

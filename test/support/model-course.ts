@@ -31,9 +31,9 @@ import {
 } from '../../src/sync/plan/versions.ts';
 import {
   type Content,
-  historyNow,
   lastMoveBy,
   type ModelHistory,
+  metadataNow,
   newestEvent,
   placeOf,
   publishedAt,
@@ -108,15 +108,15 @@ class CatchUp {
   constructor({ input, rows, shown }: Start, model: ModelHistory, areOffersUnread: boolean) {
     this.#model = model;
     this.#shown = shown;
-    this.input = { ...input, history: null, listedEntries: areOffersUnread ? null : this.#read() };
+    this.input = { ...input, metadata: null, listedEntries: areOffersUnread ? null : this.#read() };
     this.rows = rows;
   }
 
   /** Null: plan again. */
   take(decided: Plan): Course['end'] | null {
     switch (decided.kind) {
-      case 'read-history':
-        this.#readHistory(decided.newerThan);
+      case 'read-metadata':
+        this.#readMetadata(decided.newerThan);
         return null;
       case 'read-manifest':
         expect(this.input.listedEntries).toBeNull();
@@ -149,13 +149,13 @@ class CatchUp {
     });
   }
 
-  #readHistory(newerThan: number | null): void {
+  #readMetadata(newerThan: number | null): void {
     const { input } = this;
     const entries = new Set((input.listedEntries ?? []).map(({ entry }) => entry));
-    const history = historyNow(newerThan, this.#model, input.now, entries);
-    const head = headOf(history)?.version ?? newerThan ?? 0;
+    const metadata = metadataNow(newerThan, this.#model, input.now, entries);
+    const head = headOf(metadata)?.version ?? newerThan ?? 0;
     const desired = withListed(input.desired, head);
-    this.input = { ...input, history, desired, absentSince: absentAfter(history, input) };
+    this.input = { ...input, metadata, desired, absentSince: absentAfter(metadata, input) };
   }
 
   /** As of now: whatever the service did by now is before it. */
@@ -178,7 +178,7 @@ class CatchUp {
 
   /** What was read before something else was wanted does not count any more. */
   #renew(desired: DesiredState): void {
-    this.input = { ...this.input, desired, history: null, listedEntries: null };
+    this.input = { ...this.input, desired, metadata: null, listedEntries: null };
   }
 
   /** Whether the service has the version that the table is at, and no other in its place. */
@@ -194,13 +194,13 @@ class CatchUp {
     const { entry } = listedEntry;
     const { content } = stateAfter(this.#moveOf(entry), this.#model);
     expect(input.listedEntries).toContain(listedEntry);
-    if (input.history === null) throw new Error('A load is planned with the history.');
-    const identity = contentOf(entry, publishedAtOf(entry.version, input.history));
+    if (input.metadata === null) throw new Error('A load is planned with the metadata.');
+    const identity = contentOf(entry, publishedAtOf(entry.version, input.metadata));
     expect(refusedContents(input)).not.toContain(identity);
     const digest = snapshotDigest(entry.files);
-    const record = recordOf(entry.version, input.history);
+    const record = recordOf(entry.version, input.metadata);
     const observed = table(entry.version, {
-      ...shapeOf(schemaOfSnapshot(entry, input.history)),
+      ...shapeOf(schemaOfSnapshot(entry, input.metadata)),
       rowCount: record?.rowCount ?? entry.rowCount ?? 10,
       snapshotDigest: digest ?? digestOf(textOf(content)),
       digestKind: digest === null ? 'computed' : 'stated',
@@ -316,8 +316,8 @@ class CatchUp {
 
   /** Where the list was read, and shows all: without it, nobody can know. What may be withdrawn stays until that is sure. */
   #expectUpToDate(): void {
-    const { observed, history } = this.input;
-    if (observed === null || history === null || namingOf(observed, history) === 'absent') return;
+    const { observed, metadata } = this.input;
+    if (observed === null || metadata === null || namingOf(observed, metadata) === 'absent') return;
     if (this.#model.listLag > 0) return;
     const { places, content } = stateNow(this.#model);
     const place = places.findLast((one) => publishedAt(one, this.#model).isListed);
@@ -326,12 +326,15 @@ class CatchUp {
 }
 
 /** As the checkpoint remembers what a list does not name. */
-function absentAfter(history: NonNullable<PlanInput['history']>, input: PlanInput): PlanInput['absentSince'] {
-  if (headOf(history) === null) return input.absentSince;
-  const absent = absentVersions(input.observed, input.desired, history).flatMap((subject) =>
+function absentAfter(
+  metadata: NonNullable<PlanInput['metadata']>,
+  input: PlanInput,
+): PlanInput['absentSince'] {
+  if (headOf(metadata) === null) return input.absentSince;
+  const absent = absentVersions(input.observed, input.desired, metadata).flatMap((subject) =>
     subject.kind === 'version' ? [subject.version] : [],
   );
-  return new Map(absent.map((version) => [version, input.absentSince.get(version) ?? history.readAt]));
+  return new Map(absent.map((version) => [version, input.absentSince.get(version) ?? metadata.readAt]));
 }
 
 export function shapeOf({ schemaVersion, keyColumns, columns, envelopeColumns }: Schema) {

@@ -7,7 +7,7 @@ import { present } from '../../src/lib/assert.ts';
 import type { Reload } from '../../src/model/desired-state.ts';
 import type { ManifestEntry, Watermark } from '../../src/model/manifest.ts';
 import type { Schema, Version } from '../../src/model/records.ts';
-import type { History, ListedEntry } from '../../src/sync/plan/step.ts';
+import type { ListedEntry, Metadata } from '../../src/sync/plan/step.ts';
 import { LAG_MS } from './planning.ts';
 import { entry, reload } from './sync-values.ts';
 
@@ -194,12 +194,12 @@ export function placeOf(record: Version, { published }: Pick<ModelHistory, 'publ
 }
 
 /** The list of versions, as the service gives it. */
-export function historyNow(
+export function metadataNow(
   newerThan: number | null,
   model: ModelHistory,
   readAt: Date,
-  entriesBefore: History['entriesBefore'],
-): History {
+  entriesBefore: Metadata['entriesBefore'],
+): Metadata {
   const listed = stateListed(model)
     .places.map((place) => publishedAt(place, model))
     .filter(({ record, isListed }) => isListed && record.version > (newerThan ?? -1));

@@ -24,7 +24,7 @@ export function planInput(changed: Partial<PlanInput> = {}): PlanInput {
     failure: null,
     listedEntries: [],
     absentSince: new Map(),
-    history: null,
+    metadata: null,
     inapplicable: new Map(),
     retirement: { kind: 'allowed', judgedAt: NOW },
     schemaChanges: 'reload',

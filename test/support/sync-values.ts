@@ -8,7 +8,7 @@ import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/m
 import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
 import type { Column, Schema, Subscription, Version } from '../../src/model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';
-import type { History, ListedEntry } from '../../src/sync/plan/step.ts';
+import type { ListedEntry, Metadata } from '../../src/sync/plan/step.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
 /** Before anything that a manifest may lag behind. */
@@ -206,10 +206,10 @@ export const EVERY_ENTRY: ReadonlySet<ManifestEntry> = Object.assign(new Set<Man
 });
 
 /** What the service says of a dataset's past, all of it: `versions` in any order, one schema if none is given. */
-export function history(
+export function metadata(
   versions: readonly Version[],
   schemas: readonly Schema[] = [schema('parcels')],
-): History {
+): Metadata {
   const newestFirst = versions.toSorted((left, right) => right.version - left.version);
   return { newerThan: null, versions: newestFirst, schemas, readAt: NOW, entriesBefore: EVERY_ENTRY };
 }

@@ -8,7 +8,7 @@ import { identitiesOfPath, waitingContent } from '../../src/sync/plan/candidate.
 import { pathContentOf } from '../../src/sync/plan/content.ts';
 import { chain, planOf } from '../support/planning.ts';
 import { smallWorld } from '../support/small-world.ts';
-import { announcing, candidate, desired, history, table } from '../support/sync-values.ts';
+import { announcing, candidate, desired, metadata, table } from '../support/sync-values.ts';
 
 describe('content that takes the place of a candidate', () => {
   const observed = table(1);
@@ -56,7 +56,7 @@ describe('versions after changes that wait, where each version is a commit of it
     return planOf({
       observed: table(1),
       desired: desired(announcing(6)),
-      history: history([...chain(1, 1), ...known]),
+      metadata: metadata([...chain(1, 1), ...known]),
       suspension: suspensionOfCandidate(standing),
       commitsEveryVersion: true,
       limits,

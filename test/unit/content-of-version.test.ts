@@ -9,7 +9,7 @@ import { contentFor } from '../../src/sync/execute/fetch-content.ts';
 import type { ListedEntry } from '../../src/sync/plan/step.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
-import { history, listedEntry, NOW, table, version } from '../support/sync-values.ts';
+import { listedEntry, metadata, NOW, table, version } from '../support/sync-values.ts';
 
 const VERSIONS = [3, 4, 5, 6].map((number) => version('parcels', number));
 
@@ -18,7 +18,7 @@ function found(
   versions: readonly Version[] = VERSIONS,
   observed = table(5, { publishedAt: NOW }),
 ) {
-  const read = { ...history(versions), entriesBefore: new Set(entries.map(({ entry }) => entry)) };
+  const read = { ...metadata(versions), entriesBefore: new Set(entries.map(({ entry }) => entry)) };
   const content = contentFor(observed, entries, read);
   if (content.kind !== 'content') return content;
   return [content.listedEntry.entry.version, content.versions.map((one) => one.version)];

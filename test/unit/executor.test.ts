@@ -18,7 +18,7 @@ import {
 } from '../../src/sync/execute/executor.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { oneSubscription } from '../support/small-world.ts';
-import { desired, history, listedEntry, NOW, schema, table, version } from '../support/sync-values.ts';
+import { desired, listedEntry, metadata, NOW, schema, table, version } from '../support/sync-values.ts';
 
 /** Of two files. */
 function load(bytes: number | null, datasetId = 'parcels'): Work {
@@ -50,7 +50,7 @@ function apply(...rows: readonly (number | null)[]): Work {
 function groundOf(datasetId: string): StepDependencies {
   const known = { observed: table(1), desired: desired({ datasetId }) };
   const listedEntries = { manifestOf: () => ({}) };
-  return { known, history: history([version(datasetId, 2)]), listedEntries } as unknown as StepDependencies;
+  return { known, metadata: metadata([version(datasetId, 2)]), listedEntries } as unknown as StepDependencies;
 }
 
 describe('much is staged', () => {
@@ -67,7 +67,7 @@ describe('much is staged', () => {
       false,
     ],
   ])('%s', (_, work, expected) => {
-    expect(isLarge(work, { history: history([]) })).toBe(expected);
+    expect(isLarge(work, { metadata: metadata([]) })).toBe(expected);
   });
 });
 

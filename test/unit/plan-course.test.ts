@@ -537,13 +537,13 @@ describe('a catch-up', () => {
 
 /** Whether the next listed version follows the table's in the most usual way, and nothing of it failed. */
 function isNextInReach({ input, rows }: Course, { published }: ModelHistory): boolean {
-  const { observed, history, failure: failed } = input;
-  const newer = history?.versions.filter((one) => one.version > (observed?.version ?? 0)) ?? [];
+  const { observed, metadata, failure: failed } = input;
+  const newer = metadata?.versions.filter((one) => one.version > (observed?.version ?? 0)) ?? [];
   const next = newer.at(-1);
   const truth = published.find(({ record }) => record === next);
   if (next === undefined || truth === undefined || observed === null || rows === null) return false;
   return (
-    history?.versions.some((one) => one.version === observed.version) === true &&
+    metadata?.versions.some((one) => one.version === observed.version) === true &&
     observed.keyColumns.length > 0 &&
     truth.isRecorded &&
     failed?.contents.includes(changesContentOf(next)) !== true &&
@@ -578,23 +578,23 @@ describe('a plan', () => {
         changeFromPrevious: fc.option(anyChange),
       })
       .map((made) => schema('parcels', made));
-    const anyHistory = fc.record({
+    const anyMetadata = fc.record({
       newerThan: fc.option(anyNumber),
       readAt: fc.constant(NOW),
       entriesBefore: fc.constantFrom(EVERY_ENTRY, new Set<never>()),
       versions: fc.array(anyVersion, { maxLength: 5 }),
       schemas: fc.array(anySchema, { maxLength: 4 }),
     });
-    const input = fc.tuple(courses, fc.option(anyHistory), fc.option(anyNumber), fc.boolean());
+    const input = fc.tuple(courses, fc.option(anyMetadata), fc.option(anyNumber), fc.boolean());
     fc.assert(
-      fc.property(input, ([{ start }, history, heldVersion, isMember]) => {
+      fc.property(input, ([{ start }, metadata, heldVersion, isMember]) => {
         const observed = heldVersion === null ? null : table(heldVersion);
         const members = isMember ? start.input.desired.members : new Map();
         const listedEntries = start.shown.map(({ listedEntry }) => listedEntry);
         const anything = {
           ...start.input,
           listedEntries,
-          history,
+          metadata,
           observed,
           desired: { ...start.input.desired, members },
         };

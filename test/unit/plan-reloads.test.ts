@@ -14,10 +14,10 @@ import {
   announcing,
   desired,
   entry,
-  history,
   LONG_AGO,
   listedEntry,
   membersAt,
+  metadata,
   NOW,
   reload,
   table,
@@ -48,7 +48,7 @@ function satisfying(number: number, createdAt = LONG_AGO): Pick<ObservedTable, '
 const asked = {
   observed: table(12),
   desired: desired({ reloads: [reload(50)] }),
-  history: history(chain(1, 12)),
+  metadata: metadata(chain(1, 12)),
 };
 
 /** The same, asked for so long before `NOW`. */
@@ -75,7 +75,9 @@ describe('a reload is answered where the manifest surely reflects its event', ()
       until: new Date(NOW.getTime() + 1),
     });
     expect(toldOf({ ...askedAgo(LAG_MS), listedEntries })).toBe('load 12');
-    const earlier = { history: history(chain(12, 12).map((one) => ({ ...one, publishedAt: ago(LAG_MS) }))) };
+    const earlier = {
+      metadata: metadata(chain(12, 12).map((one) => ({ ...one, publishedAt: ago(LAG_MS) }))),
+    };
     expect(
       toldOf({ ...askedAgo(LAG_MS), ...earlier, listedEntries: [listedEntry(12, silent(MINUTE_MS))] }),
     ).toBe('wait: manifest-lags');
@@ -120,7 +122,7 @@ describe('a reload is answered where the manifest surely reflects its event', ()
 describe('a reload is answered by a version above every one that was known when it was read', () => {
   const known = (changed: Parameters<typeof reload>[1]): Partial<PlanInput> => ({
     ...askedAgo(MINUTE_MS, changed),
-    history: history(chain(1, 14)),
+    metadata: metadata(chain(1, 14)),
   });
   const listedEntries = [listedEntry(13, silent())];
 
@@ -143,7 +145,7 @@ describe('a reload is answered by a version above every one that was known when 
     const first = (changed: Parameters<typeof reload>[1]): Partial<PlanInput> => ({
       ...askedAgo(MINUTE_MS, changed),
       observed: null,
-      history: history(chain(1, 2)),
+      metadata: metadata(chain(1, 2)),
       listedEntries: [listedEntry(2, { ...silent(), content: 'before' })],
     });
     expect(toldOf(first({ knownVersion: 2, listedVersion: 1 }))).toBe('wait: manifest-lags');
@@ -158,7 +160,7 @@ describe('a reload is answered by a version above every one that was known when 
     const given = {
       ...known(changed),
       observed: table(12, { publishedAt: ago(1) }),
-      history: history(anew),
+      metadata: metadata(anew),
       listedEntries,
     };
     expect(toldOf(given)).toBe('ask-reload');
@@ -170,8 +172,8 @@ describe('a reload is answered by a version above every one that was known when 
     });
     expect(toldOf({ ...given, desired: owed })).toBe('wait: manifest-lags');
     expect(toldOf({ ...given, desired: owed, observed: table(12, { publishedAt: NOW }) })).toBe('load 13');
-    const gap = history(chain(13, 14));
-    expect(toldOf({ ...known(changed), history: gap, listedEntries })).toBe('wait: manifest-lags');
+    const gap = metadata(chain(13, 14));
+    expect(toldOf({ ...known(changed), metadata: gap, listedEntries })).toBe('wait: manifest-lags');
   });
 });
 
@@ -288,7 +290,7 @@ describe('a reload that an operator asked for', () => {
   const operator = {
     observed: table(12, { reloads: reloadMarks([[OPERATOR, 1n]]) }),
     desired: desired({ resyncNumber: 2 }),
-    history: history(chain(12, 12)),
+    metadata: metadata(chain(12, 12)),
   };
 
   it('is answered by any load, also of the same content, and of a manifest that may lag', () => {
@@ -315,11 +317,11 @@ describe('a reload that an operator asked for', () => {
   });
 
   it('waits while only a lower version is offered, and stops no changes', () => {
-    const versions = history(chain(11, 12));
-    expect(toldOf({ ...operator, history: versions, listedEntries: [listedEntry(11)] })).toBe(
+    const versions = metadata(chain(11, 12));
+    expect(toldOf({ ...operator, metadata: versions, listedEntries: [listedEntry(11)] })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...operator, history: history(chain(11, 13)), listedEntries: [listedEntry(11)] })).toBe(
+    expect(toldOf({ ...operator, metadata: metadata(chain(11, 13)), listedEntries: [listedEntry(11)] })).toBe(
       'apply 13',
     );
   });
@@ -404,7 +406,7 @@ describe('one load answers', () => {
     const reloads = [reload(50, { subscriptionId: 'sub_9', createdAt: NOW })];
     const first = {
       desired: desired({ reloads }),
-      history: history(chain(12, 12)),
+      metadata: metadata(chain(12, 12)),
       listedEntries: [listedEntry(12)],
     };
     expect(planOf(first)).toHaveProperty('reloads', new Map([['sub_9', mark(50n, NOW)]]));
@@ -436,7 +438,7 @@ describe('one load answers', () => {
 
 describe('a manifest', () => {
   const unrecorded = new Map([[13, 'they were not recorded']]);
-  const behind = { observed: table(12), history: history(chain(12, 13)), inapplicable: unrecorded };
+  const behind = { observed: table(12), metadata: metadata(chain(12, 13)), inapplicable: unrecorded };
 
   it('that answers none of the reloads of its own subscription is loaded from for nothing', () => {
     const lags = [listedEntry(13, upTo(49))];
@@ -514,7 +516,7 @@ describe('a manifest', () => {
     ];
     const given = {
       observed: table(12),
-      history: history(chain(12, 13)),
+      metadata: metadata(chain(12, 13)),
       desired: owed,
       listedEntries: [frozen, fresh],
     };
@@ -532,7 +534,7 @@ describe('a manifest', () => {
     const members = membersAt('sub_1', 'sub_2');
     const first = {
       desired: desired({ members }),
-      history: history(chain(2, 3)),
+      metadata: metadata(chain(2, 3)),
       listedEntries: [behindIt, ahead],
     };
     expect(toldOf(first)).toBe('load 3');
@@ -555,13 +557,13 @@ describe('a reload never brings a lower version', () => {
     expect(toldOf({ ...asked, listedEntries: lower })).toBe('wait: manifest-lags');
     const stated = { observed: table(12, { publishedAt: NOW }) };
     expect(toldOf({ ...asked, ...stated, listedEntries: lower })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...asked, history: history(chain(1, 3)), listedEntries: lower })).toBe('load 3');
+    expect(toldOf({ ...asked, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe('load 3');
   });
 
   it('F79 though what the table has was taken for withdrawn, where the list names it again', () => {
     const owed = desired({ reloads: [reload(50, { isWithdrawal: true })] });
     expect(toldOf({ ...asked, desired: owed, listedEntries: lower })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...asked, desired: owed, history: history(chain(1, 3)), listedEntries: lower })).toBe(
+    expect(toldOf({ ...asked, desired: owed, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe(
       'load 3',
     );
   });
@@ -577,7 +579,7 @@ describe('a reload never brings a lower version', () => {
 });
 
 describe('a reload that cannot be had yet', () => {
-  const newer = { ...asked, history: history(chain(1, 13)) };
+  const newer = { ...asked, metadata: metadata(chain(1, 13)) };
 
   it('W39 stops changes: they would follow on other rows than the table has', () => {
     expect(toldOf(newer)).toBe('wait: not-listed');
@@ -655,7 +657,7 @@ describe('a reload that is owed to a subscription which has left', () => {
 
   it('W41 F82 is asked for again, in the name of those that contain the dataset', () => {
     expect(planOf(left)).toMatchObject({ kind: 'ask-reload', isWithdrawal: false });
-    expect(toldOf({ ...left, history: null, listedEntries: null })).toBe('ask-reload');
+    expect(toldOf({ ...left, metadata: null, listedEntries: null })).toBe('ask-reload');
   });
 
   it('F82 is asked for once, and answered by what answers the one that was asked for then', () => {
@@ -685,15 +687,15 @@ describe('a reload that is owed to a subscription which has left', () => {
 });
 
 describe('an entry of a manifest', () => {
-  const known = history(chain(12, 13));
+  const known = metadata(chain(12, 13));
   const inapplicable = new Map([[13, 'they were not recorded']]);
-  const given = { observed: table(12), desired: desired(announcing(13)), history: known, inapplicable };
+  const given = { observed: table(12), desired: desired(announcing(13)), metadata: known, inapplicable };
 
   it('M21 counts where the list of versions, read after it, names its version', () => {
     expect(toldOf({ ...given, listedEntries: [listedEntry(13)] })).toBe('load 13');
     expect(toldOf({ ...given, listedEntries: [listedEntry(14)] })).toBe('wait: entry-unlisted');
     const before = { ...known, entriesBefore: new Set([listedEntry(13).entry]) };
-    expect(toldOf({ ...given, history: before, listedEntries: [listedEntry(13)] })).toBe('read-history');
+    expect(toldOf({ ...given, metadata: before, listedEntries: [listedEntry(13)] })).toBe('read-metadata');
   });
 
   it('M21 counts only with the number of rows that the list states, where both state one', () => {
@@ -709,21 +711,21 @@ describe('an entry of a manifest', () => {
       listedRows: 10,
     });
     expect(toldOf({ ...given, listedEntries: counting(null) })).toBe('load 13');
-    const silently = history([...chain(12, 12), version('parcels', 13, { rowCount: null })]);
-    expect(toldOf({ ...given, history: silently, listedEntries: counting(11) })).toBe('load 13');
+    const silently = metadata([...chain(12, 12), version('parcels', 13, { rowCount: null })]);
+    expect(toldOf({ ...given, metadata: silently, listedEntries: counting(11) })).toBe('load 13');
   });
 
   it('F85 counts only where the list says that its version was published before the manifest was read', () => {
     const published = (publishedAt: Date | null) =>
-      history([...chain(12, 12), version('parcels', 13, { publishedAt })]);
+      metadata([...chain(12, 12), version('parcels', 13, { publishedAt })]);
     const read = [listedEntry(13, { readAt: ago(MINUTE_MS) })];
-    expect(toldOf({ ...given, history: published(ago(MINUTE_MS)), listedEntries: read })).toBe('load 13');
-    expect(toldOf({ ...given, history: published(NOW), listedEntries: read })).toBe('wait: entry-unlisted');
-    expect(toldOf({ ...given, history: published(null), listedEntries: read })).toBe('load 13');
+    expect(toldOf({ ...given, metadata: published(ago(MINUTE_MS)), listedEntries: read })).toBe('load 13');
+    expect(toldOf({ ...given, metadata: published(NOW), listedEntries: read })).toBe('wait: entry-unlisted');
+    expect(toldOf({ ...given, metadata: published(null), listedEntries: read })).toBe('load 13');
   });
 
   it('F47 counts neither for a first table nor for a reload where it is of before the versions began anew', () => {
-    const anew = { history: history(chain(1, 1)), listedEntries: [listedEntry(3, upTo(50))] };
+    const anew = { metadata: metadata(chain(1, 1)), listedEntries: [listedEntry(3, upTo(50))] };
     expect(toldOf(anew)).toBe('wait: entry-unlisted');
     expect(toldOf({ ...asked, ...anew })).toBe('wait: entry-unlisted');
   });

@@ -198,7 +198,7 @@ class World {
     for (const { kind } of course.steps) this.kinds.add(kind);
     this.#course = course;
     this.#desired = course.input.desired;
-    if (course.end === 'keep' && course.input.history !== null) this.#noteLooked(course);
+    if (course.end === 'keep' && course.input.metadata !== null) this.#noteLooked(course);
     return course;
   }
 

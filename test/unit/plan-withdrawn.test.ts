@@ -8,9 +8,9 @@ import { ago, chain, HOUR_MS, MINUTE_MS, planOf, toldOf } from '../support/plann
 import {
   announcing,
   desired,
-  history,
   listedEntry,
   member,
+  metadata,
   NOW,
   reload,
   table,
@@ -26,7 +26,7 @@ function announcedBy(first: number, second: number): Pick<DesiredState, 'members
 }
 
 describe('a version that was announced and that the list does not name', () => {
-  const announced = { observed: table(5), desired: desired(announcing(6)), history: history(chain(1, 5)) };
+  const announced = { observed: table(5), desired: desired(announcing(6)), metadata: metadata(chain(1, 5)) };
   const absentFor = (durationMs: number, ...versions: number[]): Pick<PlanInput, 'absentSince'> => ({
     absentSince: new Map(versions.map((one) => [one, ago(durationMs)])),
   });
@@ -57,7 +57,7 @@ describe('a version that was announced and that the list does not name', () => {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 50n, createdAt: null }]]),
     });
     expect(toldOf({ ...next, observed: answered })).toBe('keep');
-    expect(toldOf({ ...next, observed: answered, history: history(chain(1, 6)) })).toBe('apply 6');
+    expect(toldOf({ ...next, observed: answered, metadata: metadata(chain(1, 6)) })).toBe('apply 6');
   });
 
   it('is void alone: another that was announced since is waited for', () => {
@@ -68,11 +68,11 @@ describe('a version that was announced and that the list does not name', () => {
   });
 
   it('is looked for in a list that names lower ones as newest; each is remembered by itself', () => {
-    const absent = absentVersions(table(5), desired(announcedBy(6, 7)), history(chain(1, 4)));
+    const absent = absentVersions(table(5), desired(announcedBy(6, 7)), metadata(chain(1, 4)));
     expect(absent.map((subject) => 'version' in subject && subject.version)).toEqual([5, 6, 7]);
-    expect(absentVersions(table(5), desired(announcedBy(6, 7)), history(chain(1, 7)))).toEqual([]);
-    expect(absentVersions(table(5), desired(announcing(6)), history([]))).toEqual([]);
-    expect(absentVersions(null, desired(announcing(6)), history(chain(1, 6)))).toEqual([]);
+    expect(absentVersions(table(5), desired(announcedBy(6, 7)), metadata(chain(1, 7)))).toEqual([]);
+    expect(absentVersions(table(5), desired(announcing(6)), metadata([]))).toEqual([]);
+    expect(absentVersions(null, desired(announcing(6)), metadata(chain(1, 6)))).toEqual([]);
   });
 
   it('is not waited for where changes lead on, and is no reason for a snapshot', () => {
@@ -88,7 +88,7 @@ describe('a version that was announced and that the list does not name', () => {
 
 describe('the version of a table', () => {
   const stated = { publishedAt: NOW };
-  const versions = history(chain(1, 5));
+  const versions = metadata(chain(1, 5));
 
   it.each([
     ['is named by its record', table(5, stated), versions, 'named'],
@@ -96,13 +96,13 @@ describe('the version of a table', () => {
     [
       'is named where the list does not say when it was published',
       table(5, { publishedAt: ago(1) }),
-      history(chain(1, 5, { publishedAt: null })),
+      metadata(chain(1, 5, { publishedAt: null })),
       'named',
     ],
     [
       'is named where the list does not say how many rows it has',
       table(5, { rowCount: 11 }),
-      history(chain(1, 5, { rowCount: null })),
+      metadata(chain(1, 5, { rowCount: null })),
       'named',
     ],
     [
@@ -118,8 +118,8 @@ describe('the version of a table', () => {
       'another',
     ],
     ['is absent where lower ones are the newest', table(6, stated), versions, 'absent'],
-    ['is not known where none is named', table(5, stated), history([]), 'unknown'],
-    ['is not known where only later ones are named', table(5, stated), history(chain(6, 7)), 'unknown'],
+    ['is not known where none is named', table(5, stated), metadata([]), 'unknown'],
+    ['is not known where only later ones are named', table(5, stated), metadata(chain(6, 7)), 'unknown'],
   ] as const)('%s', (_, observed, list, naming) => {
     expect(namingOf(observed, list)).toBe(naming);
   });
@@ -129,7 +129,7 @@ describe('a table whose version is withdrawn', () => {
   const withdrawn = {
     observed: table(5),
     desired: desired({ refreshesRequested: 1 }),
-    history: history(chain(1, 4)),
+    metadata: metadata(chain(1, 4)),
   };
   const absent = (durationMs: number) => ({ absentSince: new Map([[5, ago(durationMs)]]) });
 
@@ -164,11 +164,11 @@ describe('a table whose version is withdrawn', () => {
   });
 
   it('W37 F79 takes no changes until it is loaded, also where they seem to lead on', () => {
-    const anew = { ...withdrawn, history: history(chain(1, 6)) };
+    const anew = { ...withdrawn, metadata: metadata(chain(1, 6)) };
     expect(toldOf(anew)).toBe('apply 6');
     const unnamed = [...chain(1, 4), version('parcels', 6, { previousVersion: 5 })];
-    expect(toldOf({ ...withdrawn, history: history(unnamed), listedEntries: [] })).toBe('wait: not-listed');
-    expect(toldOf({ ...withdrawn, history: history(unnamed), listedEntries: [listedEntry(6)] })).toBe(
+    expect(toldOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [] })).toBe('wait: not-listed');
+    expect(toldOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [listedEntry(6)] })).toBe(
       'load 6',
     );
     const owed = { ...anew, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
@@ -193,19 +193,19 @@ describe('a table whose version was published anew', () => {
     [
       'under the same number, after it was withdrawn',
       table(5, { publishedAt: ago(1) }),
-      history(chain(1, 5)),
+      metadata(chain(1, 5)),
     ],
-    ['with another number of rows', table(5, { publishedAt: NOW, rowCount: 9 }), history(chain(1, 5))],
+    ['with another number of rows', table(5, { publishedAt: NOW, rowCount: 9 }), metadata(chain(1, 5))],
     [
       'because the versions began anew, and have gone past it',
       table(3, { publishedAt: ago(1) }),
-      history(chain(1, 5)),
+      metadata(chain(1, 5)),
     ],
   ])('F79 %s, is loaded again at once, and takes no changes before', (_, observed, list) => {
     const looking = {
       observed,
       desired: desired({ refreshesRequested: 1 }),
-      history: list,
+      metadata: list,
       listedEntries: [listedEntry(5)],
     };
     expect(planOf(looking)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
@@ -218,7 +218,7 @@ describe('a table whose version was published anew', () => {
     const looking = {
       observed: table(5),
       desired: desired({ refreshesRequested: 1 }),
-      history: history(chain(1, 1)),
+      metadata: metadata(chain(1, 1)),
     };
     expect(toldOf({ ...looking, listedEntries: [listedEntry(1)] })).toBe('keep');
     const absentSince = new Map([[5, ago(HOUR_MS)]]);
@@ -236,7 +236,7 @@ describe('a table whose version was published anew', () => {
     const read = (durationMs: number) => [
       listedEntry(5, { watermark: { kind: 'time', through: new Date(at.getTime() + durationMs) } }),
     ];
-    const given = { observed, desired: owed, history: history(chain(1, 5)) };
+    const given = { observed, desired: owed, metadata: metadata(chain(1, 5)) };
     expect(toldOf({ ...given, listedEntries: read(-1) })).toBe('wait: manifest-lags');
     expect(toldOf({ ...given, listedEntries: read(0) })).toBe('load 5');
   });
@@ -245,7 +245,7 @@ describe('a table whose version was published anew', () => {
     const looking = {
       observed: table(3),
       desired: desired({ refreshesRequested: 1 }),
-      history: history(chain(1, 5)),
+      metadata: metadata(chain(1, 5)),
     };
     expect(toldOf(looking)).toBe('apply 4,5');
   });

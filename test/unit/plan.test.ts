@@ -17,9 +17,9 @@ import {
   entry,
   failure,
   formerMember,
-  history,
   listedEntry,
   membersAt,
+  metadata,
   NOW,
   reload,
   schema,
@@ -40,20 +40,20 @@ const UNRECORDED_9 = new Map([[9, 'they were not recorded']]);
 const UNRECORDED = new Map([[6, 'they were not recorded']]);
 const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
 const COUNTED_OTHERWISE = listedEntry(6, { entry: { ...entry('parcels', 6), rowCount: 11 } });
-const BEHIND = { desired: desired(announcing(6)), history: history(chain(5, 6)) };
+const BEHIND = { desired: desired(announcing(6)), metadata: metadata(chain(5, 6)) };
 
 /** What makes a live table be in each situation, and what is then done. */
 const OF_A_TABLE = {
   'nothing needed': [{ desired: desired(announcing(5)), listedEntries: [listedEntry(5)] }, 'keep'],
-  'nothing needed, as the history says': [
-    { desired: desired({ refreshesRequested: 1 }), history: history(chain(4, 5)) },
+  'nothing needed, as the metadata says': [
+    { desired: desired({ refreshesRequested: 1 }), metadata: metadata(chain(4, 5)) },
     'keep',
   ],
-  'history unread, where a look is owed': [{ desired: desired({ refreshesRequested: 1 }) }, 'read-history'],
-  'history unread, where a version was announced': [{ desired: desired(announcing(6)) }, 'read-history'],
-  'history unread, where a reload is offered': [
+  'metadata unread, where a look is owed': [{ desired: desired({ refreshesRequested: 1 }) }, 'read-metadata'],
+  'metadata unread, where a version was announced': [{ desired: desired(announcing(6)) }, 'read-metadata'],
+  'metadata unread, where a reload is offered': [
     { desired: desired({ reloads: [reload(50)] }), listedEntries: [listedEntry(5)] },
-    'read-history',
+    'read-metadata',
   ],
   'offers unread, where a reload was asked for': [
     { desired: desired({ reloads: [reload(50)] }), listedEntries: null },
@@ -64,11 +64,11 @@ const OF_A_TABLE = {
     'read-manifest',
   ],
   'offers unread, and the list lags': [
-    { desired: desired(announcing(6)), history: history(chain(4, 5)), listedEntries: null },
+    { desired: desired(announcing(6)), metadata: metadata(chain(4, 5)), listedEntries: null },
     'read-manifest',
   ],
   'offers unread, and changes may be more work than a snapshot': [
-    { ...BEHIND, history: history(chain(5, 6, { counts: MANY_ROWS })), listedEntries: null },
+    { ...BEHIND, metadata: metadata(chain(5, 6, { counts: MANY_ROWS })), listedEntries: null },
     'read-manifest',
   ],
   'offers unread, and changes lead on for less work than any snapshot': [
@@ -78,20 +78,24 @@ const OF_A_TABLE = {
   'offers unread, and nothing needed': [{ desired: desired(announcing(5)), listedEntries: null }, 'keep'],
   'offers unread, and a look is owed': [
     { desired: desired({ refreshesRequested: 1 }), listedEntries: null },
-    'read-history',
+    'read-metadata',
   ],
-  'history unread since an entry was offered': [
-    { ...BEHIND, history: { ...BEHIND.history, entriesBefore: new Set() }, listedEntries: [listedEntry(6)] },
-    'read-history',
+  'metadata unread since an entry was offered': [
+    {
+      ...BEHIND,
+      metadata: { ...BEHIND.metadata, entriesBefore: new Set() },
+      listedEntries: [listedEntry(6)],
+    },
+    'read-metadata',
   ],
-  'history unread before the version of the table, which may be absent': [
-    { desired: desired({ refreshesRequested: 1 }), history: { ...history(chain(4, 4)), newerThan: 3 } },
-    'read-history',
+  'metadata unread before the version of the table, which may be absent': [
+    { desired: desired({ refreshesRequested: 1 }), metadata: { ...metadata(chain(4, 4)), newerThan: 3 } },
+    'read-metadata',
   ],
   'reload unasked, where the version of the table was withdrawn': [
     {
       desired: desired({ refreshesRequested: 1 }),
-      history: history(chain(1, 4)),
+      metadata: metadata(chain(1, 4)),
       absentSince: new Map([[5, ago(HOUR_MS)]]),
     },
     'ask-reload',
@@ -100,7 +104,7 @@ const OF_A_TABLE = {
     {
       observed: table(5, { publishedAt: ago(1) }),
       desired: desired({ refreshesRequested: 1 }),
-      history: history(chain(4, 5)),
+      metadata: metadata(chain(4, 5)),
     },
     'ask-reload',
   ],
@@ -111,7 +115,7 @@ const OF_A_TABLE = {
   'announced version withdrawn': [
     {
       desired: desired(announcing(6)),
-      history: history(chain(4, 5)),
+      metadata: metadata(chain(4, 5)),
       absentSince: new Map([[6, ago(HOUR_MS)]]),
     },
     'void-announced',
@@ -119,7 +123,7 @@ const OF_A_TABLE = {
   'lower offers of a table that is listed': [
     {
       desired: desired({ refreshesRequested: 1 }),
-      history: history(chain(4, 5)),
+      metadata: metadata(chain(4, 5)),
       listedEntries: [listedEntry(4)],
     },
     'keep',
@@ -161,39 +165,39 @@ const OF_A_TABLE = {
   'offer answers, of a later version than that whose changes failed before': [
     {
       ...BEHIND,
-      history: history(chain(5, 7)),
+      metadata: metadata(chain(5, 7)),
       failure: FAILED_CHANGES,
       listedEntries: [listedEntry(6), listedEntry(7)],
     },
     'load 7',
   ],
-  'list lags': [{ desired: desired(announcing(6)), history: history(chain(4, 5)) }, 'wait: list-lags'],
+  'list lags': [{ desired: desired(announcing(6)), metadata: metadata(chain(4, 5)) }, 'wait: list-lags'],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
 /** The same where there is no table yet. */
 const WITHOUT_A_TABLE = {
   'offers unread': [{ listedEntries: null }, 'read-manifest'],
-  'history unread': [{ listedEntries: [listedEntry(6)] }, 'read-history'],
+  'metadata unread': [{ listedEntries: [listedEntry(6)] }, 'read-metadata'],
   'not offered': [{ desired: desired(announcing(6)) }, 'wait: not-listed'],
   'offer lags': [
     {
       desired: desired({ reloads: [reload(101)] }),
-      history: history(chain(6, 6)),
+      metadata: metadata(chain(6, 6)),
       listedEntries: [listedEntry(6)],
     },
     'wait: manifest-lags',
   ],
   'offer differs': [
-    { history: history(chain(6, 6)), listedEntries: [COUNTED_OTHERWISE] },
+    { metadata: metadata(chain(6, 6)), listedEntries: [COUNTED_OTHERWISE] },
     'wait: entry-differs',
   ],
   'offer unlisted': [
-    { history: history(chain(5, 5)), listedEntries: [listedEntry(6)] },
+    { metadata: metadata(chain(5, 5)), listedEntries: [listedEntry(6)] },
     'wait: entry-unlisted',
   ],
-  'offer answers': [{ history: history(chain(6, 6)), listedEntries: [listedEntry(6)] }, 'load 6'],
+  'offer answers': [{ metadata: metadata(chain(6, 6)), listedEntries: [listedEntry(6)] }, 'load 6'],
   'offer failed before': [
-    { history: history(chain(6, 6)), listedEntries: [listedEntry(6)], failure: FAILED_SNAPSHOT },
+    { metadata: metadata(chain(6, 6)), listedEntries: [listedEntry(6)], failure: FAILED_SNAPSHOT },
     'report-failure',
   ],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
@@ -274,45 +278,45 @@ describe('every state in every situation', () => {
   });
 });
 
-describe('the history', () => {
+describe('the metadata', () => {
   it('is read from the record of the version that the table has', () => {
     const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
     expect(planOf({ ...looking, listedEntries: [listedEntry(3)] })).toEqual({
-      kind: 'read-history',
+      kind: 'read-metadata',
       newerThan: 4,
     });
-    expect(planOf({ ...looking, observed: table(0) })).toEqual({ kind: 'read-history', newerThan: null });
+    expect(planOf({ ...looking, observed: table(0) })).toEqual({ kind: 'read-metadata', newerThan: null });
   });
 
   it('and from that of the oldest snapshot that may be loaded', () => {
     const listedEntries = [listedEntry(3), listedEntry(7, { subscriptionId: 'sub_2' })];
-    expect(planOf({ listedEntries })).toEqual({ kind: 'read-history', newerThan: 2 });
+    expect(planOf({ listedEntries })).toEqual({ kind: 'read-metadata', newerThan: 2 });
     const reloading = { observed: table(5), desired: desired({ reloads: [reload(50)] }) };
-    expect(planOf({ ...reloading, listedEntries })).toEqual({ kind: 'read-history', newerThan: 2 });
+    expect(planOf({ ...reloading, listedEntries })).toEqual({ kind: 'read-metadata', newerThan: 2 });
   });
 
   it('that does not reach back far enough is read again', () => {
-    const late = { ...history(chain(5, 6)), newerThan: 4 };
-    const given = { observed: table(5), desired: desired(announcing(6)), history: late };
+    const late = { ...metadata(chain(5, 6)), newerThan: 4 };
+    const given = { observed: table(5), desired: desired(announcing(6)), metadata: late };
     expect(reported(planOf(given))).toBe('apply 6');
-    expect(planOf({ ...given, observed: table(4) })).toEqual({ kind: 'read-history', newerThan: 3 });
+    expect(planOf({ ...given, observed: table(4) })).toEqual({ kind: 'read-metadata', newerThan: 3 });
   });
 
   it('is read as a whole where the list may lack the version of the table: none that follow it are named', () => {
     const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
-    const none = { ...history([]), newerThan: 4 };
-    expect(planOf({ ...looking, history: none })).toEqual({ kind: 'read-history', newerThan: null });
-    const later = { ...history(chain(7, 8)), newerThan: 4 };
-    expect(kindOf({ ...looking, history: later })).not.toBe('read-history');
+    const none = { ...metadata([]), newerThan: 4 };
+    expect(planOf({ ...looking, metadata: none })).toEqual({ kind: 'read-metadata', newerThan: null });
+    const later = { ...metadata(chain(7, 8)), newerThan: 4 };
+    expect(kindOf({ ...looking, metadata: later })).not.toBe('read-metadata');
   });
 
   it('is read after every entry that may be loaded: of others the list of versions says nothing', () => {
     const [read, unread] = [listedEntry(6), listedEntry(6, { subscriptionId: 'sub_2' })];
-    const known = { ...history(chain(5, 6)), entriesBefore: new Set([read.entry]) };
-    const given = { ...BEHIND, inapplicable: UNRECORDED, observed: table(5), history: known };
+    const known = { ...metadata(chain(5, 6)), entriesBefore: new Set([read.entry]) };
+    const given = { ...BEHIND, inapplicable: UNRECORDED, observed: table(5), metadata: known };
     expect(reported(planOf({ ...given, listedEntries: [read] }))).toBe('load 6');
     expect(planOf({ ...given, listedEntries: [read, unread] })).toEqual({
-      kind: 'read-history',
+      kind: 'read-metadata',
       newerThan: 4,
     });
   });
@@ -328,14 +332,14 @@ describe('the way to a version', () => {
   const behind = (observed: number, last: number, changed: Partial<PlanInput> = {}): Partial<PlanInput> => ({
     observed: table(observed),
     desired: desired(announcing(last)),
-    history: history(chain(observed, last)),
+    metadata: metadata(chain(observed, last)),
     ...changed,
   });
 
   it('is one version at a time where each is to be a commit of its own, also where a snapshot is less work', () => {
     const given = behind(8, 12, { commitsEveryVersion: true });
     expect(toldOf(given)).toBe('apply 9');
-    const costly = { ...given, history: history(chain(8, 12, { counts: MANY_ROWS })) };
+    const costly = { ...given, metadata: metadata(chain(8, 12, { counts: MANY_ROWS })) };
     expect(toldOf({ ...costly, commitsEveryVersion: false, listedEntries: [listedEntry(12)] })).toBe(
       'load 12',
     );
@@ -399,10 +403,10 @@ describe('the way to a version', () => {
       ...changed,
     });
     const versions = [...uncounted(8, 10), ...uncounted(11, 12, { schemaVersion: '2' })];
-    return { schemaChanges: 'alter', history: history(versions, [next, schema('parcels')]) };
+    return { schemaChanges: 'alter', metadata: metadata(versions, [next, schema('parcels')]) };
   };
   const eleventh = (changed: Partial<Version>): Partial<PlanInput> => ({
-    history: history([...uncounted(8, 10), ...uncounted(11, 11, changed), ...uncounted(12, 12)]),
+    metadata: metadata([...uncounted(8, 10), ...uncounted(11, 11, changed), ...uncounted(12, 12)]),
   });
   const breaking = { kind: 'breaking', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
   const otherKeys = { keyColumns: ['county'], columns: [column('id'), column('county')] };
@@ -456,7 +460,7 @@ describe('the way to a version', () => {
   it('over a stop is not begun where a snapshot past it is offered', () => {
     const counts = { added: 0, changed: 1, removed: 0 };
     const inapplicable = new Map([[11, 'they were not recorded']]);
-    const stopped = behind(8, 12, { history: history(chain(8, 12, { counts })), inapplicable });
+    const stopped = behind(8, 12, { metadata: metadata(chain(8, 12, { counts })), inapplicable });
     expect(reported(planOf({ ...stopped, listedEntries: [listedEntry(11)] }))).toBe('load 11');
     expect(reported(planOf({ ...stopped, listedEntries: [listedEntry(10)] }))).toBe('apply 9,10');
   });
@@ -492,7 +496,7 @@ describe('the way to a version', () => {
 
   it('W14 never leads back: a table ahead of the list and of a manifest that may lag stays', () => {
     const asked = desired({ ...announcing(3), refreshesRequested: 1 });
-    const ahead = { observed: table(12), history: history(chain(1, 3)), desired: asked };
+    const ahead = { observed: table(12), metadata: metadata(chain(1, 3)), desired: asked };
     expect(kindOf({ ...ahead, listedEntries: [listedEntry(3)] })).toBe('keep');
     expect(
       kindOf({ ...ahead, listedEntries: [listedEntry(3, { watermark: { kind: 'time', through: NOW } })] }),
@@ -501,7 +505,7 @@ describe('the way to a version', () => {
 
   it('over a version whose schema the service does not list is its fault, once there is no other', () => {
     const versions = [...chain(8, 9), version('parcels', 10, { schemaVersion: '9' })];
-    const unlisted = behind(8, 10, { history: history(versions) });
+    const unlisted = behind(8, 10, { metadata: metadata(versions) });
     expect(reported(planOf(unlisted))).toBe('apply 9');
     const there = { ...unlisted, observed: table(9) };
     expect(() => planOf(there)).toThrow(ContractViolationError);
@@ -520,7 +524,7 @@ describe('where changes and a snapshot lead as far', () => {
   const behind = (rows: number, offered: ListedEntry): Partial<PlanInput> => ({
     observed: table(8),
     desired: desired(announcing(12)),
-    history: history(chain(8, 12, { rowCount: null, counts: { added: 0, changed: rows, removed: 0 } })),
+    metadata: metadata(chain(8, 12, { rowCount: null, counts: { added: 0, changed: rows, removed: 0 } })),
     listedEntries: [offered],
   });
 
@@ -535,14 +539,14 @@ describe('where changes and a snapshot lead as far', () => {
   it('a snapshot that does not say how many rows it has is taken to have as many as its version, or the table', () => {
     const silent = { ...listedEntry(12), entry: { ...entry('parcels', 12), rowCount: null } };
     const counts = { added: 0, changed: 200, removed: 0 };
-    const versions = (rowCount: number | null): PlanInput['history'] =>
-      history([...chain(8, 8), ...chain(9, 12, { rowCount, counts })]);
-    const given = { ...behind(200, silent), history: versions(100_000) };
+    const versions = (rowCount: number | null): PlanInput['metadata'] =>
+      metadata([...chain(8, 8), ...chain(9, 12, { rowCount, counts })]);
+    const given = { ...behind(200, silent), metadata: versions(100_000) };
     expect(reported(planOf(given))).toBe('apply 9,10,11,12');
-    expect(reported(planOf({ ...given, history: versions(null) }))).toBe('load 12');
-    const uncounted = history(chain(8, 12, { rowCount: null, counts }));
+    expect(reported(planOf({ ...given, metadata: versions(null) }))).toBe('load 12');
+    const uncounted = metadata(chain(8, 12, { rowCount: null, counts }));
     expect(
-      reported(planOf({ ...given, history: uncounted, observed: table(8, { rowCount: 100_000 }) })),
+      reported(planOf({ ...given, metadata: uncounted, observed: table(8, { rowCount: 100_000 }) })),
     ).toBe('apply 9,10,11,12');
   });
 
@@ -559,7 +563,7 @@ describe('a table that is absent', () => {
     expect(
       planOf({
         desired: desired({ members }),
-        history: history(chain(6, 7)),
+        metadata: metadata(chain(6, 7)),
         listedEntries: [listedEntry(6), newest],
       }),
     ).toEqual({ kind: 'load', listedEntry: newest, reloads: new Map(), why: 'there is no table yet' });
@@ -567,16 +571,16 @@ describe('a table that is absent', () => {
 
   it('is loaded from what there is, though more was announced: changes lead on from it, or it is waited for', () => {
     const asked = { desired: desired(announcing(9)), listedEntries: [listedEntry(8)] };
-    expect(reported(planOf({ ...asked, history: history(chain(8, 9)) }))).toBe('load 8');
-    expect(reported(planOf({ ...asked, history: history(chain(8, 8)) }))).toBe('load 8');
+    expect(reported(planOf({ ...asked, metadata: metadata(chain(8, 9)) }))).toBe('load 8');
+    expect(reported(planOf({ ...asked, metadata: metadata(chain(8, 8)) }))).toBe('load 8');
     const loaded = { ...asked, observed: table(8) };
-    expect(reported(planOf({ ...loaded, history: history(chain(8, 9)) }))).toBe('apply 9');
-    expect(reported(planOf({ ...loaded, history: history(chain(8, 8)) }))).toBe('wait: list-lags');
+    expect(reported(planOf({ ...loaded, metadata: metadata(chain(8, 9)) }))).toBe('apply 9');
+    expect(reported(planOf({ ...loaded, metadata: metadata(chain(8, 8)) }))).toBe('wait: list-lags');
   });
 
   it('is loaded from another offer where the content of the best one failed', () => {
     const listedEntries = [listedEntry(6), listedEntry(5, { subscriptionId: 'sub_2' })];
-    const given = { listedEntries, history: history(chain(5, 6)), failure: FAILED_SNAPSHOT };
+    const given = { listedEntries, metadata: metadata(chain(5, 6)), failure: FAILED_SNAPSHOT };
     expect(reported(planOf(given))).toBe('load 5');
   });
 });
@@ -595,7 +599,7 @@ describe('the schema of the version that the table has', () => {
     ['its record names', chain(12, 12, { schemaVersion: '2' })],
     ['began by then, where its record names none', chain(12, 12, { schemaVersion: null })],
   ])('is the one that %s: another needs the snapshot', (_, versions) => {
-    const given = { ...looking, history: history(versions, schemas) };
+    const given = { ...looking, metadata: metadata(versions, schemas) };
     expect(planOf({ ...given, listedEntries: offering('2') })).toMatchObject({
       kind: 'load',
       why: 'the table has schema 1, and its version has schema 2',
@@ -610,10 +614,10 @@ describe('the schema of the version that the table has', () => {
   it('is not asked about where the service does not say', () => {
     const unsaid = [schema('parcels', { schemaVersion: '2', firstVersion: null }), ...schemas.slice(1)];
     const given = { ...looking, listedEntries: offering('2') };
-    expect(kindOf({ ...given, history: history(chain(12, 12, { schemaVersion: null }), unsaid) })).toBe(
+    expect(kindOf({ ...given, metadata: metadata(chain(12, 12, { schemaVersion: null }), unsaid) })).toBe(
       'keep',
     );
-    expect(kindOf({ ...given, history: history([], schemas) })).toBe('keep');
+    expect(kindOf({ ...given, metadata: metadata([], schemas) })).toBe('keep');
   });
 
   it('W24 that changes on the way is altered only where that was chosen', () => {
@@ -625,7 +629,7 @@ describe('the schema of the version that the table has', () => {
       changeFromPrevious: additive,
     });
     const versions = [...chain(12, 12), version('parcels', 13, { schemaVersion: '2' })];
-    const given = { ...looking, history: history(versions, [added, ...schemas.slice(1)]) };
+    const given = { ...looking, metadata: metadata(versions, [added, ...schemas.slice(1)]) };
     expect(planOf({ ...given, schemaChanges: 'alter' })).toEqual({
       kind: 'apply',
       versions: versions.slice(1),
@@ -644,7 +648,7 @@ describe('content that failed', () => {
     observed: table(5),
     desired: desired(announcing(6)),
     failure: failed,
-    history: history(chain(5, 7)),
+    metadata: metadata(chain(5, 7)),
     inapplicable: UNRECORDED,
   };
 
@@ -688,8 +692,8 @@ describe('content that failed', () => {
 describe('changes that failed', () => {
   const failed = failure({ contents: [changesContentOf(version('parcels', 6))] });
   const seventh = version('parcels', 7, { rowCount: null, counts: MANY_ROWS });
-  const known = history([...chain(5, 6), seventh]);
-  const behind = { observed: table(5), desired: desired(), failure: failed, history: known };
+  const known = metadata([...chain(5, 6), seventh]);
+  const behind = { observed: table(5), desired: desired(), failure: failed, metadata: known };
   const offered = (rowCount: number): readonly ListedEntry[] => [
     { ...listedEntry(7), entry: { ...listedEntry(7).entry, rowCount } },
   ];
@@ -713,7 +717,7 @@ describe('changes that failed', () => {
   });
 
   it('F57 hold up none of the versions before them: the table moves up to there, and stops', () => {
-    const given = { ...behind, observed: table(3), history: history(chain(3, 7)) };
+    const given = { ...behind, observed: table(3), metadata: metadata(chain(3, 7)) };
     expect(reported(planOf(given))).toBe('apply 4,5');
     expect(reported(planOf({ ...given, listedEntries: [listedEntry(4)] }))).toBe('apply 4,5');
     expect(kindOf({ ...given, observed: table(5) })).toBe('report-failure');
@@ -735,7 +739,7 @@ describe('changes that gave way to a snapshot that failed', () => {
   const failing = listedEntry(6);
   const [, sixth = version('parcels', 6)] = chain(5, 6);
   const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED), inapplicableContentOf(sixth)] });
-  const behind = { observed: table(5), desired: desired(), failure: failed, history: history(chain(5, 6)) };
+  const behind = { observed: table(5), desired: desired(), failure: failed, metadata: metadata(chain(5, 6)) };
 
   it('are fetched again no sooner than it', () => {
     expect(kindOf({ ...behind, listedEntries: [failing] })).toBe('report-failure');
@@ -743,15 +747,15 @@ describe('changes that gave way to a snapshot that failed', () => {
   });
 
   it('are fetched again where the service says other things of them', () => {
-    const corrected = history([...chain(5, 5), { ...sixth, rowCount: 11 }]);
-    expect(reported(planOf({ ...behind, listedEntries: [failing], history: corrected }))).toBe('apply 6');
+    const corrected = metadata([...chain(5, 5), { ...sixth, rowCount: 11 }]);
+    expect(reported(planOf({ ...behind, listedEntries: [failing], metadata: corrected }))).toBe('apply 6');
   });
 
   it('give way to another snapshot', () => {
     expect(reported(planOf({ ...behind, listedEntries: [listedEntry(6, { content: 'corrected' })] }))).toBe(
       'load 6',
     );
-    const newer = { ...behind, history: history(chain(5, 7)), listedEntries: [listedEntry(7)] };
+    const newer = { ...behind, metadata: metadata(chain(5, 7)), listedEntries: [listedEntry(7)] };
     expect(reported(planOf(newer))).toBe('load 7');
   });
 });
@@ -761,7 +765,7 @@ describe('a hold', () => {
     const anything = fc.record({
       observed: fc.option(fc.constantFrom(table(5), table(9))),
       failure: fc.option(fc.constant(failure())),
-      history: fc.option(fc.constant(history(chain(5, 9)))),
+      metadata: fc.option(fc.constant(metadata(chain(5, 9)))),
       listedEntries: fc.subarray([listedEntry(4), listedEntry(9)]),
       desired: fc.constantFrom(desired(), desired(announcing(9)), desired({ resyncNumber: 1 })),
     });

@@ -22,7 +22,7 @@ import {
   desired,
   entry,
   failure,
-  history,
+  metadata,
   NOW,
   reload,
   schema,
@@ -67,11 +67,11 @@ describe('what a dataset needs', () => {
       schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
     ];
     const at = (...numbers: readonly number[]) =>
-      history(
+      metadata(
         numbers.map((one) => version('parcels', one)),
         schemas,
       );
-    const unsaid = history([version('parcels', 6, { schemaVersion: null })], schemas);
+    const unsaid = metadata([version('parcels', 6, { schemaVersion: null })], schemas);
 
     it.each([
       ['a version that was published, though none was announced', table(5), desired(), at(5, 6), 'version'],
@@ -167,7 +167,7 @@ describe('the schema of a snapshot', () => {
     schema('parcels', { schemaVersion: '1', firstVersion: null }),
   ];
   const of = (named: string | null, recorded: string | null, number = 7): string => {
-    const read = history([version('parcels', number, { schemaVersion: recorded })], schemas);
+    const read = metadata([version('parcels', number, { schemaVersion: recorded })], schemas);
     return schemaOfSnapshot({ ...entry('parcels', number), schemaVersion: named }, read).schemaVersion;
   };
 
@@ -182,7 +182,7 @@ describe('the schema of a snapshot', () => {
     expect(() => of('4', '1')).toThrow(
       'The schema "4" of version 7 of dataset parcels is not in the service\'s list of schemas.',
     );
-    expect(() => schemaOfSnapshot({ ...entry('parcels', 7), schemaVersion: null }, history([], []))).toThrow(
+    expect(() => schemaOfSnapshot({ ...entry('parcels', 7), schemaVersion: null }, metadata([], []))).toThrow(
       "The schema of version 7 of dataset parcels is not in the service's list of schemas.",
     );
   });

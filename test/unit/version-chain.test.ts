@@ -11,7 +11,7 @@ import {
   MAX_VERSIONS_AT_ONCE,
   type PossiblePath,
 } from '../../src/sync/plan/version-chain.ts';
-import { column, history, NOW, observedColumn, schema, table, version } from '../support/sync-values.ts';
+import { column, metadata, NOW, observedColumn, schema, table, version } from '../support/sync-values.ts';
 
 const TABLE = table(9);
 
@@ -19,7 +19,7 @@ const TABLE = table(9);
 function over(changed: Partial<Version>, constraints: Partial<ChainConstraints> = {}): PossiblePath {
   const versions = [9, 10, 11].map((number) => version('parcels', number, number === 10 ? changed : {}));
   return followChain(TABLE, {
-    history: history(versions),
+    metadata: metadata(versions),
     inapplicable: new Map(),
     schemaChanges: 'reload',
     ...constraints,
@@ -41,18 +41,18 @@ describe('a walk', () => {
       version('parcels', 12, { previousVersion: 9 }),
       version('parcels', 40, { previousVersion: 12 }),
     ];
-    expect(pathOf(over({}, { history: history([own, next, last]) }))).toEqual([12, 40]);
+    expect(pathOf(over({}, { metadata: metadata([own, next, last]) }))).toEqual([12, 40]);
     expect(
       pathOf(
-        followChain(table(11), { history: history([]), inapplicable: new Map(), schemaChanges: 'reload' }),
+        followChain(table(11), { metadata: metadata([]), inapplicable: new Map(), schemaChanges: 'reload' }),
       ),
     ).toEqual([]);
   });
 
   it('V19 does not begin where the list names another version under the number of the table', () => {
     const publishedAt = new Date(NOW.getTime() - 1);
-    const listed = history([9, 10].map((number) => version('parcels', number)));
-    const constraints = { history: listed, inapplicable: new Map(), schemaChanges: 'reload' } as const;
+    const listed = metadata([9, 10].map((number) => version('parcels', number)));
+    const constraints = { metadata: listed, inapplicable: new Map(), schemaChanges: 'reload' } as const;
     const stop = 'version 9 was published anew, and is not the one that the table has';
     expect(followChain(table(9, { publishedAt }), constraints)).toMatchObject({
       path: [],
@@ -60,14 +60,16 @@ describe('a walk', () => {
     });
     expect(pathOf(followChain(table(9, { publishedAt: NOW }), constraints))).toEqual([10]);
     expect(pathOf(followChain(table(9, { publishedAt: null }), constraints))).toEqual([10]);
-    const silent = history([version('parcels', 9, { publishedAt: null }), version('parcels', 10)]);
-    expect(pathOf(followChain(table(9, { publishedAt }), { ...constraints, history: silent }))).toEqual([10]);
-    const atHead = history([version('parcels', 9)]);
-    expect(followChain(table(9, { publishedAt }), { ...constraints, history: atHead }).stop).toBeNull();
+    const silent = metadata([version('parcels', 9, { publishedAt: null }), version('parcels', 10)]);
+    expect(pathOf(followChain(table(9, { publishedAt }), { ...constraints, metadata: silent }))).toEqual([
+      10,
+    ]);
+    const atHead = metadata([version('parcels', 9)]);
+    expect(followChain(table(9, { publishedAt }), { ...constraints, metadata: atHead }).stop).toBeNull();
   });
 
   it('V2 does not begin where the list does not name the version of the table', () => {
-    const constraints = { history: history([10, 11].map((number) => version('parcels', number))) };
+    const constraints = { metadata: metadata([10, 11].map((number) => version('parcels', number))) };
     expect(over({}, constraints)).toMatchObject({
       path: [],
       stop: { version: 10, why: 'the list of versions does not name version 9, which the table has' },
@@ -76,7 +78,7 @@ describe('a walk', () => {
 
   it('is not led astray by a version that a moving list names twice', () => {
     const versions = [9, 10, 10, 11].map((number) => version('parcels', number));
-    expect(pathOf(over({}, { history: history(versions) }))).toEqual([10, 11]);
+    expect(pathOf(over({}, { metadata: metadata(versions) }))).toEqual([10, 11]);
   });
 
   it.each([
@@ -91,7 +93,7 @@ describe('a walk', () => {
 
   it('F28 stops before a gap in the list', () => {
     const versions = [9, 11].map((number) => version('parcels', number));
-    expect(over({}, { history: history(versions) }).stop?.why).toBe(
+    expect(over({}, { metadata: metadata(versions) }).stop?.why).toBe(
       'version 11 follows version 10, not version 9',
     );
   });
@@ -116,7 +118,7 @@ describe('a walk', () => {
 
   it('V13 is none of a table without key columns', () => {
     const constraints = {
-      history: history([version('parcels', 9), version('parcels', 10)]),
+      metadata: metadata([version('parcels', 9), version('parcels', 10)]),
       inapplicable: new Map(),
       schemaChanges: 'alter',
     } as const;
@@ -129,7 +131,7 @@ describe('a walk', () => {
     'V13 is none of a table with a key column of type %s',
     (type) => {
       const constraints = {
-        history: history([version('parcels', 9), version('parcels', 10)]),
+        metadata: metadata([version('parcels', 9), version('parcels', 10)]),
         inapplicable: new Map(),
         schemaChanges: 'alter',
       } as const;
@@ -144,7 +146,7 @@ describe('a walk', () => {
   it('stops before other key columns, though the schema has the same name', () => {
     const rekeyed = [schema('parcels', { keyColumns: ['id', 'county'] })];
     const versions = [version('parcels', 9), version('parcels', 10)];
-    expect(over({}, { history: history(versions, rekeyed) }).stop?.why).toBe(
+    expect(over({}, { metadata: metadata(versions, rekeyed) }).stop?.why).toBe(
       'version 10 has other key columns',
     );
   });
@@ -153,7 +155,7 @@ describe('a walk', () => {
     const keyed = { ...TABLE, keyColumns: ['id', 'county'] };
     const schemas = [schema('parcels', { keyColumns: ['county', 'id'] })];
     const constraints = {
-      history: history([version('parcels', 9), version('parcels', 10)], schemas),
+      metadata: metadata([version('parcels', 9), version('parcels', 10)], schemas),
       inapplicable: new Map(),
     };
     expect(pathOf(followChain(keyed, { ...constraints, schemaChanges: 'reload' }))).toEqual([10]);
@@ -180,7 +182,7 @@ describe('F34 a schema that changes on the way', () => {
       version('parcels', 11, { schemaVersion: '3' }),
     ];
     return followChain(TABLE, {
-      history: history(versions, schemas),
+      metadata: metadata(versions, schemas),
       inapplicable: new Map(),
       schemaChanges: 'alter',
     });
@@ -192,7 +194,7 @@ describe('F34 a schema that changes on the way', () => {
       schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE }),
       schema('parcels'),
     ];
-    const constraints = { history: history(versions, schemas), inapplicable: new Map() };
+    const constraints = { metadata: metadata(versions, schemas), inapplicable: new Map() };
     expect(followChain(TABLE, { ...constraints, schemaChanges: 'reload' }).stop?.why).toBe(
       'version 10 has another schema, "2"',
     );
@@ -249,7 +251,7 @@ describe('F34 a schema that changes on the way', () => {
       ];
       const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '3' })];
       return followChain(TABLE, {
-        history: history(versions, schemas),
+        metadata: metadata(versions, schemas),
         inapplicable: new Map(),
         schemaChanges: 'alter',
       });
@@ -269,7 +271,7 @@ describe('F34 a schema that changes on the way', () => {
         schema('parcels'),
       ];
       const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '2' })];
-      const constraints = { history: history(versions, schemas), inapplicable: new Map() };
+      const constraints = { metadata: metadata(versions, schemas), inapplicable: new Map() };
       return followChain(enveloped, { ...constraints, schemaChanges: 'alter' });
     };
     expect(pathOf(walked([column('_fetched')]))).toEqual([10]);

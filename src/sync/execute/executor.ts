@@ -15,7 +15,7 @@ import type { Parts } from '../parts.ts';
 import { changesContentOf, contentOf } from '../plan/content.ts';
 import { isSatisfied } from '../plan/need.ts';
 import type { DatasetState } from '../plan/plan.ts';
-import type { History, Plan } from '../plan/step.ts';
+import type { Metadata, Plan } from '../plan/step.ts';
 import { publishedAtOf, recordOf } from '../plan/versions.ts';
 import type { Extent } from '../progress.ts';
 import type { PlannedStep } from '../result.ts';
@@ -121,7 +121,7 @@ export type Work = WorkOf<'load' | 'apply' | 'retire'>;
 
 export interface StepDependencies {
   readonly known: DatasetState;
-  readonly history: History | null;
+  readonly metadata: Metadata | null;
   readonly listedEntries: EntrySource;
   /** Reads the logs of the dataset: false where they request something else by now. */
   readonly isStillDesired: () => Promise<boolean>;
@@ -158,11 +158,11 @@ function descriptionOf(work: Work): string {
 }
 
 /** The rows of a snapshot come from the version's record, else from the manifest. */
-export function extentOf(work: Work, { history }: Pick<StepDependencies, 'history'>): Extent {
+export function extentOf(work: Work, { metadata }: Pick<StepDependencies, 'metadata'>): Extent {
   switch (work.kind) {
     case 'load': {
       const { version, rowCount, files } = work.listedEntry.entry;
-      const record = history === null ? null : recordOf(version, history);
+      const record = metadata === null ? null : recordOf(version, metadata);
       return { bytes: sumOf(files.map(({ bytes }) => bytes)), rows: record?.rowCount ?? rowCount };
     }
     case 'apply':
@@ -183,7 +183,7 @@ export const MAX_SMALL_ROWS = 2_000;
 const MAX_SPOOLED_BYTES = 500_000_000;
 
 /** Whether the step may stage many bytes until it is committed. An unknown size counts as large. */
-export function isLarge(work: Work, dependencies: Pick<StepDependencies, 'history'>): boolean {
+export function isLarge(work: Work, dependencies: Pick<StepDependencies, 'metadata'>): boolean {
   const { bytes, rows } = extentOf(work, dependencies);
   switch (work.kind) {
     case 'load':
@@ -205,11 +205,11 @@ function rowsOf({ added, changed, removed }: Counts): number {
 }
 
 /** Returns the identity of the content that failed, which is not fetched again for a day. Null: the error was not of content. */
-export function contentAtFault(work: Work, error: DataError, history: History | null): string | null {
+export function contentAtFault(work: Work, error: DataError, metadata: Metadata | null): string | null {
   switch (work.kind) {
     case 'load': {
       const { entry } = work.listedEntry;
-      return contentOf(entry, history === null ? null : publishedAtOf(entry.version, history));
+      return contentOf(entry, metadata === null ? null : publishedAtOf(entry.version, metadata));
     }
     case 'apply': {
       const last = present(work.versions.at(-1), 'a path has versions');

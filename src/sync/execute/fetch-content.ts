@@ -9,7 +9,7 @@ import type { Version } from '../../model/records.ts';
 import type { ObservedTable, VersionChanges, VersionContent } from '../../model/write-jobs.ts';
 import type { EntrySource } from '../manifest-cache.ts';
 import { contentOf } from '../plan/content.ts';
-import type { History, ListedEntry } from '../plan/step.ts';
+import type { ListedEntry, Metadata } from '../plan/step.ts';
 import { columnsOf, followChain } from '../plan/version-chain.ts';
 import {
   confirmationOf,
@@ -31,7 +31,7 @@ export type FoundContent =
       readonly versions: readonly Version[];
       /** Tells this content from other content of the version. */
       readonly identity: string;
-      readonly history: History;
+      readonly metadata: Metadata;
     }
   /** Every snapshot is newer than the table, the oldest of them of this version. */
   | { readonly kind: 'newer'; readonly version: number }
@@ -42,11 +42,11 @@ export type FoundContent =
 export function contentFor(
   table: ObservedTable,
   listedEntries: readonly ListedEntry[],
-  history: History,
+  metadata: Metadata,
 ): FoundContent {
-  if (namingOf(table, history) === 'another')
+  if (namingOf(table, metadata) === 'another')
     return { kind: 'none', why: `version ${table.version} was published anew` };
-  const listed = listedEntries.filter((each) => confirmationOf(each, history) === 'named');
+  const listed = listedEntries.filter((each) => confirmationOf(each, metadata) === 'named');
   if (listed.length === 0) return { kind: 'none', why: 'no manifest lists a snapshot of a listed version' };
   const usable = listed
     .filter(({ entry }) => entry.version <= table.version)
@@ -56,10 +56,10 @@ export function contentFor(
   }
   let why = '';
   for (const listedEntry of usable) {
-    const way = versionsTo(table, listedEntry, history);
+    const way = versionsTo(table, listedEntry, metadata);
     if (typeof way !== 'string') {
-      const identity = contentOf(listedEntry.entry, publishedAtOf(listedEntry.entry.version, history));
-      return { kind: 'content', listedEntry, versions: way, identity, history };
+      const identity = contentOf(listedEntry.entry, publishedAtOf(listedEntry.entry.version, metadata));
+      return { kind: 'content', listedEntry, versions: way, identity, metadata };
     }
     why ||= way;
   }
@@ -70,13 +70,13 @@ export function contentFor(
 function versionsTo(
   { version }: ObservedTable,
   { entry }: ListedEntry,
-  history: History,
+  metadata: Metadata,
 ): readonly Version[] | string {
   if (entry.version === version) return [];
-  const schema = findSchemaOfSnapshot(entry, history);
+  const schema = findSchemaOfSnapshot(entry, metadata);
   if (schema === null) return `the schema of version ${entry.version} is not listed`;
   const start = { ...columnsOf(schema), version: entry.version, publishedAt: null };
-  const { path, stop } = followChain(start, { history, inapplicable: new Map(), schemaChanges: 'alter' });
+  const { path, stop } = followChain(start, { metadata, inapplicable: new Map(), schemaChanges: 'alter' });
   const versions = path.filter((one) => one.version <= version);
   if (versions.at(-1)?.version === version) return versions;
   return stop?.why ?? `the list of versions lacks version ${version}`;
@@ -96,8 +96,8 @@ export async function findContent(
   const { versions, readAt } = await feed.versions(datasetId, oldest - 1, signal);
   const schemas = await feed.schemas(datasetId, signal);
   const entriesBefore = new Set(listedEntries.map(({ entry }) => entry));
-  const history = { newerThan: oldest - 1, versions, schemas, readAt, entriesBefore };
-  return contentFor(table, listedEntries, history);
+  const metadata = { newerThan: oldest - 1, versions, schemas, readAt, entriesBefore };
+  return contentFor(table, listedEntries, metadata);
 }
 
 /**
@@ -106,20 +106,20 @@ export async function findContent(
  */
 export async function fetchContent(
   table: ObservedTable,
-  { listedEntry, versions, history }: Extract<FoundContent, { readonly kind: 'content' }>,
+  { listedEntry, versions, metadata }: Extract<FoundContent, { readonly kind: 'content' }>,
   source: EntrySource,
   tools: FetchTools,
 ): Promise<VersionContent | string> {
   const { datasetId, version } = table;
-  const snapshot = await fetchSnapshot(listedEntry, history, source.manifestOf(listedEntry), tools);
+  const snapshot = await fetchSnapshot(listedEntry, metadata, source.manifestOf(listedEntry), tools);
   if (snapshot === null) return 'the snapshot was replaced while it was downloaded';
-  const content = { datasetId, version, snapshot, rowCount: recordOf(version, history)?.rowCount ?? null };
+  const content = { datasetId, version, snapshot, rowCount: recordOf(version, metadata)?.rowCount ?? null };
   const last = versions.at(-1);
   if (last === undefined) return { ...content, changes: null };
   const changes = await fetchAll(versions, tools);
   if (typeof changes === 'string') return changes;
   const schemaVersion = present(last.schemaVersion, 'a path stops before a version without one');
-  const schema = schemaNamed(schemaVersion, last, history);
+  const schema = schemaNamed(schemaVersion, last, metadata);
   const addsColumns = schemaVersion !== snapshot.schema.schemaVersion;
   const { publishedAt } = last;
   const { fetched: measured } = snapshot;

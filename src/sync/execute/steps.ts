@@ -20,7 +20,7 @@ import { standingCandidate } from '../candidates.ts';
 import type { ListedEntries } from '../manifest-cache.ts';
 import { identitiesOfEntry, identitiesOfPath } from '../plan/candidate.ts';
 import { pathContentOf, whyOversized } from '../plan/content.ts';
-import type { History, ListedEntry } from '../plan/step.ts';
+import type { ListedEntry, Metadata } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
 import {
   type Awaiting,
@@ -60,10 +60,10 @@ export async function loadSnapshot(
 /** Returns the entry that has the content of the candidate, with links of today. Null: no manifest lists it any more. */
 async function listedNow(
   candidate: Candidate,
-  { known: { desired }, listedEntries, history }: StepDependencies,
+  { known: { desired }, listedEntries, metadata }: StepDependencies,
   { signal }: Tools,
 ): Promise<ListedEntry | null> {
-  const read = present(history, 'a load is planned with the history');
+  const read = present(metadata, 'a load is planned with the metadata');
   const find = (): ListedEntry | null =>
     listedEntries.of(desired)?.find((one) => identitiesOfEntry(one, read)[0] === candidate.identity) ?? null;
   const known = find();
@@ -105,7 +105,7 @@ async function downloadSnapshot(
  */
 export async function fetchSnapshot(
   listedEntry: ListedEntry,
-  history: History,
+  metadata: Metadata,
   manifest: ListedEntries,
   tools: FetchTools,
 ): Promise<SnapshotJob | null> {
@@ -113,7 +113,7 @@ export async function fetchSnapshot(
   const download = await downloadSnapshot(listedEntry, manifest, tools);
   if (download === null || !download.isSurelyOneContent) return null;
   const bytes = download.files.reduce((sum, file) => sum + file.bytes, 0);
-  return snapshotJob(listedEntry, history, download.files, { bytes, elapsedMs });
+  return snapshotJob(listedEntry, metadata, download.files, { bytes, elapsedMs });
 }
 
 /** Content of a candidate that the service does not offer any more is gone for good. */
@@ -134,8 +134,8 @@ async function commitSnapshot(
 ): Promise<StepResult> {
   const { listedEntry, reloads } = work;
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  const history = present(dependencies.history, 'a load is planned with the history');
-  const loaded = snapshotJob(listedEntry, history, files, { bytes, elapsedMs });
+  const metadata = present(dependencies.metadata, 'a load is planned with the metadata');
+  const loaded = snapshotJob(listedEntry, metadata, files, { bytes, elapsedMs });
   const job = { ...loaded, reloads, plannedFrom: dependencies.known.observed };
   const result = await commitJob(withGate(job, work, dependencies, tools), tools);
   if (result.kind !== 'awaiting') return result;
@@ -143,7 +143,7 @@ async function commitSnapshot(
   const awaiting = {
     version: job.version,
     judged: result.judged,
-    identities: identitiesOfEntry(listedEntry, history),
+    identities: identitiesOfEntry(listedEntry, metadata),
     content: candidate === null ? await keepSnapshot(files, listedEntry, reloads, tools) : null,
   };
   return { kind: 'awaiting', awaiting: [awaiting] };
@@ -151,14 +151,14 @@ async function commitSnapshot(
 
 function snapshotJob(
   listedEntry: ListedEntry,
-  history: History,
+  metadata: Metadata,
   files: readonly DownloadedFile[],
   fetched: Fetched,
 ): SnapshotJob {
   const { entry } = listedEntry;
   const digest = snapshotDigest(files);
   assert(digest !== null, 'downloaded files have digests');
-  const record = recordOf(entry.version, history);
+  const record = recordOf(entry.version, metadata);
   const stated = [
     { rowCount: record?.rowCount ?? null, statedBy: 'the version record' },
     { rowCount: entry.rowCount, statedBy: 'the manifest' },
@@ -168,7 +168,7 @@ function snapshotJob(
     datasetId: entry.datasetId,
     version: entry.version,
     publishedAt: record?.publishedAt ?? null,
-    schema: schemaOfSnapshot(entry, history),
+    schema: schemaOfSnapshot(entry, metadata),
     files,
     digest,
     ...originOf(listedEntry),
@@ -204,7 +204,7 @@ export async function fetchAndApply(
   tools: Tools,
 ): Promise<StepResult> {
   const { parts, staging } = tools;
-  const { known, history } = dependencies;
+  const { known, metadata } = dependencies;
   const { maxStagedBytes } = parts.choices;
   const observed = present(known.observed, 'changes are applied to a table');
   // A candidate has exactly the versions that it was judged with.
@@ -228,7 +228,7 @@ export async function fetchAndApply(
     const awaiting: Awaiting[] = [];
     for (const some of sumsOf(fetched, work.shortestSum)) {
       tools.signal.throwIfAborted();
-      const schema = schemaAfter(work, some, present(history, 'changes are planned with the history'));
+      const schema = schemaAfter(work, some, present(metadata, 'changes are planned with the metadata'));
       const job = { ...changesJob(work, observed, some, elapsedMs, schema), ahead };
       const result = await commitJob(withGate(job, work, dependencies, tools), tools);
       if (result.kind !== 'awaiting') return result;
@@ -261,11 +261,15 @@ function sumsOf(
 function schemaAfter(
   { versions, schema }: WorkOf<'apply'>,
   fetched: readonly FetchedVersion[],
-  history: History,
+  metadata: Metadata,
 ): Schema {
   if (fetched.length === versions.length) return schema;
   const last = lastOf(fetched);
-  return schemaNamed(present(last.schemaVersion, 'a path stops before a version without one'), last, history);
+  return schemaNamed(
+    present(last.schemaVersion, 'a path stops before a version without one'),
+    last,
+    metadata,
+  );
 }
 
 function lastOf(fetched: readonly FetchedVersion[]): Version {

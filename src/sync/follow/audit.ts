@@ -28,7 +28,7 @@ import type { Subscription } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
 import { isRefreshPending, needOf, pendingReloads } from '../plan/need.ts';
-import type { History } from '../plan/step.ts';
+import type { Metadata } from '../plan/step.ts';
 
 /** The datasets that a subscription contains, by its manifest or by its complete record. */
 export interface Listing {
@@ -233,7 +233,7 @@ export function stepAt(followed: Followed, changes: readonly DesiredStateChange[
  * requested, so it would not know of the needs.
  */
 export function onlyAnnounced(
-  by: History,
+  by: Metadata,
   { desired, observed }: { readonly desired: DesiredState; readonly observed: ObservedTable | null },
 ): readonly DesiredStateChange[] {
   if (needOf(observed, desired) !== 'nothing') return [];

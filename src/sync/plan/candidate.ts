@@ -10,7 +10,7 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import { contentOf, pathContentOf, versionContentOf } from './content.ts';
 import { pendingReloads } from './need.ts';
 import type { DatasetState } from './plan.ts';
-import type { History, ListedEntry, Plan } from './step.ts';
+import type { ListedEntry, Metadata, Plan } from './step.ts';
 import { publishedAtOf, recordOf, schemaNamed } from './versions.ts';
 
 /** Returns the candidate that the suspension of the dataset is about. */
@@ -44,21 +44,21 @@ export function versionsBack({ version }: Candidate, newerThan: number | null): 
 }
 
 /** Whether the service still lists what the candidate is made of; null: it does, else a clause. */
-export function whyGone(candidate: Candidate, history: History): string | null {
+export function whyGone(candidate: Candidate, metadata: Metadata): string | null {
   const { content, identity, version } = candidate;
-  const records = recordsOf(candidate, history);
+  const records = recordsOf(candidate, metadata);
   if (records === null) return `version ${version} is not listed any more`;
   const now =
     content.kind === 'snapshot'
-      ? contentOf(content.listed.entry, publishedAtOf(version, history))
+      ? contentOf(content.listed.entry, publishedAtOf(version, metadata))
       : pathContentOf(records);
   return now === identity ? null : `version ${version} was published anew`;
 }
 
 /** The records of the versions whose content the candidate has. Null: one of them is missing. */
-function recordsOf({ content, version }: Candidate, history: History): readonly Version[] | null {
+function recordsOf({ content, version }: Candidate, metadata: Metadata): readonly Version[] | null {
   const versions = content.kind === 'snapshot' ? [version] : content.versions.map((one) => one.version);
-  const records = versions.flatMap((one) => recordOf(one, history) ?? []);
+  const records = versions.flatMap((one) => recordOf(one, metadata) ?? []);
   return records.length === versions.length ? records : null;
 }
 
@@ -77,9 +77,9 @@ export function waitingContent(
 }
 
 /** The identities of a snapshot: its own first. */
-export function identitiesOfEntry({ entry }: ListedEntry, history: History): readonly string[] {
-  const record = recordOf(entry.version, history);
-  const own = contentOf(entry, publishedAtOf(entry.version, history));
+export function identitiesOfEntry({ entry }: ListedEntry, metadata: Metadata): readonly string[] {
+  const record = recordOf(entry.version, metadata);
+  const own = contentOf(entry, publishedAtOf(entry.version, metadata));
   return record === null ? [own] : [own, versionContentOf(record)];
 }
 
@@ -112,29 +112,29 @@ export function shortestSum(
 }
 
 /** The step that commits exactly the candidate, whatever newer versions there are. */
-export function planCandidate(candidate: Candidate, observed: ObservedTable, history: History): Plan {
+export function planCandidate(candidate: Candidate, observed: ObservedTable, metadata: Metadata): Plan {
   const { content, approvedAt } = candidate;
   const why = approvedAt === null ? 'the limits of its gate were raised' : 'an operator approved it';
   if (content.kind === 'snapshot') {
     return { kind: 'load', listedEntry: content.listed, reloads: content.reloads, why, candidate };
   }
-  const versions = recordsOf(candidate, history) ?? [];
+  const versions = recordsOf(candidate, metadata) ?? [];
   const last = versions.at(-1);
   if (last === undefined) return { kind: 'drop-candidate', why: 'its versions are not listed any more' };
   const named = last.schemaVersion ?? observed.schemaVersion ?? '';
-  const schema = schemaNamed(named, last, history);
+  const schema = schemaNamed(named, last, metadata);
   return { kind: 'apply', versions, schema, addsColumns: named !== observed.schemaVersion, candidate };
 }
 
 /** Whether the step would fetch content again that waits. */
-export function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, history: History): boolean {
+export function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, metadata: Metadata): boolean {
   const waiting = waitingContent(candidate, limits);
   if (step.kind === 'apply') {
     return step.shortestSum === undefined && waiting.has(pathContentOf(step.versions));
   }
   return (
     step.kind === 'load' &&
-    identitiesOfEntry(step.listedEntry, history)
+    identitiesOfEntry(step.listedEntry, metadata)
       .slice(0, 1)
       .some((own) => waiting.has(own))
   );

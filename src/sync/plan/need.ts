@@ -13,7 +13,7 @@ import {
 } from '../../model/desired-state.ts';
 import { covers, snapshotDigest } from '../../model/manifest.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { History, ListedEntry } from './step.ts';
+import type { ListedEntry, Metadata } from './step.ts';
 import { headOf } from './version-chain.ts';
 import { confirmationOf, namingOf, schemaVersionAt } from './versions.ts';
 
@@ -35,29 +35,29 @@ export type Need =
 export const OPERATOR = '';
 
 /**
- * Returns the most pressing need; an earlier need makes the later ones moot. Without the history only announced
- * versions are known; with the history, published ones are, too.
+ * Returns the most pressing need; an earlier need makes the later ones moot. Without the metadata only announced
+ * versions are known; with the metadata, published ones are, too.
  */
 export function needOf(
   observed: ObservedTable | null,
   desired: DesiredState,
-  history: History | null = null,
+  metadata: Metadata | null = null,
 ): Need {
   if (observed === null) return 'table';
   if (pendingReloads(observed, desired).length > 0) return 'reload';
   if (owesResync(observed, desired)) return 'resync';
-  return needOfChanges(observed, desired, history);
+  return needOfChanges(observed, desired, metadata);
 }
 
 /** Returns the need of a table apart from the reloads it owes. */
 export function needOfChanges(
   observed: ObservedTable,
   desired: DesiredState,
-  history: History | null,
+  metadata: Metadata | null,
 ): 'version' | 'schema' | 'refresh' | 'nothing' {
-  if (observed.version < targetOf(desired, history)) return 'version';
-  if (history === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';
-  return hasSchemaOfItsVersion(observed, history) ? 'nothing' : 'schema';
+  if (observed.version < targetOf(desired, metadata)) return 'version';
+  if (metadata === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';
+  return hasSchemaOfItsVersion(observed, metadata) ? 'nothing' : 'schema';
 }
 
 /** The reloads that the table does not satisfy yet. */
@@ -111,21 +111,21 @@ export function isAnnounced({ members }: DesiredState, version: number): boolean
  * Returns the target version: the newest published one, but at least the announced one. Returns a number below every
  * version where nothing is known.
  */
-function targetOf(desired: DesiredState, history: History | null): number {
-  const head = history === null ? null : headOf(history);
+function targetOf(desired: DesiredState, metadata: Metadata | null): number {
+  const head = metadata === null ? null : headOf(metadata);
   return Math.max(announcedVersion(desired) ?? -1, head?.version ?? -1);
 }
 
 /** No other schema is expected of a table that is ahead of the list, or whose schema the service does not state. */
-function hasSchemaOfItsVersion(observed: ObservedTable, history: History): boolean {
-  const schemaVersion = schemaVersionAt(observed.version, history);
+function hasSchemaOfItsVersion(observed: ObservedTable, metadata: Metadata): boolean {
+  const schemaVersion = schemaVersionAt(observed.version, metadata);
   return schemaVersion === null || schemaVersion === observed.schemaVersion;
 }
 
 export interface Asking {
   readonly desired: DesiredState;
   readonly observed: ObservedTable | null;
-  readonly history: History;
+  readonly metadata: Metadata;
 }
 
 /** A need for which a snapshot may be loaded. */
@@ -134,7 +134,7 @@ export type SnapshotNeed = 'table' | 'reload' | 'resync' | 'version' | 'schema';
 /** Whether loading the entry meets the need, given that the list names its version. */
 export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking: Asking): boolean {
   if (!mayBeLoaded(listedEntry, asking)) return false;
-  const { observed, history } = asking;
+  const { observed, metadata } = asking;
   const { version, schemaVersion } = listedEntry.entry;
   const tableVersion = observed?.version ?? -1;
   switch (need) {
@@ -146,7 +146,7 @@ export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking
     case 'version':
       return version > tableVersion;
     case 'schema': {
-      const expected = schemaVersionAt(tableVersion, history);
+      const expected = schemaVersionAt(tableVersion, metadata);
       return version > tableVersion || schemaVersion === null || schemaVersion === expected;
     }
   }
@@ -158,8 +158,8 @@ export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking
  * below a version that is still listed.
  */
 function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
-  const { observed, history } = asking;
-  if (confirmationOf(listedEntry, history) !== 'named') return false;
+  const { observed, metadata } = asking;
+  if (confirmationOf(listedEntry, metadata) !== 'named') return false;
   if (observed === null)
     return ownPending(listedEntry, asking).length === 0 || answeredBy(listedEntry, asking).length > 0;
   if (lacksSatisfied(listedEntry, observed)) return false;
@@ -187,8 +187,8 @@ function watermarkCovers({ watermark, logNumber }: ListedEntry, mark: ReloadMark
 }
 
 /** A table never goes back from a version that the list still names. */
-function mayLower({ desired, history }: Asking, observed: ObservedTable): boolean {
-  const naming = namingOf(observed, history);
+function mayLower({ desired, metadata }: Asking, observed: ObservedTable): boolean {
+  const naming = namingOf(observed, metadata);
   if (naming === 'named') return false;
   return naming === 'another' || naming === 'absent' || owesWithdrawal(observed, desired);
 }
@@ -227,11 +227,11 @@ function isReflected(reload: Reload, listedEntry: ListedEntry, asking: Asking): 
 }
 
 /** A version above every version known at the time of the reload request was published after the request. */
-function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, history }: Asking): boolean {
+function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, metadata }: Asking): boolean {
   const { knownVersion, listedVersion } = reload;
   if (knownVersion === null || listedVersion === null) return false;
   if (entry.version <= Math.max(knownVersion, listedVersion)) return false;
-  return observed !== null && namingOf(observed, history) === 'named';
+  return observed !== null && namingOf(observed, metadata) === 'named';
 }
 
 /**
@@ -242,7 +242,7 @@ function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, histor
 function isOther(
   reload: Reload,
   { entry, through }: ListedEntry,
-  { observed, desired, history }: Asking,
+  { observed, desired, metadata }: Asking,
 ): boolean {
   if (observed === null || observed.loadedAt === null || observed.digestKind !== 'stated') return false;
   const loadedAt = observed.loadedAt;
@@ -252,7 +252,7 @@ function isOther(
     observed.snapshotVersion === entry.version &&
     digest !== null &&
     digest !== observed.snapshotDigest;
-  if (!isOtherContent || loadedAt >= reload.readAt || namingOf(observed, history) !== 'named') return false;
+  if (!isOtherContent || loadedAt >= reload.readAt || namingOf(observed, metadata) !== 'named') return false;
   const isOpen = (other: Reload): boolean => other.readAt >= loadedAt || !isSatisfied(other, observed);
   return desired.reloads.every((other) => other === reload || !isOpen(other));
 }

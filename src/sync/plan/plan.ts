@@ -42,7 +42,7 @@ import {
   satisfiedAfter,
 } from './need.ts';
 import { retirementReason } from './retirement.ts';
-import type { History, ListedEntry, Plan, PlanInput, WaitReason } from './step.ts';
+import type { ListedEntry, Metadata, Plan, PlanInput, WaitReason } from './step.ts';
 import {
   bestPath,
   type ChainConstraints,
@@ -72,7 +72,7 @@ const INAPPLICABLE_BEFORE = 'they could not be used before';
 
 /** @throws ContractViolationError where the only path leads over a version whose schema the service does not list. */
 export function plan(input: PlanInput): Plan {
-  const { desired, suspension, failure, history, now, maxStagedBytes } = input;
+  const { desired, suspension, failure, metadata, now, maxStagedBytes } = input;
   if (desired.members.size === 0) return planOfRetired(input);
   const pinnedSince = input.observed?.pinnedSince ?? null;
   if (pinnedSince !== null) return { kind: 'report-pin', pinnedSince };
@@ -85,7 +85,7 @@ export function plan(input: PlanInput): Plan {
     found: (version: Version) => boolean,
     why: string,
   ): readonly (readonly [number, string])[] =>
-    (history?.versions ?? []).filter(found).map(({ version }) => [version, why]);
+    (metadata?.versions ?? []).filter(found).map(({ version }) => [version, why]);
   const inapplicable = new Map([
     ...before(failed.inapplicable, INAPPLICABLE_BEFORE),
     ...before(isOversized, whyOversized(maxStagedBytes)),
@@ -99,23 +99,23 @@ export function plan(input: PlanInput): Plan {
  * none the dataset waits for the operator. A candidate that stands no longer is forgotten first.
  */
 function planBesideCandidate(input: PlanInput, failedBefore: FailedBefore): Plan {
-  const { suspension, observed, history, limits } = input;
+  const { suspension, observed, metadata, limits } = input;
   const candidate = candidateOf(input);
   if (suspension === null || candidate === null) return planAtWork(input, failedBefore);
   const over = whyOver(candidate, input);
   if (over !== null || observed === null) return { kind: 'drop-candidate', why: over ?? 'it has no table' };
-  const newerThan = versionsBack(candidate, historyNeeded({ ...input, listedEntries: [] }));
-  if (history === null || !reachesBackTo(newerThan, history)) return { kind: 'read-history', newerThan };
+  const newerThan = versionsBack(candidate, metadataNeeded({ ...input, listedEntries: [] }));
+  if (metadata === null || !reachesBackTo(newerThan, metadata)) return { kind: 'read-metadata', newerThan };
   const gone =
-    needOf(observed, input.desired, history) === 'nothing'
+    needOf(observed, input.desired, metadata) === 'nothing'
       ? 'nothing needs it any more'
-      : whyGone(candidate, history);
+      : whyGone(candidate, metadata);
   if (gone !== null) return { kind: 'drop-candidate', why: gone };
   if (isLetThrough(candidate, limits))
-    return planThrough(candidate, observed, { ...input, history }, failedBefore);
+    return planThrough(candidate, observed, { ...input, metadata }, failedBefore);
   const step = planAtWork(input, failedBefore);
   const isEnd =
-    step.kind === 'wait' || step.kind === 'report-failure' || isWaiting(step, candidate, limits, history);
+    step.kind === 'wait' || step.kind === 'report-failure' || isWaiting(step, candidate, limits, metadata);
   return isEnd ? { kind: 'report-suspension', suspension } : step;
 }
 
@@ -123,15 +123,15 @@ function planBesideCandidate(input: PlanInput, failedBefore: FailedBefore): Plan
 function planThrough(
   candidate: Candidate,
   observed: ObservedTable,
-  { history, inapplicable }: PlanInput & { readonly history: History },
+  { metadata, inapplicable }: PlanInput & { readonly metadata: Metadata },
   failedBefore: FailedBefore,
 ): Plan {
-  const step = planCandidate(candidate, observed, history);
+  const step = planCandidate(candidate, observed, metadata);
   const isBad =
     (step.kind === 'apply' &&
       step.versions.some((one) => inapplicable.has(one.version) || failedBefore.changes(one))) ||
     (step.kind === 'load' &&
-      failedBefore.snapshot(step.listedEntry.entry, publishedAtOf(step.listedEntry.entry.version, history)));
+      failedBefore.snapshot(step.listedEntry.entry, publishedAtOf(step.listedEntry.entry.version, metadata)));
   return isBad ? { kind: 'drop-candidate', why: 'it cannot be mirrored' } : step;
 }
 
@@ -192,43 +192,43 @@ const REPORT_FAILURE: Plan = { kind: 'report-failure' };
 
 /** Plans for a dataset that is neither suspended nor retired. */
 function planAtWork(input: PlanInput, failedBefore: FailedBefore): Plan {
-  const { observed, desired, history } = input;
-  const newerThan = historyNeeded({ ...input, listedEntries: input.listedEntries ?? [] });
-  const unread: Plan = { kind: 'read-history', newerThan };
-  if (history !== null && !reachesBackTo(newerThan, history)) return unread;
+  const { observed, desired, metadata } = input;
+  const newerThan = metadataNeeded({ ...input, listedEntries: input.listedEntries ?? [] });
+  const unread: Plan = { kind: 'read-metadata', newerThan };
+  if (metadata !== null && !reachesBackTo(newerThan, metadata)) return unread;
   if (orphanReloads(observed, desired).length > 0) {
     return askReload(false, 'a subscription that left asked for it');
   }
-  const need = needOf(observed, desired, history);
+  const need = needOf(observed, desired, metadata);
   if (need === 'nothing') {
     return planForVersions(input) ?? { kind: 'keep' };
   }
   const unlisted = isSnapshotNeeded(need) ? planUnlisted(input) : null;
   if (unlisted !== null) return unlisted;
-  if (history === null || need === 'refresh') return unread;
-  return planForVersions(input) ?? planKnown(need, { ...input, history }, failedBefore);
+  if (metadata === null || need === 'refresh') return unread;
+  return planForVersions(input) ?? planKnown(need, { ...input, metadata }, failedBefore);
 }
 
 /** The step where a snapshot is needed and no entry is listed. Null: an entry is listed, or changes may still lead on. */
-function planUnlisted({ observed, desired, history, listedEntries }: PlanInput): Plan | null {
+function planUnlisted({ observed, desired, metadata, listedEntries }: PlanInput): Plan | null {
   if (listedEntries === null) return READ_MANIFEST;
-  const isAllThatIsNeeded = observed === null || needOfChanges(observed, desired, history) === 'nothing';
+  const isAllThatIsNeeded = observed === null || needOfChanges(observed, desired, metadata) === 'nothing';
   return listedEntries.length === 0 && isAllThatIsNeeded ? wait('not-listed', null) : null;
 }
 
 /** The step where something is needed and the published versions are known. */
 function planKnown(
   need: Need,
-  input: PlanInput & { readonly history: History },
+  input: PlanInput & { readonly metadata: Metadata },
   failedBefore: FailedBefore,
 ): Plan {
-  const { observed, history } = input;
+  const { observed, metadata } = input;
   const withEntries = { ...input, listedEntries: input.listedEntries ?? [] };
-  const isUnread = (listedEntry: ListedEntry): boolean => confirmationOf(listedEntry, history) === 'unread';
+  const isUnread = (listedEntry: ListedEntry): boolean => confirmationOf(listedEntry, metadata) === 'unread';
   if (withEntries.listedEntries.some(isUnread)) {
-    return { kind: 'read-history', newerThan: historyNeeded(withEntries) };
+    return { kind: 'read-metadata', newerThan: metadataNeeded(withEntries) };
   }
-  const found = survey(withEntries, history);
+  const found = survey(withEntries, metadata);
   if (!isSnapshotNeeded(need) && input.listedEntries === null) {
     const { byChanges, byChain, isWaitingByChanges } = found;
     const isLedByChanges =
@@ -245,22 +245,22 @@ function askReload(isWithdrawal: boolean, why: string): Plan {
 }
 
 /** The step that the list of versions implies for the table's version and for announced versions. Null: none. */
-function planForVersions({ observed, desired, history, absentSince }: PlanInput): Plan | null {
-  if (history === null) return null;
+function planForVersions({ observed, desired, metadata, absentSince }: PlanInput): Plan | null {
+  if (metadata === null) return null;
   const isGone = (version: number): boolean => {
     const since = absentSince.get(version);
     const subject = { kind: 'version', datasetId: desired.datasetId, version } as const;
-    return since !== undefined && isConfirmed({ subject, since }, history.readAt);
+    return since !== undefined && isConfirmed({ subject, since }, metadata.readAt);
   };
   if (observed !== null && !owesWithdrawal(observed, desired)) {
-    const naming = namingOf(observed, history);
+    const naming = namingOf(observed, metadata);
     if (naming === 'another') return askReload(true, `version ${observed.version} was published anew`);
     if (naming === 'absent' && isGone(observed.version)) {
       return askReload(true, `version ${observed.version} was withdrawn`);
     }
   }
   const announced = announcedVersion(desired);
-  const head = headOf(history);
+  const head = headOf(metadata);
   if (announced === null || head === null) return null;
   const expected = announcedVersions(desired).filter((version) => !isGone(version));
   const above = Math.max(head.version, ...expected);
@@ -278,8 +278,8 @@ type WithEntries = PlanInput & { readonly listedEntries: readonly ListedEntry[] 
  * Needs the versions from the table's own on, because its record names the table's schema, and from any older version
  * that may be loaded instead. Needs all versions where the table's own may be absent.
  */
-function historyNeeded({ observed, desired, listedEntries, history }: WithEntries): number | null {
-  if (observed !== null && history !== null && mayLackTable(observed, history)) return null;
+function metadataNeeded({ observed, desired, listedEntries, metadata }: WithEntries): number | null {
+  if (observed !== null && metadata !== null && mayLackTable(observed, metadata)) return null;
   const mayGoBack = observed === null || pendingReloads(observed, desired).length > 0;
   const from = [
     ...(observed === null ? [] : [observed.version]),
@@ -289,8 +289,8 @@ function historyNeeded({ observed, desired, listedEntries, history }: WithEntrie
   return oldest < 1 ? null : oldest - 1;
 }
 
-function reachesBackTo(newerThan: number | null, history: History): boolean {
-  return history.newerThan === null || (newerThan !== null && history.newerThan <= newerThan);
+function reachesBackTo(newerThan: number | null, metadata: Metadata): boolean {
+  return metadata.newerThan === null || (newerThan !== null && metadata.newerThan <= newerThan);
 }
 
 /** All paths, and what decides between them. */
@@ -311,11 +311,11 @@ interface Survey {
   readonly wished: readonly PathByLoad[];
 }
 
-function survey(input: WithEntries, history: History): Survey {
+function survey(input: WithEntries, metadata: Metadata): Survey {
   const { observed, desired, listedEntries, inapplicable, schemaChanges } = input;
-  const constraints = { history, inapplicable, schemaChanges };
+  const constraints = { metadata, inapplicable, schemaChanges };
   const demands = demandsOf(input);
-  const ofChanges = observed === null ? 'nothing' : needOfChanges(observed, desired, history);
+  const ofChanges = observed === null ? 'nothing' : needOfChanges(observed, desired, metadata);
   const wish = ofChanges === 'version' || ofChanges === 'schema' ? ofChanges : null;
   // A table that owes a reload is not trusted: changes may apply to other rows than the table has.
   const mayChange = wish === 'version' && pendingReloads(observed, desired).length === 0;
@@ -332,14 +332,14 @@ function survey(input: WithEntries, history: History): Survey {
       : identitiesOfPath(path).some((identity) => waiting.has(identity));
   // Only what is demanded is worth another judgement of a version that waits.
   const waits = (listedEntry: ListedEntry, isDemanded: boolean): boolean => {
-    const [own = '', ...others] = identitiesOfEntry(listedEntry, history);
+    const [own = '', ...others] = identitiesOfEntry(listedEntry, metadata);
     return waiting.has(own) || (!isDemanded && others.some((identity) => waiting.has(identity)));
   };
   const pathsFor = (needs: readonly SnapshotNeed[], isDemanded: boolean): readonly PathByLoad[] =>
     listedEntries
       .filter((listedEntry) => !waits(listedEntry, isDemanded))
       .filter((listedEntry) =>
-        needs.some((need) => isAnswering(need, listedEntry, { observed, desired, history })),
+        needs.some((need) => isAnswering(need, listedEntry, { observed, desired, metadata })),
       )
       .map((listedEntry) => present(updatePaths.get(listedEntry), 'every entry has a path'));
   return {
@@ -371,7 +371,7 @@ function demandsOf({ observed, desired }: PlanInput): readonly SnapshotNeed[] {
 function planBehind(found: Survey, failedBefore: FailedBefore): Plan {
   const { byChanges, demanded, wished, input, byChain, constraints } = found;
   const isFresh = ({ entry }: ListedEntry): boolean =>
-    !failedBefore.snapshot(entry, publishedAtOf(entry.version, constraints.history));
+    !failedBefore.snapshot(entry, publishedAtOf(entry.version, constraints.metadata));
   const fresh = (updatePaths: readonly PathByLoad[]): readonly PathByLoad[] =>
     updatePaths.filter(({ schema, listedEntry }) => schema !== null && isFresh(listedEntry));
   const best = bestPath(fresh(demanded));
@@ -399,22 +399,24 @@ function planBehind(found: Survey, failedBefore: FailedBefore): Plan {
  */
 function nothingAnswers({ input, constraints }: Survey): Plan {
   const { listedEntries, observed } = input;
-  const until = untilAnswered(input, constraints.history);
+  const until = untilAnswered(input, constraints.metadata);
   if (listedEntries.length === 0) return wait('not-listed', until);
-  const unread = Math.min(observed?.version ?? 0, headOf(constraints.history)?.version ?? 0);
+  const unread = Math.min(observed?.version ?? 0, headOf(constraints.metadata)?.version ?? 0);
   const isListed = (listedEntry: ListedEntry): boolean =>
-    listedEntry.entry.version < unread || confirmationOf(listedEntry, constraints.history) === 'named';
+    listedEntry.entry.version < unread || confirmationOf(listedEntry, constraints.metadata) === 'named';
   if (listedEntries.some(isListed)) return wait('manifest-lags', until);
-  const [differing] = listedEntries.flatMap(({ entry }) => differingCounts(entry, constraints.history) ?? []);
+  const [differing] = listedEntries.flatMap(
+    ({ entry }) => differingCounts(entry, constraints.metadata) ?? [],
+  );
   if (differing === undefined) return wait('entry-unlisted', until);
   return { kind: 'wait', why: 'entry-differs', until, ...differing };
 }
 
 function untilAnswered(
   { observed, desired, listedEntries, manifestLagMs }: WithEntries,
-  history: History,
+  metadata: Metadata,
 ): Until {
-  return answeredAt({ observed, desired, history }, listedEntries, manifestLagMs);
+  return answeredAt({ observed, desired, metadata }, listedEntries, manifestLagMs);
 }
 
 /** An announced version that is absent from the list is void once its withdrawal is sure. */
@@ -428,13 +430,13 @@ function untilVoid({ desired, absentSince }: WithEntries): Until {
 /** Throws where an unlisted schema is the only obstacle, because the service is at fault then. */
 function throwViolation({ constraints, byChain, demanded, wished }: Survey): void {
   const unlisted = [...demanded, ...wished].find(({ schema }) => schema === null);
-  if (unlisted !== undefined) schemaOfSnapshot(unlisted.listedEntry.entry, constraints.history);
+  if (unlisted !== undefined) schemaOfSnapshot(unlisted.listedEntry.entry, constraints.metadata);
   if (byChain?.stop?.violation) throw byChain.stop.violation;
 }
 
 function load({ listedEntry }: PathByLoad, why: string, { input, constraints }: Survey): Plan {
   const { observed, desired } = input;
-  const reloads = satisfiedAfter(listedEntry, { observed, desired, history: constraints.history });
+  const reloads = satisfiedAfter(listedEntry, { observed, desired, metadata: constraints.metadata });
   return { kind: 'load', listedEntry, reloads, why };
 }
 
@@ -467,7 +469,7 @@ function apply({ input, constraints, byChain }: Survey, before: Version | null):
   const sum = isSummed ? shortestSum(candidate, path, input.limits) : null;
   const last = present(versions.at(-1), 'a path that leads on has a last version');
   const named = present(last.schemaVersion, 'a version without a schema stops a walk');
-  const schema = schemaNamed(named, last, constraints.history);
+  const schema = schemaNamed(named, last, constraints.metadata);
   const addsColumns = named !== input.observed?.schemaVersion;
   return { kind: 'apply', versions, schema, addsColumns, ...(sum === null ? {} : { shortestSum: sum }) };
 }
@@ -484,7 +486,7 @@ function whyDemanded({ input: { observed, desired }, demands }: Survey): string 
 function whyWished({ listedEntry: { entry } }: PathByLoad, found: Survey): string {
   const { observed } = found.input;
   if (found.wish === 'schema') {
-    const expected = schemaVersionAt(observed?.version ?? entry.version, found.constraints.history);
+    const expected = schemaVersionAt(observed?.version ?? entry.version, found.constraints.metadata);
     return `the table has schema ${observed?.schemaVersion ?? 'unknown'}, and its version has schema ${expected}`;
   }
   if (found.byChain === null) return 'the table takes no changes until its reload is answered';

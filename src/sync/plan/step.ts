@@ -29,7 +29,7 @@ export interface PlanInput extends DatasetState {
   /** By version: since when the list of versions lacks it while naming only lower versions. */
   readonly absentSince: ReadonlyMap<number, Date>;
   /** Null: not read yet. */
-  readonly history: History | null;
+  readonly metadata: Metadata | null;
   /**
    * Versions whose changes were found inapplicable during this run, each with the reason as a clause (`they were not
    * recorded`).
@@ -57,7 +57,7 @@ export type Plan =
    */
   | { readonly kind: 'keep' }
   /** Read versions newer than `newerThan` (null: all there are) and schemas, and plan again with them. */
-  | { readonly kind: 'read-history'; readonly newerThan: number | null }
+  | { readonly kind: 'read-metadata'; readonly newerThan: number | null }
   /** Read the manifest entries, and plan again with them: a snapshot is needed, or may cost less. */
   | { readonly kind: 'read-manifest' }
   /**
@@ -134,7 +134,7 @@ export type WaitReason =
   | 'list-lags';
 
 /** The versions and schemas of a dataset, read after every event and manifest that the plan uses. */
-export interface History {
+export interface Metadata {
   /** `versions` contains only versions newer than this; null: all versions. */
   readonly newerThan: number | null;
   /** Newest first. */

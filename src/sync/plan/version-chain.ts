@@ -11,7 +11,7 @@ import type { ManifestEntry } from '../../model/manifest.ts';
 import type { ColumnType, Schema, Version } from '../../model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import { type Asking, answeredBy, pendingReloads } from './need.ts';
-import type { History, ListedEntry } from './step.ts';
+import type { ListedEntry, Metadata } from './step.ts';
 import { absentSchema, findSchema, findSchemaOfSnapshot, recordOf } from './versions.ts';
 
 /** The most versions that are coalesced and committed at once. */
@@ -37,7 +37,7 @@ interface ChainStart {
 
 /** The constraints that limit how far changes lead. */
 export interface ChainConstraints {
-  readonly history: History;
+  readonly metadata: Metadata;
   /** Versions whose changes are inapplicable, each with the reason as a clause. */
   readonly inapplicable: ReadonlyMap<number, string>;
   readonly schemaChanges: 'reload' | 'alter';
@@ -62,9 +62,9 @@ interface Stop {
 export function followChain(start: ChainStart, constraints: ChainConstraints): PossiblePath {
   const path: Version[] = [];
   let at = start;
-  const after = versionsAfter(start.version, constraints.history);
+  const after = versionsAfter(start.version, constraints.metadata);
   const [first] = after;
-  const why = whyNotItsStart(start, constraints.history);
+  const why = whyNotItsStart(start, constraints.metadata);
   if (first !== undefined && why !== null) {
     return { path, stop: { version: first.version, why, violation: null } };
   }
@@ -96,7 +96,7 @@ export function cutToLimits(path: readonly Version[]): readonly Version[] {
 }
 
 /** Returns the newest published version; null where the list names none. */
-export function headOf({ versions }: History): Version | null {
+export function headOf({ versions }: Metadata): Version | null {
   return versions.reduce<Version | null>(
     (head, version) => (head === null || version.version > head.version ? version : head),
     null,
@@ -109,8 +109,8 @@ type Published = Pick<ChainStart, 'version' | 'publishedAt'>;
  * Returns why the following versions may belong to another chain, so that their changes must not be applied; null: the list names
  * `start`.
  */
-function whyNotItsStart({ version, publishedAt }: Published, history: History): string | null {
-  const record = recordOf(version, history);
+function whyNotItsStart({ version, publishedAt }: Published, metadata: Metadata): string | null {
+  const record = recordOf(version, metadata);
   if (record === null) return `the list of versions does not name version ${version}, which the table has`;
   const listed = record.publishedAt;
   const isAnother = publishedAt !== null && listed !== null && publishedAt.getTime() !== listed.getTime();
@@ -118,7 +118,7 @@ function whyNotItsStart({ version, publishedAt }: Published, history: History): 
 }
 
 /** Returns the later versions, oldest first. A list that changed while it was paged may name a version twice. */
-function versionsAfter(start: number, { versions }: History): readonly Version[] {
+function versionsAfter(start: number, { versions }: Metadata): readonly Version[] {
   const after = new Map(
     versions.filter(({ version }) => version > start).map((version) => [version.version, version]),
   );
@@ -140,7 +140,7 @@ function chainStep(at: ChainStart, version: Version, constraints: ChainConstrain
   const inapplicable = constraints.inapplicable.get(version.version);
   if (inapplicable !== undefined) return stop(`the changes of ${name} cannot be used: ${inapplicable}`);
   if (schemaVersion === null) return stop(`${name} does not say which schema it has`);
-  const schema = findSchema(schemaVersion, constraints.history);
+  const schema = findSchema(schemaVersion, constraints.metadata);
   if (schema === null) {
     const violation = absentSchema(schemaVersion, version);
     return { version: version.version, why: `${name} has a schema that is not listed`, violation };
@@ -169,7 +169,7 @@ function schemaObstacle(at: ChainStart, schema: Schema, constraints: ChainConstr
   if (!hasSameKeys(at, schema)) return 'has other key columns';
   if (schema.schemaVersion === at.schemaVersion) return null;
   if (constraints.schemaChanges === 'reload') return `has another schema, "${schema.schemaVersion}"`;
-  if (!isAdditive(at.schemaVersion, schema, constraints.history) || !hasAllColumns(at, schema)) {
+  if (!isAdditive(at.schemaVersion, schema, constraints.metadata) || !hasAllColumns(at, schema)) {
     return `has another schema, "${schema.schemaVersion}", which does more than add columns`;
   }
   return null;
@@ -182,15 +182,15 @@ function hasSameKeys({ keyColumns }: ChainStart, schema: Schema): boolean {
 }
 
 /** Whether the service calls every schema from `from` on additive; a schema that does not say so is not additive. */
-function isAdditive(from: string | null, to: Schema, history: History): boolean {
+function isAdditive(from: string | null, to: Schema, metadata: Metadata): boolean {
   let at: Schema | null = to;
   // The limit ends the loop where schemas name one another in a circle.
-  for (let chainSteps = 0; chainSteps < history.schemas.length && at !== null; chainSteps++) {
+  for (let chainSteps = 0; chainSteps < metadata.schemas.length && at !== null; chainSteps++) {
     const change: Schema['changeFromPrevious'] = at.changeFromPrevious;
     if (change === null || change.kind !== 'additive' || change.keyColumnsChanged) return false;
     if (change.previousSchemaVersion === null) return false;
     if (change.previousSchemaVersion === from) return true;
-    at = findSchema(change.previousSchemaVersion, history);
+    at = findSchema(change.previousSchemaVersion, metadata);
   }
   return false;
 }
@@ -232,12 +232,12 @@ export function pathByLoad(
 ): PathByLoad {
   const { entry } = listedEntry;
   const { version } = entry;
-  const { history } = constraints;
-  const schema = findSchemaOfSnapshot(entry, history);
+  const { metadata } = constraints;
+  const schema = findSchemaOfSnapshot(entry, metadata);
   const start = schema === null ? null : { ...columnsOf(schema), version, publishedAt: null };
   const after: PossiblePath = start === null ? { path: [], stop: null } : followChain(start, constraints);
-  const answered = answeredBy(listedEntry, { observed, desired, history });
-  const rows = recordOf(version, history)?.rowCount ?? observed?.rowCount ?? 0;
+  const answered = answeredBy(listedEntry, { observed, desired, metadata });
+  const rows = recordOf(version, metadata)?.rowCount ?? observed?.rowCount ?? 0;
   return {
     kind: 'load',
     listedEntry,

@@ -6,7 +6,7 @@ import { ContractViolationError } from '../../model/errors.ts';
 import { type ManifestEntry, timeOf } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { DifferingCounts, History, ListedEntry } from './step.ts';
+import type { DifferingCounts, ListedEntry, Metadata } from './step.ts';
 import { headOf } from './version-chain.ts';
 
 /** How a list of versions names the version of a table. */
@@ -23,8 +23,8 @@ type Naming =
 type Published = Pick<ObservedTable, 'version' | 'publishedAt' | 'rowCount'>;
 
 /** Where the list names higher versions than the table's but not its own, the version chain decides what follows. */
-export function namingOf(table: Published, history: History): Naming {
-  const record = recordOf(table.version, history);
+export function namingOf(table: Published, metadata: Metadata): Naming {
+  const record = recordOf(table.version, metadata);
   if (record !== null) {
     const isAnotherTime =
       table.publishedAt !== null &&
@@ -33,22 +33,22 @@ export function namingOf(table: Published, history: History): Naming {
     const isAnotherCount = record.rowCount !== null && record.rowCount !== table.rowCount;
     return isAnotherTime || isAnotherCount ? 'another' : 'named';
   }
-  const head = headOf(history);
+  const head = headOf(metadata);
   return head !== null && head.version < table.version ? 'absent' : 'unknown';
 }
 
 /** Whether the list was read far enough back to show that the table's version is absent. */
-export function mayLackTable(table: Published, history: History): boolean {
-  return recordOf(table.version, history) === null && (headOf(history)?.version ?? -1) < table.version;
+export function mayLackTable(table: Published, metadata: Metadata): boolean {
+  return recordOf(table.version, metadata) === null && (headOf(metadata)?.version ?? -1) < table.version;
 }
 
 /** Returns the expected versions that the list lacks while it names only lower ones: the table's own, and announced ones. */
 export function absentVersions(
   table: Published | null,
   desired: DesiredState,
-  history: History,
+  metadata: Metadata,
 ): readonly AbsenceSubject[] {
-  const head = headOf(history);
+  const head = headOf(metadata);
   if (head === null) return [];
   const expected = [...(table === null ? [] : [table.version]), ...announcedVersions(desired)];
   const above = expected.filter((version) => version > head.version);
@@ -62,22 +62,22 @@ export function absentVersions(
  */
 export function confirmationOf(
   { entry, readAt }: Pick<ListedEntry, 'entry' | 'readAt'>,
-  history: History,
+  metadata: Metadata,
 ): 'named' | 'unnamed' | 'unread' {
-  if (!history.entriesBefore.has(entry)) return 'unread';
-  const record = recordOf(entry.version, history);
+  if (!metadata.entriesBefore.has(entry)) return 'unread';
+  const record = recordOf(entry.version, metadata);
   if (record === null) return 'unnamed';
   const { publishedAt } = record;
   const isPublishedBefore = publishedAt === null || publishedAt < timeOf(readAt);
-  return isPublishedBefore && differingCounts(entry, history) === null ? 'named' : 'unnamed';
+  return isPublishedBefore && differingCounts(entry, metadata) === null ? 'named' : 'unnamed';
 }
 
 /** Null: the list names the version with the same number of rows or not at all, or one of the two states no number. */
 export function differingCounts(
   { version, rowCount: entryRows }: ManifestEntry,
-  history: History,
+  metadata: Metadata,
 ): DifferingCounts | null {
-  const listedRows = recordOf(version, history)?.rowCount ?? null;
+  const listedRows = recordOf(version, metadata)?.rowCount ?? null;
   if (listedRows === null || entryRows === null || listedRows === entryRows) return null;
   return { version, entryRows, listedRows };
 }
@@ -86,7 +86,7 @@ export function differingCounts(
  * Whether the version of an entry was published again between two lists. The entry does not say which of the two
  * contents it has where service time, in whole seconds, cannot tell them apart.
  */
-export function isAnyReplaced(entries: readonly ManifestEntry[], before: History, after: History): boolean {
+export function isAnyReplaced(entries: readonly ManifestEntry[], before: Metadata, after: Metadata): boolean {
   return entries.some(({ version }) => {
     const was = publishedAtOf(version, before);
     const is = publishedAtOf(version, after);
@@ -94,16 +94,16 @@ export function isAnyReplaced(entries: readonly ManifestEntry[], before: History
   });
 }
 
-export function recordOf(version: number, { versions }: History): Version | null {
+export function recordOf(version: number, { versions }: Metadata): Version | null {
   return versions.find((candidate) => candidate.version === version) ?? null;
 }
 
 /** Null where the list does not name the version, or does not state its time. */
-export function publishedAtOf(version: number, history: History): Date | null {
-  return recordOf(version, history)?.publishedAt ?? null;
+export function publishedAtOf(version: number, metadata: Metadata): Date | null {
+  return recordOf(version, metadata)?.publishedAt ?? null;
 }
 
-export function findSchema(schemaVersion: string, { schemas }: History): Schema | null {
+export function findSchema(schemaVersion: string, { schemas }: Metadata): Schema | null {
   return schemas.find((candidate) => candidate.schemaVersion === schemaVersion) ?? null;
 }
 
@@ -112,27 +112,27 @@ export function findSchema(schemaVersion: string, { schemas }: History): Schema 
  * the newest schema that had begun by then.
  * @throws ContractViolationError where the list of schemas lacks it.
  */
-export function schemaOfSnapshot(entry: ManifestEntry, history: History): Schema {
-  const schema = findSchemaOfSnapshot(entry, history);
-  if (schema === null) throw absentSchema(schemaVersionNamed(entry, history), entry);
+export function schemaOfSnapshot(entry: ManifestEntry, metadata: Metadata): Schema {
+  const schema = findSchemaOfSnapshot(entry, metadata);
+  if (schema === null) throw absentSchema(schemaVersionNamed(entry, metadata), entry);
   return schema;
 }
 
 /** Returns the same schema as `schemaOfSnapshot`; null where the list of schemas lacks it. */
-export function findSchemaOfSnapshot(entry: ManifestEntry, history: History): Schema | null {
-  const named = schemaVersionNamed(entry, history);
-  return named === null ? newestBegunBy(entry.version, history) : findSchema(named, history);
+export function findSchemaOfSnapshot(entry: ManifestEntry, metadata: Metadata): Schema | null {
+  const named = schemaVersionNamed(entry, metadata);
+  return named === null ? newestBegunBy(entry.version, metadata) : findSchema(named, metadata);
 }
 
 /**
  * Returns the schema version expected of a table at `version`: the one its record names, else the newest schema that
  * had begun by then. Null where the service does not say.
  */
-export function schemaVersionAt(version: number, history: History): string | null {
-  const record = recordOf(version, history);
+export function schemaVersionAt(version: number, metadata: Metadata): string | null {
+  const record = recordOf(version, metadata);
   if (record === null) return null;
   if (record.schemaVersion !== null) return record.schemaVersion;
-  const begun = newestBegunBy(version, history);
+  const begun = newestBegunBy(version, metadata);
   // A schema that does not state when it began may have begun after this version.
   return begun === null || begun.firstVersion === null ? null : begun.schemaVersion;
 }
@@ -141,9 +141,9 @@ export function schemaVersionAt(version: number, history: History): string | nul
 export function schemaNamed(
   schemaVersion: string,
   of: Pick<Version, 'datasetId' | 'version'>,
-  history: History,
+  metadata: Metadata,
 ): Schema {
-  const schema = findSchema(schemaVersion, history);
+  const schema = findSchema(schemaVersion, metadata);
   if (schema === null) throw absentSchema(schemaVersion, of);
   return schema;
 }
@@ -164,10 +164,10 @@ export function absentSchema(
   );
 }
 
-function schemaVersionNamed(entry: ManifestEntry, history: History): string | null {
-  return entry.schemaVersion ?? recordOf(entry.version, history)?.schemaVersion ?? null;
+function schemaVersionNamed(entry: ManifestEntry, metadata: Metadata): string | null {
+  return entry.schemaVersion ?? recordOf(entry.version, metadata)?.schemaVersion ?? null;
 }
 
-function newestBegunBy(version: number, { schemas }: History): Schema | null {
+function newestBegunBy(version: number, { schemas }: Metadata): Schema | null {
   return schemas.find(({ firstVersion }) => firstVersion === null || firstVersion <= version) ?? null;
 }

@@ -83,7 +83,7 @@ export const DOING: Area = {
     {
       name: 'what only the list of versions tells is forgotten',
       file: RECONCILE,
-      text: 'requestReloads(read, onlyAnnounced(this.#history, this.#known), parts);',
+      text: 'requestReloads(read, onlyAnnounced(this.#metadata, this.#known), parts);',
       instead: '',
       breaks: ['W30'],
       tests: ['unit/catch-up-desired-state.test.ts'],

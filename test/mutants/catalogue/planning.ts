@@ -28,8 +28,8 @@ export const PLANNING: Area = {
     {
       name: 'a look that is owed is not taken',
       file: 'src/sync/plan/need.ts',
-      text: "if (history === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';",
-      instead: "if (history === null) return 'nothing';",
+      text: "if (metadata === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';",
+      instead: "if (metadata === null) return 'nothing';",
       breaks: ['W9', 'W5'],
       tests: ['unit/sync-rules.test.ts'],
     },
@@ -157,8 +157,8 @@ export const PLANNING: Area = {
     {
       name: 'a metadata refresh is done by a list that names no version',
       file: 'src/sync/reconcile.ts',
-      text: 'if (headOf(this.#history) === null) return',
-      instead: 'if ((headOf(this.#history)?.version ?? 0) < 0) return',
+      text: 'if (headOf(this.#metadata) === null) return',
+      instead: 'if ((headOf(this.#metadata)?.version ?? 0) < 0) return',
       breaks: ['W9'],
       tests: ['simulation/fixed-cases.test.ts'],
     },
@@ -190,8 +190,8 @@ export const PLANNING: Area = {
     {
       name: 'an entry that the list of versions does not name is loaded',
       file: OFFER_RULES,
-      text: "if (confirmationOf(listedEntry, history) !== 'named') return false;",
-      instead: "if (confirmationOf(listedEntry, history) === 'unread') return false;",
+      text: "if (confirmationOf(listedEntry, metadata) !== 'named') return false;",
+      instead: "if (confirmationOf(listedEntry, metadata) === 'unread') return false;",
       breaks: ['M21'],
       tests: ['unit/plan.test.ts', 'unit/plan-reloads.test.ts'],
     },
@@ -264,7 +264,7 @@ export const PLANNING: Area = {
       file: WALK,
       text: "if (constraints.schemaChanges === 'reload') return",
       instead:
-        "if (constraints.schemaChanges === 'reload' && !isAdditive(at.schemaVersion, schema, constraints.history)) return",
+        "if (constraints.schemaChanges === 'reload' && !isAdditive(at.schemaVersion, schema, constraints.metadata)) return",
       breaks: ['W24'],
       tests: ['unit/version-chain.test.ts'],
     },

@@ -3,12 +3,10 @@
  * now. An error of a dataset is recorded and reported, and delays no other dataset.
  */
 
-import type { Failure } from '../checkpoint/checkpoint.ts';
 import { assert, present, unreachable } from '../lib/assert.ts';
 import type { CommitResult } from '../model/commits.ts';
 import { type DesiredState, type Reload, withoutAnswered } from '../model/desired-state.ts';
 import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
-import type { Version } from '../model/records.ts';
 import { endCandidate, noteAwaiting, noteEnded, suspensionOfCandidate, whyEnded } from './candidates.ts';
 import {
   type Awaiting,
@@ -18,35 +16,22 @@ import {
   type Work,
 } from './execute/executor.ts';
 import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
-import { changesTooFast, errorOf, failureOf, newestContents, toRemember } from './failures.ts';
+import { changesTooFast, errorOf, failureOf, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
 import { isAnyLogDoubted } from './follow/log-restart.ts';
 import type { ReloadRequest } from './follow/reload-requests.ts';
+import { InapplicableChanges } from './inapplicable-changes.ts';
 import type { EntrySource } from './manifest-cache.ts';
 import { noteLostPast, noteOccurrences } from './occurrences.ts';
 import type { Parts } from './parts.ts';
 import { candidateOf } from './plan/candidate.ts';
-import {
-  inapplicableContentOf,
-  oversizedBefore,
-  oversizedChanges,
-  oversizedContentOf,
-  whyOversized,
-} from './plan/content.ts';
 import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/need.ts';
 import { type DatasetState, plan } from './plan/plan.ts';
 import { reloadsOfRetired, type VerdictOf } from './plan/retirement.ts';
 import type { Metadata, Plan } from './plan/step.ts';
 import { headOf } from './plan/version-chain.ts';
 import { isAnyReplaced } from './plan/versions.ts';
-import {
-  type DatasetEnding,
-  type DatasetResult,
-  WAITING_FOR,
-  type Wait,
-  waiting,
-  waitingFor,
-} from './result.ts';
+import { type DatasetEnding, type DatasetResult, WAITING_FOR, waiting } from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';
 
@@ -87,6 +72,7 @@ class Reconciler {
   readonly #datasetId: string;
   readonly #listedEntries: EntrySource;
   readonly #absences: VersionAbsences;
+  readonly #inapplicable: InapplicableChanges;
   #known: DatasetState;
   /** Null: to be read, or to be read again. */
   #metadata: Metadata | null = null;
@@ -96,10 +82,6 @@ class Reconciler {
   #refreshes: number | null = null;
   /** The logs were read to their heads after the metadata. */
   #areLogsRead = false;
-  /** Versions whose changes are inapplicable, each with the reason. */
-  readonly #inapplicable = new Map<number, string>();
-  /** The newest of these versions whose changes alone exceed the limit of staged bytes. */
-  #oversized: Version | null = null;
   readonly #commits: CommitResult[] = [];
   #stalePlan = 0;
   #isSchemaReadAgain = false;
@@ -110,11 +92,14 @@ class Reconciler {
     this.#datasetId = known.desired.datasetId;
     this.#listedEntries = run.entriesFor(this.#datasetId);
     this.#absences = new VersionAbsences(this.#datasetId, run.parts);
+    this.#inapplicable = new InapplicableChanges(run.parts);
   }
 
   async reconcile(): Promise<DatasetResult> {
-    const record = (error: unknown): DatasetEnding =>
-      this.#run.record(error, { ...this.#known, failure: this.#failureOfOversized() ?? this.#known.failure });
+    const record = (error: unknown): DatasetEnding => {
+      const failure = this.#inapplicable.failureOfOversized(this.#known) ?? this.#known.failure;
+      return this.#run.record(error, { ...this.#known, failure });
+    };
     const ended = await this.#untilNothingIsLeft().catch(record);
     const ending = await this.#remember(ended).catch(record);
     return { datasetId: this.#datasetId, commits: this.#commits, ...ending };
@@ -139,7 +124,7 @@ class Reconciler {
       listedEntries: this.#listedEntries.of(this.#known.desired),
       absentSince: this.#metadata === null ? new Map() : this.#absences.since(),
       metadata: this.#metadata,
-      inapplicable: this.#inapplicable,
+      inapplicable: this.#inapplicable.reasons,
       retirement: verdictOf(this.#known.desired),
       schemaChanges,
       manifestLagMs,
@@ -189,7 +174,7 @@ class Reconciler {
       case 'keep':
         return this.#keep();
       case 'wait':
-        return waiting(this.#whyWaiting(step), step.until);
+        return waiting(this.#inapplicable.whyWaiting(step, this.#known, this.#metadata), step.until);
       case 'await-subscriptions':
         return retirementWaits(step.awaited);
       case 'drop-candidate':
@@ -203,7 +188,8 @@ class Reconciler {
       }
       case 'report-failure': {
         const failure = present(this.#known.failure, 'what failed before has a failure');
-        this.#rememberInapplicable();
+        const remembered = this.#inapplicable.addedTo(failure, this.#metadata);
+        if (remembered !== null) parts.checkpoint.fail(remembered);
         return { kind: 'failed', error: errorOf(failure), failure };
       }
       case 'leave':
@@ -220,7 +206,7 @@ class Reconciler {
     if (this.#metadata !== null && read !== undefined) {
       requestReloads(read, onlyAnnounced(this.#metadata, this.#known), parts);
     }
-    const failure = ending.kind === 'waiting' ? this.#failureOfOversized() : null;
+    const failure = ending.kind === 'waiting' ? this.#inapplicable.failureOfOversized(this.#known) : null;
     if (failure !== null) parts.checkpoint.fail(failure);
     return ending;
   }
@@ -349,8 +335,7 @@ class Reconciler {
         await this.#endCandidate(result.why);
         return null;
       case 'inapplicable':
-        for (const [version, why] of result.versions) this.#inapplicable.set(version, why);
-        this.#oversized = result.oversized ?? this.#oversized;
+        this.#inapplicable.note(result);
         noteInapplicable(this.#datasetId, result.versions, parts);
         return null;
       case 'stale-plan': {
@@ -438,60 +423,11 @@ class Reconciler {
    */
   async #fail(error: DataError, content: string | null): Promise<DatasetEnding> {
     const { parts, executor } = this.#run;
-    const contents = content === null ? [] : [content, ...this.#fellBack()];
+    const contents = content === null ? [] : [content, ...this.#inapplicable.contents(this.#metadata)];
     const failure = failureOf(this.#datasetId, error, contents, this.#known.failure, parts.clock.now());
     parts.checkpoint.fail(toRemember(failure, this.#known.failure));
     if (error.code !== 'content_mismatch') await executor.discard(this.#datasetId);
     return { kind: 'failed', error, failure };
-  }
-
-  /** Returns the identities of the changes that fell back to a snapshot. */
-  #fellBack(): readonly string[] {
-    const { maxStagedBytes } = this.#run.parts.choices;
-    const versions = this.#metadata?.versions ?? [];
-    return versions
-      .filter(({ version }) => this.#inapplicable.has(version))
-      .map((record) =>
-        record.version === this.#oversized?.version
-          ? oversizedContentOf(record, maxStagedBytes)
-          : inapplicableContentOf(record),
-      );
-  }
-
-  /** Oversized changes are not fetched again while their snapshot is awaited. Null: no such changes are ahead of the table. */
-  #failureOfOversized(): Failure | null {
-    const { clock, choices } = this.#run.parts;
-    const { observed, failure } = this.#known;
-    const record = this.#oversized;
-    if (record === null || record.version <= (observed?.version ?? 0)) return null;
-    const error = oversizedChanges(record, choices.maxStagedBytes);
-    const content = oversizedContentOf(record, choices.maxStagedBytes);
-    return failureOf(this.#datasetId, error, [content], failure, clock.now());
-  }
-
-  /** An operator may prefer another way than waiting for the snapshot of oversized changes, so the reason names them. */
-  #whyWaiting(step: Wait): string {
-    const { clock, choices } = this.#run.parts;
-    const { observed, failure } = this.#known;
-    const wasOversized = oversizedBefore(failure, clock.now(), choices.maxStagedBytes);
-    const oversized = this.#metadata?.versions.find(
-      (record) =>
-        record.version > (observed?.version ?? 0) &&
-        (record.version === this.#oversized?.version || wasOversized(record)),
-    );
-    const why = whyOversized(choices.maxStagedBytes);
-    if (oversized === undefined) return waitingFor(step);
-    return `${waitingFor(step)}; the changes of version ${oversized.version} cannot be used: ${why}`;
-  }
-
-  /** Changes that fell back to a snapshot already known to be bad are not fetched again with it, either. */
-  #rememberInapplicable(): void {
-    const { failure } = this.#known;
-    const [latest, ...others] = failure?.contents ?? [];
-    const unknown = this.#fellBack().filter((content) => content !== latest && !others.includes(content));
-    if (failure === null || latest === undefined || unknown.length === 0) return;
-    const contents = newestContents([latest, ...unknown, ...others]);
-    this.#run.parts.checkpoint.fail({ ...failure, contents });
   }
 }
 

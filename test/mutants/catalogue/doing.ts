@@ -123,7 +123,7 @@ export const DOING: Area = {
     {
       name: 'changes that gave way to a bad snapshot are fetched again with it',
       file: RECONCILE,
-      text: '[content, ...this.#fellBack()]',
+      text: '[content, ...this.#inapplicable.contents(this.#metadata)]',
       instead: '[content]',
       breaks: ['V11'],
       tests: ['contract/bad-again.slow.test.ts'],
@@ -194,7 +194,7 @@ export const DOING: Area = {
     },
     {
       name: 'nobody is told by which setting changes are too large while their snapshot is waited for',
-      file: 'src/sync/reconcile.ts',
+      file: 'src/sync/inapplicable-changes.ts',
       text: 'if (oversized === undefined) return waitingFor(step);',
       instead: 'if (oversized === undefined || why !== "") return waitingFor(step);',
       breaks: ['P4'],

@@ -10,7 +10,7 @@ import type { UnionOptions } from '../destination/catalog/unions.ts';
 import type { Destination } from '../destination/destination.ts';
 import type { ExaminedTable } from '../destination/duckdb/examine.ts';
 import { openMirror } from '../destination/duckdb/mirror.ts';
-import type { PublishOptions } from '../destination/duckdb/publish.ts';
+import type { PublishOptions } from '../destination/duckdb/publish-place.ts';
 import { salvageMirror } from '../destination/duckdb/salvage.ts';
 import type { CommitSource, ExportSource, PostCommitSource } from '../destination/publication.ts';
 import { createFeed } from '../feed/create-feed.ts';

@@ -59,7 +59,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy is put over a file of somebody else',
-      file: 'src/destination/duckdb/publish.ts',
+      file: 'src/destination/duckdb/publish-place.ts',
       text: '  await refuseOthers(path, target, looking);\n',
       instead: '',
       breaks: ['P4'],
@@ -67,7 +67,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy is put over the mirror by another name',
-      file: 'src/destination/duckdb/publish.ts',
+      file: 'src/destination/duckdb/publish-place.ts',
       text: ' || (await isSameFile(target, mirrorPath)))',
       instead: ')',
       breaks: ['P1'],

@@ -230,6 +230,29 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     expect(await connection.rows('SELECT count(*) FROM public.kept')).toEqual([[0n]]);
   });
 
+  it.each([
+    { moment: 'between two statements', rest: ['INSERT INTO public.kept VALUES (2)'] },
+    { moment: 'before COMMIT', rest: [] },
+  ])('F74 takes effect in no part where the server ends its session $moment', async ({ rest }) => {
+    const address = await server.database();
+    const connection = new Connection({ url: new Secret(address), clock: systemClock });
+    onTestFinished(() => connection.close());
+    await statement(address, 'CREATE TABLE public.kept (id int)');
+    const sessions =
+      "FROM pg_stat_activity WHERE application_name = 'feed-sync' AND datname = current_database()";
+    const transaction = connection.transaction(async (begun) => {
+      await begun.run('INSERT INTO public.kept VALUES (1)');
+      await statement(address, `SELECT pg_terminate_backend(pid, 10000) ${sessions}`);
+      // The end has arrived here, too, which no statement has met yet.
+      await eventually(async () => expect(connection.isPooled).toBeNull());
+      for (const sql of rest) await begun.run(sql);
+    });
+    await expect(transaction).rejects.toMatchObject({ fault: 'unavailable' });
+    expect(await statement(address, 'SELECT id FROM public.kept')).toEqual([]);
+    await connection.transaction((next) => next.run('INSERT INTO public.kept VALUES (3)'));
+    expect(await statement(address, 'SELECT id FROM public.kept')).toEqual([['3']]);
+  });
+
   it('begins a request once, also where the connection breaks while the server begins it', async () => {
     const proxy = await cuttingProxy(await server.database());
     const world = await databaseAtWork(proxy.address);

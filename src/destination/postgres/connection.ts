@@ -3,7 +3,7 @@
  *
  * Invariants: every setting is SET LOCAL, so that nothing leaks through a pooler to the next client. A statement that failed is
  * followed by ROLLBACK. The answer to COMMIT is checked: for a failed transaction it is ROLLBACK. A connection that ended is
- * opened again by the next transaction.
+ * opened again by the next transaction, and by no statement within one: that would take effect by itself.
  */
 
 import type { Readable, Writable } from 'node:stream';
@@ -82,6 +82,7 @@ export class Connection implements Transaction {
   #connecting: Promise<pg.Client> | null = null;
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
+  #isInTransaction = false;
   #ended = 0;
   readonly #inTurn = pLimit(1);
 
@@ -130,8 +131,16 @@ export class Connection implements Transaction {
 
   /** Runs the first statements of a transaction, and asks which process of the server runs it. @throws PostgresError */
   async begin(statements: readonly string[]): Promise<void> {
-    const [row = []] = await this.rows([...statements, SELECT_BACKEND].join(';'));
-    this.#backend = row[0] as bigint;
+    await this.#stoppable(async () => {
+      this.#isInTransaction = true;
+    });
+    try {
+      const [row = []] = await this.rows([...statements, SELECT_BACKEND].join(';'));
+      this.#backend = row[0] as bigint;
+    } catch (error) {
+      await this.rollBack();
+      throw error;
+    }
   }
 
   async rows(sql: string): Promise<readonly Row[]> {
@@ -188,13 +197,18 @@ export class Connection implements Transaction {
 
   async #commit(): Promise<void> {
     const client = this.#client;
+    if (client === null) {
+      await this.rollBack();
+      throw endedWithin();
+    }
     try {
-      const commit = () => durable('destination.commit-postgres', async () => client?.query('COMMIT'));
+      const commit = () => durable('destination.commit-postgres', () => client.query('COMMIT'));
       const answer = await this.#answered(client, COMMIT_PATIENCE_MS, commit);
-      if (answer?.command === ROLLED_BACK) {
+      if (answer.command === ROLLED_BACK) {
         throw new PostgresError('conflict', 'the server has rolled the transaction back', answer);
       }
       this.#backend = null;
+      this.#isInTransaction = false;
     } catch (error) {
       const diagnosed = diagnose(error);
       if (diagnosed.fault === 'unavailable') {
@@ -209,6 +223,7 @@ export class Connection implements Transaction {
   /** Ends a transaction. A connection that cannot roll back is closed: the server then rolls back by itself. */
   async rollBack(): Promise<void> {
     const client = this.#client;
+    this.#isInTransaction = false;
     try {
       await this.#answered(client, CANCEL_PATIENCE_MS, async () => client?.query('ROLLBACK'));
       // Behind a pooler the process may serve another program from now on.
@@ -256,6 +271,7 @@ export class Connection implements Transaction {
 
   async #connected(): Promise<pg.Client> {
     if (this.#client !== null) return this.#client;
+    if (this.#isInTransaction) throw endedWithin();
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = null;
     });
@@ -311,6 +327,7 @@ export class Connection implements Transaction {
     const client = this.#client;
     this.#client = null;
     this.#backend = null;
+    this.#isInTransaction = false;
     if (client === null) return;
     try {
       // Where nobody answers any more, the end of the connection would be waited for without end.
@@ -320,6 +337,11 @@ export class Connection implements Transaction {
       this.#drop(client);
     }
   }
+}
+
+/** The server has rolled the transaction back. */
+function endedWithin(): PostgresError {
+  return new PostgresError('unavailable', 'the connection ended within a transaction', null);
 }
 
 /** The types of the driver do not know that a statement can have a time. */

@@ -9,6 +9,7 @@ import { Connection } from '../../src/destination/postgres/connection.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { asError } from '../../src/model/errors.ts';
 import { commandLine } from '../support/command-line.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { countyFeed } from '../support/county-feed.ts';
@@ -19,10 +20,11 @@ import {
   publishedCourse,
   sourceSchema,
 } from '../support/duckdb-changes.ts';
+import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
 import { eventually, PATIENCE_MS } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
-import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { type DatabaseAtWork, databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -292,6 +294,22 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await opening.catch(() => {});
     await connection.close();
     await eventually(async () => expect(await sessions()).toEqual([['0']]));
+  });
+
+  it('makes the catalog once where several instances start at once on an empty database', async () => {
+    const address = await server.database();
+    const opened = await Promise.all(
+      [1, 2, 3].map(async () => {
+        const folder = await temporaryFolder();
+        onTestFinished(() => folder[Symbol.asyncDispose]());
+        const destination = await openDatabase(address, folder.path, { lockWaitMs: 0 }).catch(asError);
+        if (!(destination instanceof Error)) onTestFinished(() => destination.close());
+        return destination;
+      }),
+    );
+    const refused = opened.filter((each) => each instanceof Error);
+    expect(refused).toHaveLength(2);
+    for (const error of refused) expect(error).toMatchObject({ code: 'instance_running' });
   });
 
   it('is not ended by the time limits that a server has for statements and idle transactions', async () => {

@@ -131,6 +131,7 @@ export async function openPostgres(
     const postgis = await connection.transaction(async (transaction) => {
       const server = await readServer(transaction);
       refuseServer(server, place);
+      await transaction.run(ONE_START);
       if (await hasCatalog(transaction)) await complete(transaction, place);
       else await create(transaction);
       await createHistory(transaction);
@@ -179,6 +180,9 @@ export async function openPostgres(
     throw destinationError(error, place);
   }
 }
+
+/** A lock of the database until the end of the transaction: of instances that start at once only one makes the catalog. */
+const ONE_START = "SELECT pg_advisory_xact_lock(hashtext('feed_sync.start'))";
 
 /** Adds columns that an earlier version did not know. @throws ConfigurationError when a newer program wrote the catalog. */
 async function complete(transaction: Transaction, place: string): Promise<void> {

@@ -236,6 +236,40 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await statement(address, comment)).toEqual(made);
   });
 
+  it('is made again once nothing else has its name, by the next commit and by the next start', async () => {
+    const { once, rows, publish, address } = await mirroring();
+    await once();
+    for (const amount of [1, 2]) {
+      await statement(address, 'DROP VIEW feeds.parcels');
+      await statement(address, 'CREATE TABLE feeds.parcels (mine int)');
+      publish(TRAVIS, [['a', 10 * amount]]);
+      expect(await once()).toContain('something that feed-sync did not make has its name');
+      await statement(address, 'DROP TABLE feeds.parcels');
+      if (amount === 1) publish(TRAVIS, [['a', 11]]);
+      await once();
+      expect(await rows('SELECT count(*) AS n FROM parcels')).toEqual(['n', '3']);
+    }
+  });
+
+  it('stops no commit where a function of a reader returns the rows of the view that took its place', async () => {
+    const { once, rows, publish, address } = await mirroring();
+    await once();
+    await statement(address, 'DROP VIEW feeds.parcels');
+    await statement(address, 'CREATE VIEW feeds.parcels AS SELECT 42 AS mine');
+    await statement(
+      address,
+      "CREATE FUNCTION public.mine() RETURNS SETOF feeds.parcels LANGUAGE sql AS 'SELECT 42'",
+    );
+    publish(TRAVIS, [['a', 5]]);
+    await once();
+    expect(await rows('SELECT * FROM parcels ORDER BY dataset_id, id')).toEqual([
+      'mine,dataset_id,id,amount',
+      `,${LAKEWAY},r00000,0`,
+      `,${LAKEWAY},r00001,1`,
+      `,${TRAVIS},a,5`,
+    ]);
+  });
+
   it('waits for a reader in an open transaction within lock.wait only, and for none where no column is added', async () => {
     const { once, run, rows, publish, address } = await mirroring();
     await once();

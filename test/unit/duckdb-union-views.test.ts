@@ -12,7 +12,9 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
+import { ENROLMENT, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { writeMirror } from '../support/mirror-file.ts';
+import { smallContent } from '../support/small-content.ts';
 
 const UNION = { name: 'all_of_it', globs: ['*'], includes: () => true };
 const MANY = 70;
@@ -47,3 +49,20 @@ it.each([
   const counted = 'SELECT count(*)::INTEGER, count(DISTINCT dataset_id)::INTEGER FROM main.all_of_it';
   expect(await inMirror(path, counted)).toEqual([[tables, tables]]);
 });
+
+it.each(['the next commit', 'the next start'])(
+  'a view whose name something else had meanwhile is made again by %s',
+  async (how) => {
+    const world = await mirrorAtWork({ unions: [UNION] });
+    const course = await world.loaded(smallContent([['a', 1]], null));
+    await world.byHand('DROP VIEW all_of_it', 'CREATE TABLE all_of_it (mine INTEGER)');
+    course.publishRows([['a', 2]]);
+    await world.apply(course);
+    await world.byHand('DROP TABLE all_of_it');
+    course.publishRows([['a', 3]]);
+    if (how === 'the next commit') await world.apply(course);
+    else await world.destination.enroll(ENROLMENT);
+    const rows = await inMirror(world.folder, 'SELECT count(*)::INTEGER FROM main.all_of_it');
+    expect(rows).toEqual([[1]]);
+  },
+);

@@ -58,19 +58,51 @@ export async function writeOutdatedUnions(
   const changed = new Set(changes.map(({ entry }) => entry.datasetId));
   const recorded = recordedUnions(meta);
   const concerned = unions.filter((union) => [...changed].some((datasetId) => union.includes(datasetId)));
-  const views = await readOwnViews(engine);
-  const outdated = new Set(outdatedUnions(unions, recorded, changes));
-  const wrong = concerned.filter((union) => outdated.has(union) || !isCurrent(union, recorded, meta, views));
-  return await writeUnions(engine, wrong, meta, changed);
+  const wrong = new Set([
+    ...outdatedUnions(unions, recorded, changes),
+    ...(await findWrong(engine, concerned, meta)),
+  ]);
+  return await writeUnions(
+    engine,
+    concerned.filter((union) => wrong.has(union)),
+    meta,
+    changed,
+  );
 }
 
 /** True when the mirror has exactly these unions, and nobody dropped or replaced a view of them. */
 export async function hasUnions(engine: Engine, unions: readonly UnionOptions[]): Promise<boolean> {
   const meta = await engine.rows(selectMeta());
+  if (recordedUnions(meta).size !== unions.length) return false;
+  return (await findWrong(engine, unions, meta)).length === 0;
+}
+
+/** Returns the unions whose views are not as the configuration and the catalog have them. */
+async function findWrong(
+  engine: Engine,
+  unions: readonly UnionOptions[],
+  meta: readonly Row[],
+): Promise<readonly UnionOptions[]> {
   const recorded = recordedUnions(meta);
-  if (recorded.size !== unions.length) return false;
   const views = await readOwnViews(engine);
-  return unions.every((union) => isCurrent(union, recorded, meta, views));
+  const wrong: UnionOptions[] = [];
+  for (const union of unions) {
+    if (!isCurrent(union, recorded, meta, views) || (await isFreeAgain(engine, union, recorded)))
+      wrong.push(union);
+  }
+  return wrong;
+}
+
+/** True where something else had the name of a union, and has it no longer: there is no view over its tables. */
+async function isFreeAgain(
+  engine: Engine,
+  union: UnionOptions,
+  recorded: ReadonlyMap<string, RecordedUnion>,
+): Promise<boolean> {
+  const record = recorded.get(union.name);
+  if (record === undefined || record.members > 0 || record.unusable.length > 0) return false;
+  const hasTables = (await readLiveIds(engine)).some((datasetId) => union.includes(datasetId));
+  return hasTables && (await readKinds(engine, [union.name])).size === 0;
 }
 
 /**
@@ -99,9 +131,7 @@ export async function configureUnions(
     await runTogether(engine, dropParts(union.name, parts));
     await runTogether(engine, statementsOf([...recordParts(parts, []), ...recordUnion(union, null)]));
   }
-  const views = await readOwnViews(engine);
-  const outdated = unions.filter((union) => !isCurrent(union, recorded, meta, views));
-  return await writeUnions(engine, outdated, meta, null);
+  return await writeUnions(engine, await findWrong(engine, unions, meta), meta, null);
 }
 
 /** What has the name of a union. A view that feed-sync did not make is there in the place of one that somebody replaced. */

@@ -63,9 +63,11 @@ export async function writeOutdatedUnions(
   return await writeUnions(writer, wrong, recorded);
 }
 
-/** True where somebody dropped or replaced the view of a union that has tables. */
+/** True where somebody dropped or replaced the view of a union that has tables, and where nothing has the name of another one. */
 function isLost(record: RecordedUnion | undefined, relations: ReadonlyMap<string, Relation>): boolean {
-  return record !== undefined && record.members > 0 && relations.get(record.name)?.isIntact !== true;
+  if (record === undefined) return false;
+  const relation = relations.get(record.name);
+  return record.members > 0 ? relation?.isIntact !== true : relation === undefined;
 }
 
 /** Returns what locks the views of the dataset's unions. Readers lock a view before its tables, so a writer does, too. */
@@ -160,7 +162,7 @@ interface Relation {
   readonly isOurs: boolean;
   /** It is the view that feed-sync made, as feed-sync made it. */
   readonly isIntact: boolean;
-  /** Something of a reader depends on it. */
+  /** Something of a reader depends on it, or on the type of its rows. */
   readonly isNeeded: boolean;
   /** The types by name, in order. */
   readonly columns: ReadonlyMap<string, string>;
@@ -174,8 +176,10 @@ async function readRelations(
       c.relkind = 'v' AND EXISTS (SELECT 1 FROM pg_proc p WHERE p.pronargs = 0 AND p.proname = c.relname
         AND p.pronamespace = to_regnamespace(${text(CATALOG_SCHEMA)})), ${COLUMNS_AS_JSON},
       obj_description(c.oid, 'pg_class') IN (${commentOf('c.oid')}, ${text(UNION_COMMENT)}),
-      EXISTS (SELECT 1 FROM pg_depend d JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = c.oid AND r.ev_class <> c.oid)
+      EXISTS (SELECT 1 FROM pg_depend d LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE d.deptype = 'n' AND r.ev_class IS DISTINCT FROM c.oid AND (d.refclassid, d.refobjid) IN (
+          SELECT 'pg_class'::regclass, c.oid
+          UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE c.reltype IN (t.oid, t.typelem)))
     FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind NOT IN ('i', 'I')`);
   return new Map(
     rows.map((row) => {

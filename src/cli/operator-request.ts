@@ -3,9 +3,14 @@
  * Invariant: nothing is requested any more once the command has stopped waiting, unless it was begun before.
  */
 
-import type { OperatorRequest, RequestAnswer, Requests } from '../checkpoint/requests.ts';
+import {
+  MAX_SILENCE_MS,
+  type OperatorRequest,
+  type RequestAnswer,
+  type Requests,
+} from '../checkpoint/requests.ts';
 import type { Configuration, LocalConfiguration } from '../configuration/configuration.ts';
-import { BusyError, InterruptedError, RequestRefusedError } from '../model/errors.ts';
+import { BusyError, DestinationError, InterruptedError, RequestRefusedError } from '../model/errors.ts';
 import { Engine } from '../sync/engine.ts';
 import { liveExecutor } from '../sync/execute/executor.ts';
 import { watchIncidents } from '../sync/incidents.ts';
@@ -112,32 +117,56 @@ async function askRunning(
   return await answerOf(request, place, context);
 }
 
+/** A database that is not available for a while is looked at again: its instance goes on once it is back. */
 async function answerOf(
   request: OperatorRequest,
   place: RequestPlace,
   context: Context,
 ): Promise<RequestAnswer | null> {
   const { clock, signal } = context;
-  const requests = place.requests();
-  const { requestId } = request;
   let askedMs = clock.monotonicMs();
   for (;;) {
-    const isStillRunning = (await place.worker()) !== null;
-    const state = await requests.state(requestId);
-    if (state?.kind === 'done' || state?.kind === 'refused') return state;
-    if (state === null) return null;
-    if (!isStillRunning) {
-      const { kind } = await requests.withdraw(requestId);
-      if (kind === 'removed') return null;
-      throw endedWithoutAnswer();
-    }
-    if (signal.aborted) throw await stopped(requests, requestId);
-    if (clock.monotonicMs() - askedMs > ASK_EVERY_MS) {
-      await requests.ask(request, clock.now());
-      askedMs = clock.monotonicMs();
+    try {
+      const end = await endOf(request, place, signal);
+      if (end !== 'awaited') return end;
+      if (clock.monotonicMs() - askedMs > ASK_EVERY_MS) {
+        await place.requests().ask(request, clock.now());
+        askedMs = clock.monotonicMs();
+      }
+    } catch (error) {
+      if (!(error instanceof DestinationError)) throw error;
+      if (signal.aborted || clock.monotonicMs() - askedMs > MAX_SILENCE_MS) throw withoutAnswer(error);
     }
     await clock.sleep(LOOK_EVERY_MS, signal).catch(() => {});
   }
+}
+
+/** Returns the answer; null where the request is withdrawn, because the program that would perform it has ended. */
+async function endOf(
+  { requestId }: OperatorRequest,
+  place: RequestPlace,
+  signal: AbortSignal,
+): Promise<RequestAnswer | 'awaited' | null> {
+  const requests = place.requests();
+  const isStillRunning = (await place.worker()) !== null;
+  const state = await requests.state(requestId);
+  if (state?.kind === 'done' || state?.kind === 'refused') return state;
+  if (state === null) return null;
+  if (!isStillRunning) {
+    const { kind } = await requests.withdraw(requestId);
+    if (kind === 'removed') return null;
+    throw endedWithoutAnswer();
+  }
+  if (signal.aborted) throw await stopped(requests, requestId);
+  return 'awaited';
+}
+
+function withoutAnswer(cause: DestinationError): DestinationError {
+  return new DestinationError(`${cause.message} An instance may perform the request all the same.`, {
+    code: cause.code,
+    hint: ALL_OR_NOTHING,
+    cause,
+  });
 }
 
 async function stopped(requests: Requests, requestId: string): Promise<InterruptedError> {

@@ -84,4 +84,34 @@ describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () 
     expect([exitCode, stderr]).toEqual([75, expect.stringContaining(request.said)]);
     expect(await requests(address)).toEqual([]);
   });
+
+  it('a command waits for its answer while the database restarts', async () => {
+    const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
+    const own = await startPostgres(EMBEDDED);
+    onTestFinished(() => own.stop());
+    const address = await own.database();
+    const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
+    const line = commandLine({ feed, now: () => feed.clock.now(), environment });
+    onTestFinished(() => line.remove());
+    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+    await statement(
+      address,
+      "UPDATE feed_sync.lease SET token = 'another', expires_at = clock_timestamp() + interval '1 hour'",
+    );
+    const asking = line.run('resync', datasetOf('permits'));
+    await eventually(async () => expect(await requests(address)).toHaveLength(1));
+    await own.restart();
+    const refused = {
+      kind: 'refused',
+      error: 'usage_invalid',
+      message: 'Not with the other one.',
+      hint: null,
+    };
+    await statement(
+      address,
+      `UPDATE feed_sync.requests SET begun_by = 'another', state = 'refused', answer = '${JSON.stringify(refused)}'`,
+    );
+    const { exitCode, stderr } = await asking;
+    expect([exitCode, stderr]).toEqual([64, expect.stringContaining('Not with the other one.')]);
+  });
 });

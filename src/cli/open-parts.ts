@@ -48,7 +48,7 @@ export interface OpenOptions {
   readonly signal: AbortSignal;
   /** How long the mirror is left to readers between two write sessions; no time by default. */
   readonly readerGraceMs?: number;
-  /** The clock with which the feed, the mirror and the checkpoint wait; the clock of the context by default. */
+  /** The clock with which the feed, a mirror file and the checkpoint wait; the clock of the context by default. */
   readonly clock?: Clock;
   /** The log of the service's client; `log` by default. */
   readonly feedLog?: Log;
@@ -198,7 +198,8 @@ async function openDestination(
       runProgram,
       programPath: environment['PATH'] ?? '',
       signal,
-      clock,
+      // The pauses between renewals of the lease are no waits of the work on the database.
+      clock: context.clock,
       log,
     });
     const decisions = await decisionsOfOthers();

@@ -1,6 +1,7 @@
 /** What a server, its operators and its readers can do to a commit in PostgreSQL (F72 to F76): it is done once and whole, or not at all. */
 
 import process from 'node:process';
+import { Readable, Writable } from 'node:stream';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
@@ -327,6 +328,66 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     );
     course.publishRows([[1, 'ONE']]);
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+  });
+
+  it('makes progress while the server works on one statement for long, and none while that waits for a lock', async () => {
+    const world = await databaseAtWork(await server.database(), { leaseMs: 300 });
+    const course = await world.loaded(firstContent(people, FIRST));
+    await world.byHand('CREATE TABLE public.enough (id int)');
+    await world.byHand(`CREATE FUNCTION public.long() RETURNS trigger LANGUAGE plpgsql
+      AS $$ BEGIN WHILE NOT EXISTS (SELECT FROM public.enough) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$`);
+    await world.byHand(
+      'CREATE TRIGGER long BEFORE INSERT ON feed_sync.commits EXECUTE FUNCTION public.long()',
+    );
+    const sessions = (state: string) =>
+      world.byHand(`SELECT 1 FROM pg_stat_activity WHERE application_name = 'feed-sync' AND ${state}`);
+    const renewed = () => world.byHand('SELECT expires_at FROM feed_sync.lease');
+    const progress = () => world.destination.progress();
+    course.publishRows([[1, 'ONE']]);
+    const working = world.apply(course);
+    await eventually(async () => expect(await sessions("wait_event = 'PgSleep'")).not.toEqual([]));
+    const atWork = progress();
+    await eventually(async () => expect(progress()).toBeGreaterThan(atWork + 2));
+    await world.byHand('INSERT INTO public.enough VALUES (1)');
+    expect(await working).toMatchObject({ kind: 'committed' });
+
+    const reader = new pg.Client({ connectionString: world.address });
+    await reader.connect();
+    onTestFinished(() => reader.end());
+    await reader.query('BEGIN; LOCK TABLE feed_sync.commits');
+    course.publishRows([[1, 'one']]);
+    const waiting = world.apply(course);
+    await eventually(async () => expect(await sessions("wait_event_type = 'Lock'")).not.toEqual([]));
+    const standing = progress();
+    for (let renewals = 0; renewals < 3; renewals += 1) {
+      const before = await renewed();
+      await eventually(async () => expect(await renewed()).not.toEqual(before));
+    }
+    expect(progress()).toBe(standing);
+    await reader.query('COMMIT');
+    expect(await waiting).toMatchObject({ kind: 'committed' });
+  });
+
+  it('makes progress while rows pass in either direction', async () => {
+    const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
+    onTestFinished(() => connection.close());
+    const written: Buffer[] = [];
+    const progress: number[] = [];
+    await connection.transaction(async (transaction) => {
+      const sink = new Writable({
+        write(chunk: Buffer, _encoding, done) {
+          written.push(chunk);
+          progress.push(connection.progress);
+          setImmediate(done);
+        },
+      });
+      await transaction.copyOut('COPY (SELECT generate_series(1, 200000)) TO STDOUT', sink);
+      expect(new Set(progress).size).toBeGreaterThan(2);
+      await transaction.run('CREATE TEMPORARY TABLE kept (id int)');
+      const before = connection.progress;
+      expect(await transaction.copyIn('COPY kept FROM STDIN', Readable.from(written))).toBe(200_000);
+      expect(connection.progress).toBeGreaterThan(before + 2);
+    });
   });
 
   it('F75 is done, whichever of the two the server ends, where the DDL of a reader closes a circle of locks with it', async () => {

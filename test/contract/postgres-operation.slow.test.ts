@@ -12,16 +12,20 @@ import {
 } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { setUpScriptFor } from '../../src/cli/doctor/database.ts';
+import { openParts } from '../../src/cli/open-parts.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import { type Clock, systemClock } from '../../src/lib/clock.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { commandLine } from '../support/command-line.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { optionsOf } from '../support/fixture-daemon.ts';
 import { eventually } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { program } from '../support/program.ts';
 import { psql } from '../support/psql.ts';
 import { column } from '../support/small-content.ts';
 
@@ -47,6 +51,28 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
   });
   afterAll(async () => {
     await server?.stop();
+  });
+
+  it('a renewal of the lease is no wait on purpose, behind which the daemon would see no standstill', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
+    const address = await server.database();
+    const waits: number[] = [];
+    const clock: Clock = {
+      ...systemClock,
+      sleep(durationMs, signal) {
+        waits.push(durationMs);
+        return systemClock.sleep(durationMs, signal);
+      },
+    };
+    const environment = { ...inDatabase(address), FEED_SYNC_DESTINATION_LEASE: '5s' };
+    const ending = new AbortController();
+    const options = optionsOf(await program({ feed }), feed, silentLog, ending.signal, environment);
+    const { close } = await openParts({ ...options, clock });
+    onTestFinished(close);
+    const expiry = () => statement(address, 'SELECT expires_at FROM feed_sync.lease');
+    const first = await expiry();
+    await eventually(async () => expect(await expiry()).not.toEqual(first));
+    expect(waits).toEqual([]);
   });
 
   describe('doctor', () => {

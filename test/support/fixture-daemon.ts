@@ -79,7 +79,11 @@ export async function fixtureDaemon(
   };
 }
 
-function configurationOf({ dataDirectory }: Program, feed: FixtureFeed) {
+function configurationOf(
+  { dataDirectory }: Program,
+  feed: FixtureFeed,
+  further: Readonly<Record<string, string>> = {},
+) {
   const environment = {
     FEED_SYNC_BASE_URL: feed.baseUrl,
     FEED_SYNC_API_KEY: feed.apiKey,
@@ -87,11 +91,19 @@ function configurationOf({ dataDirectory }: Program, feed: FixtureFeed) {
     FEED_SYNC_DISK_RESERVE: '0MB',
     FEED_SYNC_RETRY_BASE_DELAY: '1ms',
     FEED_SYNC_RETRY_MAX_ATTEMPTS: '2',
+    ...further,
   };
   return loadConfiguration(inputOf({ environment })).configuration;
 }
 
-function optionsOf(installed: Program, feed: FixtureFeed, log: Log, signal: AbortSignal) {
+/** What the parts of a daemon are opened with. */
+export function optionsOf(
+  installed: Program,
+  feed: FixtureFeed,
+  log: Log,
+  signal: AbortSignal,
+  environment: Readonly<Record<string, string>> = {},
+) {
   const { stdout, stderr } = process;
   const context = {
     terminal: {
@@ -103,7 +115,7 @@ function optionsOf(installed: Program, feed: FixtureFeed, log: Log, signal: Abor
       resultWidth: null,
       width: 80,
     },
-    environment: {},
+    environment,
     workingDirectory: installed.home,
     machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
     identity: { pid: process.pid, host: 'here', uid: process.getuid?.() ?? null },
@@ -115,7 +127,7 @@ function optionsOf(installed: Program, feed: FixtureFeed, log: Log, signal: Abor
     signal,
     ...IDLE_PROCESS,
   };
-  const configuration = configurationOf(installed, feed);
+  const configuration = configurationOf(installed, feed, environment);
   return { configuration, context, log, progress: silentProgress, command: 'run', signal };
 }
 

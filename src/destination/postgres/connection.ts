@@ -83,6 +83,7 @@ export class Connection implements Transaction {
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
   #isInTransaction = false;
+  #underWay = 0;
   #ended = 0;
   readonly #inTurn = pLimit(1);
 
@@ -91,9 +92,17 @@ export class Connection implements Transaction {
     this.#options = options;
   }
 
-  /** A number that changes whenever a statement ends. */
+  /** A number that changes whenever a statement ends or passes bytes on, or was seen to be worked on. */
   get progress(): number {
     return this.#ended;
+  }
+
+  /** Looks over another connection whether the server works on the statement of a transaction, and does not wait in it for others. */
+  async noteWork(beside: Transaction): Promise<void> {
+    if (this.#underWay === 0 || this.#backend === null) return;
+    const working = `SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = ${this.#backend} AND state = 'active'
+      AND coalesce(wait_event_type, '') NOT IN ('Lock', 'Client')`;
+    this.#ended += (await beside.rows(working)).length;
   }
 
   /**
@@ -155,15 +164,20 @@ export class Connection implements Transaction {
   async copyIn(sql: string, source: Readable): Promise<number> {
     return await this.#stoppable(async (client) => {
       const copy = client.query(copyFrom(sql));
-      await pipeline(source, copy);
+      const copied = pipeline(source, copy);
+      source.on('data', this.#noteBytes);
+      await copied;
       return copy.rowCount;
     });
   }
 
   async copyOut(sql: string, sink: Writable): Promise<void> {
     await this.#stoppable(async (client) => {
+      const copy = client.query(copyTo(sql));
+      const copied = pipeline(copy, sink);
+      copy.on('data', this.#noteBytes);
       try {
-        await pipeline(client.query(copyTo(sql)), sink);
+        await copied;
       } catch (error) {
         // The server may have more to write, and nobody reads it.
         this.#drop(client);
@@ -177,6 +191,10 @@ export class Connection implements Transaction {
     if (this.#client === null || this.#backend === null) return null;
     return BigInt(announcedBackend(this.#client)) !== this.#backend;
   }
+
+  readonly #noteBytes = (): void => {
+    this.#ended += 1;
+  };
 
   /** Runs one statement, however many the text holds: the server refuses more. Values are as the server writes them. */
   async query(sql: string): Promise<pg.QueryArrayResult> {
@@ -240,12 +258,14 @@ export class Connection implements Transaction {
     const client = await this.#connected();
     const cancel = () => void this.#cancel(this.#backend ?? BigInt(announcedBackend(client)));
     signal?.addEventListener('abort', cancel);
+    this.#underWay += 1;
     try {
       return await this.#answered(client, CANCEL_PATIENCE_MS, () => call(client));
     } catch (error) {
       if (isUnanswered(error)) this.#drop(client);
       throw error instanceof SourceError ? error.cause : diagnose(error);
     } finally {
+      this.#underWay -= 1;
       this.#ended += 1;
       signal?.removeEventListener('abort', cancel);
     }

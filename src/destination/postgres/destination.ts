@@ -168,7 +168,8 @@ export async function openPostgres(
       temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
     });
     opened.defer(() => writing.close());
-    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs });
+    const onRenewed = (beside: Connection): Promise<void> => connection.noteWork(beside);
+    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed });
     opened.defer(() => lease.release());
     await connection.transaction(async (transaction) => {
       await lease.holdAlone(transaction);

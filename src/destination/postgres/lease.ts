@@ -21,6 +21,8 @@ import { diagnose, PostgresError } from './errors.ts';
 const LOOK_EVERY_MS = 500;
 /** The lease is renewed so often within its time. */
 const RENEWALS = 3;
+/** And no more seldom than so, however long it is: a renewal tells that the server works. */
+const RENEW_WITHIN_MS = 60_000;
 const LEASE_OID = `'${catalogTable('lease')}'::regclass::oid`;
 /** A lock of the database until the end of the transaction, by a number that nobody else has a use for. */
 const ALONE = `SELECT pg_advisory_xact_lock(${LEASE_OID}::bigint)`;
@@ -42,6 +44,8 @@ export interface LeaseOptions {
   readonly onStandby?: (holder: string) => void;
   /** Called once when another writer has taken over. */
   readonly onSuperseded?: (error: BusyError) => void;
+  /** Called after each renewal, with its connection. */
+  readonly onRenewed?: (beside: Connection) => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal?: AbortSignal;
@@ -157,10 +161,10 @@ export class Lease {
 
   /** Never rejects. A renewal that fails is tried again: what counts is the row at the next transaction. */
   async #renew(): Promise<void> {
-    const { leaseMs, clock, log, place: path } = this.#options;
+    const { leaseMs, onRenewed, clock, log, place: path } = this.#options;
     for (;;) {
       try {
-        await clock.sleep(leaseMs / RENEWALS, this.#over.signal);
+        await clock.sleep(Math.min(leaseMs / RENEWALS, RENEW_WITHIN_MS), this.#over.signal);
       } catch {
         return;
       }
@@ -168,9 +172,11 @@ export class Lease {
         const renewed = await this.#connection.run(`UPDATE ${catalogTable('lease')}
           SET expires_at = clock_timestamp() + ${interval(leaseMs)} WHERE ${this.#isOurs()}`);
         this.#isAnswered = true;
-        if (renewed > 0) continue;
-        this.#lost();
-        return;
+        if (renewed === 0) {
+          this.#lost();
+          return;
+        }
+        await onRenewed?.(this.#connection);
       } catch (error) {
         this.#isAnswered = false;
         log.warn({ path, why: diagnose(error).message }, 'The lease of the database could not be renewed.');

@@ -251,6 +251,20 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     }
   });
 
+  it('keeps the rights that were granted on it in a database that was restored from a dump', async () => {
+    const { once, rows, address } = await mirroring();
+    await once();
+    const all = await rows('SELECT * FROM parcels ORDER BY dataset_id, id');
+    await statement(address, 'CREATE ROLE colleague');
+    await statement(address, 'GRANT SELECT ON feeds.parcels TO colleague');
+    // There the function of the view has another number.
+    await statement(address, "COMMENT ON VIEW feeds.parcels IS 'Union of tables, made by feed-sync, 0123'");
+    await once();
+    expect(await rows('SELECT * FROM parcels ORDER BY dataset_id, id')).toEqual(all);
+    const allowed = "SELECT has_table_privilege('colleague', 'feeds.parcels', 'SELECT')";
+    expect(await statement(address, allowed)).toEqual([['t']]);
+  });
+
   it('stops no commit where a function of a reader returns the rows of the view that took its place', async () => {
     const { once, rows, publish, address } = await mirroring();
     await once();

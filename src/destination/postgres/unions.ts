@@ -162,6 +162,8 @@ interface Relation {
   readonly isOurs: boolean;
   /** It is the view that feed-sync made, as feed-sync made it. */
   readonly isIntact: boolean;
+  /** It has the comment of such a view, with whatever digest: a restored dump keeps it, and so does CREATE OR REPLACE VIEW. */
+  readonly hasOurComment: boolean;
   /** Something of a reader depends on it, or on the type of its rows. */
   readonly isNeeded: boolean;
   /** The types by name, in order. */
@@ -179,13 +181,15 @@ async function readRelations(
       EXISTS (SELECT 1 FROM pg_depend d LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
         WHERE d.deptype = 'n' AND r.ev_class IS DISTINCT FROM c.oid AND (d.refclassid, d.refobjid) IN (
           SELECT 'pg_class'::regclass, c.oid
-          UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE c.reltype IN (t.oid, t.typelem)))
+          UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE c.reltype IN (t.oid, t.typelem))),
+      coalesce(starts_with(obj_description(c.oid, 'pg_class'), ${text(UNION_COMMENT)}), false)
     FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind NOT IN ('i', 'I')`);
   return new Map(
     rows.map((row) => {
       const isOurs = row[1] === true;
       const isIntact = isOurs && row[3] === true;
-      return [textAt(row, 0), { isOurs, columns: columnsAt(row, 2), isIntact, isNeeded: row[4] === true }];
+      const [isNeeded, hasOurComment] = [row[4] === true, row[5] === true];
+      return [textAt(row, 0), { isOurs, columns: columnsAt(row, 2), isIntact, isNeeded, hasOurComment }];
     }),
   );
 }
@@ -271,7 +275,7 @@ interface ShownColumn {
 
 /**
  * `relation` is the view, where there is one. Without members and without a view nothing is made. A view that somebody put in its
- * place goes, unless readers need it: then it keeps its columns.
+ * place goes, unless readers need it: then it keeps its columns. A view of ours keeps the rights that were granted on it.
  */
 async function writeUnion(
   { transaction, alter, postgis }: UnionWriter,
@@ -281,9 +285,9 @@ async function writeUnion(
 ): Promise<void> {
   const view = unionView(members);
   const isReplaced = relation !== null && !relation.isIntact;
-  if (isReplaced && !relation.isNeeded) await alter([`DROP VIEW ${mirrored(name)}`]);
-  const existing =
-    isReplaced && !relation.isNeeded ? new Map<string, string>() : (relation?.columns ?? new Map());
+  const isDropped = isReplaced && !relation.isNeeded && !relation.hasOurComment;
+  if (isDropped) await alter([`DROP VIEW ${mirrored(name)}`]);
+  const existing = isDropped ? new Map<string, string>() : (relation?.columns ?? new Map());
   if (view === null && existing.size === 0) return;
   const columns = shownColumns(view, existing, postgis);
   const selects = (view?.members ?? []).map(({ datasetId, tableName, columnNames }) => {

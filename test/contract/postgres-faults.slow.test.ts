@@ -234,21 +234,22 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
   });
 
   it.each([
-    { moment: 'between two statements', rest: ['INSERT INTO public.kept VALUES (2)'] },
-    { moment: 'before COMMIT', rest: [] },
-  ])('F74 takes effect in no part where the server ends its session $moment', async ({ rest }) => {
+    { how: 'the server ends its session between two statements', isOurs: false, hasSecond: true },
+    { how: 'the server ends its session before COMMIT', isOurs: false, hasSecond: false },
+    { how: 'the connection is closed here between two statements', isOurs: true, hasSecond: true },
+  ])('F74 takes effect in no part where $how', async ({ isOurs, hasSecond }) => {
     const address = await server.database();
     const connection = new Connection({ url: new Secret(address), clock: systemClock });
     onTestFinished(() => connection.close());
     await statement(address, 'CREATE TABLE public.kept (id int)');
-    const sessions =
-      "FROM pg_stat_activity WHERE application_name = 'feed-sync' AND datname = current_database()";
+    const sessions = "FROM pg_stat_activity WHERE application_name = 'feed-sync'";
     const transaction = connection.transaction(async (begun) => {
       await begun.run('INSERT INTO public.kept VALUES (1)');
-      await statement(address, `SELECT pg_terminate_backend(pid, 10000) ${sessions}`);
+      if (isOurs) await connection.close();
+      else await statement(address, `SELECT pg_terminate_backend(pid, 10000) ${sessions}`);
       // The end has arrived here, too, which no statement has met yet.
       await eventually(async () => expect(connection.isPooled).toBeNull());
-      for (const sql of rest) await begun.run(sql);
+      if (hasSecond) await begun.run('INSERT INTO public.kept VALUES (2)');
     });
     await expect(transaction).rejects.toMatchObject({ fault: 'unavailable' });
     expect(await statement(address, 'SELECT id FROM public.kept')).toEqual([]);
@@ -350,7 +351,6 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await eventually(async () => expect(progress()).toBeGreaterThan(atWork + 2));
     await world.byHand('INSERT INTO public.enough VALUES (1)');
     expect(await working).toMatchObject({ kind: 'committed' });
-
     const reader = new pg.Client({ connectionString: world.address });
     await reader.connect();
     onTestFinished(() => reader.end());

@@ -140,6 +140,7 @@ export class Connection implements Transaction {
 
   /** Runs the first statements of a transaction, and asks which process of the server runs it. @throws PostgresError */
   async begin(statements: readonly string[]): Promise<void> {
+    this.#isInTransaction = false;
     await this.#stoppable(async () => {
       this.#isInTransaction = true;
     });
@@ -231,6 +232,7 @@ export class Connection implements Transaction {
       const diagnosed = diagnose(error);
       if (diagnosed.fault === 'unavailable') {
         await this.close();
+        this.#isInTransaction = false;
         throw new OutcomeUnknownError(diagnosed);
       }
       await this.rollBack();
@@ -342,12 +344,12 @@ export class Connection implements Transaction {
     (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 
+  /** A transaction that is under way ends with an error. */
   async close(): Promise<void> {
     await this.#connecting?.catch(() => {});
     const client = this.#client;
     this.#client = null;
     this.#backend = null;
-    this.#isInTransaction = false;
     if (client === null) return;
     try {
       // Where nobody answers any more, the end of the connection would be waited for without end.

@@ -83,6 +83,29 @@ describe('the published copy', () => {
   });
 });
 
+describe('the command after commits', () => {
+  it('is a problem once its last run failed, until it succeeds', async () => {
+    const one = await installed();
+    const command = join(one.home, 'refresh.sh');
+    one.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'] = command;
+    const found = async () =>
+      (await one.look()).of('checkpoint').filter(({ about }) => about === 'after commits');
+    expect(await found()).toEqual([]);
+    expect(await one.run('once')).toMatchObject({ exitCode: 78 });
+    expect(await found()).toMatchObject([
+      {
+        state: 'problem',
+        exitCode: 75,
+        found: expect.stringMatching(/refresh\.sh, cannot be run: .*\nFailed 1 time in a row, last at /),
+      },
+    ]);
+    expect((await one.look()).exitCode).toBe(75);
+    writeFileSync(command, '#!/bin/sh\n', { mode: 0o700 });
+    expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+    expect(await found()).toEqual([]);
+  });
+});
+
 describe('before anything is there', () => {
   it('all that is missing is the address and the key, and nothing is made', async () => {
     const one = checkInput();

@@ -5,7 +5,7 @@
 
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
+import type { Failure, HookRecord, Suspension } from '../../checkpoint/checkpoint.ts';
 import { type InstanceHolder, instanceLockPath, readInstanceLock } from '../../checkpoint/instance-lock.ts';
 import { CURRENT_FORMAT } from '../../checkpoint/sqlite/format.ts';
 import { type InspectedCheckpoint, inspectCheckpoint } from '../../checkpoint/sqlite/open.ts';
@@ -73,7 +73,8 @@ export async function checkCheckpoint(facts: Facts): Promise<readonly Finding[]>
     const now = context.clock.now();
     const scrubEveryMs = inspection.known('scrub.every');
     const scrub = scrubEveryMs === null ? [] : judgeScrub(content.scrub, scrubEveryMs, now);
-    return [file, ...judgeContent({ ...content, suspensions }, now), ...scrub, ...quarantined];
+    const hook = inspection.known('hooks.afterCommit') === null ? [] : judgeHook(content.hook, now);
+    return [file, ...judgeContent({ ...content, suspensions }, now), ...hook, ...scrub, ...quarantined];
   } finally {
     inspected.content.close();
   }
@@ -118,6 +119,16 @@ export function judgeContent(content: CheckpointContent, now: Date): readonly Fi
     ...suspensionFindings(content.suspensions),
     ...failureFindings([...content.failures.values()].filter((failure) => isOfMember(failure, content))),
   ];
+}
+
+/** Returns nothing where the last run of the command did not fail. Pure. */
+function judgeHook({ failure }: HookRecord, now: Date): readonly Finding[] {
+  if (failure === null) return [];
+  const { message, attempts, failedAt } = failure;
+  const found = `${message}\nFailed ${plural(attempts, 'time')} in a row, last at ${formatTimeFrom(now, failedAt)}.`;
+  const hint =
+    'Its output is in the log. A running instance notifies it again by itself; without one: feed-sync once';
+  return [problem('after commits', found, EXIT_CODES.tryAgainLater, hint)];
 }
 
 /** Returns nothing where `run` never worked. Pure. */

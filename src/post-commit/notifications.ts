@@ -10,7 +10,7 @@ import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { agent } from '../feed/http/connections.ts';
 import type { ProxyOptions } from '../feed/http/options.ts';
 import type { Clock } from '../lib/clock.ts';
-import { systemCode } from '../lib/files.ts';
+import { systemCode, systemReason } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
 import { type Secret, struckOut } from '../lib/secret.ts';
 import { relayed } from '../lib/text.ts';
@@ -163,10 +163,14 @@ async function post(
     await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal: bodySignal }).catch(() => {});
   } catch (error) {
     // The message of an error may have the address in it, and so may its cause.
-    const why = signal.aborted ? 'no answer came in time' : (systemCode(error) ?? 'the connection failed');
+    const why = signal.aborted ? 'no answer came in time' : connectionFault(error);
     throw failed(why);
   }
   if (status < 200 || status > 299) throw failed(`it answered with the status ${status}`);
+}
+
+function connectionFault(error: unknown): string {
+  return systemCode(error) === null ? 'the connection failed' : systemReason(error);
 }
 
 function failed(why: string): NotificationError {

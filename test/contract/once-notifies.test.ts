@@ -48,3 +48,16 @@ it('what an interrupted run has committed is told by the next one', async () => 
 function isLargeChange({ kind }: { readonly kind: string }): boolean {
   return kind === 'large_change';
 }
+
+it('notify test says why its notification was not delivered, and what to correct', async () => {
+  const here = checkInput({ environment: { FEED_SYNC_NOTIFY_URL: 'http://127.0.0.1:1/a-secret' } });
+  const { exitCode, stderr } = await here.run('notify', 'test');
+  expect(exitCode).toBe(75);
+  expect(stderr).toBe(
+    [
+      'feed-sync: A notification could not be delivered to the address in notify.url: connection refused (ECONNREFUSED). [notification_failed]',
+      '→ Correct notify.url, or open the way to it; then try again.',
+      '',
+    ].join('\n'),
+  );
+});

@@ -2,7 +2,7 @@
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { Secret } from '../../lib/secret.ts';
-import { ConfigurationError } from '../../model/errors.ts';
+import { ConfigurationError, NotificationError } from '../../model/errors.ts';
 import { type Deliver, deliverTo, TEST_NOTIFICATION } from '../../post-commit/notifications.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
@@ -17,7 +17,13 @@ export async function notifyTest(configuration: LocalConfiguration, context: Con
       hint: 'Set notify.url (FEED_SYNC_NOTIFY_URL), or notify.urlFile with the name of a file that has it.',
     });
   }
-  await deliver(TEST_NOTIFICATION, clock.now(), signal);
+  try {
+    await deliver(TEST_NOTIFICATION, clock.now(), signal);
+  } catch (error) {
+    if (!(error instanceof NotificationError)) throw error;
+    const hint = 'Correct notify.url, or open the way to it; then try again.';
+    throw new NotificationError(error.message, { hint, cause: error });
+  }
   await write(terminal.stdout, 'The address in notify.url took a test notification.\n');
   return EXIT_CODES.caughtUp;
 }

@@ -18,7 +18,15 @@ import {
 } from 'yaml';
 import { systemCode, systemReason } from '../lib/files.ts';
 import { formatNearest, quoted } from '../lib/text.ts';
-import { allKeys, FILE_FLAG, FILE_VARIABLE, groups, isSettingKey, type SettingKey } from './schema.ts';
+import {
+  allKeys,
+  FILE_FLAG,
+  FILE_VARIABLE,
+  groups,
+  isSettingKey,
+  type SettingKey,
+  settingOf,
+} from './schema.ts';
 import type { Environment } from './setting.ts';
 
 /** Far above any real file, because a wrong path may name anything. */
@@ -96,11 +104,22 @@ interface ReadSettingsFile {
   readonly isReadable: boolean;
 }
 
+/** UTF-16, as editors of Windows may write it: its first bytes are no UTF-8, or every other byte is zero. */
+const OTHER_ENCODING = /^\uFFFD|\0/;
+
 /**
  * Reads the text of a settings file. A key or group without a value counts as missing. @param path absolute; only named in
  * problems.
  */
 export function readSettingsFile(text: string, path: string): ReadSettingsFile {
+  if (OTHER_ENCODING.test(text)) {
+    const problem = {
+      subject: 'The file',
+      fault: 'is not text in UTF-8; save it as UTF-8',
+      source: `file ${path}`,
+    };
+    return { entries: new Map(), problems: [problem], isReadable: false };
+  }
   const lineCounter = new LineCounter();
   // At `warn` the parser prints parts of the text, at `silent` it overlooks a second document.
   const document = parseDocument(text, {
@@ -158,15 +177,23 @@ function leavesOf(node: ParsedNode | null, group: string): readonly Leaf[] {
 function problemWith({ name, hasDottedKey, node }: Leaf): string | null {
   if (name === '') return 'holds no keys; write for example dataDir: ./data';
   if (hasDottedKey && (isSettingKey(name) || groups.has(name))) {
-    const parts = name.split('.').map((word) => `${word}:`);
-    return `is several keys in one; write ${parts.join(' and, indented below it, ')}`;
+    return `is several keys in one; write ${asWritten(name)}`;
   }
   if (isSettingKey(name)) return null;
   if (groups.has(name)) {
     const members = allKeys.filter((key) => key.startsWith(`${name}.`));
     return isEmpty(node) ? null : `is a group, not a value; its keys are ${members.join(', ')}`;
   }
-  return `is not a known key${formatNearest(name, isMap(node) ? [...groups] : allKeys)}`;
+  const key = allKeys.find((known) => settingOf(known).variable === name);
+  if (key !== undefined) return `is a variable of the environment; in the file it is ${asWritten(key)}`;
+  const mayBeGroup = isMap(node) || !name.includes('.');
+  return `is not a known key${formatNearest(name, mayBeGroup ? [...allKeys, ...groups] : allKeys)}`;
+}
+
+/** `http: and, indented below it, timeout:` */
+function asWritten(name: string): string {
+  const parts = name.split('.').map((word) => `${word}:`);
+  return parts.join(' and, indented below it, ');
 }
 
 function isEmpty(node: ParsedNode | null): boolean {

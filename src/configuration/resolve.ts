@@ -271,6 +271,9 @@ function contradictions(
     if (!areSame('destination.publish', key)) continue;
     found.push(['destination.publish', `is the same file as ${key}; a copy needs a file of its own`]);
   }
+  if (areSame('export.path', 'dataDir')) {
+    found.push(['export.path', 'is the same folder as dataDir; an export needs a folder of its own']);
+  }
   if (readings.get(URL_KEY)?.value instanceof Secret) {
     for (const key of NOT_WITH_POSTGRESQL) {
       const { value, source } = readings.get(key) ?? UNSET;

@@ -82,6 +82,13 @@ describe('the keys of a file', () => {
     ['http:\n  timout: 5s', 'http.timout is not a known key; the nearest is http.timeout', 2],
     ['htpp:\n  timeout: 5s', 'htpp is not a known key; the nearest is http', 1],
     ['service:\n  apikey: x', 'service.apikey is not a known key; the nearest is service.apiKey', 2],
+    ['union:\n  parcels: "us-*"', 'union is not a known key; the nearest is unions', 1],
+    ['pol: 5m', 'pol is not a known key; the nearest is poll', 1],
+    [
+      'FEED_SYNC_BASE_URL: https://feed.example.com',
+      'FEED_SYNC_BASE_URL is a variable of the environment; in the file it is service: and, indented below it, baseUrl:',
+      1,
+    ],
     ['datadir:', 'datadir is not a known key; the nearest is dataDir', 1],
     ['__proto__: x', '__proto__ is not a known key', 1],
     ['"a\\nb": x', "'a\\u000ab' is not a known key", 1],
@@ -101,6 +108,17 @@ describe('the keys of a file', () => {
     const [found] = problemsOf(() => loadFile(text));
     expect(found).toBe(`${problem} (file ${FILE}:${line})`);
   });
+
+  it.each(['utf16le', 'latin1'] as const)(
+    'are refused as %s with zero bytes in place of UTF-8',
+    (encoding) => {
+      const written = encoding === 'latin1' ? 'h\0t\0t\0p\0:\0' : '\uFEFFhttp:\r\n  timeout: 30s\r\n';
+      const text = Buffer.from(written, encoding).toString('utf8');
+      expect(problemsOf(() => loadFile(text))).toEqual([
+        `The file is not text in UTF-8; save it as UTF-8 (file ${FILE})`,
+      ]);
+    },
+  );
 });
 
 const LIST_OPEN = 'opens a list with [ and does not close it; put ] at its end, indented below its key';

@@ -288,6 +288,13 @@ describe('the error', () => {
     ]);
   });
 
+  it('gives an export a folder of its own', () => {
+    const flags = { '--data-dir': 'data', '--export-path': './data/' };
+    expect(problemsOf(() => load({ flags }))).toEqual([
+      'export.path is the same folder as dataDir; an export needs a folder of its own (flag --export-path)',
+    ]);
+  });
+
   it('leaves alone what Kubernetes makes of a Service called feed-sync', () => {
     const environment = {
       ...REQUIRED,

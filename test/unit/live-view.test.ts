@@ -181,6 +181,8 @@ describe('the view of a catch-up', () => {
     const work = new WorkSeen(new SteppedClock());
     work.began('us-tx-williamson-county-ordinances', 'loading version 1', { bytes: null, rows: null });
     expect(framed({ work })[2]).toBe('  us-tx-will…rdinances  loading version 1');
+    expect(framed({ work }, { width: 60, height: 24 })[2]).toBe('  us-tx-will…rdinances  loading version 1');
+    expect(framed({ work }, LARGE)[2]).toMatch(/^ {2}us-tx-williamson-county-ordinances +loading version 1$/);
   });
 
   it('shows control characters as escapes', () => {

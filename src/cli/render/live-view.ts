@@ -44,10 +44,11 @@ export function frameOf(
   const room = Math.max(1, limit - head.length - wrong.length);
   const shown = seen.slice(0, steps.length > Math.min(room, seen.length) ? room - 1 : room);
   const rest = steps.length - shown.length;
+  const idWidth = idWidthOf(steps, usable);
   return [
     ...head,
     ...wrong,
-    ...shown.map((step) => cut(stepLine(step, state.nowMs), usable)),
+    ...shown.map((step) => cut(stepLine(step, state.nowMs, idWidth), usable)),
     ...(rest > 0 ? [paint.faint(cut(`  and ${formatCount(rest)} more`, usable))] : []),
   ].slice(0, Math.max(1, height - 1));
 }
@@ -153,10 +154,18 @@ function counted(count: number, words: string): readonly string[] {
 
 /** A longer id is shortened, so that the steps stand below each other. */
 const ID_WIDTH = 20;
+/** Of the step and all numbers. */
+const NUMBERS_WIDTH = 59;
+
+/** A wide screen has room for longer ids. */
+function idWidthOf(steps: readonly StepSeen[], width: number): number {
+  const longest = steps.reduce((most, { datasetId }) => Math.max(most, printable(datasetId).length), 0);
+  return Math.max(ID_WIDTH, Math.min(longest, width - NUMBERS_WIDTH));
+}
 
 /** A screen of 80 columns has room for the step and all numbers; a narrower one cuts the last number first. */
-function stepLine(step: StepSeen, nowMs: number): string {
-  const id = shortened(printable(step.datasetId), ID_WIDTH).padEnd(ID_WIDTH);
+function stepLine(step: StepSeen, nowMs: number, idWidth: number): string {
+  const id = shortened(printable(step.datasetId), idWidth).padEnd(idWidth);
   const parts = [id, printable(step.step), bytesOf(step), rateOf(step, nowMs), leftOf(step, nowMs)];
   return `  ${parts.filter((part) => part !== '').join('  ')}`;
 }

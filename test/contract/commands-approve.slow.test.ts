@@ -81,6 +81,10 @@ describe('a commit that waits', () => {
     expect(JSON.parse((await world.run('status', '--json')).stdout)).toMatchObject({
       datasets: [{ state: 'suspended', version: 1, awaitingApproval: { version: 2, removed: 7 } }],
     });
+    expect(await world.run('resume', '--all')).toMatchObject({
+      exitCode: 0,
+      stdout: 'Commits still wait for approval, which resume does not give: feed-sync approve\n',
+    });
     const resume = await world.run('resume', '--dataset', world.id);
     expect(resume).toMatchObject({ exitCode: 64, stdout: '' });
     expect(resume.stderr).toContain(`${world.id} waits for an approval, which resume does not give.`);

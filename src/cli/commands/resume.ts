@@ -183,6 +183,8 @@ interface Resumed {
   readonly approved: readonly string[] | null;
   /** Retirements wait for approval and did not get it. */
   readonly retirementsWait: boolean;
+  /** Commits wait for approval, and everything else was resumed. */
+  readonly commitsWait: boolean;
 }
 
 function execute(checkpoint: Checkpoint, options: Parameters): Resumed {
@@ -201,6 +203,7 @@ function execute(checkpoint: Checkpoint, options: Parameters): Resumed {
     notSuspended: scopes.filter((scope) => !lifted.includes(scope) && !isRetried(scope)),
     approved: retire ? checkpoint.approveRetirements() : null,
     retirementsWait: all && !retire && suspended.some(({ kind }) => kind === 'retirement'),
+    commitsWait: all && checkpoint.candidates().length > 0,
   };
 }
 
@@ -213,7 +216,8 @@ function namedScopes({ dataset, subscription, workspace }: Parameters): readonly
 }
 
 /** Returns no line where nothing was done, and another message reports the named ids. */
-function formatResumed({ lifted, retried, approved, notSuspended, retirementsWait }: Resumed): string[] {
+function formatResumed(resumed: Resumed): string[] {
+  const { lifted, retried, approved, notSuspended, retirementsWait, commitsWait } = resumed;
   const lines: string[] = [];
   if (lifted.length > 0) {
     const scopes = lifted.map(formatScope).join(', ');
@@ -230,6 +234,8 @@ function formatResumed({ lifted, retried, approved, notSuspended, retirementsWai
   if (retirementsWait) {
     lines.push('Retirements still wait for you to agree to them: feed-sync resume --retire');
   }
+  if (commitsWait)
+    lines.push('Commits still wait for approval, which resume does not give: feed-sync approve');
   if (lines.length + notSuspended.length === 0) lines.push('Nothing is suspended, and nothing has failed.');
   return lines;
 }

@@ -56,7 +56,10 @@ export async function runProgram(
       await write(context.terminal.stderr, program.helpInformation() + HELP_AFTER);
       return EXIT_CODES.wrongUsage;
     }
-    await program.parseAsync(words, { from: 'user' });
+    // Commander's help takes the first word alone, and would explain the group.
+    const [first, ...named] = words;
+    const asked = first === 'help' && named.length > 1 ? [...named, '--help'] : words;
+    await program.parseAsync(asked, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode !== 0) throw usageError(error, words, helpFor(words, program));

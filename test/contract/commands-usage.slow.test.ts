@@ -28,6 +28,13 @@ describe('help', () => {
     expect(stdout).toContain('FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY');
   });
 
+  it('of a command in a group explains that command', async () => {
+    const installed = await program();
+    const { exitCode, stdout } = await installed.run('help', 'webhook', 'test');
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain('Usage: feed-sync webhook test');
+  });
+
   it('of each command explains it', async () => {
     const installed = await program();
     const helps = COMMANDS.map(async (command) => ({ command, ...(await installed.run(command, '--help')) }));

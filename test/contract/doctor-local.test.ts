@@ -1,6 +1,6 @@
 /** `feed-sync doctor` on this machine: configuration, disk, locks and both stores, each also in trouble (F05, F07, F09, F10, F11). */
 
-import { chmodSync, copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -81,6 +81,30 @@ describe('the published copy', () => {
     expect(found?.state).toBe('ok');
     expect(found?.found).toMatch(/^\/.*\/copy\.duckdb \([\d.]+ MB\), published at .* UTC \(just now\)$/);
   });
+});
+
+it('a manifest in the export folder that is of another program or mirror is a problem, as it is for once', async () => {
+  const one = await installed();
+  const folder = join(one.home, 'export');
+  one.environment['FEED_SYNC_EXPORT_PATH'] = folder;
+  expect(await one.run('once')).toMatchObject({ exitCode: 0 });
+  const manifest = join(folder, 'manifest.json');
+  const ours = readFileSync(manifest, 'utf8');
+  const found = async () => (await one.look()).of('disk').filter(({ state }) => state === 'problem');
+  expect(await found()).toEqual([]);
+  for (const [content, says] of [
+    ['{"files": []}', 'that is none of an export'],
+    [
+      ours.replace(one.mirrorPath, '/elsewhere/mirror.duckdb'),
+      'is of the mirror at /elsewhere/mirror.duckdb',
+    ],
+  ] as const) {
+    writeFileSync(manifest, content);
+    expect(await found()).toMatchObject([
+      { about: 'export folder', exitCode: 78, found: expect.stringContaining(says) },
+    ]);
+    expect(await one.run('once')).toMatchObject({ exitCode: 78 });
+  }
 });
 
 describe('the command after commits', () => {

@@ -9,6 +9,8 @@ import { dirname, join } from 'node:path';
 import type { Inspection } from '../../configuration/configuration.ts';
 import { FREE_INODES, isOutOfInodes, systemCode } from '../../lib/files.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
+import { ConfigurationError } from '../../model/errors.ts';
+import { newestGeneration } from '../../post-commit/export/folder.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, findingOf, notKnown, ok, problem, skipped, warning } from './check.ts';
 
@@ -33,7 +35,7 @@ export async function checkDisk({ inspection, context }: Facts): Promise<readonl
   const dataDirectory = inspection.known('dataDir');
   if (dataDirectory === null) findings.unshift(notKnown('data directory', 'dataDir'));
   else findings.push(await stagingFinding(join(dataDirectory, 'staging')));
-  return [...findings, ...(await openFiles(inspection))];
+  return [...findings, ...(await exportFindings(inspection)), ...(await openFiles(inspection))];
 }
 
 /** Null where the mirror is a database, or unknown. */
@@ -43,6 +45,18 @@ function mirrorFileOf(inspection: Inspection): string | null {
 
 /** Files of the export are written in its folder and renamed there, so nothing else is needed of its file system. */
 const EXPORT = 'export folder';
+
+/** Only what the export refuses: the rest is said of its folder. */
+async function exportFindings(inspection: Inspection): Promise<readonly Finding[]> {
+  const folder = inspection.known('export.path');
+  if (folder === null) return [];
+  try {
+    await newestGeneration(folder, inspection.configuration?.destination.place ?? null);
+    return [];
+  } catch (error) {
+    return error instanceof ConfigurationError ? [findingOf(EXPORT, error)] : [];
+  }
+}
 
 /** Each folder once, under the name of its most important content. */
 function foldersOf(inspection: Inspection): readonly Place[] {

@@ -17,17 +17,15 @@ import { InterruptedError, StorageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import {
   bytesOf,
-  foreign,
   inFolder,
   makeFolderOf,
   modesIn,
-  ofOtherMirror,
+  newestGeneration,
   readManifestText,
   removeOthers,
 } from './folder.ts';
 import {
   type ExportedFile,
-  emptyManifest,
   fileOf,
   holds,
   keptGeneration,
@@ -107,10 +105,7 @@ export class Exporter {
 
   async #export(): Promise<Exported | null> {
     const { source, folder, mirror } = this.#parts;
-    const text = await readManifestText(join(folder, MANIFEST));
-    const current = text === null ? emptyManifest() : parseManifest(text);
-    if (current === null) throw foreign(join(folder, MANIFEST));
-    if ((current.mirror ?? mirror) !== mirror) throw ofOtherMirror(folder, current.mirror ?? '', mirror);
+    const { text, current } = await newestGeneration(folder, mirror);
     const tables = await source.liveTables();
     const kept = await this.#filesThatStay(current, tables);
     const outdated = tables.filter(({ datasetId }) => !kept.has(datasetId));

@@ -8,7 +8,7 @@ import { dirname, join, resolve, sep } from 'node:path';
 import { makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
 import { printable } from '../../lib/text.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
-import { isOurFile, MANIFEST } from './generation.ts';
+import { emptyManifest, isOurFile, MANIFEST, type Manifest, parseManifest } from './generation.ts';
 
 const SETTING = 'export.path (FEED_SYNC_EXPORT_PATH)';
 /** Held by the process that exports there. */
@@ -73,7 +73,24 @@ export async function readManifestText(path: string): Promise<string | null> {
   return await readFile(path, 'utf8');
 }
 
-export function foreign(path: string): ConfigurationError {
+/**
+ * Returns the newest generation with its text; `text` is null where there is none. @param mirror null: not known. @throws
+ * ConfigurationError where the manifest is of another program or of another mirror; the system's errors.
+ */
+export async function newestGeneration(
+  folder: string,
+  mirror: string | null,
+): Promise<{ readonly text: string | null; readonly current: Manifest }> {
+  const path = join(folder, MANIFEST);
+  const text = await readManifestText(path);
+  const current = text === null ? emptyManifest() : parseManifest(text);
+  if (current === null) throw foreign(path);
+  const { mirror: other = mirror } = current;
+  if (other !== null && mirror !== null && other !== mirror) throw ofOtherMirror(folder, other, mirror);
+  return { text, current };
+}
+
+function foreign(path: string): ConfigurationError {
   return new ConfigurationError(
     `There is a ${MANIFEST} in ${dirname(path)} that is none of an export, so it is left as it is.`,
     { hint: `Set ${SETTING} to a folder of its own, or move this file away.` },
@@ -81,7 +98,7 @@ export function foreign(path: string): ConfigurationError {
 }
 
 /** Two mirrors in one folder would each write all files anew, and remove those of the other. */
-export function ofOtherMirror(folder: string, other: string, mirror: string): ConfigurationError {
+function ofOtherMirror(folder: string, other: string, mirror: string): ConfigurationError {
   return new ConfigurationError(
     `The export in ${folder} is of the mirror at ${printable(other)}, and this mirror is at ${mirror}, so it is left as it is.`,
     {

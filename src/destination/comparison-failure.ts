@@ -1,10 +1,8 @@
 /** What an operator is told of a comparison that found no room: it writes into a folder of its own, and not into the tables. */
 
-import { freeBytes } from '../lib/files.ts';
-import { formatBytes } from '../lib/units.ts';
 import { type FeedSyncError, StorageError } from '../model/errors.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
-import { type DuckDbError, mirrorFailure } from '../staging/engine/errors.ts';
+import { type DuckDbError, fullDisk, mirrorFailure } from '../staging/engine/errors.ts';
 
 interface Paths {
   /** The file of the mirror, or what stands for it. */
@@ -26,8 +24,8 @@ export async function comparisonFailure(
   const said = error.message.replace(/[.!]$/, '');
   const about = { code: 'disk_full', hint: HINT, cause: error } as const;
   if (error.fault === 'disk-full') {
-    const free = await freeBytes(directory).then(formatBytes, () => 'an unknown number of bytes');
-    return new StorageError(`${what}: the disk of ${directory} is full (${free} free): ${said}.`, about);
+    const { fact, hint } = await fullDisk(directory, directory, HINT);
+    return new StorageError(`${what}. ${fact}: ${said}.`, { ...about, hint });
   }
   if (error.fault === 'no-space') {
     return new StorageError(`${what}: no more than disk.reserve is left in ${said}.`, about);

@@ -1,7 +1,7 @@
 /** Errors of the disk, with the path and a hint for the operator. */
 
 import { dirname } from 'node:path';
-import { FREE_INODES, freeBytes, hasNoInodes, NO_INODES } from '../lib/files.ts';
+import { freeBytes, whyFull } from '../lib/files.ts';
 import { spaceShortage } from '../lib/free-space.ts';
 import { formatBytes } from '../lib/units.ts';
 import { StorageError } from '../model/errors.ts';
@@ -39,9 +39,7 @@ async function storageError(error: unknown, path: string): Promise<unknown> {
   if (error.code === 'ENOSPC' || error.code === 'EDQUOT') {
     const free = await freeBytes(dirname(path)).catch(() => null);
     const rest = free === null ? '' : ` ${formatBytes(free)} are free.`;
-    const [fact, hint] = hasNoInodes(dirname(path))
-      ? [NO_INODES, FREE_INODES]
-      : ['The disk is full', FREE_SPACE];
+    const { fact, hint } = whyFull(dirname(path), { fact: 'The disk is full', hint: FREE_SPACE });
     return new StorageError(`${fact}: ${path} could not be written.${rest}`, { hint, ...cause });
   }
   return new StorageError(`Could not ${String(error.syscall)} ${path}: ${String(error.code)}.`, {

@@ -219,8 +219,18 @@ export async function freeBytes(path: string): Promise<number> {
   return bavail * bsize;
 }
 
-/** What a message says of a file system that has room for bytes, and for no further file. */
-export const NO_INODES = 'The file system has no inodes left for another file';
+/** Why nothing more can be written somewhere, and what helps. */
+interface Fullness {
+  readonly fact: string;
+  readonly hint: string;
+}
+
+/** Returns what a message says of a folder that takes nothing more: `full`, unless there is room for bytes and for no further file. */
+export function whyFull(folder: string, full: Fullness): Fullness {
+  if (!hasNoInodes(folder)) return full;
+  return { fact: `The file system has no inodes left for another file in ${folder}`, hint: FREE_INODES };
+}
+
 export const FREE_INODES =
   'Remove files that nobody needs from it (df -i counts them), or use a file system with more inodes.';
 

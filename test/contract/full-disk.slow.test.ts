@@ -193,6 +193,33 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await seen.newest();
   });
 
+  it('F66 of files, by verify --deep: 74 naming inodes and folder, nothing is left in it, and with room it compares', async () => {
+    const { datasetIds, publishNext, disk, installed, seen } = await onDisk();
+    await once(installed);
+    for (const datasetId of datasetIds) publishNext(datasetId);
+    await once(installed);
+    const folder = join(installed.home, 'left');
+    const files = () => {
+      disk.copyTo(folder);
+      return readdirSync(folder, { recursive: true }).toSorted();
+    };
+    const before = files();
+    const reported: string[] = [];
+    for (let freeInodes = 0; freeInodes <= MANY_FILES; freeInodes += 1) {
+      disk.leaveInodes(freeInodes);
+      const { exitCode, stdout, stderr } = await installed.run('verify', '--deep');
+      if (exitCode === 0) break;
+      expect({ exitCode, stdout, stderr, freeInodes }).toMatchObject({ exitCode: 74 });
+      expect(`${stdout}${stderr}`).toMatch(/no inodes left for another file.*df -i/s);
+      expect(`${stdout}${stderr}`).not.toContain('disk is full');
+      expect(`${stdout}${stderr}`).toContain(disk.path);
+      reported.push(`${stdout}${stderr}`);
+    }
+    expect(reported.length).toBeGreaterThan(1);
+    expect(files()).toEqual(before);
+    await seen.newest();
+  });
+
   it('while it runs: it goes on by itself once there is room', async () => {
     const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk({
       FEED_SYNC_POLL_EVERY: '1s',

@@ -6,14 +6,7 @@
 import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import {
-  FREE_INODES,
-  fileInTheWay,
-  hasNoInodes,
-  NO_INODES,
-  systemCode,
-  systemReason,
-} from '../../lib/files.ts';
+import { fileInTheWay, hasNoInodes, systemCode, systemReason, whyFull } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 
@@ -95,12 +88,10 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Er
         cause,
       });
     case 'full': {
-      const [fact, hint] = hasNoInodes(dirname(path))
-        ? [NO_INODES, FREE_INODES]
-        : [
-            'The disk is full',
-            `Free some space on the file system of ${dirname(path)}, or move the file to another one.`,
-          ];
+      const { fact, hint } = whyFull(dirname(path), {
+        fact: 'The disk is full',
+        hint: `Free some space on the file system of ${dirname(path)}, or move the file to another one.`,
+      });
       const message = `${fact}: the ${what} ${path} could not be written${freeSpace(path)}.`;
       return new StorageError(message, { hint, cause });
     }

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { acquireInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { onDisk } from '../../feed/storage.ts';
 import { isThere, makeDirectory, readText, remove, systemCode, writeScratch } from '../../lib/files.ts';
 import { BusyError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
@@ -42,7 +43,7 @@ export async function openComparisonFolder(
   const { pid, host, uid } = identity;
   const removeFolder = () => remove('cli.remove-verify-folder', path);
   const isNew = !(await isThere(path));
-  await makeDirectory('cli.make-verify-folder', path);
+  await onDisk(path, () => makeDirectory('cli.make-verify-folder', path));
   const holder = { pid, host, startedAt: clock.now(), command: 'verify --deep' };
   const lock = await acquireInstanceLock({ path: join(path, 'lock.sqlite'), uid, holder }).catch(
     async (error: unknown) => {
@@ -66,7 +67,8 @@ export async function openComparisonFolder(
     async finish(table) {
       const others = finished.filter(({ datasetId }) => datasetId !== table.datasetId);
       finished = [...others, { ...table, comparedAt: clock.now().toISOString() }];
-      await writeScratch('cli.remember-verified', file, Buffer.from(JSON.stringify(finished)));
+      const bytes = Buffer.from(JSON.stringify(finished));
+      await onDisk(file, () => writeScratch('cli.remember-verified', file, bytes));
     },
     async close(isWhole) {
       if (isWhole || finished.length === 0) await removeFolder();

@@ -6,7 +6,7 @@
 
 import { dirname } from 'node:path';
 import { getSystemErrorName } from 'node:util';
-import { FREE_INODES, freeBytes, hasNoInodes, NO_INODES } from '../../lib/files.ts';
+import { freeBytes, whyFull } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import {
   asError,
@@ -182,13 +182,9 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
     case 'interrupted':
       return new InterruptedError(`Work on the mirror ${path} was interrupted.`, { cause });
     case 'disk-full': {
-      const [fact, hint] = hasNoInodes(dirname(path))
-        ? [`${NO_INODES} beside ${path}`, FREE_INODES]
-        : [
-            `The disk of ${path} is full`,
-            'Free space on it; a reload needs about the size of the table once more.',
-          ];
-      return new StorageError(`${fact} (${await free(path)} free): ${said}.`, { hint, cause });
+      const needed = 'Free space on it; a reload needs about the size of the table once more.';
+      const { fact, hint } = await fullDisk(path, dirname(path), needed);
+      return new StorageError(`${fact}: ${said}.`, { hint, cause });
     }
     case 'no-space':
       return new StorageError(
@@ -230,6 +226,17 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
   }
 }
 
+/** Returns a sentence without its full stop: `path` takes nothing more, and so much is free. `hint` helps where bytes are missing. */
+export async function fullDisk(
+  path: string,
+  folder: string,
+  hint: string,
+): Promise<{ readonly fact: string; readonly hint: string }> {
+  const free = await freeBytes(folder).then(formatBytes, () => 'an unknown number of bytes');
+  const why = whyFull(folder, { fact: `The disk of ${path} is full`, hint });
+  return { ...why, fact: `${why.fact} (${free} free)` };
+}
+
 /** Another process has had the mirror open for longer than this one may wait. */
 export function busy(path: string, holderProcessId: number | null, cause: unknown): BusyError {
   const holder = holderProcessId === null ? 'another process' : `the process ${holderProcessId}`;
@@ -242,12 +249,4 @@ export function busy(path: string, holderProcessId: number | null, cause: unknow
 /** DuckDB appends advice for its own users to some messages. */
 export function firstLine(error: Error): string {
   return error.message.split('\n', 1)[0] ?? '';
-}
-
-async function free(path: string): Promise<string> {
-  try {
-    return formatBytes(await freeBytes(dirname(path)));
-  } catch {
-    return 'an unknown number of bytes';
-  }
 }

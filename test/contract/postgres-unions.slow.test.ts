@@ -7,7 +7,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { checkInput } from '../support/patient.ts';
+import { databaseAtWork } from '../support/postgres-destination.ts';
 import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -281,6 +283,30 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
       `,${LAKEWAY},r00000,0`,
       `,${LAKEWAY},r00001,1`,
       `,${TRAVIS},a,5`,
+    ]);
+  });
+
+  it.each([
+    'DROP VIEW feeds.all_of_it',
+    'DROP VIEW feeds.all_of_it; CREATE VIEW feeds.all_of_it AS SELECT 42 AS mine',
+    "CREATE OR REPLACE VIEW feeds.all_of_it AS SELECT 'mine'::text AS dataset_id, 'x'::text AS id, 42::bigint AS amount",
+  ])('is put right by the next commit of one of its tables, without a start in between: %s', async (sql) => {
+    const address = await server.database();
+    const unions = [{ name: 'all_of_it', globs: ['*'], includes: () => true }];
+    const world = await databaseAtWork(address, { unions });
+    const course = await world.loaded(firstContent(SMALL_SCHEMA, [['a', 1]]));
+    await world.loaded(firstContent(SMALL_SCHEMA, [['b', 2]]), 'zones');
+    const all = 'SELECT dataset_id, id, amount::text FROM feeds.all_of_it ORDER BY 1';
+    expect(await statement(address, all)).toEqual([
+      ['parcels', 'a', '1'],
+      ['zones', 'b', '2'],
+    ]);
+    await statement(address, sql);
+    course.publishRows([['c', 3]]);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    expect(await statement(address, all)).toEqual([
+      ['parcels', 'c', '3'],
+      ['zones', 'b', '2'],
     ]);
   });
 

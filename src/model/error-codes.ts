@@ -187,6 +187,14 @@ export const ERRORS = {
     disposition: 'retry',
     remedy: 'End that process or let it read the published copy (destination.publish).',
   },
+  mirror_missing: {
+    meaning: 'There is no mirror yet: no catch-up has made it, or destination.path names another place.',
+    exitCode: 75,
+    scope: 'operation',
+    disposition: 'stop',
+    remedy:
+      'Run `feed-sync once`, or wait for the first commit of `feed-sync run`. Then run the command again.',
+  },
   destination_unavailable: {
     meaning: 'The database server of destination.url cannot be reached, or it ended the connection.',
     exitCode: 75,

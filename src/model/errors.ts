@@ -271,6 +271,7 @@ export class InapplicableChangesError extends FeedSyncError {
 
 type StorageCode =
   | 'storage_failed'
+  | 'mirror_missing'
   | 'mirror_damaged'
   | 'dataset_storage_failed'
   | 'disk_full'

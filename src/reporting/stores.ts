@@ -178,7 +178,8 @@ export async function usingMirrorFile<T>(
 }
 
 function noMirror({ destination }: LocalConfiguration): never {
-  throw new StorageError(`There is no mirror at ${destination.place}.`, {
+  throw new StorageError(`There is no mirror yet at ${destination.place}.`, {
+    code: 'mirror_missing',
     hint: 'Make it with: feed-sync once',
   });
 }

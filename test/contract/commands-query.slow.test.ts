@@ -117,10 +117,10 @@ describe('query', () => {
     expect(printed.out.split('\n')).toHaveLength(4);
   });
 
-  it('without a mirror says how to make one: 74', async () => {
+  it('without a mirror says how to make one: 75', async () => {
     const installed = await program();
     const ended = await installed.run('query', 'SELECT 1');
-    expect(ended).toMatchObject({ exitCode: 74 });
+    expect(ended).toMatchObject({ exitCode: 75 });
     expect(ended.stderr).toContain('Make it with: feed-sync once');
   });
 });

@@ -162,11 +162,11 @@ describe('verify', () => {
     expect(feed.requests.entries('versions').map(({ datasetId }) => datasetId)).toEqual([zoning]);
   });
 
-  it('without a mirror says how to make one, and makes nothing: 74', async () => {
+  it('without a mirror says how to make one, and makes nothing: 75', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const ended = await installed.run('verify');
-    expect(ended).toMatchObject({ exitCode: 74 });
+    expect(ended).toMatchObject({ exitCode: 75 });
     expect(ended.stderr).toContain('Make it with: feed-sync once');
     expect(existsSync(installed.dataDirectory)).toBe(false);
   });

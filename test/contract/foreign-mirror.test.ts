@@ -107,8 +107,27 @@ describe('an empty file', () => {
     const { line, mirrorPath } = await installed();
     writeFileSync(mirrorPath, '');
     expect((await line.run('status')).stdout).toContain(`There is no mirror yet at ${mirrorPath}.`);
-    expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 74 });
+    expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 75 });
     expect(await line.run('once')).toMatchObject({ exitCode: 0 });
     expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 0 });
+  });
+});
+
+describe('no file at all', () => {
+  it.each([
+    ['query', 'SELECT 1'],
+    ['query', 'SELECT 1', '--load', 'spatial'],
+    ['diff', 'parcels', '--from-version', '1'],
+    ['verify'],
+    ['verify', '--deep'],
+    ['rollback', 'parcels', '--to-version', '1'],
+    ['dbt-sources'],
+  ])('is told by %s as no mirror yet, with the command that makes it: 75', async (...words) => {
+    const { line, mirrorPath } = await installed();
+    expect(await line.run(...words)).toMatchObject({
+      exitCode: 75,
+      stdout: '',
+      stderr: `feed-sync: There is no mirror yet at ${mirrorPath}. [mirror_missing]\n→ Make it with: feed-sync once\n`,
+    });
   });
 });

@@ -30,6 +30,7 @@ const CODES: readonly (readonly [errors.FeedSyncError, number])[] = [
   [new errors.StorageError('x', { code: 'export_failed' }), 74],
   [new errors.StorageError('x', { code: 'dataset_storage_failed' }), 74],
   [new errors.StorageError('x', { code: 'disk_full' }), 74],
+  [new errors.StorageError('x', { code: 'mirror_missing' }), 75],
   [new errors.ServiceUnavailableError('x'), 75],
   [new errors.CursorExpiredError('x'), 75],
   [new errors.BusyError('x'), 75],

@@ -2,6 +2,7 @@
 
 import { Command, CommanderError, Help, type HelpConfiguration } from 'commander';
 import { sourceStack } from '../lib/source-stack.ts';
+import { nearest } from '../lib/text.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';
 import { defineCommands } from './commands.ts';
 import { type Context, write } from './context.ts';
@@ -132,8 +133,8 @@ function usageError({ code, message }: CommanderError, words: readonly string[],
 }
 
 /**
- * Turns `error: unknown command 'onec'\n(Did you mean once?)` into a sentence. The value of an unknown option may be a
- * secret.
+ * Turns `error: unknown command 'onec'\n(Did you mean once?)` into a sentence. Commander suggests words that have less than half in
+ * common, too: those are left out. The value of an unknown option may be a secret.
  */
 function asSentence(message: string): string {
   const words = message
@@ -144,7 +145,10 @@ function asSentence(message: string): string {
     .replace(/^error: /, '')
     .replace(/^(unknown option '[^'=]*)=.*'(?=\n|$)/s, "$1'")
     .replace(/^(too many arguments .*? but got \d+).*/s, '$1.')
-    .replace(/\n\(Did you mean (.*)\?\)$/, '; did you mean $1?');
+    .replace(/ '([^']*)'\n\(Did you mean (?:one of )?(.*)\?\)$/, (_, word: string, suggested: string) => {
+      const near = suggested.split(', ').filter((name) => nearest(word, [name]) !== null);
+      return ` '${word}'${near.length === 0 ? '' : `; did you mean ${near.join(' or ')}?`}`;
+    });
   return sentence(words);
 }
 

@@ -100,6 +100,10 @@ describe('a command line that makes no sense', () => {
       says: /^feed-sync: Unknown command 'unionz'\. \[usage_invalid\]\n→ feed-sync --help/,
     },
     { words: ['-q'], says: /^feed-sync: No command was given\. \[usage_invalid\]\n→ feed-sync --help/ },
+    {
+      words: ['nope'],
+      says: /^feed-sync: Unknown command 'nope'\. \[usage_invalid\]\n→ feed-sync --help\n$/,
+    },
     { words: ['sync'], says: /^feed-sync: Unknown command 'sync'; did you mean once\?/ },
     {
       words: ['status', '-v', '--log-level', 'info'],

@@ -201,6 +201,28 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 6)).toEqual(texts(FIRST));
   });
 
+  it('F69 repeats no reason of a closing once the states after it are forgotten, too', async () => {
+    let isOn = true;
+    const { world, course } = await threeCommits(kind, { keeps: () => isOn, keepMs: 86_400_000 });
+    isOn = false;
+    course.publishRows(FIRST);
+    await world.apply(course);
+    isOn = true;
+    for (const rows of [SECOND, THIRD]) {
+      course.publishRows(rows);
+      await world.apply(course);
+    }
+    await expect(stateAfter(world, 3)).rejects.toThrow(
+      /begins with commit 4 at .*: history was switched off\./,
+    );
+    await world.byHand(`UPDATE feed_sync.commits SET applied_at = applied_at - INTERVAL '2 DAY'
+      WHERE commit_number < 6`);
+    await world.destination.has();
+    expect(await world.destination.forgetPast()).toBe('all');
+    await expect(stateAfter(world, 4)).rejects.toThrow(/begins with commit 5 at \S+ \S+\. Earlier states/);
+    expect(await stateAfter(world, 5)).toEqual(texts(SECOND));
+  });
+
   it('F70 closes the log where rows were altered by hand before a reload', async () => {
     const { world, course } = await threeCommits(kind);
     await world.byHand(`UPDATE ${world.table} SET name = 'by hand' WHERE id = 5`);

@@ -34,6 +34,7 @@ import {
   macroNames,
   nameInLog,
   OWN_COLUMNS,
+  reasonOfBeginning,
 } from '../catalog/undo-logs.ts';
 import {
   catalogTable,
@@ -356,7 +357,7 @@ function guard(logName: string, log: string, by: By, state: string): string {
       ${text(`feed_sync.history_logs does not list the undo log history.${logName}: its states are not known.`)})
       WHEN ${state} < ${FIRST[by]} THEN error(
       'The history of ' || dataset_id || ' begins with commit ' || greatest(first_commit, closed_commit) || ' at ' ||
-      greatest(first_time, closed_time) || coalesce(': ' || closed_reason, '') || '. Earlier states are not known.')
+      greatest(first_time, closed_time) || coalesce(': ' || ${reasonOfBeginning('')}, '') || '. Earlier states are not known.')
       WHEN row_count <> (SELECT count(*) FROM ${log}) THEN error(
       'The undo log history.' || log_name || ' of ' || dataset_id ||
       ' was dropped or altered outside feed-sync: its earlier states are not known.')

@@ -25,7 +25,7 @@ import {
   refuseOtherColumns,
   unlistedColumns,
 } from '../catalog/past-logs.ts';
-import type { LoggedColumn } from '../catalog/undo-logs.ts';
+import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { hasLogs } from './catalog/observed-state.ts';
 import { catalogOf, catalogTable, historic, MIRROR, storesHistory } from './catalog/schema.ts';
@@ -53,7 +53,7 @@ export async function readPastLogs(engine: Engine, format: number | null): Promi
   if (format === null || !(await knowsLogs(engine, format))) return [];
   const rows = await engine.rows(`SELECT logs.dataset_id, names.table_name, log_name,
       greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)),
-      CASE WHEN closed_commit >= first_commit THEN closed_reason END, frozen_commit,
+      ${reasonOfBeginning('')}, frozen_commit,
       epoch_ms(commits.applied_at), view_name IS NOT NULL, logs.table_name, logs.row_count
     FROM (FROM ${catalogOf(format, 'history_logs')}) AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
       LEFT JOIN ${catalogTable('commits')} AS commits ON commit_number = frozen_commit

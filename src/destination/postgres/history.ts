@@ -20,6 +20,7 @@ import {
   macroNames,
   nameInLog,
   OWN_COLUMNS,
+  reasonOfBeginning,
 } from '../catalog/undo-logs.ts';
 import { catalogTable, HISTORY_SCHEMA, selectTableNames, timeOf } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
@@ -318,7 +319,7 @@ BEGIN
   IF $1 < ${first} THEN
     RAISE EXCEPTION USING MESSAGE = 'The history of ' || log.dataset_id || ' begins with commit '
       || greatest(log.first_commit, log.closed_commit) || ' at ' || greatest(log.first_time, log.closed_time)
-      || coalesce(': ' || log.closed_reason, '') || '. Earlier states are not known.';
+      || coalesce(': ' || ${reasonOfBeginning('log.')}, '') || '. Earlier states are not known.';
   END IF;
   EXECUTE ${text(`SELECT count(*) FROM ${historic(logName)}`)} INTO entries;
   IF log.row_count <> entries THEN

@@ -18,7 +18,7 @@ import {
 import { pastCommitAt } from '../catalog/commits.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
 import { altered, loggedColumnsFrom, refuseOtherColumns, unlistedColumns } from '../catalog/past-logs.ts';
-import type { LoggedColumn } from '../catalog/undo-logs.ts';
+import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { readTables } from './catalog/observed-state.ts';
 import { catalogTable, HISTORY_SCHEMA, milliseconds } from './catalog/schema.ts';
@@ -52,7 +52,7 @@ export async function readPastLogs(transaction: Transaction): Promise<readonly P
   const rows = await transaction.rows(`SELECT logs.dataset_id, names.table_name, logs.log_name,
       greatest(logs.first_commit, logs.closed_commit),
       ${milliseconds('greatest(logs.first_time, logs.closed_time)')},
-      CASE WHEN logs.closed_commit >= logs.first_commit THEN logs.closed_reason END, logs.frozen_commit,
+      ${reasonOfBeginning('logs.')}, logs.frozen_commit,
       ${milliseconds('commits.applied_at')}, logs.table_name, logs.row_count,
       EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relkind = 'v'

@@ -246,6 +246,14 @@ describe('a commit with an unknown outcome', () => {
     return { world, course, fresh, jobs };
   }
 
+  it('that failed before it is not taken for an earlier one of that version, while the clock stands still', async () => {
+    const { world, course } = await twoPeople({ clock: manualClock() });
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    const again = await course.snapshot(course.newest(), await world.observed());
+    expect(await commitWithDoubt(world, 'before', [again])).toMatchObject([{ kind: 'failed' }]);
+    expect(await inMirror(world.folder, 'SELECT count(*) FROM feed_sync.commits')).toEqual([['2']]);
+  });
+
   it.each(['before', 'after'] as const)(
     'that failed %s it: every kind is told as it is',
     async (timestamp) => {

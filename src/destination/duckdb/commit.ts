@@ -10,7 +10,7 @@ import { asError, InterruptedError } from '../../model/errors.ts';
 import { lostBy } from '../../model/lost-past.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
-import { numberAt, numberOrNullAt, text, textAt, textOrNullAt, timestamp } from '../../staging/engine/sql.ts';
+import { integer, numberAt, numberOrNullAt, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { KnownUnions, MemberChange, WrittenUnion } from '../catalog/unions.ts';
@@ -71,11 +71,13 @@ async function commitBatch(
   context: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<readonly JobResult[]> {
+  const numbers = new Map<string, number>();
   try {
-    return await commitComparing(context, batch);
+    return await commitComparing(context, batch, numbers);
   } catch (error) {
     if (error instanceof WriteSessionLostError) throw error;
-    const found = error instanceof OutcomeUnknownError ? await findCommitted(context, batch) : new Map();
+    const found =
+      error instanceof OutcomeUnknownError ? await findCommitted(context, batch, numbers) : new Map();
     const [only] = batch;
     if (batch.length === 1 && only !== undefined) {
       return [found.get(only.job.datasetId) ?? failed(only, causeOf(error))];
@@ -101,17 +103,21 @@ class AwaitsApproval extends Error {
   }
 }
 
+/** The numbers that the last transaction has given to its commits, by dataset id. */
+type CommitNumbers = Map<string, number>;
+
 /** Where a table cannot be compared, the batch is repeated without comparing that table. */
 async function commitComparing(
   context: CommitContext,
   batch: readonly ValidatedWrite[],
+  numbers: CommitNumbers,
 ): Promise<readonly JobResult[]> {
   const incomparable = new Map<string, string>();
   const results = new Map<string, JobResult>();
   for (;;) {
     const others = batch.filter(({ job }) => !results.has(job.datasetId));
     try {
-      for (const result of await commitTogether(context, others, incomparable)) {
+      for (const result of await commitTogether(context, others, incomparable, numbers)) {
         results.set(result.datasetId, result);
       }
       return batch.map(({ job }) => present(results.get(job.datasetId), 'every job has a result'));
@@ -136,7 +142,9 @@ async function commitTogether(
   { session, appliedAt, keepsHistory, unions, log, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
   incomparable: ReadonlyMap<string, string>,
+  numbers: CommitNumbers,
 ): Promise<readonly JobResult[]> {
+  numbers.clear();
   if (batch.length === 0) return [];
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
@@ -165,6 +173,7 @@ async function commitTogether(
       if (entry !== null) {
         refuseIfPinned(entry, ofDataset);
         entries.push(entry);
+        numbers.set(datasetId, commitNumber);
         changes.push({ before: ofDataset.live, entry });
         if (isRehashed(entry, ofDataset)) rehashed.push(datasetId);
       }
@@ -219,13 +228,17 @@ function resultOf(
   return retired(job, entry.tableName);
 }
 
-/** After a COMMIT that was refused: which of the jobs the mirror has nevertheless, as its catalog says. By dataset id. */
+/**
+ * After a COMMIT that was refused: which of the jobs the mirror has nevertheless, as its catalog says. By dataset id. Nobody but the
+ * instance that holds the lock gives numbers, so they are those of these commits or of none.
+ */
 async function findCommitted(
-  { session, appliedAt, unions }: CommitContext,
+  { session, unions }: CommitContext,
   batch: readonly ValidatedWrite[],
+  numbers: CommitNumbers,
 ): Promise<ReadonlyMap<string, JobResult>> {
   return await session.transaction(async (engine) => {
-    const found = await findRows(engine, batch, appliedAt);
+    const found = await findRows(engine, batch, numbers);
     const observed = await readObservedTables(engine, [...found.keys()]);
     await unions.read(() => readUnions(engine));
     const results = batch.flatMap(({ job }): [string, JobResult][] => {
@@ -298,14 +311,16 @@ export function batches<T extends Sized>(
 async function findRows(
   engine: Engine,
   batch: readonly ValidatedWrite[],
-  appliedAt: Date,
+  numbers: CommitNumbers,
 ): Promise<ReadonlyMap<string, Row>> {
-  const rows = await engine.rows(selectCommits(batch, appliedAt));
+  if (numbers.size === 0) return new Map();
+  const rows = await engine.rows(selectCommits([...numbers.values()]));
   const found = new Map<string, Row>();
   for (const { job } of batch) {
     const commit = rows.find(
       (row) =>
         textAt(row, 0) === job.datasetId &&
+        numberAt(row, 8) === numbers.get(job.datasetId) &&
         KINDS_OF_JOB[job.kind].some((kind) => kind === textAt(row, 1)) &&
         numberAt(row, 2) === versionAfter(job),
     );
@@ -314,13 +329,12 @@ async function findRows(
   return found;
 }
 
-/** Selects the commits of this time, each with the name of the archived table of a retired dataset. */
-function selectCommits(batch: readonly ValidatedWrite[], appliedAt: Date): string {
-  const ids = batch.map(({ job }) => text(job.datasetId)).join(', ');
-  return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed, a.table_name
+/** Selects the commits of these numbers, each with the name of the archived table of a retired dataset. */
+function selectCommits(numbers: readonly number[]): string {
+  return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed, a.table_name, c.commit_number
     FROM ${catalogTable('commits')} c
     LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at
-    WHERE c.applied_at = ${timestamp(appliedAt)} AND c.dataset_id IN (${ids})`;
+    WHERE c.commit_number IN (${numbers.map(integer).join(', ')})`;
 }
 
 function netFrom(row: Row): CommitResult['net'] {

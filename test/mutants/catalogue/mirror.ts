@@ -123,7 +123,7 @@ export const MIRROR: Area = {
     {
       name: 'a COMMIT of unknown outcome is taken for undone',
       file: COMMIT,
-      text: 'error instanceof OutcomeUnknownError ? await findCommitted(context, batch) : new Map();',
+      text: 'error instanceof OutcomeUnknownError ? await findCommitted(context, batch, numbers) : new Map();',
       instead: 'new Map<string, JobResult>();',
       breaks: ['P2', 'P3'],
       tests: ['unit/duckdb-retire.test.ts'],

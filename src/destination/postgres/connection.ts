@@ -80,6 +80,9 @@ export class Connection implements Transaction {
   #client: pg.Client | null = null;
   /** The client that is being connected, for all statements that need one meanwhile. */
   #connecting: Promise<pg.Client> | null = null;
+  /** The client that is being connected, or was last. */
+  #newest: pg.Client | null = null;
+  #isAbandoned = false;
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
   #isInTransaction = false;
@@ -292,6 +295,7 @@ export class Connection implements Transaction {
   }
 
   async #connected(): Promise<pg.Client> {
+    if (this.#isAbandoned) throw new PostgresError('unavailable', 'the connection was given up', null);
     if (this.#client !== null) return this.#client;
     if (this.#isInTransaction) throw endedWithin();
     this.#connecting ??= this.#connect().finally(() => {
@@ -302,6 +306,7 @@ export class Connection implements Transaction {
 
   async #connect(): Promise<pg.Client> {
     const client = this.#newClient();
+    this.#newest = client;
     // An error beside a statement means that the connection is gone; the next statement says so.
     client.on('error', () => this.#forget(client));
     client.on('end', () => this.#forget(client));
@@ -342,6 +347,12 @@ export class Connection implements Transaction {
   #drop(client: pg.Client): void {
     this.#forget(client);
     (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
+  }
+
+  /** Closes the connection without a word to the server, for good: what runs on it fails at once. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    if (this.#newest !== null) this.#drop(this.#newest);
   }
 
   /** A transaction that is under way ends with an error. */

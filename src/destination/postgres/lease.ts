@@ -23,6 +23,8 @@ const LOOK_EVERY_MS = 500;
 const RENEWALS = 3;
 /** And no more seldom than so, however long it is: a renewal tells that the server works. */
 const RENEW_WITHIN_MS = 60_000;
+/** So long the server has to take the lease back: it ends by itself, and whoever stops waits for this. */
+export const GIVE_BACK_WITHIN_MS = 5_000;
 const LEASE_OID = `'${catalogTable('lease')}'::regclass::oid`;
 /** A lock of the database until the end of the transaction, by a number that nobody else has a use for. */
 const ALONE = `SELECT pg_advisory_xact_lock(${LEASE_OID}::bigint)`;
@@ -138,16 +140,21 @@ export class Lease {
 
   /** Gives the lease back, so that the next writer need not wait. Without an answer of the server the lease ends by its time. */
   async release(): Promise<void> {
-    const { log, place: path } = this.#options;
+    const { clock, log, place: path } = this.#options;
     this.#over.abort();
-    await this.#renewing;
-    const isGivenBack = this.#isAnswered && (await this.#giveBack());
+    const isAnswered = new AbortController();
+    const giveUp = (): void => this.#connection.abandon();
+    void clock.sleep(GIVE_BACK_WITHIN_MS, isAnswered.signal).then(giveUp, () => {});
+    const isGivenBack = await this.#giveBack();
+    isAnswered.abort();
     if (!isGivenBack)
       log.warn({ path }, 'The lease of the database could not be given back: it ends by itself.');
     await this.#connection.close();
   }
 
   async #giveBack(): Promise<boolean> {
+    await this.#renewing;
+    if (!this.#isAnswered) return false;
     const given = `UPDATE ${catalogTable('lease')} SET expires_at = clock_timestamp() WHERE ${this.#isOurs()}`;
     return await this.#connection.run(given).then(
       () => true,

@@ -1,12 +1,54 @@
-/** Tells operators which undo logs know a state, and why a state is not known. Pure. */
+/** Tells which undo logs know a state, with which columns, and why a state is not known. Pure. */
 
+import { assert } from '../../lib/assert.ts';
 import { shellWord } from '../../lib/text.ts';
 import { DataError, StorageError, UsageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
-import { storedJson } from '../../staging/engine/sql.ts';
+import type { Row } from '../../staging/engine/engine.ts';
+import {
+  booleanAt,
+  dateAt,
+  dateOrNullAt,
+  identifier,
+  integer,
+  numberAt,
+  numberOrNullAt,
+  storedJson,
+  text,
+  textAt,
+  textOrNullAt,
+} from '../../staging/engine/sql.ts';
 import type { PastLog, StrayColumn } from '../reader.ts';
 import { hasOtherColumns, knownColumnType, type RecordedColumn } from './columns.ts';
 import type { LoggedColumn } from './undo-logs.ts';
+
+/** Reads the cells of a log in the order of the fields below, times as milliseconds. */
+export function pastLogAt(row: Row): PastLog {
+  return {
+    datasetId: textAt(row, 0),
+    tableName: textAt(row, 1),
+    logName: textAt(row, 2),
+    firstCommit: numberAt(row, 3),
+    firstTime: dateAt(row, 4),
+    closedReason: textOrNullAt(row, 5),
+    frozenCommit: numberOrNullAt(row, 6),
+    frozenTime: dateOrNullAt(row, 7),
+    source: textAt(row, 8),
+    rowCount: numberOrNullAt(row, 9),
+    isKept: booleanAt(row, 10),
+  };
+}
+
+/** Returns the table of the newest state as SQL, with its schema. */
+export function nameOfSource({ source }: Pick<PastLog, 'source'>): string {
+  const [schema = '', ...name] = source.split('.');
+  return [schema, name.join('.')].map(identifier).join('.');
+}
+
+/** Whether the log has another number of entries than the catalog says. */
+export function lacksEntries({ rowCount }: PastLog, entries: number): boolean {
+  return rowCount !== null && entries !== rowCount;
+}
 
 /** The log begins after the asked state. */
 function beginsLater(name: string, { firstCommit, firstTime, closedReason }: PastLog): UsageError {
@@ -87,9 +129,17 @@ export function unknownBefore(tableName: string, logs: readonly PastLog[], time:
   return beginsLater(tableName, logs.findLast(({ firstTime }) => firstTime > time) ?? newest);
 }
 
-/** Reads the columns that a commit has recorded, as JSON. */
-export function loggedColumnsFrom(json: string): readonly LoggedColumn[] {
-  return (storedJson(json) as readonly RecordedColumn[]).map(loggedColumn);
+/** Returns SQL for the columns that a frozen table had: those that the last commit to it has recorded in `commits`, a table. */
+export function selectLoggedColumns(commits: string, datasetId: string, frozenCommit: number): string {
+  return `SELECT columns FROM ${commits}
+    WHERE dataset_id = ${text(datasetId)} AND commit_number < ${integer(frozenCommit)} AND columns IS NOT NULL
+    ORDER BY commit_number DESC LIMIT 1`;
+}
+
+/** Reads the answer to `selectLoggedColumns`. */
+export function loggedColumnsOf([row]: readonly Row[]): readonly LoggedColumn[] {
+  assert(row !== undefined, 'a commit that was logged has recorded its columns');
+  return (storedJson(textAt(row, 0)) as readonly RecordedColumn[]).map(loggedColumn);
 }
 
 export function loggedColumn({

@@ -1,28 +1,21 @@
 /** Reads from the catalog which states each undo log can restore, and with which columns. */
 
-import { assert } from '../../lib/assert.ts';
 import type { StorageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { DuckDbError } from '../../staging/engine/errors.ts';
-import {
-  dateAt,
-  dateOrNullAt,
-  identifier,
-  integer,
-  numberAt,
-  numberOrNullAt,
-  text,
-  textAt,
-  textOrNullAt,
-} from '../../staging/engine/sql.ts';
+import { identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { pastCommitAt } from '../catalog/commits.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
 import {
   altered,
+  lacksEntries,
   loggedColumn,
-  loggedColumnsFrom,
+  loggedColumnsOf,
+  nameOfSource,
+  pastLogAt,
   refuseOtherColumns,
+  selectLoggedColumns,
   unlistedColumns,
 } from '../catalog/past-logs.ts';
 import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
@@ -34,13 +27,7 @@ import { namesInHistory } from './history.ts';
 
 /** Returns the table of the newest state as SQL. */
 export function sourceOf(log: PastLog): string {
-  return `${identifier(MIRROR)}.${sourceInMirror(log)}`;
-}
-
-/** Returns the same without the name of the database. */
-export function sourceInMirror({ source }: Pick<PastLog, 'source'>): string {
-  const [schema = '', ...name] = source.split('.');
-  return [schema, name.join('.')].map(identifier).join('.');
+  return `${identifier(MIRROR)}.${nameOfSource(log)}`;
 }
 
 /** False in a mirror of an earlier format, and where the list of logs was dropped by hand. */
@@ -54,25 +41,13 @@ export async function readPastLogs(engine: Engine, format: number | null): Promi
   const rows = await engine.rows(`SELECT logs.dataset_id, names.table_name, log_name,
       greatest(first_commit, closed_commit), epoch_ms(greatest(first_time, closed_time)),
       ${reasonOfBeginning('')}, frozen_commit,
-      epoch_ms(commits.applied_at), view_name IS NOT NULL, logs.table_name, logs.row_count
+      epoch_ms(commits.applied_at), logs.table_name, logs.row_count, view_name IS NOT NULL
     FROM (FROM ${catalogOf(format, 'history_logs')}) AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
       LEFT JOIN ${catalogTable('commits')} AS commits ON commit_number = frozen_commit
       LEFT JOIN (SELECT view_name FROM duckdb_views() WHERE database_name = ${text(MIRROR)} AND schema_name = 'history')
         ON logs.table_name = 'history.' || view_name
     ORDER BY frozen_commit DESC NULLS FIRST`);
-  return rows.map((row) => ({
-    datasetId: textAt(row, 0),
-    tableName: textAt(row, 1),
-    logName: textAt(row, 2),
-    firstCommit: numberAt(row, 3),
-    firstTime: dateAt(row, 4),
-    closedReason: textOrNullAt(row, 5),
-    frozenCommit: numberOrNullAt(row, 6),
-    frozenTime: dateOrNullAt(row, 7),
-    isKept: row[8] === true,
-    source: textAt(row, 9),
-    rowCount: numberOrNullAt(row, 10),
-  }));
+  return rows.map(pastLogAt);
 }
 
 /**
@@ -109,8 +84,7 @@ export async function readLoggedColumns(
 export async function findAltered(engine: Engine, log: PastLog): Promise<StorageError | null> {
   const isThere = (await namesInHistory(engine)).has(log.logName);
   const [row] = isThere ? await engine.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
-  const isWhole = row !== undefined && (log.rowCount === null || numberAt(row, 0) === log.rowCount);
-  return isWhole ? null : altered(log);
+  return row === undefined || lacksEntries(log, numberAt(row, 0)) ? altered(log) : null;
 }
 
 /** @throws StorageError, DataError */
@@ -144,11 +118,9 @@ export async function readColumnsOfLog(
     if (columns !== undefined) return columns;
     throw unlistedColumns(datasetId);
   }
-  const [row] = await engine.rows(`SELECT columns FROM ${catalogTable('commits')}
-    WHERE dataset_id = ${text(datasetId)} AND commit_number < ${integer(frozenCommit)} AND columns IS NOT NULL
-    ORDER BY commit_number DESC LIMIT 1`);
-  assert(row !== undefined, 'a commit that was logged has recorded its columns');
-  return loggedColumnsFrom(textAt(row, 0));
+  return loggedColumnsOf(
+    await engine.rows(selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit)),
+  );
 }
 
 /** `format`: of the mirror. */

@@ -9,6 +9,7 @@ import { BY_HAND } from '../../model/lost-past.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { identifier, integer, numberAt, text, textAt, timestamp } from '../../staging/engine/sql.ts';
+import { nameOfSource } from '../catalog/past-logs.ts';
 import { freeName, type LoggedTable } from '../catalog/undo-logs.ts';
 import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
 import {
@@ -19,7 +20,6 @@ import {
   recordEntries,
   typedLogColumns,
 } from './history.ts';
-import { sourceInMirror } from './past-logs.ts';
 
 /**
  * Replaces those of the logs that cannot be written any more by empty ones, and returns the names of all by dataset id. A log whose
@@ -119,7 +119,7 @@ export async function closeUnusable(
   }
   await runTogether(engine, [
     ...aside,
-    ...createLog(table, logName, sourceInMirror({ source })),
+    ...createLog(table, logName, nameOfSource({ source })),
     `UPDATE ${catalogTable('history_logs')} SET closed_commit = ${integer(lastCommit)},
         closed_time = ${timestamp(at)}, closed_reason = ${text(BY_HAND)}
       WHERE log_name = ${text(logName)}`,

@@ -1,23 +1,20 @@
 /** Reads from the catalog which states each undo log can restore, and with which columns. */
 
-import { assert } from '../../lib/assert.ts';
 import type { StorageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
-import {
-  booleanAt,
-  dateAt,
-  dateOrNullAt,
-  identifier,
-  integer,
-  numberAt,
-  numberOrNullAt,
-  text,
-  textAt,
-  textOrNullAt,
-} from '../../staging/engine/sql.ts';
+import { numberAt, text } from '../../staging/engine/sql.ts';
 import { pastCommitAt } from '../catalog/commits.ts';
 import type { PastCatalog } from '../catalog/compare-states.ts';
-import { altered, loggedColumnsFrom, refuseOtherColumns, unlistedColumns } from '../catalog/past-logs.ts';
+import {
+  altered,
+  lacksEntries,
+  loggedColumnsOf,
+  nameOfSource,
+  pastLogAt,
+  refuseOtherColumns,
+  selectLoggedColumns,
+  unlistedColumns,
+} from '../catalog/past-logs.ts';
 import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { readTables } from './catalog/observed-state.ts';
@@ -29,9 +26,8 @@ import { readFound } from './tables.ts';
 import type { Postgis } from './types.ts';
 
 /** Returns the log with the table of its newest state. */
-export function logAsOf({ logName, source }: PastLog, columns: readonly LoggedColumn[]): Log {
-  const [schema = '', ...name] = source.split('.');
-  return { logName, columns, source: [schema, name.join('.')].map(identifier).join('.') };
+export function logAsOf(log: PastLog, columns: readonly LoggedColumn[]): Log {
+  return { logName: log.logName, columns, source: nameOfSource(log) };
 }
 
 export function pastCatalog(transaction: Transaction, postgis: Postgis | null): PastCatalog {
@@ -60,19 +56,7 @@ export async function readPastLogs(transaction: Transaction): Promise<readonly P
     FROM ${catalogTable('history_logs')} AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
       LEFT JOIN ${catalogTable('commits')} AS commits ON commits.commit_number = logs.frozen_commit
     ORDER BY logs.frozen_commit DESC NULLS FIRST, logs.log_name COLLATE "C"`);
-  return rows.map((row) => ({
-    datasetId: textAt(row, 0),
-    tableName: textAt(row, 1),
-    logName: textAt(row, 2),
-    firstCommit: numberAt(row, 3),
-    firstTime: dateAt(row, 4),
-    closedReason: textOrNullAt(row, 5),
-    frozenCommit: numberOrNullAt(row, 6),
-    frozenTime: dateOrNullAt(row, 7),
-    source: textAt(row, 8),
-    rowCount: numberOrNullAt(row, 9),
-    isKept: booleanAt(row, 10),
-  }));
+  return rows.map(pastLogAt);
 }
 
 /** Returns the commits of a dataset, oldest first. */
@@ -92,19 +76,15 @@ async function readColumnsOfLog(
     if (columns.length > 0) return columns;
     throw unlistedColumns(datasetId);
   }
-  const [row] = await transaction.rows(`SELECT columns FROM ${catalogTable('commits')}
-    WHERE dataset_id = ${text(datasetId)} AND commit_number < ${integer(frozenCommit)} AND columns IS NOT NULL
-    ORDER BY commit_number DESC LIMIT 1`);
-  assert(row !== undefined, 'a commit that was logged has recorded its columns');
-  return loggedColumnsFrom(textAt(row, 0));
+  const select = selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit);
+  return loggedColumnsOf(await transaction.rows(select));
 }
 
 /** Returns an error where the log is not there, or lacks entries: it would answer with rows of another state. */
 export async function findAltered(transaction: Transaction, log: PastLog): Promise<StorageError | null> {
   const isThere = (await namesInHistory(transaction)).has(log.logName);
   const [row] = isThere ? await transaction.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
-  const isWhole = row !== undefined && (log.rowCount === null || numberAt(row, 0) === log.rowCount);
-  return isWhole ? null : altered(log);
+  return row === undefined || lacksEntries(log, numberAt(row, 0)) ? altered(log) : null;
 }
 
 /** @throws DataError */

@@ -24,7 +24,7 @@ import {
   type MirrorPlace,
   mirrorError,
 } from '../../staging/engine/errors.ts';
-import { numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { text } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { Checksum } from '../catalog/cells.ts';
@@ -33,7 +33,7 @@ import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
 import { isSameTable } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, mayWait } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, commentOnColumn, comments } from './catalog/tables.ts';
+import { type Current, commentOnColumn, comments, type FoundTable, hasAddresses } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import { namesInHistory } from './history.ts';
@@ -277,9 +277,6 @@ export function keepsColumns(alteration: Alteration): boolean {
   return alteration.kind === 'none' || (alteration.kind === 'rewrite' && alteration.isOfSameColumns);
 }
 
-/** DuckDB addresses a row by this name, unless a column hides it. */
-const ROW_ADDRESS = 'rowid';
-
 /** `columns` are the columns of the net change. */
 export function tableAfter(
   observed: readonly ObservedColumn[],
@@ -297,8 +294,7 @@ function alterationOf(
   added: readonly PlannedColumn[],
 ): Alteration {
   const staysFirst = observed.every(({ columnName }, index) => after[index]?.columnName === columnName);
-  const canAddress = after.every(({ columnName }) => columnName.toLowerCase() !== ROW_ADDRESS);
-  if (!staysFirst || !canAddress) {
+  if (!staysFirst || !hasAddresses({ columns: after })) {
     return { kind: 'rewrite', added: new Set(added), isOfSameColumns: staysFirst && added.length === 0 };
   }
   return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };
@@ -319,49 +315,4 @@ export function rewrittenIfMuch(
   const added = alteration.kind === 'none' ? [] : alteration.added;
   const isOfSameColumns = keepsColumns(alteration);
   return { columns, alteration: { kind: 'rewrite', added: new Set(added), isOfSameColumns } };
-}
-
-export interface FoundTable {
-  readonly rowCount: number;
-  /** The highest row address, as text because a column of any type may hide the addresses; null for an empty table. */
-  readonly highestAddress: string | null;
-  /** The name and the type of each column, in order. */
-  readonly columns: readonly (readonly [string, string])[];
-}
-
-/** Reads the tables, by name. @throws DuckDbError when a table is missing. */
-export async function readFoundTables(
-  engine: Engine,
-  tableNames: readonly string[],
-): Promise<ReadonlyMap<string, FoundTable>> {
-  if (tableNames.length === 0) return new Map();
-  const extents = await engine.rows(together(tableNames.map(selectExtent)));
-  const columns = Map.groupBy(await engine.rows(together(tableNames.map(selectColumns))), (row) =>
-    textAt(row, 0),
-  );
-  return new Map(
-    extents.map((row) => {
-      const tableName = textAt(row, 0);
-      const listed = present(columns.get(tableName), 'every table has columns');
-      const inOrder = listed.toSorted((left, right) => numberAt(left, 1) - numberAt(right, 1));
-      const found = {
-        rowCount: numberAt(row, 1),
-        highestAddress: textOrNullAt(row, 2),
-        columns: inOrder.map((column): [string, string] => [textAt(column, 2), textAt(column, 3)]),
-      };
-      return [tableName, found];
-    }),
-  );
-}
-
-function selectExtent(tableName: string): string {
-  return `SELECT ${text(tableName)}, count(*), max(rowid)::VARCHAR FROM ${mirrored(tableName)}`;
-}
-
-function selectColumns(tableName: string): string {
-  return `SELECT ${text(tableName)}, cid, name, type FROM pragma_table_info(${text(mirrored(tableName))})`;
-}
-
-function together(selects: readonly string[]): string {
-  return selects.join(' UNION ALL ');
 }

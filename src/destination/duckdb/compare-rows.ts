@@ -11,7 +11,7 @@ import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn } from '../../staging/changes/net-change.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
-import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
+import { identifier, type KeyPair, numberAt, sameKey, tuple } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import { MAX_SHOWN_VALUE } from '../../staging/snapshot/scan-sql.ts';
 import type { ContentRows, ExpectedRows } from '../../staging/version-content.ts';
@@ -19,6 +19,7 @@ import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { shownKeyAt } from '../catalog/columns.ts';
 import type { ChangedKey, ShownKey, ShownKeys } from '../comparer.ts';
 import { mirrored } from './catalog/schema.ts';
+import { hasAddresses } from './catalog/tables.ts';
 import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
 import type { LoggedRows } from './write-net-change.ts';
 
@@ -63,13 +64,6 @@ export function createActual(table: ComparedTable): string {
   return `CREATE TEMP TABLE ${ACTUAL} (${['row_id BIGINT', 'h UBIGINT', ...keys].join(', ')})`;
 }
 
-/** A table with a column of this name hides the addresses of its rows. */
-const ROW_ADDRESS = 'rowid';
-
-export function hasAddresses({ columns }: ComparedTable): boolean {
-  return columns.every(({ columnName }) => columnName.toLowerCase() !== ROW_ADDRESS);
-}
-
 /** Addresses of rows, the first and the one after the last. */
 export interface RowRange {
   readonly from: number;
@@ -80,9 +74,8 @@ export interface RowRange {
 export function insertActual(table: ComparedTable, source: string, range: RowRange | null): string {
   const columns = table.columns.map(({ columnName }) => identifier(columnName));
   const keys = keysOf(table).map((position) => columns[position] ?? '');
-  const address = hasAddresses(table) ? ROW_ADDRESS : 'NULL';
-  const where =
-    range === null ? '' : ` WHERE ${ROW_ADDRESS} >= ${range.from} AND ${ROW_ADDRESS} < ${range.to}`;
+  const address = hasAddresses(table) ? 'rowid' : 'NULL';
+  const where = range === null ? '' : ` WHERE rowid >= ${range.from} AND rowid < ${range.to}`;
   return `INSERT INTO ${ACTUAL} SELECT ${[address, rowHash(columns), ...keys].join(', ')} FROM ${source}${where}`;
 }
 
@@ -92,7 +85,7 @@ export async function countExpected(engine: Engine, table: ComparedTable): Promi
   const counts =
     names.length === 0
       ? ['count(*)', 'count(*)', 'count(*)']
-      : ['count(*)', `count(*) FILTER (${whole})`, `count(DISTINCT ${together(names)})`];
+      : ['count(*)', `count(*) FILTER (${whole})`, `count(DISTINCT ${tuple(names)})`];
   const [row = []] = await engine.rows(`SELECT ${counts.join(', ')} FROM ${EXPECTED}`);
   return { rowCount: numberAt(row, 0), keyedRows: numberAt(row, 1), keys: numberAt(row, 2) };
 }
@@ -281,8 +274,4 @@ export function touchedBy(table: ObservedTable): LoggedRows {
       ) AS wrong ON ${sameKey(pairs)}`,
     selectAdded: `SELECT 'added', ${added.join(', ')} FROM ${MISSING} AS missing ANTI JOIN ${WRONG} AS wrong ON ${isBoth}`,
   };
-}
-
-function together(values: readonly string[]): string {
-  return values.length === 1 ? values.join('') : `(${values.join(', ')})`;
 }

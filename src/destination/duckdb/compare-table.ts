@@ -26,6 +26,7 @@ import type { Comparer, ContentComparison, ShownKeys } from '../comparer.ts';
 import { comparisonFailure } from '../comparison-failure.ts';
 import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
+import { hasAddresses } from './catalog/tables.ts';
 import {
   countActual,
   countExpected,
@@ -33,7 +34,6 @@ import {
   createExpected,
   dropCompared,
   findDifference,
-  hasAddresses,
   insertActual,
   type RowRange,
   showKeys,

@@ -17,7 +17,7 @@ import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
-import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
+import { rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { type Current, comments, refuseTakenName } from './catalog/tables.ts';
 import { logOfCommit, logOfSwap } from './commit-log.ts';
 import { strayColumnsOf } from './count-tables.ts';
@@ -42,7 +42,7 @@ import {
   swap,
 } from './load-sql.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
-import { UnprovenError, type Written, writeNet } from './write-net-change.ts';
+import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 
 /** @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
@@ -190,23 +190,20 @@ async function edit(engine: Engine, { job, plan, current, turn }: Loading): Prom
   const taken = turn.keepsHistory ? await namesInHistory(engine) : new Set<string>();
   const log = logOfCommit(current, live, turn, job, taken);
   try {
-    const found = present(
-      (await readFoundTables(engine, [live.tableName])).get(live.tableName),
-      'it is there',
-    );
+    const before = await wholeBefore(engine, live, current, log !== null);
     await refuseStrayColumns(engine, live);
     const net = await differenceFromStaged(engine, live, columns);
-    const after = rewrittenIfMuch({ columns, alteration }, net, found);
+    const after = rewrittenIfMuch({ columns, alteration }, net, before.found);
     await runTogether(engine, log?.before(after) ?? []);
-    const before = {
-      found,
-      recorded: { rowCount: found.rowCount, checksum: current.checksum },
-      comparedColumns: log === null ? null : live.columns.map(({ columnName }) => columnName),
-      isReadWhole: true,
-    };
     const target = { tableName: live.tableName, net, columns };
     let judgement = null as Judgement;
-    const judging = { gate: job.gate, live, rowsBefore: found.rowCount, columns, digest: () => job.digest };
+    const judging = {
+      gate: job.gate,
+      live,
+      rowsBefore: before.found.rowCount,
+      columns,
+      digest: () => job.digest,
+    };
     const written = await writeNet(engine, target, after.alteration, before, {
       readsRows: log !== null || mayWait(job.gate),
       logEntries: (rows) => log?.entries(rows) ?? [],

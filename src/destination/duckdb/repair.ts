@@ -18,7 +18,7 @@ import { hasOtherColumns } from '../catalog/columns.ts';
 import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, commentOnColumn, commentOnTable } from './catalog/tables.ts';
+import { type Current, commentOnColumn, commentOnTable, hasAddresses } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import {
@@ -30,7 +30,6 @@ import {
   dropCompared,
   expectedChecksum,
   findDifference,
-  hasAddresses,
   insertActual,
   selectMissing,
   touchedBy,

@@ -6,7 +6,6 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { present } from '../../lib/assert.ts';
 import type { CommitResult } from '../../model/commits.ts';
 import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
@@ -26,7 +25,7 @@ import {
   shapeOf,
 } from '../catalog/restored-state.ts';
 import { nameInLog } from '../catalog/undo-logs.ts';
-import { readFoundTables, rewrittenIfMuch, tableAfter } from './apply-changes.ts';
+import { rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { readRecordedState } from './catalog/recorded-state.ts';
 import { FORMAT_VERSION, historic } from './catalog/schema.ts';
 import { type Current, comments } from './catalog/tables.ts';
@@ -38,7 +37,7 @@ import { earliestOf, namesInHistory, selectStateAfter } from './history.ts';
 import { LOADING, swap } from './load-sql.ts';
 import { pastCatalog, readColumnsOfLog, sourceOf } from './past-logs.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
-import { type NetRows, type TouchedRows, UnprovenError, writeNet } from './write-net-change.ts';
+import { type NetRows, type TouchedRows, UnprovenError, wholeBefore, writeNet } from './write-net-change.ts';
 
 export async function validateRollback(_engine: Engine, job: RollbackJob): Promise<ValidatedWrite> {
   return {
@@ -95,17 +94,10 @@ async function editBack(
   const log = logOfCommit(current, live, turn, target.table, await namesInHistory(engine));
   const { columns, alteration } = tableAfter(live.columns, planned);
   try {
-    const found = present((await readFoundTables(engine, [tableName])).get(tableName), 'the table is there');
+    const before = await wholeBefore(engine, live, current, log !== null);
     const net = await createUndone(engine, target, job.toCommit);
-    const after = rewrittenIfMuch({ columns, alteration }, net, found);
+    const after = rewrittenIfMuch({ columns, alteration }, net, before.found);
     await runTogether(engine, log?.before(after) ?? []);
-    // Without a recorded checksum the whole table is read: rows that were altered by hand must not go unnoticed.
-    const before = {
-      found,
-      recorded: { rowCount: found.rowCount, checksum: current.checksum },
-      comparedColumns: log === null ? null : live.columns.map(({ columnName }) => columnName),
-      isReadWhole: true,
-    };
     const observer = { readsRows: log !== null, logEntries: (rows: TouchedRows) => log?.entries(rows) ?? [] };
     const written = await writeNet(engine, { tableName, net, columns }, after.alteration, before, observer);
     proveRestored(job, target, written);

@@ -9,17 +9,20 @@
  * touched), the keys of the net change are unique, every touched row is gone, and every row of the net change exists once.
  */
 
+import { present } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import type { ShownKeys } from '../../model/gate.ts';
 import type { Counts } from '../../model/records.ts';
+import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
 import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
-import { bigintAt, identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
+import { bigintAt, identifier, type KeyPair, numberAt, sameKey, tuple } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
-import { type FoundTable, keepsColumns, type TableAfter } from './apply-changes.ts';
+import { keepsColumns, type TableAfter } from './apply-changes.ts';
 import { mirrored } from './catalog/schema.ts';
+import { type Current, type FoundTable, readFoundTables } from './catalog/tables.ts';
 import { CHECKSUM_VERSION, computeChecksum, rowHash, sumOfHashes } from './checksum.ts';
 import { selectLowestKeys } from './judge-net.ts';
 import { LOADING, swap } from './load-sql.ts';
@@ -48,6 +51,22 @@ interface Before {
   readonly comparedColumns: readonly string[] | null;
   /** True: the checksum afterwards is computed of all rows, because the table may have others than were recorded. */
   readonly isReadWhole: boolean;
+}
+
+/** Returns the table before, to be read whole: rows that were altered by hand must not go unnoticed. `isLogged`: in an undo log. */
+export async function wholeBefore(
+  engine: Engine,
+  { tableName, columns }: ObservedTable,
+  { checksum }: Current,
+  isLogged: boolean,
+): Promise<Before> {
+  const found = present((await readFoundTables(engine, [tableName])).get(tableName), 'the table is there');
+  return {
+    found,
+    recorded: { rowCount: found.rowCount, checksum },
+    comparedColumns: isLogged ? columns.map(({ columnName }) => columnName) : null,
+    isReadWhole: true,
+  };
 }
 
 /** The rows of the table whose keys occur in the net change. */
@@ -375,7 +394,7 @@ function countEdited(target: Target, touched: string, afterAddress: string | nul
  */
 function countTouched(target: Target, touched: string): string {
   const keys = keyPositions(target).map((_, index) => `k${index}`);
-  return `SELECT count(*), count(DISTINCT ${together(keys)}), count(*) FILTER (is_replaced),
+  return `SELECT count(*), count(DISTINCT ${tuple(keys)}), count(*) FILTER (is_replaced),
       count(*) FILTER (is_changed), coalesce(sum(row_hash), 0)::HUGEINT FROM ${touched}`;
 }
 
@@ -419,7 +438,7 @@ function countWritten(target: Target): string {
 function selectWritten(target: Target): string {
   const keys = keyPositions(target).map((position) => `${TABLE}.${columnAt(target, position)}`);
   const complete = keys.map((key) => `${key} IS NOT NULL`).join(' AND ');
-  const counts = ['count(*)', `count(DISTINCT ${together(keys)})`, `count(*) FILTER (${complete})`];
+  const counts = ['count(*)', `count(DISTINCT ${tuple(keys)})`, `count(*) FILTER (${complete})`];
   const hashed = target.columns.map((_, position) => `${TABLE}.${columnAt(target, position)}`);
   return `SELECT ${[...counts, sumOfHashes(hashed), CHECKSUM_VERSION].join(', ')} FROM ${mirrored(target.tableName)} AS ${TABLE}`;
 }
@@ -447,8 +466,4 @@ function nameList(target: Target): string {
 
 function keyPositions({ columns }: Target): readonly number[] {
   return columns.flatMap(({ role }, position) => (role === 'key' ? [position] : []));
-}
-
-function together(values: readonly string[]): string {
-  return values.length === 1 ? values.join('') : `(${values.join(', ')})`;
 }

@@ -10,11 +10,10 @@ import { StorageError } from '../../../model/errors.ts';
 import type { Closing } from '../../../model/lost-past.ts';
 import type { WriteJob } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
-import { booleanAt, identifier, text, textAt } from '../../../staging/engine/sql.ts';
+import { booleanAt, identifier, numberAt, text, textAt, textOrNullAt } from '../../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
 import type { RecordedColumn } from '../../catalog/columns.ts';
 import type { DatasetBefore } from '../../catalog/entries.ts';
-import { type FoundTable, readFoundTables } from '../apply-changes.ts';
 import { readLogs } from '../history.ts';
 import { withoutUnusable } from '../unusable-logs.ts';
 import { giveNames, readLiveTables } from './observed-state.ts';
@@ -153,4 +152,58 @@ export function commentOnTable(table: string, datasetId: string): string {
 /** A null comment removes the existing one. */
 export function commentOnColumn(table: string, columnName: string, comment: string | null): string {
   return `COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(comment)}`;
+}
+
+export interface FoundTable {
+  readonly rowCount: number;
+  /** The highest row address, as text because a column of any type may hide the addresses; null for an empty table. */
+  readonly highestAddress: string | null;
+  /** The name and the type of each column, in order. */
+  readonly columns: readonly (readonly [string, string])[];
+}
+
+/** DuckDB addresses a row by the name `rowid`, unless a column hides it. */
+export function hasAddresses({
+  columns,
+}: {
+  readonly columns: readonly { readonly columnName: string }[];
+}): boolean {
+  return columns.every(({ columnName }) => columnName.toLowerCase() !== 'rowid');
+}
+
+/** Reads the tables, by name. @throws DuckDbError when a table is missing. */
+export async function readFoundTables(
+  engine: Engine,
+  tableNames: readonly string[],
+): Promise<ReadonlyMap<string, FoundTable>> {
+  if (tableNames.length === 0) return new Map();
+  const extents = await engine.rows(together(tableNames.map(selectExtent)));
+  const columns = Map.groupBy(await engine.rows(together(tableNames.map(selectColumns))), (row) =>
+    textAt(row, 0),
+  );
+  return new Map(
+    extents.map((row) => {
+      const tableName = textAt(row, 0);
+      const listed = present(columns.get(tableName), 'every table has columns');
+      const inOrder = listed.toSorted((left, right) => numberAt(left, 1) - numberAt(right, 1));
+      const found = {
+        rowCount: numberAt(row, 1),
+        highestAddress: textOrNullAt(row, 2),
+        columns: inOrder.map((column): [string, string] => [textAt(column, 2), textAt(column, 3)]),
+      };
+      return [tableName, found];
+    }),
+  );
+}
+
+function selectExtent(tableName: string): string {
+  return `SELECT ${text(tableName)}, count(*), max(rowid)::VARCHAR FROM ${mirrored(tableName)}`;
+}
+
+function selectColumns(tableName: string): string {
+  return `SELECT ${text(tableName)}, cid, name, type FROM pragma_table_info(${text(mirrored(tableName))})`;
+}
+
+function together(selects: readonly string[]): string {
+  return selects.join(' UNION ALL ');
 }

@@ -5,7 +5,7 @@
 
 import type { ReloadMark } from './desired-state.ts';
 import type { JudgedCommit, KeyTexts, RowCounts } from './gate.ts';
-import type { ManifestEntry, Watermark } from './manifest.ts';
+import type { ListedEntry } from './manifest.ts';
 import type { ObservedTable } from './write-jobs.ts';
 
 export interface Candidate {
@@ -29,23 +29,14 @@ export interface Candidate {
 export type CandidateContent =
   | {
       readonly kind: 'snapshot';
-      readonly listed: CandidateEntry;
+      /** The links of its files have no query: that contains a signature. */
+      readonly listed: ListedEntry;
       /** The reloads that the content satisfies. */
       readonly reloads: ReadonlyMap<string, ReloadMark>;
       /** Whether the service said that all files are of one content, and where they are kept. */
       readonly files: readonly CandidateFile[];
     }
   | { readonly kind: 'changes'; readonly versions: readonly CandidateVersion[] };
-
-/** The manifest entry of a snapshot, with its origin. The links of its files have no query: that contains a signature. */
-export interface CandidateEntry {
-  readonly subscriptionId: string;
-  readonly logNumber: number;
-  readonly through: string | null;
-  readonly watermark: Watermark;
-  readonly readAt: Date;
-  readonly entry: ManifestEntry;
-}
 
 export interface CandidateFile {
   /** The file's name among those of the candidate. */

@@ -50,6 +50,20 @@ export type Watermark =
   | { readonly kind: 'number'; readonly through: bigint }
   | { readonly kind: 'time'; readonly through: Date };
 
+/** A dataset as one subscription sees it, listed by the manifest of the subscription or by the dataset's own. */
+export interface ListedEntry {
+  readonly subscriptionId: string;
+  /** The log of the subscription that the manifest belongs to, counted as in reloads. */
+  readonly logNumber: number;
+  /** The subscription whose manifest lists the entry; null: the dataset's own manifest does. */
+  readonly through: string | null;
+  /** The events of the subscription that the manifest surely covers. */
+  readonly watermark: Watermark;
+  /** When the manifest was read, in service time. */
+  readonly readAt: Date;
+  readonly entry: ManifestEntry;
+}
+
 interface WatermarkOf {
   readonly lastEventId: EventId | null;
   /** The service time at which the manifest was read. */

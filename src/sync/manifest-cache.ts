@@ -9,10 +9,15 @@ import pLimit from 'p-limit';
 import type { DatasetManifest, Feed, SubscriptionList } from '../feed/feed.ts';
 import { present } from '../lib/assert.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { type Manifest, type ManifestEntry, type Watermark, watermarkOf } from '../model/manifest.ts';
+import {
+  type ListedEntry,
+  type Manifest,
+  type ManifestEntry,
+  type Watermark,
+  watermarkOf,
+} from '../model/manifest.ts';
 import { isOfOneDataset } from './incidents.ts';
 import type { Parts } from './parts.ts';
-import type { ListedEntry } from './plan/step.ts';
 
 /** Manifests that plans may read at once. */
 const MANIFESTS_AT_ONCE = 4;

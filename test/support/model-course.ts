@@ -13,14 +13,14 @@ import {
   withoutAnswered,
 } from '../../src/model/desired-state.ts';
 import { ContractViolationError } from '../../src/model/errors.ts';
-import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
+import { type ListedEntry, type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
 import type { Schema } from '../../src/model/records.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { reloadAt } from '../../src/sync/follow/reload-requests.ts';
 import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { isSatisfied, owesResync, pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
-import type { ListedEntry, Plan, PlanInput } from '../../src/sync/plan/step.ts';
+import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { headOf } from '../../src/sync/plan/version-chain.ts';
 import {
   absentVersions,

@@ -5,9 +5,9 @@
 
 import { present } from '../../src/lib/assert.ts';
 import type { Reload } from '../../src/model/desired-state.ts';
-import type { ManifestEntry, Watermark } from '../../src/model/manifest.ts';
+import type { ListedEntry, ManifestEntry, Watermark } from '../../src/model/manifest.ts';
 import type { Schema, Version } from '../../src/model/records.ts';
-import type { ListedEntry, Metadata } from '../../src/sync/plan/step.ts';
+import type { Metadata } from '../../src/sync/plan/step.ts';
 import { LAG_MS } from './planning.ts';
 import { entry, reload } from './sync-values.ts';
 

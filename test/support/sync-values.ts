@@ -1,14 +1,14 @@
 /** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
 
 import type { Failure, Suspension } from '../../src/checkpoint/checkpoint.ts';
-import { baseOf, type Candidate, type CandidateEntry } from '../../src/model/candidate.ts';
+import { baseOf, type Candidate } from '../../src/model/candidate.ts';
 import type { DesiredState, FormerMember, Member, Reload } from '../../src/model/desired-state.ts';
 import { RefusalError, type RefusalScope } from '../../src/model/errors.ts';
 import type { EventId, EventType, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
-import { type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
+import { type ListedEntry, type ManifestEntry, snapshotDigest } from '../../src/model/manifest.ts';
 import type { Column, Schema, Subscription, Version } from '../../src/model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';
-import type { ListedEntry, Metadata } from '../../src/sync/plan/step.ts';
+import type { Metadata } from '../../src/sync/plan/step.ts';
 
 export const NOW = new Date('2026-03-01T12:00:00.000Z');
 /** Before anything that a manifest may lag behind. */
@@ -243,7 +243,7 @@ export function version(datasetId: string, number: number, changed: Partial<Vers
 
 /** A snapshot of version 2 that waits for approval, as the checkpoint keeps it. */
 export function candidate(changed: Partial<Candidate> = {}): Candidate {
-  const listed: CandidateEntry = {
+  const listed: ListedEntry = {
     subscriptionId: 'sub_1',
     logNumber: 1,
     through: null,

@@ -4,10 +4,10 @@
  */
 
 import { describe, expect, it } from 'vitest';
-import type { Watermark } from '../../src/model/manifest.ts';
+import type { ListedEntry, Watermark } from '../../src/model/manifest.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
-import type { ListedEntry, PlanInput } from '../../src/sync/plan/step.ts';
+import type { PlanInput } from '../../src/sync/plan/step.ts';
 import { ago, chain, LAG_MS, MINUTE_MS, planOf, toldOf } from '../support/planning.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {

@@ -3,10 +3,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
-import type { ManifestEntry } from '../../src/model/manifest.ts';
+import type { ListedEntry, ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema, Version } from '../../src/model/records.ts';
 import { changesContentOf, contentOf, inapplicableContentOf } from '../../src/sync/plan/content.ts';
-import type { ListedEntry, Plan, PlanInput } from '../../src/sync/plan/step.ts';
+import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/version-chain.ts';
 import { ago, chain, HOUR_MS, planOf, reported, toldOf } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';

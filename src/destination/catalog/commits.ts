@@ -3,7 +3,7 @@
  * position in this mirror from one in a mirror that was replaced.
  */
 
-import type { CommitPosition, CommitRecord } from '../../model/commits.ts';
+import type { CommitPosition, CommitRecord, RowDifference } from '../../model/commits.ts';
 import type { PastCommit } from '../../model/past-states.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { dateAt, numberAt, numberOrNullAt, textAt } from '../../staging/engine/sql.ts';
@@ -72,19 +72,25 @@ export function bookmarkWrites({ commitNumber, mark }: CommitPosition): readonly
 
 /** The columns are those of `CommitRecord`, in its order, with the three counts in place of `net`. */
 function commitAt(row: Row): CommitRecord {
-  const kind = commitKindOf(textAt(row, 3));
-  const added = numberOrNullAt(row, 6);
   return {
     commitNumber: numberAt(row, 0),
     datasetId: textAt(row, 1),
     tableName: textAt(row, 2),
-    kind,
+    kind: commitKindOf(textAt(row, 3)),
     fromVersion: numberOrNullAt(row, 4),
     toVersion: numberAt(row, 5),
-    net: added === null ? null : { added, changed: numberOrNullAt(row, 7), removed: numberAt(row, 8) },
+    net: netAt(row, 6),
     rowCount: numberOrNullAt(row, 9),
     appliedAt: dateAt(row, 10),
   };
+}
+
+/** Reads the counts of a commit, from the cell `first` on: added, changed, removed. */
+export function netAt(row: Row, first: number): RowDifference | null {
+  const added = numberOrNullAt(row, first);
+  return added === null
+    ? null
+    : { added, changed: numberOrNullAt(row, first + 1), removed: numberAt(row, first + 2) };
 }
 
 /** Reads the cells of a commit as one of the past of its table: number, kind, versions before and after, time, restored commit. */

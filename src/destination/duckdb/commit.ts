@@ -5,12 +5,12 @@
 
 import { assert, present } from '../../lib/assert.ts';
 import type { Log } from '../../lib/log.ts';
-import type { CommitResult } from '../../model/commits.ts';
 import { asError, InterruptedError } from '../../model/errors.ts';
 import { lostBy } from '../../model/lost-past.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine, Row } from '../../staging/engine/engine.ts';
 import { integer, numberAt, numberOrNullAt, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import { netAt } from '../catalog/commits.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { KnownUnions, MemberChange, WrittenUnion } from '../catalog/unions.ts';
@@ -246,7 +246,7 @@ async function findCommitted(
       if (row === undefined) return [];
       if (job.kind === 'retirement') return [[job.datasetId, retired(job, textOrNullAt(row, 7))]];
       const table = present(observed.get(job.datasetId), 'a table that was committed is live');
-      return [[job.datasetId, committed(job, numberOrNullAt(row, 3), netFrom(row), table)]];
+      return [[job.datasetId, committed(job, numberOrNullAt(row, 3), netAt(row, 4), table)]];
     });
     return new Map(results);
   });
@@ -335,11 +335,4 @@ function selectCommits(numbers: readonly number[]): string {
     FROM ${catalogTable('commits')} c
     LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at
     WHERE c.commit_number IN (${numbers.map(integer).join(', ')})`;
-}
-
-function netFrom(row: Row): CommitResult['net'] {
-  const added = numberOrNullAt(row, 4);
-  const changed = numberOrNullAt(row, 5);
-  const removed = numberOrNullAt(row, 6);
-  return added === null || removed === null ? null : { added, changed, removed };
 }

@@ -6,6 +6,7 @@ import type { JudgedCommit } from '../../model/gate.ts';
 import { lostBy } from '../../model/lost-past.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engine/sql.ts';
+import { netAt } from '../catalog/commits.ts';
 import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { HistoryOptions } from '../catalog/undo-logs.ts';
@@ -206,7 +207,5 @@ async function findCommitted(
   if (job.kind === 'retirement') return retired(job, textOrNullAt(row, 4));
   const observed = (await readTables(transaction, [datasetId])).get(datasetId)?.observed;
   if (observed === undefined) return null;
-  const [added, changed, removed] = [numberOrNullAt(row, 1), numberOrNullAt(row, 2), numberOrNullAt(row, 3)];
-  const net = added === null || removed === null ? null : { added, changed, removed };
-  return committed(job, numberOrNullAt(row, 0), net, observed);
+  return committed(job, numberOrNullAt(row, 0), netAt(row, 1), observed);
 }

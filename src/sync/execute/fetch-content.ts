@@ -5,11 +5,12 @@
 
 import { present } from '../../lib/assert.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
+import type { ListedEntry } from '../../model/manifest.ts';
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable, VersionChanges, VersionContent } from '../../model/write-jobs.ts';
 import type { EntrySource } from '../manifest-cache.ts';
 import { contentOf } from '../plan/content.ts';
-import type { ListedEntry, Metadata } from '../plan/step.ts';
+import type { Metadata } from '../plan/step.ts';
 import { columnsOf, followChain } from '../plan/version-chain.ts';
 import {
   confirmationOf,

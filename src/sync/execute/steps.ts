@@ -6,7 +6,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Candidate } from '../../model/candidate.ts';
 import { InapplicableChangesError } from '../../model/errors.ts';
 import { hasLimits } from '../../model/gate.ts';
-import { type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
+import { type ListedEntry, type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type {
   ChangesJob,
@@ -20,7 +20,7 @@ import { standingCandidate } from '../candidates.ts';
 import type { ListedEntries } from '../manifest-cache.ts';
 import { identitiesOfEntry, identitiesOfPath } from '../plan/candidate.ts';
 import { pathContentOf, whyOversized } from '../plan/content.ts';
-import type { ListedEntry, Metadata } from '../plan/step.ts';
+import type { Metadata } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
 import {
   type Awaiting,

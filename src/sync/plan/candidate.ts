@@ -5,12 +5,13 @@
 
 import { baseOf, type Candidate } from '../../model/candidate.ts';
 import { type GateLimits, judge } from '../../model/gate.ts';
+import type { ListedEntry } from '../../model/manifest.ts';
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { contentOf, pathContentOf, versionContentOf } from './content.ts';
 import { pendingReloads } from './need.ts';
 import type { DatasetState } from './plan.ts';
-import type { ListedEntry, Metadata, Plan } from './step.ts';
+import type { Metadata, Plan } from './step.ts';
 import { publishedAtOf, recordOf, schemaNamed } from './versions.ts';
 
 /** Returns the candidate that the suspension of the dataset is about. */

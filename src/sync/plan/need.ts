@@ -11,9 +11,9 @@ import {
   type Reload,
   type ReloadMark,
 } from '../../model/desired-state.ts';
-import { covers, snapshotDigest } from '../../model/manifest.ts';
+import { covers, type ListedEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { ListedEntry, Metadata } from './step.ts';
+import type { Metadata } from './step.ts';
 import { headOf } from './version-chain.ts';
 import { confirmationOf, namingOf, schemaVersionAt } from './versions.ts';
 

@@ -12,6 +12,7 @@ import { plural } from '../../lib/units.ts';
 import { confirmedAt, isConfirmed } from '../../model/absence.ts';
 import type { Candidate } from '../../model/candidate.ts';
 import { announcedVersion, announcedVersions, type DesiredState } from '../../model/desired-state.ts';
+import type { ListedEntry } from '../../model/manifest.ts';
 import type { Version } from '../../model/records.ts';
 import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
 import {
@@ -42,7 +43,7 @@ import {
   satisfiedAfter,
 } from './need.ts';
 import { retirementReason } from './retirement.ts';
-import type { ListedEntry, Metadata, Plan, PlanInput, WaitReason } from './step.ts';
+import type { Metadata, Plan, PlanInput, WaitReason } from './step.ts';
 import {
   bestPath,
   type ChainConstraints,

@@ -4,24 +4,10 @@ import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Candidate } from '../../model/candidate.ts';
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { GateLimits } from '../../model/gate.ts';
-import type { ManifestEntry, Watermark } from '../../model/manifest.ts';
+import type { ListedEntry, ManifestEntry } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type { DatasetState } from './plan.ts';
 import type { AwaitedSubscription, RetirementVerdict } from './retirement.ts';
-
-/** A dataset as one subscription sees it, listed by the manifest of the subscription or by the dataset's own. */
-export interface ListedEntry {
-  readonly subscriptionId: string;
-  /** The log of the subscription that the manifest belongs to, counted as in reloads. */
-  readonly logNumber: number;
-  /** The subscription whose manifest lists the entry; null: the dataset's own manifest does. */
-  readonly through: string | null;
-  /** The events of the subscription that the manifest surely covers. */
-  readonly watermark: Watermark;
-  /** When the manifest was read, in service time. */
-  readonly readAt: Date;
-  readonly entry: ManifestEntry;
-}
 
 export interface PlanInput extends DatasetState {
   /** The entries of the subscriptions that contain the dataset. Null: not read yet. */

@@ -7,11 +7,11 @@
  */
 
 import type { ContractViolationError } from '../../model/errors.ts';
-import type { ManifestEntry } from '../../model/manifest.ts';
+import type { ListedEntry, ManifestEntry } from '../../model/manifest.ts';
 import type { ColumnType, Schema, Version } from '../../model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import { type Asking, answeredBy, pendingReloads } from './need.ts';
-import type { ListedEntry, Metadata } from './step.ts';
+import type { Metadata } from './step.ts';
 import { absentSchema, findSchema, findSchemaOfSnapshot, recordOf } from './versions.ts';
 
 /** The most versions that are coalesced and committed at once. */

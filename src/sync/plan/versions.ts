@@ -3,10 +3,10 @@
 import type { AbsenceSubject } from '../../model/absence.ts';
 import { announcedVersions, type DesiredState } from '../../model/desired-state.ts';
 import { ContractViolationError } from '../../model/errors.ts';
-import { type ManifestEntry, timeOf } from '../../model/manifest.ts';
+import { type ListedEntry, type ManifestEntry, timeOf } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { DifferingCounts, ListedEntry, Metadata } from './step.ts';
+import type { DifferingCounts, Metadata } from './step.ts';
 import { headOf } from './version-chain.ts';
 
 /** How a list of versions names the version of a table. */

@@ -100,9 +100,12 @@ export function writeScratch(name: string, path: string, content: Uint8Array): P
   });
 }
 
-/** Writes a new file. @throws the system's EEXIST when the file exists. */
+/** Writes a new file, which survives a loss of power once this resolves. @throws the system's EEXIST when the file exists. */
 export function createFile(name: string, path: string, content: string): Promise<void> {
-  return durable(name, () => writeDurably(path, content));
+  return durable(name, async () => {
+    await writeDurably(path, content);
+    await syncDirectory(dirname(path));
+  });
 }
 
 /** Renames within one file system. The new name survives a loss of power once this resolves. */

@@ -1,6 +1,6 @@
 /** What an installation has left behind, in a form in which two of them can be compared. */
 
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import Database from 'better-sqlite3';
@@ -25,13 +25,21 @@ export function filesOf({ home }: Program): readonly string[] {
 
 /**
  * How many files of snapshots are downloaded and verified, and wait to be committed or removed. Where the manifest states no
- * digests, only a note beside a file says what it is.
+ * digests, only a whole note beside a file says what it is.
  */
 export function stagedFiles(installed: Program, { hasDigests }: { readonly hasDigests: boolean }): number {
-  const files = filesOf(installed);
-  return files
+  return filesOf(installed)
     .filter((path) => /staging\/[0-9a-f]+\/[0-9a-f]+\.parquet$/.test(path))
-    .filter((path) => hasDigests || files.includes(`${path}.json`)).length;
+    .filter((path) => hasDigests || isWholeNote(join(installed.home, `${path}.json`))).length;
+}
+
+/** A process that is killed while it writes a note leaves a part of it, or an empty file. */
+function isWholeNote(path: string): boolean {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) !== null;
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { openForWriting, remove, renameFile, syncFile, writeScratch } from '../../lib/files.ts';
+import { createFile, openForWriting, remove, renameFile, syncFile } from '../../lib/files.ts';
 import { shown } from '../../lib/text.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
 import { onDisk } from '../storage.ts';
@@ -115,7 +115,10 @@ export function syncPart(partPath: string, file: FileHandle, what: 'all' | 'data
   return onDisk(partPath, () => syncFile('feed.sync-download', file, what));
 }
 
-/** Opens the part for more bytes, or starts it over. `origin` null: no other process can resume the part. */
+/**
+ * Opens the part for more bytes, or starts it over. `origin` null: no other process can resume the part. Its note is on the disk
+ * before its first byte, so that a loss of power brings back no note of the part before.
+ */
 export async function openPart(path: string, origin: PartOrigin | null, mode: 'append' | 'truncate') {
   const partPath = partPathOf(path);
   return onDisk(partPath, async () => {
@@ -124,7 +127,7 @@ export async function openPart(path: string, origin: PartOrigin | null, mode: 'a
     }
     const file = await openForWriting('feed.open-part', partPath, mode);
     if (origin !== null && mode === 'truncate') {
-      await writeScratch('feed.note-part-origin', `${partPath}.json`, contentOf(origin));
+      await createFile('feed.note-part-origin', `${partPath}.json`, JSON.stringify(origin));
     }
     return file;
   });
@@ -148,18 +151,13 @@ export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Pro
     if (kept !== 'by-name') await remove('feed.forget-finished-file', `${path}.json`);
     await renameFile('feed.finish-file', partPathOf(path), path);
     if (kept !== null && kept !== 'by-name') {
-      await writeScratch('feed.note-finished-file', `${path}.json`, contentOf(kept));
+      await createFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
     }
     await remove('feed.drop-finished-origin', `${partPathOf(path)}.json`);
   });
 }
 
-/** A killed process leaves at most a cut note, under the note's own name. */
-function contentOf(note: PartOrigin | KeptFile): Uint8Array {
-  return Buffer.from(JSON.stringify(note));
-}
-
-/** An unreadable note counts as missing. */
+/** An unreadable note counts as missing: a killed process may have cut it. */
 async function readNote<Note>(path: string, schema: z.ZodType<Note>): Promise<Note | null> {
   try {
     return schema.parse(JSON.parse(await readFile(path, 'utf8')));

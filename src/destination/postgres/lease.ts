@@ -140,13 +140,13 @@ export class Lease {
 
   /** Gives the lease back, so that the next writer need not wait. Without an answer of the server the lease ends by its time. */
   async release(): Promise<void> {
-    const { clock, log, place: path } = this.#options;
+    const { log, place: path } = this.#options;
     this.#over.abort();
-    const isAnswered = new AbortController();
+    const deadline = AbortSignal.timeout(GIVE_BACK_WITHIN_MS);
     const giveUp = (): void => this.#connection.abandon();
-    void clock.sleep(GIVE_BACK_WITHIN_MS, isAnswered.signal).then(giveUp, () => {});
+    deadline.addEventListener('abort', giveUp);
     const isGivenBack = await this.#giveBack();
-    isAnswered.abort();
+    deadline.removeEventListener('abort', giveUp);
     if (!isGivenBack)
       log.warn({ path }, 'The lease of the database could not be given back: it ends by itself.');
     await this.#connection.close();

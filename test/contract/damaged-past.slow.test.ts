@@ -103,7 +103,7 @@ it('F58 an impossible number in a sound block of the list of undo logs quarantin
   );
   const found = await installed.run('verify');
   expect(found).toMatchObject({ exitCode: 74 });
-  expect(found.stderr).toContain(`Its bookkeeping holds an impossible value: column 10 is the number`);
+  expect(found.stderr).toContain(`Its bookkeeping holds an impossible value: column 9 is the number`);
   await once(installed);
   await expectMirrored(installed, feed);
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });

@@ -112,7 +112,7 @@ export function macroNames(logName: string): readonly [string, string] {
   return [derivedName(logName, '_as_of'), derivedName(logName, '_as_of_commit')];
 }
 
-/** Returns SQL for why a log begins where it does: null unless it was closed there. `log` qualifies the columns: empty, or `log.`. */
+/** Returns SQL for why a log begins where it does: null unless it was closed there. `log` stands before the names of the columns. */
 export function reasonOfBeginning(log: '' | 'log.' | 'logs.'): string {
   return `CASE WHEN ${log}closed_commit >= ${log}first_commit THEN ${log}closed_reason END`;
 }

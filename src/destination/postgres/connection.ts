@@ -95,12 +95,12 @@ export class Connection implements Transaction {
     this.#options = options;
   }
 
-  /** A number that changes whenever a statement ends or passes bytes on, or was seen to be worked on. */
+  /** A number that changes whenever a statement ends, passes bytes on, or is seen at work by `noteWork`. */
   get progress(): number {
     return this.#ended;
   }
 
-  /** Looks over another connection whether the server works on the statement of a transaction, and does not wait in it for others. */
+  /** Asks over another connection whether the server works on the statement of the transaction, and waits neither for a lock nor for us. */
   async noteWork(beside: Transaction): Promise<void> {
     if (this.#underWay === 0 || this.#backend === null) return;
     const working = `SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = ${this.#backend} AND state = 'active'

@@ -21,9 +21,9 @@ import { diagnose, PostgresError } from './errors.ts';
 const LOOK_EVERY_MS = 500;
 /** The lease is renewed so often within its time. */
 const RENEWALS = 3;
-/** And no more seldom than so, however long it is: a renewal tells that the server works. */
+/** However long the lease is, it is renewed after this time: each renewal looks whether the server works on a statement. */
 const RENEW_WITHIN_MS = 60_000;
-/** So long the server has to take the lease back: it ends by itself, and whoever stops waits for this. */
+/** A process that stops waits this long for the server to take the lease back. Without an answer the lease ends by its time. */
 export const GIVE_BACK_WITHIN_MS = 5_000;
 const LEASE_OID = `'${catalogTable('lease')}'::regclass::oid`;
 /** A lock of the database until the end of the transaction, by a number that nobody else has a use for. */

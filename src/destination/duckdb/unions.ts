@@ -60,7 +60,7 @@ export async function writeOutdatedUnions(
   const concerned = unions.filter((union) => [...changed].some((datasetId) => union.includes(datasetId)));
   const wrong = new Set([
     ...outdatedUnions(unions, recorded, changes),
-    ...(await findWrong(engine, concerned, meta)),
+    ...(await findWrong(engine, concerned, meta, recorded)),
   ]);
   return await writeUnions(
     engine,
@@ -73,8 +73,9 @@ export async function writeOutdatedUnions(
 /** True when the mirror has exactly these unions, and nobody dropped or replaced a view of them. */
 export async function hasUnions(engine: Engine, unions: readonly UnionOptions[]): Promise<boolean> {
   const meta = await engine.rows(selectMeta());
-  if (recordedUnions(meta).size !== unions.length) return false;
-  return (await findWrong(engine, unions, meta)).length === 0;
+  const recorded = recordedUnions(meta);
+  if (recorded.size !== unions.length) return false;
+  return (await findWrong(engine, unions, meta, recorded)).length === 0;
 }
 
 /** Returns the unions whose views are not as the configuration and the catalog have them. */
@@ -82,8 +83,8 @@ async function findWrong(
   engine: Engine,
   unions: readonly UnionOptions[],
   meta: readonly Row[],
+  recorded: ReadonlyMap<string, RecordedUnion>,
 ): Promise<readonly UnionOptions[]> {
-  const recorded = recordedUnions(meta);
   const views = await readOwnViews(engine);
   const wrong: UnionOptions[] = [];
   for (const union of unions) {
@@ -131,7 +132,7 @@ export async function configureUnions(
     await runTogether(engine, dropParts(union.name, parts));
     await runTogether(engine, statementsOf([...recordParts(parts, []), ...recordUnion(union, null)]));
   }
-  return await writeUnions(engine, await findWrong(engine, unions, meta), meta, null);
+  return await writeUnions(engine, await findWrong(engine, unions, meta, recorded), meta, null);
 }
 
 /** What has the name of a union. A view that feed-sync did not make is there in the place of one that somebody replaced. */

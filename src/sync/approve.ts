@@ -8,7 +8,7 @@ import type { ErrorCode } from '../model/error-codes.ts';
 import { errorCodeOf, UsageError } from '../model/errors.ts';
 import { approveCommand, effectOf, keepCandidate } from './candidates.ts';
 import { candidateOf } from './plan/candidate.ts';
-import { type AnswerAfter, type Performing, refusalOf } from './requests.ts';
+import { type AnswerAfter, type Performing, refusalOf } from './request-handler.ts';
 import type { DatasetEnding, DatasetResult } from './result.ts';
 import { currentSuspensions } from './suspensions.ts';
 

@@ -2,7 +2,8 @@
 
 import { present } from '../lib/assert.ts';
 import type { Retirement } from '../model/write-jobs.ts';
-import { extentOf, type MakeExecutor, type StepDependencies, type Work } from './execute/executor.ts';
+import { extentOf, type MakeExecutor } from './execute/executor.ts';
+import type { StepDependencies, Work } from './execute/step-tools.ts';
 import type { PlannedStep } from './result.ts';
 
 export const dryRunExecutor: MakeExecutor = ({ choices }) => ({

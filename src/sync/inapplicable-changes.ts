@@ -5,7 +5,7 @@
 
 import type { Failure } from '../checkpoint/checkpoint.ts';
 import type { Version } from '../model/records.ts';
-import type { StepResult } from './execute/executor.ts';
+import type { StepResult } from './execute/step-tools.ts';
 import { failureOf, newestContents } from './failures.ts';
 import type { Parts } from './parts.ts';
 import {

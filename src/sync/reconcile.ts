@@ -8,13 +8,8 @@ import type { CommitResult } from '../model/commits.ts';
 import { type DesiredState, type Reload, withoutAnswered } from '../model/desired-state.ts';
 import { BadChangesError, DataError, UnknownColumnsError } from '../model/errors.ts';
 import { endCandidate, noteAwaiting, noteEnded, suspensionOfCandidate, whyEnded } from './candidates.ts';
-import {
-  type Awaiting,
-  contentAtFault,
-  type StepExecutor,
-  type StepResult,
-  type Work,
-} from './execute/executor.ts';
+import { contentAtFault, type StepExecutor } from './execute/executor.ts';
+import type { Awaiting, StepResult, Work } from './execute/step-tools.ts';
 import { noteChanges, noteInapplicable, noteLoad, noteRetirement } from './execute/sync-runs.ts';
 import { changesTooFast, errorOf, failureOf, toRemember } from './failures.ts';
 import { onlyAnnounced, requestReloads } from './follow/audit.ts';
@@ -29,8 +24,7 @@ import { asksTheSame, isAnnounced, isRefreshPending, isSatisfied } from './plan/
 import { type DatasetState, plan } from './plan/plan.ts';
 import { reloadsOfRetired, type VerdictOf } from './plan/retirement.ts';
 import type { Metadata, Plan } from './plan/step.ts';
-import { headOf } from './plan/version-chain.ts';
-import { isAnyReplaced } from './plan/versions.ts';
+import { headOf, isAnyReplaced } from './plan/versions.ts';
 import { type DatasetEnding, type DatasetResult, WAITING_FOR, waiting } from './result.ts';
 import { retirementWaits } from './retirements.ts';
 import { VersionAbsences } from './version-absences.ts';

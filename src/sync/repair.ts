@@ -16,7 +16,7 @@ import { openStaging } from './execute/staging-folder.ts';
 import { noteRepair } from './execute/sync-runs.ts';
 import { KeptManifests } from './manifest-cache.ts';
 import { noteLostPast } from './occurrences.ts';
-import type { Performing } from './requests.ts';
+import type { Performing } from './request-handler.ts';
 
 const REPAIR = z.object({
   commitNumber: z.number().nullable(),

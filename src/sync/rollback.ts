@@ -11,7 +11,7 @@ import { stopwatch } from './execute/steps.ts';
 import { noteRollback } from './execute/sync-runs.ts';
 import { noteLostPast } from './occurrences.ts';
 import { OPERATOR } from './plan/need.ts';
-import type { Performing } from './requests.ts';
+import type { Performing } from './request-handler.ts';
 
 /** The parameters of the request `rollback`. */
 export interface RollbackParameters {

@@ -9,8 +9,7 @@ import { noteAbsences } from './follow/audit.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/plan.ts';
 import type { Metadata } from './plan/step.ts';
-import { headOf } from './plan/version-chain.ts';
-import { absentVersions } from './plan/versions.ts';
+import { absentVersions, headOf } from './plan/versions.ts';
 
 type Expecting = Pick<DatasetState, 'desired' | 'observed'>;
 

@@ -13,7 +13,8 @@ import type { Incidents } from './incidents.ts';
 import type { EntrySource } from './manifest-cache.ts';
 import { requestsOf } from './parts.ts';
 import type { VerdictOf } from './plan/retirement.ts';
-import { type Performing, performRequests, type Unanswered } from './requests.ts';
+import type { Performing } from './request-handler.ts';
+import { performRequests, type Unanswered } from './requests.ts';
 import type { DatasetResult, Incident } from './result.ts';
 import type { Entry, WorkQueue } from './work-queue.ts';
 

@@ -70,6 +70,19 @@ export function mutualFolders(files: readonly SourceFile[]): readonly string[] {
   });
 }
 
+/** Files that load each other, directly or by way of others: none of them can be understood, or loaded, before the others. */
+export function filesInRings(files: readonly SourceFile[]): readonly string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const isReachedFrom = (path: string, target: string, visited: Set<string>): boolean =>
+    (byPath.get(path)?.loads ?? []).some((loaded) => {
+      if (loaded === target) return true;
+      if (visited.has(loaded)) return false;
+      visited.add(loaded);
+      return isReachedFrom(loaded, target, visited);
+    });
+  return files.map(({ path }) => path).filter((path) => isReachedFrom(path, path, new Set()));
+}
+
 function sumOf(numbers: readonly number[]): number {
   return numbers.reduce((sum, each) => sum + each, 0);
 }

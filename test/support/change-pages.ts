@@ -5,14 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Column, ColumnType } from '../../src/model/records.ts';
 import type { ChangesJob, ObservedColumn, ReadAhead, VersionChanges } from '../../src/model/write-jobs.ts';
+import { netColumn, PRESENT } from '../../src/staging/changes/columns.ts';
 import { readAhead } from '../../src/staging/changes/decode.ts';
-import {
-  coalesceChanges,
-  type NetChange,
-  netColumn,
-  netRows,
-  PRESENT,
-} from '../../src/staging/changes/net-change.ts';
+import { coalesceChanges, type NetChange, netRows } from '../../src/staging/changes/net-change.ts';
 import { Engine } from '../../src/staging/engine/engine.ts';
 import { exactText } from './exact-mirror.ts';
 

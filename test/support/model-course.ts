@@ -21,9 +21,9 @@ import { changesContentOf, contentOf } from '../../src/sync/plan/content.ts';
 import { isSatisfied, owesResync, pendingReloads } from '../../src/sync/plan/need.ts';
 import { plan } from '../../src/sync/plan/plan.ts';
 import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
-import { headOf } from '../../src/sync/plan/version-chain.ts';
 import {
   absentVersions,
+  headOf,
   namingOf,
   publishedAtOf,
   recordOf,

@@ -15,6 +15,8 @@ export interface SourceFile {
   readonly code: string;
   /** Paths of project files that it imports, from the project's root. */
   readonly imports: readonly string[];
+  /** Those of them of which a value is imported as the file is loaded: neither types alone, nor by `import()`. */
+  readonly loads: readonly string[];
   /** Packages and `node:` modules that it imports. */
   readonly packages: readonly string[];
 }
@@ -34,11 +36,26 @@ export function sourceFile(path: string, text: string): SourceFile {
     path,
     lines: text.split('\n'),
     code: withoutComments(text),
-    imports: specifiers
-      .filter((specifier) => specifier.startsWith('.'))
-      .map((specifier) => normalize(join(dirname(path), specifier))),
+    imports: projectFiles(path, specifiers),
+    loads: projectFiles(path, loadedBy(text)),
     packages: specifiers.filter((specifier) => !specifier.startsWith('.')),
   };
+}
+
+function projectFiles(path: string, specifiers: readonly string[]): readonly string[] {
+  return specifiers
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => normalize(join(dirname(path), specifier)));
+}
+
+function loadedBy(text: string): readonly string[] {
+  const statements = text.matchAll(/^(?:import|export)\s(?!type\s)(?:([^'";]*?)\sfrom\s)?'([^']+)';/gms);
+  return Array.from(statements).flatMap(([, names = '', specifier = '']) => {
+    const members = /\{(?<members>[^}]*)\}/s.exec(names)?.groups?.['members']?.split(',') ?? [];
+    const named = members.map((member) => member.trim()).filter((member) => member !== '');
+    const isOfTypes = named.length > 0 && named.every((member) => member.startsWith('type '));
+    return isOfTypes ? [] : specifier;
+  });
 }
 
 /** Every file that is reached from the entries by imports, the entries among them. */

@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { mutualFolders } from '../structure/numbers.ts';
+import { filesInRings, mutualFolders } from '../structure/numbers.ts';
 import { durableEffects } from '../support/durable-names.ts';
 import {
   projectRoot,
@@ -161,6 +161,22 @@ describe('floors', () => {
     expect(
       mutualFolders([port, sourceFile('src/feed/wire/x.ts', "import { a } from '../feed.ts';")]),
     ).toEqual([]);
+  });
+  it('no files load each other', () => {
+    expect(filesInRings(src)).toEqual([]);
+    const ring = [
+      sourceFile('src/feed/a.ts', "import { b } from './b.ts';"),
+      sourceFile('src/feed/b.ts', "import {\n  type B,\n  c,\n} from './c.ts';"),
+      sourceFile('src/feed/c.ts', "export { a } from './a.ts';"),
+      sourceFile('src/feed/d.ts', "import { a } from './a.ts';"),
+    ];
+    expect(filesInRings(ring)).toEqual(['src/feed/a.ts', 'src/feed/b.ts', 'src/feed/c.ts']);
+    const typesAndLater = [
+      sourceFile('src/feed/a.ts', "import { b } from './b.ts';"),
+      sourceFile('src/feed/b.ts', "import { type A } from './a.ts';\nimport type { C } from './c.ts';"),
+      sourceFile('src/feed/c.ts', "import('./a.ts');\nimport { b } from './b.ts';"),
+    ];
+    expect(filesInRings(typesAndLater)).toEqual([]);
   });
   it('the fixture feed shares no code with the program', () => {
     const shared = (file: SourceFile): readonly string[] =>

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { archivedNameFor } from '../../src/destination/catalog/archived-name.ts';
 import { isSameTable } from '../../src/destination/catalog/guard.ts';
-import { tableAfter } from '../../src/destination/duckdb/apply-changes.ts';
+import { tableAfter } from '../../src/destination/duckdb/table-after.ts';
 import { InapplicableChangesError } from '../../src/model/errors.ts';
 import type { ColumnType, Counts } from '../../src/model/records.ts';
 import type { ChangesJob, ObservedColumn, ObservedTable } from '../../src/model/write-jobs.ts';

@@ -8,14 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { JobQueue } from '../../src/destination/destination.ts';
-import {
-  isLarge,
-  liveExecutor,
-  MAX_SMALL_BYTES,
-  MAX_SMALL_ROWS,
-  type StepDependencies,
-  type Work,
-} from '../../src/sync/execute/executor.ts';
+import { isLarge, liveExecutor, MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/execute/executor.ts';
+import type { StepDependencies, Work } from '../../src/sync/execute/step-tools.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { oneSubscription } from '../support/small-world.ts';
 import { desired, listedEntry, metadata, NOW, schema, table, version } from '../support/sync-values.ts';

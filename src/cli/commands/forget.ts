@@ -13,8 +13,9 @@ import { UsageError } from '../../model/errors.ts';
 import { SUBSCRIPTION_MISSING } from '../../sync/follow/subscriptions.ts';
 import type { Intent } from '../confirm.ts';
 import type { Context } from '../context.ts';
-import { type Decision, makeDecision } from '../decision.ts';
+import type { Decision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { makeDecision } from '../make-decision.ts';
 import { formatUnknown, knownNames, listed, statusAndCode } from '../render/messages.ts';
 
 /** @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */

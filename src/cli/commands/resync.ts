@@ -11,8 +11,9 @@ import { isPinned } from '../../model/write-jobs.ts';
 import { observedOf, seeMirror } from '../../reporting/stores.ts';
 import { isChosenDataset, namedDatasets } from '../../sync/follow/subscriptions.ts';
 import type { Context } from '../context.ts';
-import { type Decision, makeDecision } from '../decision.ts';
+import type { Decision } from '../decision.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { makeDecision } from '../make-decision.ts';
 import { formatScope, formatUnknown, knownNames, listed } from '../render/messages.ts';
 
 /**

@@ -15,10 +15,10 @@ import { FeedSyncError, InapplicableChangesError, InterruptedError } from '../..
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Report } from '../../reporting/report.ts';
 import { readMirror } from '../../reporting/stores.ts';
-import type { FetchTools } from '../../sync/execute/executor.ts';
 import { VERSIONS_AT_ONCE } from '../../sync/execute/fetch-changes.ts';
 import { fetchContent, findContent } from '../../sync/execute/fetch-content.ts';
 import { openStaging } from '../../sync/execute/staging-folder.ts';
+import type { FetchTools } from '../../sync/execute/step-tools.ts';
 import { KeptManifests } from '../../sync/manifest-cache.ts';
 import type { Context } from '../context.ts';
 import { runningInstance } from '../data-directory.ts';

@@ -7,7 +7,7 @@ import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
 import { formatCount, plural } from '../../lib/units.ts';
-import type { ChangesJob, ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
+import type { ChangesJob, ObservedTable } from '../../model/write-jobs.ts';
 import {
   coalesceChanges,
   coalesceTogether,
@@ -28,18 +28,19 @@ import { text } from '../../staging/engine/sql.ts';
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { Checksum } from '../catalog/cells.ts';
-import { columnsAfter, type RecordedColumn, recordedColumn } from '../catalog/columns.ts';
+import { type RecordedColumn, recordedColumn } from '../catalog/columns.ts';
 import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
 import { isSameTable } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, mayWait } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, commentOnColumn, comments, type FoundTable, hasAddresses } from './catalog/tables.ts';
+import { type Current, commentOnColumn, comments, type FoundTable } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
 import { type CommitLog, logOfCommit } from './commit-log.ts';
 import { namesInHistory } from './history.ts';
 import { judgeNet } from './judge-net.ts';
+import { keepsColumns, rewrittenIfMuch, type TableAfter, tableAfter } from './table-after.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
-import { findFilled, type NetRows, UnprovenError, type Written, writeNet } from './write-net-change.ts';
+import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
 /** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateChanges(engine: Engine, job: ChangesJob): Promise<ValidatedWrite> {
@@ -249,70 +250,4 @@ function renewedComments(
   return columns
     .filter(({ column, columnName }) => (before.get(columnName) ?? null) !== column.description)
     .map(({ column, columnName }) => commentOnColumn(mirrored(tableName), columnName, column.description));
-}
-
-export interface TableAfter {
-  /** In the order of the net change; each column has its existing or its new name. */
-  readonly columns: readonly PlannedColumn[];
-  readonly alteration: Alteration;
-}
-
-/**
- * - `none`: the columns stay as they are.
- * - `append`: the new columns come after all others.
- * - `rewrite`: the order of the columns changes, no row can be addressed, or most rows are touched: the table is written again.
- */
-type Alteration =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'append'; readonly added: readonly PlannedColumn[] }
-  | {
-      readonly kind: 'rewrite';
-      readonly added: ReadonlySet<PlannedColumn>;
-      /** True: the columns stay as they are, in their order. */
-      readonly isOfSameColumns: boolean;
-    };
-
-/** True where the hashes of rows that are not touched stay as they are. */
-export function keepsColumns(alteration: Alteration): boolean {
-  return alteration.kind === 'none' || (alteration.kind === 'rewrite' && alteration.isOfSameColumns);
-}
-
-/** `columns` are the columns of the net change. */
-export function tableAfter(
-  observed: readonly ObservedColumn[],
-  columns: readonly PlannedColumn[],
-): TableAfter {
-  const before = new Set(observed.map(({ name }) => name));
-  const after = columnsAfter(observed, columns);
-  const added = after.filter(({ column }) => !before.has(column.name));
-  return { columns: after, alteration: alterationOf(observed, after, added) };
-}
-
-function alterationOf(
-  observed: readonly ObservedColumn[],
-  after: readonly PlannedColumn[],
-  added: readonly PlannedColumn[],
-): Alteration {
-  const staysFirst = observed.every(({ columnName }, index) => after[index]?.columnName === columnName);
-  if (!staysFirst || !hasAddresses({ columns: after })) {
-    return { kind: 'rewrite', added: new Set(added), isOfSameColumns: staysFirst && added.length === 0 };
-  }
-  return added.length === 0 ? { kind: 'none' } : { kind: 'append', added };
-}
-
-/** Editing more than this share of the rows of a table may take longer than writing the table again. */
-const MOST_EDITED = 1 / 2;
-/** Tables up to this size are edited whatever the share: creating a table takes longer. */
-const FEW_ROWS = 100_000;
-
-export function rewrittenIfMuch(
-  after: TableAfter,
-  { rows, removals }: Pick<NetRows, 'rows' | 'removals'>,
-  found: FoundTable,
-): TableAfter {
-  const { columns, alteration } = after;
-  if (found.rowCount <= FEW_ROWS || rows + removals <= found.rowCount * MOST_EDITED) return after;
-  const added = alteration.kind === 'none' ? [] : alteration.added;
-  const isOfSameColumns = keepsColumns(alteration);
-  return { columns, alteration: { kind: 'rewrite', added: new Set(added), isOfSameColumns } };
 }

@@ -5,7 +5,6 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import { identifier } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import { type CommittedVersion, freeName, frozenNames, type LoggedTable } from '../catalog/undo-logs.ts';
-import type { TableAfter } from './apply-changes.ts';
 import { completeCommit } from './catalog/recorded-state.ts';
 import type { Current } from './catalog/tables.ts';
 import {
@@ -18,6 +17,7 @@ import {
   freezeLog,
   logCommit,
 } from './history.ts';
+import type { TableAfter } from './table-after.ts';
 import type { Turn } from './validate.ts';
 import type { LoggedRows } from './write-net-change.ts';
 

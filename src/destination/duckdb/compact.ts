@@ -26,7 +26,8 @@ import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../.
 import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
 import { identifier, text } from '../../staging/engine/sql.ts';
-import { hasSchema, readObservedState } from './catalog/observed-state.ts';
+import { hasSchema } from './catalog/format.ts';
+import { readObservedState } from './catalog/observed-state.ts';
 import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
 import {
   COMPACTED,

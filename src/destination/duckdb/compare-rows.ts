@@ -9,7 +9,7 @@
 
 import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { netColumn } from '../../staging/changes/net-change.ts';
+import { netColumn } from '../../staging/changes/columns.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, type KeyPair, numberAt, sameKey, tuple } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';

@@ -24,7 +24,8 @@ import { hasOtherColumns } from '../catalog/columns.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import type { Comparer, ContentComparison, ShownKeys } from '../comparer.ts';
 import { comparisonFailure } from '../comparison-failure.ts';
-import { readChecksums, readFormat, readObservedTables } from './catalog/observed-state.ts';
+import { readFormat } from './catalog/format.ts';
+import { readChecksums, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 import { hasAddresses } from './catalog/tables.ts';
 import {

@@ -10,7 +10,8 @@ import { identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/
 import { TYPE_NAMES } from '../../staging/snapshot/casts.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../reader.ts';
-import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
+import { readFormat } from './catalog/format.ts';
+import { readChecksums, readObservedState } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
 

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { RowDifference } from '../../model/commits.ts';
 import { TOO_LITTLE_MEMORY } from '../../model/lost-past.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
+import { netColumn, PRESENT } from '../../staging/changes/columns.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';

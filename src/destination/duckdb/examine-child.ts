@@ -14,7 +14,8 @@ import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.
 import { identifier, numberAt, text } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import type { PastTable } from '../past-tables.ts';
-import { readChecksums, readFormat, readObservedState } from './catalog/observed-state.ts';
+import { readFormat } from './catalog/format.ts';
+import { readChecksums, readObservedState } from './catalog/observed-state.ts';
 import { CATALOG_SCHEMA, IN_OUR_FORMAT, MIRROR, mirrored } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
 import {

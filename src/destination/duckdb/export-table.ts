@@ -5,7 +5,8 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
 import { explainExport, writeGeoParquet } from '../../staging/geoparquet.ts';
-import { readFormat, readObservedTables } from './catalog/observed-state.ts';
+import { readFormat } from './catalog/format.ts';
+import { readObservedTables } from './catalog/observed-state.ts';
 import { mirrored } from './catalog/schema.ts';
 import { IS_DAMAGE } from './count-tables.ts';
 

@@ -17,7 +17,6 @@ import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
-import { rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { type Current, comments, refuseTakenName } from './catalog/tables.ts';
 import { logOfCommit, logOfSwap } from './commit-log.ts';
 import { strayColumnsOf } from './count-tables.ts';
@@ -41,6 +40,7 @@ import {
   STAGED,
   swap,
 } from './load-sql.ts';
+import { rewrittenIfMuch, tableAfter } from './table-after.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 

@@ -45,13 +45,8 @@ import type {
 import { Validation } from '../validation.ts';
 import { validateChangesTogether } from './apply-changes.ts';
 import { readCommits, readNewestTime, storeBookmark } from './catalog/commits.ts';
-import {
-  ensureSchema,
-  isEnrolled,
-  readFormat,
-  readObservedState,
-  writeEnrolment,
-} from './catalog/observed-state.ts';
+import { ensureSchema, readFormat } from './catalog/format.ts';
+import { isEnrolled, readObservedState, writeEnrolment } from './catalog/observed-state.ts';
 import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
 import { unpinned } from './catalog/schema.ts';
 import { commitJobs } from './commit.ts';

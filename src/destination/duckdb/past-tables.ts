@@ -16,7 +16,7 @@ import {
   pastTableAt,
   stateOfPast,
 } from '../past-tables.ts';
-import { readFormat } from './catalog/observed-state.ts';
+import { readFormat } from './catalog/format.ts';
 import { catalogOf, catalogTable, MIRROR } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
 import { placeOf } from './copy-content.ts';

@@ -22,7 +22,7 @@ import {
 import { endsOfStates, type OldLog, PastLimit } from '../catalog/past-limit.ts';
 import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../catalog/undo-logs.ts';
 import type { Forgotten } from '../destination.ts';
-import { ensureSchema } from './catalog/observed-state.ts';
+import { ensureSchema } from './catalog/format.ts';
 import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
 import { deleteEntries, dropLog } from './history.ts';
 import { mirrorFileState } from './mirror-file.ts';

@@ -52,7 +52,8 @@ import type {
   RollbackForeseen,
 } from '../reader.ts';
 import { showAsOf } from './as-of.ts';
-import { readFormat, readObservedState } from './catalog/observed-state.ts';
+import { readFormat } from './catalog/format.ts';
+import { readObservedState } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
 import { countDatasets } from './count-tables.ts';

@@ -9,7 +9,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { CommitResult } from '../../model/commits.ts';
 import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
-import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
+import { netColumn, PRESENT } from '../../staging/changes/columns.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { DuckDbError, mirrorError } from '../../staging/engine/errors.ts';
 import { identifier, integer, numberAt } from '../../staging/engine/sql.ts';
@@ -25,7 +25,6 @@ import {
   shapeOf,
 } from '../catalog/restored-state.ts';
 import { nameInLog } from '../catalog/undo-logs.ts';
-import { rewrittenIfMuch, tableAfter } from './apply-changes.ts';
 import { readRecordedState } from './catalog/recorded-state.ts';
 import { FORMAT_VERSION, historic } from './catalog/schema.ts';
 import { type Current, comments } from './catalog/tables.ts';
@@ -36,6 +35,7 @@ import { differenceByKeys, incomparable } from './difference.ts';
 import { earliestOf, namesInHistory, selectStateAfter } from './history.ts';
 import { LOADING, swap } from './load-sql.ts';
 import { pastCatalog, readColumnsOfLog, sourceOf } from './past-logs.ts';
+import { rewrittenIfMuch, tableAfter } from './table-after.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { type NetRows, type TouchedRows, UnprovenError, wholeBefore, writeNet } from './write-net-change.ts';
 

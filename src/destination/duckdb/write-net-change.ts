@@ -14,18 +14,18 @@ import { formatCount } from '../../lib/units.ts';
 import type { ShownKeys } from '../../model/gate.ts';
 import type { Counts } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
-import { netColumn, PRESENT } from '../../staging/changes/net-change.ts';
+import { netColumn, PRESENT } from '../../staging/changes/columns.ts';
 import { type Engine, type Row, runTogether } from '../../staging/engine/engine.ts';
 import { bigintAt, identifier, type KeyPair, numberAt, sameKey, tuple } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
-import { keepsColumns, type TableAfter } from './apply-changes.ts';
 import { mirrored } from './catalog/schema.ts';
 import { type Current, type FoundTable, readFoundTables } from './catalog/tables.ts';
 import { CHECKSUM_VERSION, computeChecksum, rowHash, sumOfHashes } from './checksum.ts';
 import { selectLowestKeys } from './judge-net.ts';
 import { LOADING, swap } from './load-sql.ts';
+import { keepsColumns, type TableAfter } from './table-after.ts';
 
 export interface Written {
   /** The row count of the table afterwards. */

@@ -7,13 +7,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import type { ChangesJob, ObservedTable } from '../../model/write-jobs.ts';
+import { netColumn, PRESENT } from '../../staging/changes/columns.ts';
 import {
   coalesceChanges,
   coalesceTogether,
   type NetChange,
-  netColumn,
   netRows,
-  PRESENT,
 } from '../../staging/changes/net-change.ts';
 import { digestOfNetChange } from '../../staging/changes/net-digest.ts';
 import { inapplicableNet, statedRowCount } from '../../staging/changes/proof.ts';

@@ -40,6 +40,7 @@ import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
 import { DatabaseCandidates } from './candidates.ts';
 import { readCommits } from './catalog/commits.ts';
+import { HISTORY_SCHEMA } from './catalog/names.ts';
 import {
   giveNames,
   hasCatalog,
@@ -55,7 +56,6 @@ import {
   countColumns,
   createCatalog,
   createSchemas,
-  HISTORY_SCHEMA,
   selectSchemas,
   unpinned,
 } from './catalog/schema.ts';

@@ -9,7 +9,7 @@
 
 import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
 import type { Counts } from '../../model/records.ts';
-import { PRESENT } from '../../staging/changes/net-change.ts';
+import { PRESENT } from '../../staging/changes/columns.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';

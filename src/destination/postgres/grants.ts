@@ -6,7 +6,7 @@
 import { ConfigurationError, DestinationError } from '../../model/errors.ts';
 import { identifier, text, textAt } from '../../staging/engine/sql.ts';
 import { CATALOG_TABLES } from '../catalog/tables.ts';
-import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA } from './catalog/schema.ts';
+import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
 import { ARCHIVE_SCHEMA, LIVE_SCHEMA } from './tables.ts';
 

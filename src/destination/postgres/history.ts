@@ -22,7 +22,8 @@ import {
   OWN_COLUMNS,
   reasonOfBeginning,
 } from '../catalog/undo-logs.ts';
-import { catalogTable, HISTORY_SCHEMA, selectTableNames, timeOf } from './catalog/schema.ts';
+import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
+import { selectTableNames, timeOf } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
 import { DIFFERENCE } from './difference.ts';
 import { mirrored } from './tables.ts';

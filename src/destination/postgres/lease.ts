@@ -13,7 +13,7 @@ import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { BusyError } from '../../model/errors.ts';
 import { booleanAt, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
-import { catalogTable } from './catalog/schema.ts';
+import { catalogTable } from './catalog/names.ts';
 import { Connection, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { diagnose, PostgresError } from './errors.ts';
 

@@ -17,8 +17,9 @@ import {
 } from '../catalog/past-logs.ts';
 import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
+import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
 import { readTables } from './catalog/observed-state.ts';
-import { catalogTable, HISTORY_SCHEMA, milliseconds } from './catalog/schema.ts';
+import { milliseconds } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
 import { strayOf } from './count-tables.ts';
 import { historic, type Log, namesInHistory } from './history.ts';

@@ -20,7 +20,8 @@ import {
   stateOfPast,
 } from '../past-tables.ts';
 import type { PastLog } from '../reader.ts';
-import { catalogTable, HISTORY_SCHEMA, milliseconds } from './catalog/schema.ts';
+import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
+import { milliseconds } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
 import { closeLog, createLog, dropLog, namesInHistory, recordEntries, replaceRemains } from './history.ts';
 import { logAsOf, pastCatalog, readPastLogs } from './past-logs.ts';

@@ -2,7 +2,7 @@
 
 import type { RowDifference } from '../../model/commits.ts';
 import type { ObservedColumn, VersionContent } from '../../model/write-jobs.ts';
-import { netColumn } from '../../staging/changes/net-change.ts';
+import { netColumn } from '../../staging/changes/columns.ts';
 import { identifier, numberAt, tuple } from '../../staging/engine/sql.ts';
 import { type ContentRows, proveExpected } from '../../staging/version-content.ts';
 import type { Transaction } from './connection.ts';

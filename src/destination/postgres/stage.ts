@@ -3,7 +3,7 @@
  * afterwards. It lasts until the end of the transaction.
  */
 
-import { PRESENT } from '../../staging/changes/net-change.ts';
+import { PRESENT } from '../../staging/changes/columns.ts';
 import { identifier, tuple } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Postgis, typeName } from './types.ts';

@@ -29,9 +29,10 @@ import {
   unionView,
   type WrittenUnion,
 } from '../catalog/unions.ts';
+import { CATALOG_SCHEMA, catalogTable } from './catalog/names.ts';
 import { hasCatalog, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import { CATALOG_SCHEMA, catalogTable, selectMeta } from './catalog/schema.ts';
+import { selectMeta } from './catalog/schema.ts';
 import type { Transaction } from './connection.ts';
 import { strayOf } from './count-tables.ts';
 import { PostgresError, sentence } from './errors.ts';

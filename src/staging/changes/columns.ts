@@ -14,9 +14,7 @@ import { numberAt, textList, textListAt } from '../engine/sql.ts';
 import { knownType } from '../snapshot/casts.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { Decoding } from './decode.ts';
-import { PRESENT } from './net-change.ts';
-import { pageAt } from './pages.ts';
-import { bad, placeOf } from './refusals.ts';
+import { bad, pageAt, placeOf } from './pages.ts';
 
 export interface ChangesColumns {
   readonly columns: readonly PlannedColumn[];
@@ -151,4 +149,12 @@ function whyInapplicable({ lacking, required }: ChangesColumns, names: readonly 
   if (carried !== undefined) return `rows carry the column ${JSON.stringify(carried)}, which the table lacks`;
   const missing = required.find((name) => !names.includes(name));
   return `rows do not carry the column ${JSON.stringify(missing)} of the table`;
+}
+
+/** A column of the net change: true when the key has a row afterwards, false when the key is removed. */
+export const PRESENT = 'present';
+
+/** Returns the name, in the net change, of the column at this position (from 0) of `NetChange.columns`. */
+export function netColumn(position: number): string {
+  return `c${position}`;
 }

@@ -14,9 +14,8 @@ import { isJson } from '../json-text.ts';
 import { readParquet } from '../snapshot/parquet.ts';
 import { MAX_SHOWN_VALUE } from '../snapshot/scan-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
-import { type ChangesColumns, changesColumns } from './columns.ts';
+import { type ChangesColumns, changesColumns, netColumn, PRESENT } from './columns.ts';
 import { decodeGeometry, type Forms, isForeign, isGeoJson, withGeometrySteps } from './geometry.ts';
-import { netColumn, PRESENT } from './net-change.ts';
 import { hasDoubles } from './numbers.ts';
 import { besidePages, type Pages, spooledPages } from './pages.ts';
 

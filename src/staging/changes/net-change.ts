@@ -15,7 +15,14 @@ import { identifier, numberAt, text, textAt } from '../engine/sql.ts';
 import { readParquet } from '../snapshot/parquet.ts';
 import { MAX_SHOWN_VALUE } from '../snapshot/scan-sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
-import { type ChangesColumns, changesColumns, findNames, refuseNames } from './columns.ts';
+import {
+  type ChangesColumns,
+  changesColumns,
+  findNames,
+  netColumn,
+  PRESENT,
+  refuseNames,
+} from './columns.ts';
 import {
   AS_IT_IS,
   asFile,
@@ -27,7 +34,15 @@ import {
 } from './decode.ts';
 import { findOddGeometry } from './geometry.ts';
 import { findRounded, findRoundedPages } from './numbers.ts';
-import { besidePages, MAX_BYTES_AT_ONCE, type Pages, pageAt, spooledBytes, spooledPages } from './pages.ts';
+import {
+  bad,
+  besidePages,
+  MAX_BYTES_AT_ONCE,
+  type Pages,
+  pageAt,
+  spooledBytes,
+  spooledPages,
+} from './pages.ts';
 import {
   areKeysDifferent,
   countOperations,
@@ -37,7 +52,7 @@ import {
   locate,
   proveCounts,
 } from './proof.ts';
-import { bad, oddGeometry, refusal, roundedNumber } from './refusals.ts';
+import { oddGeometry, refusal, roundedNumber } from './refusals.ts';
 
 export interface NetChange {
   /** The Parquet files. They lie in the folders of the pages and are removed with them. */
@@ -60,14 +75,6 @@ export interface FirstValues {
   readonly columnName: string;
   /** The error if the table already holds a value in the column. */
   readonly refusal: InapplicableChangesError;
-}
-
-/** A column of the net change: true when the key has a row afterwards, false when the key is removed. */
-export const PRESENT = 'present';
-
-/** Returns the name, in the net change, of the column at this position (from 0) of `NetChange.columns`. */
-export function netColumn(position: number): string {
-  return `c${position}`;
 }
 
 /**

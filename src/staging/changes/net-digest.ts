@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Engine } from '../engine/engine.ts';
 import { bigintOrNullAt, numberAt } from '../engine/sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
-import { netColumn, PRESENT } from './net-change.ts';
+import { netColumn, PRESENT } from './columns.ts';
 
 /**
  * Identifies the content of a net change, whatever the order of its rows and the pages that they came in. Of a removed row the key

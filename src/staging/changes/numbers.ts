@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { filePath } from '../engine/sql.ts';
 import { MAX_DIGITS } from '../json-text.ts';
 import type { ChangesColumns } from './columns.ts';
-import { netColumn } from './net-change.ts';
+import { netColumn } from './columns.ts';
 import type { Page } from './pages.ts';
 
 interface WrittenNumber {

@@ -4,7 +4,8 @@ import { readFile, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { present } from '../../lib/assert.ts';
 import { writeScratch } from '../../lib/files.ts';
-import type { VersionChanges } from '../../model/write-jobs.ts';
+import { BadChangesError } from '../../model/errors.ts';
+import type { ChangesJob, VersionChanges } from '../../model/write-jobs.ts';
 
 /**
  * DuckDB holds the text of all pages of one read in memory, and up to thirty times a page's size while parsing that page: 150
@@ -210,4 +211,14 @@ export function* valuesIn(cell: unknown): Generator<unknown> {
     if (typeof value !== 'object' || value === null) continue;
     for (const [name, member] of Object.entries(value)) pending.push(member, name);
   }
+}
+
+/** A null `line` means the whole page. */
+export function bad(job: ChangesJob, page: Page, line: number | null, why: string): BadChangesError {
+  return new BadChangesError(job.datasetId, page.version, `${placeOf(job, page, line)}: ${why}.`);
+}
+
+export function placeOf({ datasetId }: ChangesJob, page: Page, line: number | null): string {
+  const where = line === null ? '' : `, row ${page.changesBefore + line}`;
+  return `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
 }

@@ -9,8 +9,9 @@ import type { Row } from '../engine/engine.ts';
 import { numberAt } from '../engine/sql.ts';
 import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import type { ChangesColumns } from './columns.ts';
+import { netColumn } from './columns.ts';
 import { DOUBLES, geoJsonFlag, otherFlag } from './decode.ts';
-import { type FirstValues, type NetChange, netColumn } from './net-change.ts';
+import type { FirstValues, NetChange } from './net-change.ts';
 
 /** The coordinate system of GeoJSON, as recorded in the mirror. */
 const GEOJSON_CRS = 'OGC:CRS84';

@@ -20,7 +20,7 @@ import type { PlannedColumn } from '../snapshot/table-plan.ts';
 import { type Decoding, findRefused, TYPE_WORDS } from './decode.ts';
 import type { OddGeometry } from './geometry.ts';
 import type { RoundedNumber } from './numbers.ts';
-import { besidePages, type Page, pageAt, pageCells, valuesIn } from './pages.ts';
+import { bad, besidePages, type Page, pageAt, pageCells, valuesIn } from './pages.ts';
 
 /** The faults that the content of pages can cause in DuckDB. */
 const BY_CONTENT: ReadonlySet<Fault> = new Set<Fault>(['statement', 'unreadable', 'gave-up']);
@@ -134,16 +134,6 @@ export function roundedNumber(
   const where = `page ${page.number}, row ${page.changesBefore + line}`;
   const why = `on ${where} the column ${name} holds the number ${shown}, which would lose digits`;
   return new InapplicableChangesError(job.datasetId, page.version, why);
-}
-
-/** A null `line` means the whole page. */
-export function bad(job: ChangesJob, page: Page, line: number | null, why: string): BadChangesError {
-  return new BadChangesError(job.datasetId, page.version, `${placeOf(job, page, line)}: ${why}.`);
-}
-
-export function placeOf({ datasetId }: ChangesJob, page: Page, line: number | null): string {
-  const where = line === null ? '' : `, row ${page.changesBefore + line}`;
-  return `Version ${page.version} of ${datasetId}, page ${page.number}${where}`;
 }
 
 interface Unreadable {

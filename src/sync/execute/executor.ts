@@ -1,28 +1,24 @@
 /** Executes planned steps. A dry run has an executor of its own (../dry-run.ts); nothing else distinguishes a dry run from a catch-up. */
 
-import type { LimitFunction } from 'p-limit';
 import pLimit from 'p-limit';
 import type { JobResult, StoredProgress } from '../../destination/destination.ts';
 import { present, unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
-import type { CandidateContent } from '../../model/candidate.ts';
 import { BadChangesError, type DataError } from '../../model/errors.ts';
-import type { JudgedCommit } from '../../model/gate.ts';
 import type { Counts, Version } from '../../model/records.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
-import type { EntrySource } from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
 import { changesContentOf, contentOf } from '../plan/content.ts';
 import { isSatisfied } from '../plan/need.ts';
 import type { DatasetState } from '../plan/plan.ts';
-import type { Metadata, Plan } from '../plan/step.ts';
+import type { Metadata } from '../plan/step.ts';
 import { publishedAtOf, recordOf } from '../plan/versions.ts';
 import type { Extent } from '../progress.ts';
-import type { PlannedStep } from '../result.ts';
 import { VERSIONS_AT_ONCE } from './fetch-changes.ts';
-import { openStaging, type Staging } from './staging-folder.ts';
+import { openStaging } from './staging-folder.ts';
+import type { StepDependencies, StepResult, Tools, Work } from './step-tools.ts';
 import { fetchAndApply, loadSnapshot, retire } from './steps.ts';
-import { startWriter, type Writer } from './writer.ts';
+import { startWriter } from './writer.ts';
 
 /** Large steps that run at once: their staged files fill the disk until they are committed, one after another. */
 const LARGE_AT_ONCE = 32;
@@ -113,18 +109,6 @@ async function enroll(
   checkpoint.clearForgotten(forgottenSubscriptionIds, (reload, datasetId) =>
     isSatisfied(reload, observedBefore.get(datasetId) ?? null),
   );
-}
-
-/** A step of this kind; together they are the steps that change the destination. */
-export type WorkOf<Kind extends 'load' | 'apply' | 'retire'> = Extract<Plan, { kind: Kind }>;
-export type Work = WorkOf<'load' | 'apply' | 'retire'>;
-
-export interface StepDependencies {
-  readonly known: DatasetState;
-  readonly metadata: Metadata | null;
-  readonly listedEntries: EntrySource;
-  /** Reads the logs of the dataset: false where they request something else by now. */
-  readonly isStillDesired: () => Promise<boolean>;
 }
 
 /** Executes one step. */
@@ -220,58 +204,4 @@ export function contentAtFault(work: Work, error: DataError, metadata: Metadata 
     case 'retire':
       return null;
   }
-}
-
-export interface Tools {
-  readonly parts: Parts;
-  readonly staging: Staging;
-  readonly writer: Writer;
-  /** Limits how many versions of changes are fetched at once, over all datasets. */
-  readonly fetching: LimitFunction;
-  readonly signal: AbortSignal;
-}
-
-/** Content that awaits approval. */
-export interface Awaiting {
-  readonly version: number;
-  readonly judged: JudgedCommit;
-  /** Identifies the content by what the service states about it; the first is its own. */
-  readonly identities: readonly string[];
-  /** The content to keep as the candidate; null: it waits beside the candidate that stands. */
-  readonly content: CandidateContent | null;
-}
-
-/** What fetching needs: nothing that changes the destination. */
-export type FetchTools = Pick<Tools, 'staging' | 'fetching' | 'signal'> & {
-  readonly parts: Pick<Parts, 'feed' | 'progress' | 'clock' | 'choices'>;
-};
-
-/** The end of a step that did not fail. */
-export type StepResult =
-  | Exclude<JobResult, { readonly kind: 'failed' | 'awaiting' }>
-  /** The gate holds back the content, or each sum of versions that it judged. */
-  | { readonly kind: 'awaiting'; readonly awaiting: readonly Awaiting[] }
-  /** The content of the candidate cannot be had any more. `why` is a clause. */
-  | { readonly kind: 'candidate-gone'; readonly why: string }
-  /** A dry run does not execute the step. */
-  | { readonly kind: 'planned'; readonly step: PlannedStep }
-  /**
-   * The changes of these versions are inapplicable, each with the reason, and nothing was applied. `oversized` is the
-   * version among them whose changes alone exceed the limit of staged bytes.
-   */
-  | {
-      readonly kind: 'inapplicable';
-      readonly versions: ReadonlyMap<number, string>;
-      readonly oversized: Version | null;
-    };
-
-/** @throws the error of the validation, or the error of the job. */
-export async function commitJob(
-  job: WriteJob,
-  { parts, writer }: Tools,
-): Promise<Exclude<JobResult, { readonly kind: 'failed' }>> {
-  parts.progress.arrived(job.datasetId);
-  const result = await writer.commit(await parts.destination.validate(job));
-  if (result.kind === 'failed') throw result.error;
-  return result;
 }

@@ -13,7 +13,7 @@ import type { Changes } from '../../feed/feed.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import type { Version } from '../../model/records.ts';
 import type { ReadAhead } from '../../model/write-jobs.ts';
-import type { FetchTools } from './executor.ts';
+import type { FetchTools } from './step-tools.ts';
 
 /** Versions whose changes are fetched at once, over all datasets: enough to keep a distant service busy. */
 export const VERSIONS_AT_ONCE = 8;

@@ -20,8 +20,8 @@ import {
   recordOf,
   schemaNamed,
 } from '../plan/versions.ts';
-import type { FetchTools } from './executor.ts';
 import { fetchChanges } from './fetch-changes.ts';
+import type { FetchTools } from './step-tools.ts';
 import { changesOf, fetchSnapshot } from './steps.ts';
 
 export type FoundContent =

@@ -10,9 +10,9 @@ import type { DownloadedFile } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
 import type { CandidateContent, CandidateVersion } from '../../model/candidate.ts';
 import type { ListedEntry } from '../../model/manifest.ts';
-import type { Tools, WorkOf } from './executor.ts';
 import type { FetchedVersion } from './fetch-changes.ts';
 import type { Staging } from './staging-folder.ts';
+import type { Tools, WorkOf } from './step-tools.ts';
 
 type SnapshotContent = Extract<CandidateContent, { readonly kind: 'snapshot' }>;
 

@@ -22,6 +22,8 @@ import { identitiesOfEntry, identitiesOfPath } from '../plan/candidate.ts';
 import { pathContentOf, whyOversized } from '../plan/content.ts';
 import type { Metadata } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
+import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
+import { keepChanges, keepSnapshot, keptFiles, keptVersions } from './keep-candidate.ts';
 import {
   type Awaiting,
   commitJob,
@@ -30,9 +32,7 @@ import {
   type StepResult,
   type Tools,
   type WorkOf,
-} from './executor.ts';
-import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
-import { keepChanges, keepSnapshot, keptFiles, keptVersions } from './keep-candidate.ts';
+} from './step-tools.ts';
 
 /**
  * The plan is stale where the manifest names other content by now, or where a log does and the files may have either

@@ -14,8 +14,7 @@ import {
 import { covers, type ListedEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Metadata } from './step.ts';
-import { headOf } from './version-chain.ts';
-import { confirmationOf, namingOf, schemaVersionAt } from './versions.ts';
+import { confirmationOf, headOf, namingOf, schemaVersionAt } from './versions.ts';
 
 export type Need =
   | 'table'

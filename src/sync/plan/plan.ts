@@ -49,7 +49,6 @@ import {
   type ChainConstraints,
   cutToLimits,
   followChain,
-  headOf,
   isSurelyBest,
   type PathByLoad,
   type PossiblePath,
@@ -60,6 +59,7 @@ import {
 import {
   confirmationOf,
   differingCounts,
+  headOf,
   mayLackTable,
   namingOf,
   publishedAtOf,

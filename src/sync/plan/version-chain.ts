@@ -95,14 +95,6 @@ export function cutToLimits(path: readonly Version[]): readonly Version[] {
   return tooMuch === -1 ? path : path.slice(0, tooMuch);
 }
 
-/** Returns the newest published version; null where the list names none. */
-export function headOf({ versions }: Metadata): Version | null {
-  return versions.reduce<Version | null>(
-    (head, version) => (head === null || version.version > head.version ? version : head),
-    null,
-  );
-}
-
 type Published = Pick<ChainStart, 'version' | 'publishedAt'>;
 
 /**

@@ -7,7 +7,6 @@ import { type ListedEntry, type ManifestEntry, timeOf } from '../../model/manife
 import type { Schema, Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { DifferingCounts, Metadata } from './step.ts';
-import { headOf } from './version-chain.ts';
 
 /** How a list of versions names the version of a table. */
 type Naming =
@@ -170,4 +169,12 @@ function schemaVersionNamed(entry: ManifestEntry, metadata: Metadata): string | 
 
 function newestBegunBy(version: number, { schemas }: Metadata): Schema | null {
   return schemas.find(({ firstVersion }) => firstVersion === null || firstVersion <= version) ?? null;
+}
+
+/** Returns the newest published version; null where the list names none. */
+export function headOf({ versions }: Metadata): Version | null {
+  return versions.reduce<Version | null>(
+    (head, version) => (head === null || version.version > head.version ? version : head),
+    null,
+  );
 }

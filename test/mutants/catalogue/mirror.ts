@@ -178,7 +178,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a mirror of a newer format is written',
-      file: 'src/destination/duckdb/catalog/observed-state.ts',
+      file: 'src/destination/duckdb/catalog/format.ts',
       text: 'if (!isKnownFormat(meta.format)) {',
       instead: 'if (Number.isNaN(meta.format)) {',
       breaks: ['P4'],

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { archivedNameFor } from '../../../src/destination/catalog/archived-name.ts';
 import { isPlannedFrom, isSameTable } from '../../../src/destination/catalog/guard.ts';
 import type { JobResult, OwedReload, StoredProgress } from '../../../src/destination/destination.ts';
-import { tableAfter } from '../../../src/destination/duckdb/apply-changes.ts';
+import { tableAfter } from '../../../src/destination/duckdb/table-after.ts';
 import { assert, present } from '../../../src/lib/assert.ts';
 import type { CommitKind, CommitResult } from '../../../src/model/commits.ts';
 import { isLaterMark, type ReloadMark } from '../../../src/model/desired-state.ts';

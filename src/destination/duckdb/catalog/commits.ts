@@ -7,7 +7,7 @@ import { bookmarkWrites, commitPage } from '../../catalog/commits.ts';
 import { META_HOOK } from '../../catalog/tables.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
 import type { WaitForReaders, WriteSessions } from '../write-session.ts';
-import { readFormat } from './observed-state.ts';
+import { readFormat } from './format.ts';
 import { statementsOf } from './rows.ts';
 import { catalogOf, catalogTable } from './schema.ts';
 

@@ -1,7 +1,6 @@
 /** Reads the observed state of the mirror from its catalog, and assigns table names. */
 
 import type { ReloadMark } from '../../../model/desired-state.ts';
-import { ConfigurationError } from '../../../model/errors.ts';
 import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { integer, storedJson, text, textAt } from '../../../staging/engine/sql.ts';
@@ -13,8 +12,6 @@ import {
   type CatalogedTable,
   catalogedTableAt,
   EMPTY,
-  type Meta,
-  metaOf,
   RETIRED_DAYS,
   reloadsOf,
   retiredTableAt,
@@ -23,20 +20,17 @@ import type { CatalogTable } from '../../catalog/tables.ts';
 import { recordedUnions } from '../../catalog/unions.ts';
 import { insertRows } from '../../catalog/writes.ts';
 import type { Enrolment, ObservedState, RetiredTable, TableChecksum } from '../../destination.ts';
+import { hasSchema, readMeta } from './format.ts';
 import { readProgress } from './progress.ts';
 import { statementsOf } from './rows.ts';
 import {
   catalogOf,
   catalogTable,
   createCatalogTable,
-  createSchema,
   FORMAT_VERSION,
-  isKnownFormat,
   MIRROR,
-  migrate,
   selectCatalogTable,
   selectMeta,
-  selectSchema,
   selectTableNames,
   storesProgress,
 } from './schema.ts';
@@ -62,21 +56,6 @@ async function presentOf(engine: Engine, tables: readonly string[]): Promise<rea
   const rows = await engine.rows(`SELECT ${name} FROM duckdb_tables()
     WHERE database_name = ${text(MIRROR)} AND ${name} IN (${tables.map(text).join(', ')}) ORDER BY ALL`);
   return rows.map((row) => textAt(row, 0));
-}
-
-/**
- * Creates the catalog in a new mirror, and migrates an earlier format. Must run before any other write to the catalog. Resolves
- * to whether the mirror is new.
- * @throws ConfigurationError when a newer program wrote the mirror.
- */
-export async function ensureSchema(engine: Engine, path: string): Promise<boolean> {
-  if (await hasSchema(engine)) {
-    const { format } = await readMeta(engine, path);
-    for (const statement of migrate(format)) await engine.run(statement);
-    return false;
-  }
-  for (const statement of createSchema()) await engine.run(statement);
-  return true;
 }
 
 /** Tells whether the mirror already contains the whole enrolment. */
@@ -118,30 +97,6 @@ async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
 /** False also where somebody dropped the list of undo logs, which costs the past and nothing else. */
 export async function hasLogs(engine: Engine): Promise<boolean> {
   return (await engine.rows(selectCatalogTable('history_logs'))).length > 0;
-}
-
-/** Tells whether the attached database is a mirror. */
-export async function hasSchema(engine: Engine): Promise<boolean> {
-  return (await engine.rows(selectSchema())).length > 0;
-}
-
-/**
- * Returns null when the attached database is not a mirror yet. @throws ConfigurationError when a newer program wrote the
- * mirror.
- */
-export async function readFormat(engine: Engine, path: string): Promise<number | null> {
-  return (await hasSchema(engine)) ? (await readMeta(engine, path)).format : null;
-}
-
-async function readMeta(engine: Engine, path: string): Promise<Meta> {
-  const meta = metaOf(await engine.rows(selectMeta()));
-  if (!isKnownFormat(meta.format)) {
-    throw new ConfigurationError(
-      `The mirror ${path} has the format ${meta.format}; this program knows no format above ${FORMAT_VERSION}.`,
-      { hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.' },
-    );
-  }
-  return meta;
 }
 
 /** A query of a mirror of a known format. */

@@ -17,7 +17,7 @@ import type {
   StoredSubscription,
 } from '../../destination.ts';
 import type { WaitForReaders, WriteSession, WriteSessions } from '../write-session.ts';
-import { ensureSchema, readFormat } from './observed-state.ts';
+import { ensureSchema, readFormat } from './format.ts';
 import { statementsOf } from './rows.ts';
 import { catalogTable, storesProgress } from './schema.ts';
 

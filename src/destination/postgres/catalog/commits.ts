@@ -6,7 +6,8 @@ import { commitPage } from '../../catalog/commits.ts';
 import { META_HOOK } from '../../catalog/tables.ts';
 import type { CommitLimits, CommitPage } from '../../publication.ts';
 import type { Transaction } from '../connection.ts';
-import { catalogTable, milliseconds } from './schema.ts';
+import { catalogTable } from './names.ts';
+import { milliseconds } from './schema.ts';
 
 /** `transaction` sees one state with all its statements. */
 export async function readCommits(

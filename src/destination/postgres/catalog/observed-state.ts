@@ -36,16 +36,9 @@ import type { ObservedState, StoredProgress, TableChecksum } from '../../destina
 import type { Transaction } from '../connection.ts';
 import { type FoundTable, isSameType, LIVE_SCHEMA, readFound } from '../tables.ts';
 import type { Postgis } from '../types.ts';
+import { catalogTable, HISTORY_SCHEMA } from './names.ts';
 import { statementsOf } from './rows.ts';
-import {
-  catalogTable,
-  FORMAT_VERSION,
-  HISTORY_SCHEMA,
-  milliseconds,
-  selectCatalog,
-  selectMeta,
-  selectTableNames,
-} from './schema.ts';
+import { FORMAT_VERSION, milliseconds, selectCatalog, selectMeta, selectTableNames } from './schema.ts';
 
 export async function hasCatalog(transaction: Transaction): Promise<boolean> {
   return (await transaction.rows(selectCatalog())).length > 0;

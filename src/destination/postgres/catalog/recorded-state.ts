@@ -8,8 +8,9 @@ import { type RecordedState, recordedStateAt, restoredCells } from '../../catalo
 import { catalogColumns, RESTORED_COLUMNS } from '../../catalog/tables.ts';
 import { jsonRow } from '../../catalog/writes.ts';
 import type { Transaction } from '../connection.ts';
+import { catalogTable } from './names.ts';
 import { cellFromJson } from './rows.ts';
-import { catalogTable, milliseconds } from './schema.ts';
+import { milliseconds } from './schema.ts';
 
 /** Null where nothing was recorded. */
 export async function readRecordedState(

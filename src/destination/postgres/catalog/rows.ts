@@ -3,7 +3,7 @@
 import { identifier, text } from '../../../staging/engine/sql.ts';
 import { type CatalogType, catalogColumns } from '../../catalog/tables.ts';
 import { type CatalogWrite, jsonLists, keyLists } from '../../catalog/writes.ts';
-import { catalogTable } from './schema.ts';
+import { catalogTable } from './names.ts';
 
 /** Returns the statements of the changes, in order. */
 export function statementsOf(writes: readonly CatalogWrite[]): readonly string[] {

@@ -10,22 +10,11 @@ import {
 } from '../../catalog/tables.ts';
 import { insertRows } from '../../catalog/writes.ts';
 import { ARCHIVE_SCHEMA, LIVE_SCHEMA } from '../tables.ts';
+import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA, type InstanceTable } from './names.ts';
 import { statementsOf } from './rows.ts';
-
-export const CATALOG_SCHEMA = 'feed_sync';
-/** The schema of undo logs and of frozen tables. */
-export const HISTORY_SCHEMA = 'history';
 
 /** The version of this schema. A database with a newer version is refused. */
 export const FORMAT_VERSION = 1;
-
-/** A table through which instances know of each other's operators; readers have no rights on it. */
-type InstanceTable = 'requests' | 'candidates';
-
-/** Returns the SQL name of a table in schema `feed_sync`. */
-export function catalogTable(table: CatalogTable | 'lease' | InstanceTable): string {
-  return `${identifier(CATALOG_SCHEMA)}.${identifier(table)}`;
-}
 
 /** Returns a time as whole milliseconds. `value` is SQL. */
 export function milliseconds(value: string): string {

@@ -1,0 +1,46 @@
+/** Which format the catalog of the mirror has, and its creation and migration. */
+
+import { ConfigurationError } from '../../../model/errors.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { type Meta, metaOf } from '../../catalog/observed-state.ts';
+import { createSchema, FORMAT_VERSION, isKnownFormat, migrate, selectMeta, selectSchema } from './schema.ts';
+
+/**
+ * Creates the catalog in a new mirror, and migrates an earlier format. Must run before any other write to the catalog. Resolves
+ * to whether the mirror is new.
+ * @throws ConfigurationError when a newer program wrote the mirror.
+ */
+export async function ensureSchema(engine: Engine, path: string): Promise<boolean> {
+  if (await hasSchema(engine)) {
+    const { format } = await readMeta(engine, path);
+    for (const statement of migrate(format)) await engine.run(statement);
+    return false;
+  }
+  for (const statement of createSchema()) await engine.run(statement);
+  return true;
+}
+
+/** Tells whether the attached database is a mirror. */
+export async function hasSchema(engine: Engine): Promise<boolean> {
+  return (await engine.rows(selectSchema())).length > 0;
+}
+
+/**
+ * Returns null when the attached database is not a mirror yet. @throws ConfigurationError when a newer program wrote the
+ * mirror.
+ */
+export async function readFormat(engine: Engine, path: string): Promise<number | null> {
+  return (await hasSchema(engine)) ? (await readMeta(engine, path)).format : null;
+}
+
+/** Reads what the catalog says of itself. @throws ConfigurationError when a newer program wrote the mirror. */
+export async function readMeta(engine: Engine, path: string): Promise<Meta> {
+  const meta = metaOf(await engine.rows(selectMeta()));
+  if (!isKnownFormat(meta.format)) {
+    throw new ConfigurationError(
+      `The mirror ${path} has the format ${meta.format}; this program knows no format above ${FORMAT_VERSION}.`,
+      { hint: 'Use the newer version of feed-sync that wrote it, or set destination.path to another file.' },
+    );
+  }
+  return meta;
+}

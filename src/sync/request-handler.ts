@@ -1,0 +1,35 @@
+/** How a request of an operator is performed: what a handler gets, and what it answers. */
+
+import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
+import type { JobResult } from '../destination/destination.ts';
+import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
+import type { WriteJob } from '../model/write-jobs.ts';
+import type { Parts } from './parts.ts';
+import type { DatasetState } from './plan/plan.ts';
+import type { DatasetResult } from './result.ts';
+
+/** What a handler works with. */
+export interface Performing {
+  readonly parts: Parts;
+  /** The dataset as both stores know it; null: no subscription contains it and it has no table, or it is not chosen. */
+  readonly known: DatasetState | null;
+  /** Validates the job and commits it. */
+  readonly commit: (job: WriteJob) => Promise<JobResult>;
+  readonly signal: AbortSignal;
+}
+
+/** Returns the answer to a request once the dataset was reconciled. */
+export type AnswerAfter = (result: DatasetResult) => RequestAnswer;
+
+/** An error that it throws is the answer. */
+export type Handler = (
+  request: OperatorRequest,
+  performing: Performing,
+) => Promise<RequestAnswer | AnswerAfter>;
+
+/** Returns an error as an answer; the command that asked throws it again. */
+export function refusalOf(error: unknown): RequestAnswer {
+  const message = error instanceof Error ? error.message : String(error);
+  const hint = error instanceof FeedSyncError ? error.hint : null;
+  return { kind: 'refused', error: errorCodeOf(error), message, hint };
+}

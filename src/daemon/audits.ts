@@ -18,7 +18,7 @@ import {
 } from '../sync/clocks.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { isOfContent } from '../sync/plan/content.ts';
-import type { DatasetState } from '../sync/plan/plan.ts';
+import type { DatasetState } from '../sync/plan/dataset-state.ts';
 import type { SubscriptionReader } from '../sync/subscription-reader.ts';
 import type { FollowedSubscription } from './following.ts';
 import type { Session } from './session.ts';

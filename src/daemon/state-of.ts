@@ -6,7 +6,7 @@ import { reportOf } from '../reporting/report.ts';
 import { contentOf, contentWithoutFile } from '../reporting/stores.ts';
 import { isBehind } from '../sync/dataset-states.ts';
 import { expiryOf, positionAgeMs } from '../sync/follow/subscriptions.ts';
-import type { DatasetState } from '../sync/plan/plan.ts';
+import type { DatasetState } from '../sync/plan/dataset-state.ts';
 import type { Activity } from './activity.ts';
 import type { FollowedSubscription, Following } from './following.ts';
 import { isOfDataset, RUN } from './incident-log.ts';

@@ -8,8 +8,8 @@ import type { ObservedTable } from '../model/write-jobs.ts';
 import { doubtedLogs } from '../sync/follow/log-restart.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices } from '../sync/parts.ts';
+import { type DatasetPhaseKind, phaseOf } from '../sync/plan/dataset-state.ts';
 import { type Need, needOf, owesResync, pendingReloads } from '../sync/plan/need.ts';
-import { type DatasetPhaseKind, phaseOf } from '../sync/plan/plan.ts';
 import {
   type AwaitedSubscription,
   awaitedSubscriptions,

@@ -17,7 +17,7 @@ import type { CommitResult } from '../model/commits.ts';
 import { isRekeyed, type JudgedCommit, type RowCounts, type ShownKeys } from '../model/gate.ts';
 import type { Parts } from './parts.ts';
 import { candidateOf, isOvertakenByReload, whyOver } from './plan/candidate.ts';
-import type { DatasetState } from './plan/plan.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 
 /** The code of the suspension of a dataset whose candidate waits. */
 const AWAITING_APPROVAL = 'awaiting_approval';

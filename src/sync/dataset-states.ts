@@ -11,8 +11,8 @@ import type {
 import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
 import { isChosenDataset } from './follow/subscriptions.ts';
 import type { Parts } from './parts.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import { needOf } from './plan/need.ts';
-import type { DatasetState } from './plan/plan.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**

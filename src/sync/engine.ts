@@ -14,7 +14,7 @@ import { askReload } from './follow/reload-requests.ts';
 import { type Connected, connect } from './follow/subscriptions.ts';
 import { type EntrySource, KeptManifests } from './manifest-cache.ts';
 import type { Parts } from './parts.ts';
-import type { DatasetState } from './plan/plan.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { DatasetResult } from './result.ts';

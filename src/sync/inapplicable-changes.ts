@@ -15,7 +15,7 @@ import {
   oversizedContentOf,
   whyOversized,
 } from './plan/content.ts';
-import type { DatasetState } from './plan/plan.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import type { Metadata } from './plan/step.ts';
 import { type Wait, waitingFor } from './result.ts';
 

@@ -22,7 +22,7 @@ import { approveCommand } from './candidates.ts';
 import { failureOf, toRemember } from './failures.ts';
 import type { Parts } from './parts.ts';
 import { refusedContents } from './plan/content.ts';
-import type { DatasetState } from './plan/plan.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import { type DatasetEnding, type Incident, waiting } from './result.ts';
 import { storeSuspension } from './suspensions.ts';
 

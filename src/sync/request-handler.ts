@@ -5,7 +5,7 @@ import type { JobResult } from '../destination/destination.ts';
 import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
 import type { WriteJob } from '../model/write-jobs.ts';
 import type { Parts } from './parts.ts';
-import type { DatasetState } from './plan/plan.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import type { DatasetResult } from './result.ts';
 
 /** What a handler works with. */

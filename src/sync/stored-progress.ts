@@ -9,8 +9,8 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { isPinned } from '../model/write-jobs.ts';
 import { datasetStates } from './dataset-states.ts';
 import type { Parts } from './parts.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
-import type { DatasetState } from './plan/plan.ts';
 
 /**
  * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the

@@ -7,7 +7,7 @@ import { type Absence, type AbsenceSubject, absenceKey, confirmedAt } from '../m
 import { announcedVersions } from '../model/desired-state.ts';
 import { noteAbsences } from './follow/audit.ts';
 import type { Parts } from './parts.ts';
-import type { DatasetState } from './plan/plan.ts';
+import type { DatasetState } from './plan/dataset-state.ts';
 import type { Metadata } from './plan/step.ts';
 import { absentVersions, headOf } from './plan/versions.ts';
 

@@ -9,7 +9,7 @@ import { liveExecutor } from '../../src/sync/execute/executor.ts';
 import type { ReloadRequest } from '../../src/sync/follow/reload-requests.ts';
 import { watchIncidents } from '../../src/sync/incidents.ts';
 import { KeptManifests } from '../../src/sync/manifest-cache.ts';
-import type { DatasetState } from '../../src/sync/plan/plan.ts';
+import type { DatasetState } from '../../src/sync/plan/dataset-state.ts';
 import { type Reconciliation, reconcile } from '../../src/sync/reconcile.ts';
 import { commit } from '../support/checkpoint-files.ts';
 import { oneSubscription, publish, versions, type World } from '../support/small-world.ts';

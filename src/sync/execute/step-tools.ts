@@ -8,7 +8,7 @@ import type { Version } from '../../model/records.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { EntrySource } from '../manifest-cache.ts';
 import type { Parts } from '../parts.ts';
-import type { DatasetState } from '../plan/plan.ts';
+import type { DatasetState } from '../plan/dataset-state.ts';
 import type { Metadata, Plan } from '../plan/step.ts';
 import type { PlannedStep } from '../result.ts';
 import type { Staging } from './staging-folder.ts';

@@ -9,8 +9,8 @@ import type { ListedEntry } from '../../model/manifest.ts';
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import { contentOf, pathContentOf, versionContentOf } from './content.ts';
+import type { DatasetState } from './dataset-state.ts';
 import { pendingReloads } from './need.ts';
-import type { DatasetState } from './plan.ts';
 import type { Metadata, Plan } from './step.ts';
 import { publishedAtOf, recordOf, schemaNamed } from './versions.ts';
 

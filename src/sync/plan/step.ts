@@ -6,7 +6,7 @@ import type { ReloadMark } from '../../model/desired-state.ts';
 import type { GateLimits } from '../../model/gate.ts';
 import type { ListedEntry, ManifestEntry } from '../../model/manifest.ts';
 import type { Schema, Version } from '../../model/records.ts';
-import type { DatasetState } from './plan.ts';
+import type { DatasetState } from './dataset-state.ts';
 import type { AwaitedSubscription, RetirementVerdict } from './retirement.ts';
 
 export interface PlanInput extends DatasetState {
@@ -132,3 +132,13 @@ export interface Metadata {
   /** The manifest entries that were read before the versions: the list can confirm only these. */
   readonly entriesBefore: ReadonlySet<ManifestEntry>;
 }
+
+/** The input, with the manifest entries read so far. */
+export type WithEntries = PlanInput & { readonly listedEntries: readonly ListedEntry[] };
+
+/** The earliest service time at which trying again helps; null: unknown. */
+export type Until = Date | null;
+
+export const wait = (why: WaitReason, until: Until): Plan => ({ kind: 'wait', why, until });
+
+export const REPORT_FAILURE: Plan = { kind: 'report-failure' };

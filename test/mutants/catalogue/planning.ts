@@ -67,7 +67,7 @@ export const PLANNING: Area = {
     },
     {
       name: 'changes are applied on top of rows that are to be loaded again',
-      file: 'src/sync/plan/plan.ts',
+      file: 'src/sync/plan/behind.ts',
       text: "const mayChange = wish === 'version' && pendingReloads(observed, desired).length === 0;",
       instead: "const mayChange = wish === 'version';",
       breaks: ['W39', 'P1'],

@@ -11,13 +11,15 @@ import { createSchema, FORMAT_VERSION, isKnownFormat, migrate, selectMeta, selec
  * @throws ConfigurationError when a newer program wrote the mirror.
  */
 export async function ensureSchema(engine: Engine, path: string): Promise<boolean> {
-  if (await hasSchema(engine)) {
-    const { format } = await readMeta(engine, path);
-    for (const statement of migrate(format)) await engine.run(statement);
-    return false;
-  }
-  for (const statement of createSchema()) await engine.run(statement);
-  return true;
+  const format = await readFormat(engine, path);
+  if (format !== null) await migrateFrom(engine, format);
+  else for (const statement of createSchema()) await engine.run(statement);
+  return format === null;
+}
+
+/** Migrates the catalog from the format that it has. */
+export async function migrateFrom(engine: Engine, format: number): Promise<void> {
+  for (const statement of migrate(format)) await engine.run(statement);
 }
 
 /** Tells whether the attached database is a mirror. */

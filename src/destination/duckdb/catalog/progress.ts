@@ -17,7 +17,7 @@ import type {
   StoredSubscription,
 } from '../../destination.ts';
 import type { WaitForReaders, WriteSession, WriteSessions } from '../write-session.ts';
-import { ensureSchema, readFormat } from './format.ts';
+import { migrateFrom, readFormat } from './format.ts';
 import { statementsOf } from './rows.ts';
 import { catalogTable, storesProgress } from './schema.ts';
 
@@ -66,8 +66,9 @@ async function isProgressStored(
 
 function writeProgress(session: WriteSession, path: string, progress: StoredProgress): Promise<boolean> {
   return session.transaction(async (engine) => {
-    if ((await readFormat(engine, path)) === null) return false;
-    await ensureSchema(engine, path);
+    const format = await readFormat(engine, path);
+    if (format === null) return false;
+    await migrateFrom(engine, format);
     const writes = replaceProgress(await readProgress(engine), progress);
     for (const statement of statementsOf(writes)) await engine.run(statement);
     return true;

@@ -46,5 +46,5 @@ export function property<Values>(
 function repetition(name: string): string {
   const path = relative('', expect.getState().testPath ?? 'test/properties');
   const variables = `PROPERTY_SEED=${seed} PROPERTY_RUNS=${times}`;
-  return `${variables} npx vitest run --project fast ${path} -t ${JSON.stringify(name)}`;
+  return `${variables} npx vitest run --project "fast*" ${path} -t ${JSON.stringify(name)}`;
 }

@@ -43,7 +43,7 @@ function howToRenew(path: string): string {
   const { testPath } = expect.getState();
   return [
     `${path} says something else. Where the new one is right, write it anew and look at the difference:`,
-    `  RENEW_GOLDEN=1 npx vitest run --project fast ${testPath ?? ''} && git diff test/contract/golden`,
+    `  RENEW_GOLDEN=1 npx vitest run --project "fast*" ${testPath ?? ''} && git diff test/contract/golden`,
     'Programs rely on these fields: none may go, and none may change its meaning.',
   ].join('\n');
 }

@@ -90,7 +90,7 @@ export const CHANGES: Area = {
       text: 'WHERE NOT ${NET}.${PRESENT} OR ${differs(target)}`,',
       instead: 'WHERE ${NET}.${PRESENT} AND ${differs(target)}`,',
       breaks: ['P9'],
-      tests: ['unit/duckdb-history.test.ts'],
+      tests: ['unit/duckdb-history.slow.test.ts'],
     },
     {
       name: 'the undo log lacks the keys that are added',
@@ -98,7 +98,7 @@ export const CHANGES: Area = {
       text: '= [rows.selectOld, rows.selectAdded].map(',
       instead: '= [rows.selectOld].map(',
       breaks: ['P9'],
-      tests: ['unit/duckdb-history.test.ts'],
+      tests: ['unit/duckdb-history.slow.test.ts'],
     },
     {
       name: 'an undo log without its entries answers with the rows of now',
@@ -106,7 +106,7 @@ export const CHANGES: Area = {
       text: 'WHEN row_count <> (SELECT count(*)',
       instead: 'WHEN row_count < (SELECT count(*)',
       breaks: ['P10'],
-      tests: ['unit/duckdb-history.test.ts'],
+      tests: ['unit/duckdb-history.slow.test.ts'],
     },
     {
       name: 'an undo log with other values counts as written',
@@ -114,7 +114,7 @@ export const CHANGES: Area = {
       text: "return recorded.sum === found.sum ? 'equal' : 'altered';",
       instead: "return 'equal';",
       breaks: ['P10'],
-      tests: ['unit/duckdb-past-tables.test.ts'],
+      tests: ['unit/duckdb-past-tables.slow.test.ts'],
     },
     {
       name: 'a commit that is not logged leaves the undo log open',
@@ -122,7 +122,7 @@ export const CHANGES: Area = {
       text: 'return known === null ? null : closedBy(known, live, turn);',
       instead: 'return null;',
       breaks: ['P9'],
-      tests: ['unit/duckdb-history.test.ts'],
+      tests: ['unit/duckdb-history.slow.test.ts'],
     },
     {
       name: 'a key that the table has twice is changed in both rows',

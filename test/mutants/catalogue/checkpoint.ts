@@ -216,7 +216,7 @@ export const CHECKPOINT: Area = {
       text: 'if (earlier.length >= MAX_QUARANTINED) throw',
       instead: 'if (earlier.length > 1_000) throw',
       breaks: ['F05'],
-      tests: ['unit/checkpoint-open.test.ts', 'unit/duckdb-write-session.test.ts'],
+      tests: ['unit/checkpoint-open.test.ts', 'unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'the sync runs grow without end',

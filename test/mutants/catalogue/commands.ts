@@ -15,7 +15,7 @@ export const COMMANDS: Area = {
       text: 'if (isDeepStrictEqual(copied, catalog)) return;',
       instead: 'if (copied !== null) return;',
       breaks: ['P1'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a mirror that is written meanwhile is copied',
@@ -23,7 +23,7 @@ export const COMMANDS: Area = {
       text: 'if (isDeepStrictEqual(before, after) && !(await isThere(path + WAL_SUFFIX))) {',
       instead: 'if (before.dev === after.dev) {',
       breaks: ['P1'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a copy lacks what a killed process has left in the log',
@@ -31,7 +31,7 @@ export const COMMANDS: Area = {
       text: 'if (await isThere(path + WAL_SUFFIX)) await session.write(',
       instead: 'if (path === WAL_SUFFIX) await session.write(',
       breaks: ['P2', 'F05'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a log of somebody else is put into the next copy',
@@ -39,7 +39,7 @@ export const COMMANDS: Area = {
       text: "await remove('destination.publish-clear-log', target + WAL_SUFFIX);",
       instead: '',
       breaks: ['P1'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a copy is readable for others',
@@ -47,7 +47,7 @@ export const COMMANDS: Area = {
       text: 'return before?.isFile() === true ? before.mode & PERMISSIONS : undefined;',
       instead: 'return before?.isFile() === true ? before.mode & PERMISSIONS : 0o644;',
       breaks: ['files are their owner’s alone'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a copy takes the room that is to stay free',
@@ -55,7 +55,7 @@ export const COMMANDS: Area = {
       text: 'spaceShortage(folder, bytes, reserveBytes,',
       instead: 'spaceShortage(folder, bytes, 0 * reserveBytes,',
       breaks: ['F07'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a copy is put over a file of somebody else',
@@ -63,7 +63,7 @@ export const COMMANDS: Area = {
       text: '  await refuseOthers(path, target, looking);\n',
       instead: '',
       breaks: ['P4'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'a copy is put over the mirror by another name',
@@ -71,7 +71,7 @@ export const COMMANDS: Area = {
       text: ' || (await isSameFile(target, mirrorPath)))',
       instead: ')',
       breaks: ['P1'],
-      tests: ['unit/duckdb-publish.test.ts'],
+      tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
       name: 'what passes by itself is told before what a person must do',

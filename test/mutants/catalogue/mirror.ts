@@ -70,7 +70,7 @@ export const MIRROR: Area = {
       text: '&& restMs > 0 ?',
       instead: '&& openForMs >= 0 ?',
       breaks: ['everything has a limit'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'a table is forgotten that was taken for the other window',
@@ -102,7 +102,7 @@ export const MIRROR: Area = {
       text: 'if (committed) await this.#checkpoint(clock.monotonicMs() - openedMs);',
       instead: '',
       breaks: ['P2'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'two units of a dataset are committed from what it was before both',
@@ -126,7 +126,7 @@ export const MIRROR: Area = {
       text: 'error instanceof OutcomeUnknownError ? await findCommitted(context, batch, numbers) : new Map();',
       instead: 'new Map<string, JobResult>();',
       breaks: ['P2', 'P3'],
-      tests: ['unit/duckdb-retire.test.ts'],
+      tests: ['unit/duckdb-retire.slow.test.ts'],
     },
     {
       name: 'a batch that is to stop is begun again unit by unit',
@@ -134,7 +134,7 @@ export const MIRROR: Area = {
       text: "if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');",
       instead: '',
       breaks: ['F12'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'a table of a person in the place of a dataset’s is not told as that',
@@ -150,7 +150,7 @@ export const MIRROR: Area = {
       text: 'if (live === null || !isPlannedFrom(live, plannedFrom)) return null;',
       instead: 'if (live === null) return null;',
       breaks: ['W16', 'P1'],
-      tests: ['unit/duckdb-retire.test.ts'],
+      tests: ['unit/duckdb-retire.slow.test.ts'],
     },
     {
       name: 'the copy of an archived table is empty',
@@ -158,7 +158,7 @@ export const MIRROR: Area = {
       text: 'const copying = copyOf(tableName, copy);',
       instead: 'const copying = `${copyOf(tableName, copy)} LIMIT 0`;',
       breaks: ['P4', 'W16'],
-      tests: ['unit/duckdb-retire.test.ts'],
+      tests: ['unit/duckdb-retire.slow.test.ts'],
     },
     {
       name: 'a damaged mirror is deleted',
@@ -166,7 +166,7 @@ export const MIRROR: Area = {
       text: "if (state === 'empty') {",
       instead: "if (state !== 'absent') {",
       breaks: ['F05'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'a file that is no database is quarantined',
@@ -174,7 +174,7 @@ export const MIRROR: Area = {
       text: "if (state === 'other') throw notADatabase(path);",
       instead: '',
       breaks: ['F05', 'P4'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'a mirror of a newer format is written',
@@ -182,7 +182,7 @@ export const MIRROR: Area = {
       text: 'if (!isKnownFormat(meta.format)) {',
       instead: 'if (Number.isNaN(meta.format)) {',
       breaks: ['P4'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'two datasets share the name of a table',
@@ -214,7 +214,7 @@ export const MIRROR: Area = {
       text: "'SET enable_external_access = false',",
       instead: '',
       breaks: ['F38'],
-      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'a query changes settings',
@@ -222,7 +222,7 @@ export const MIRROR: Area = {
       text: "'SET lock_configuration = true',",
       instead: '',
       breaks: ['F38'],
-      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-reader.test.ts', 'unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'a query opens the mirror for writing',
@@ -238,7 +238,7 @@ export const MIRROR: Area = {
       text: 'if (remainingMs <= 0) throw',
       instead: 'if (remainingMs <= -1_000_000) throw',
       breaks: ['F10'],
-      tests: ['unit/duckdb-write-session.test.ts'],
+      tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
       name: 'the order of rows is kept, and most of a large table written twice',

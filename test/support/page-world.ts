@@ -57,8 +57,13 @@ export function pageWorld(
           },
         ]
       : [];
+  /** A newer version of the refused dataset is out. */
+  const newer = (datasetId: string): number => (suspensions.length > 0 && datasetId === refused ? 1 : 0);
   const desiredOf = (datasetId: string, index: number) =>
-    desired({ datasetId, ...announcing(isLoaded(index) ? 12 - (index % 5) : 1, 'sub_1') });
+    desired({
+      datasetId,
+      ...announcing(isLoaded(index) ? 12 - (index % 5) + newer(datasetId) : 1, 'sub_1'),
+    });
   const report: PageStores['report'] = reportOf({
     mirror: {
       service: null,

@@ -21,6 +21,7 @@ import {
   suspensionsBeyondDatasets,
   unionsOf,
 } from '../../reporting/status.ts';
+import { backlogOf, backlogWords, DATASET_CONDITIONS, datasetCondition } from '../../reporting/up-to-date.ts';
 import type { Need } from '../../sync/plan/need.ts';
 import { reportAwaited } from '../../sync/retirements.ts';
 import {
@@ -287,19 +288,9 @@ function subscriptionWords(subscription: SubscriptionReport, datasets: readonly 
   const state = subscriptionState(subscription);
   if (state !== 'followed') return state;
   const { subscriptionId, cursor, replayedAt } = subscription.followed;
-  const members = datasets.filter(
-    ({ desired, isChosen }) => isChosen && desired?.members.has(subscriptionId) === true,
-  );
   const quiet = cursor === null ? 'no events yet' : 'no event for longer than the service keeps them';
-  return [...conditionWords(members), ...(replayedAt === null ? [] : [quiet])].join('; ');
-}
-
-/** Whether the tables of a subscription's datasets have everything that was published. */
-function conditionWords(members: readonly DatasetReport[]): readonly string[] {
-  if (members.some(({ need }) => need === null)) return ['followed'];
-  const due = members.filter(({ need }) => need !== 'nothing').length;
-  if (due === 0) return ['up to date'];
-  return [due === 1 ? '1 dataset is behind' : `${formatCount(due)} datasets are behind`];
+  const content = backlogWords(backlogOf(subscriptionId, datasets));
+  return [content, ...(replayedAt === null ? [] : [quiet])].join('; ');
 }
 
 /** Null where there is none to show. A dataset that is left out is shown only with a table. */
@@ -420,14 +411,6 @@ function needWords(need: Need, { desired }: DatasetReport): string {
   }
 }
 
-const CONDITIONS: readonly Counted<DatasetReport>[] = [
-  { words: 'left out', counts: ({ isChosen }) => !isChosen },
-  { words: 'pinned', counts: ({ phase }) => phase === 'pinned' },
-  { words: 'suspended', counts: ({ phase }) => phase === 'suspended' },
-  { words: 'failed', counts: ({ phase }) => phase === 'failed' },
-  { words: 'to be retired', counts: ({ retirement }) => retirement !== null },
-  { words: 'up to date', counts: ({ need }) => need === 'nothing' },
-  { words: 'to be loaded', counts: ({ need }) => need === 'table' },
-  { words: 'behind', counts: ({ need }) => need !== null },
-  { words: 'not known', counts: () => true },
-];
+const CONDITIONS: readonly Counted<DatasetReport>[] = DATASET_CONDITIONS.map((words) => {
+  return { words, counts: (dataset) => datasetCondition(dataset) === words };
+});

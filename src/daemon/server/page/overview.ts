@@ -15,7 +15,13 @@ import type { Condition } from '../../../model/notification.ts';
 import { conditionsOf } from '../../../reporting/conditions.ts';
 import type { DatasetReport, Report } from '../../../reporting/report.ts';
 import { ownSuspension, unionsOf } from '../../../reporting/status.ts';
-import type { DaemonState, DatasetActivity, OngoingIncident } from '../../state.ts';
+import {
+  backlogOf,
+  backlogWords,
+  type DatasetCondition,
+  datasetCondition,
+} from '../../../reporting/up-to-date.ts';
+import type { DaemonState, OngoingIncident, SubscriptionState } from '../../state.ts';
 import { reasonsNotWell } from '../health.ts';
 import {
   MAX_SHOWN_COMMITS,
@@ -43,18 +49,19 @@ type Level = 'good' | 'work' | 'warn' | 'bad';
 
 export function overviewOf(input: PageInput) {
   const { version, dataDirectory, state, report, syncRuns, sizes } = input;
+  const states = statesOf(input);
   return {
     version,
     dataDirectory,
     startedAt: state.startedAt.toISOString(),
-    headline: headlineOf(input),
+    headline: headlineOf(input, states),
     /** The states of the datasets are those of the time when the service was last reached. */
     isOutage: outageOf(state) !== undefined,
     actions: actionsOf(input),
-    work: workOf(state),
+    work: workOf(state, states),
     subscriptions: [...state.subscriptions.values()].slice(0, MAX_SHOWN_SUBSCRIPTIONS).map((one) => ({
       name: one.name ?? one.subscriptionId,
-      state: SUBSCRIPTION_STATES[one.condition],
+      state: subscriptionWords(one, report),
       readAt: one.lastGoodPollAt?.toISOString() ?? null,
       expiresAt: one.cursorExpiresAt?.toISOString() ?? null,
     })),
@@ -85,12 +92,17 @@ function unionOf({ name, members, leftOut, unusable }: RecordedUnion) {
 }
 
 const SUBSCRIPTION_STATES = {
-  idle: 'up to date',
-  behind: 'catching up',
   failing: 'cannot be read',
   stalled: 'stalled',
   suspended: 'suspended',
 } as const;
+
+/** A log that was read to its end says nothing of datasets that wait for somebody. */
+function subscriptionWords({ subscriptionId, condition }: SubscriptionState, { datasets }: Report): string {
+  if (condition !== 'idle' && condition !== 'behind') return SUBSCRIPTION_STATES[condition];
+  const backlog = backlogOf(subscriptionId, datasets.values());
+  return condition === 'behind' && backlog?.behind === 0 ? 'catching up' : backlogWords(backlog);
+}
 
 /** To a hundredth of the digits that are shown. */
 const FREE_STEP_BYTES = 100_000_000;
@@ -99,11 +111,29 @@ function roundedBytes(bytes: number): number {
   return bytes < FREE_STEP_BYTES ? bytes : Math.round(bytes / FREE_STEP_BYTES) * FREE_STEP_BYTES;
 }
 
-function workOf({ datasets, counters }: DaemonState) {
-  const all = [...datasets.values()];
-  const working = all.flatMap(({ datasetId, work }) => (work === null ? [] : [{ datasetId, work }]));
+/** How many of the chosen datasets are in each state. */
+function statesOf({ state, report }: PageInput): ReadonlyMap<DatasetState, number> {
+  const states = new Map<DatasetState, number>();
+  for (const dataset of report.datasets.values()) {
+    const is = stateOf(dataset, state);
+    if (is !== 'left out') states.set(is, (states.get(is) ?? 0) + 1);
+  }
+  return states;
+}
+
+type States = ReturnType<typeof statesOf>;
+
+/** Datasets that wait for an operator or for their retry are not on their way. */
+function workOf({ datasets, counters }: DaemonState, states: States) {
+  const working = [...datasets.values()].flatMap(({ datasetId, work }) =>
+    work === null ? [] : [{ datasetId, work }],
+  );
   return {
-    datasets: { total: all.length, behind: all.filter(isOnItsWay).length },
+    datasets: {
+      total: [...states.values()].reduce((sum, count) => sum + count, 0),
+      upToDate: states.get('up to date') ?? 0,
+      behind: (states.get('working') ?? 0) + (states.get('behind') ?? 0),
+    },
     downloadedBytes: counters.downloadedBytes,
     steps: working.slice(0, MAX_SHOWN_STEPS).map(({ datasetId, work: { step, bytes } }) => {
       return { dataset: datasetId, step, bytes };
@@ -111,52 +141,70 @@ function workOf({ datasets, counters }: DaemonState) {
   };
 }
 
-/** A dataset that waits for an operator or for its retry is not on its way. */
-function isOnItsWay({ behindSince, failure, awaitingSince, work }: DatasetActivity): boolean {
-  return work !== null || (behindSince !== null && failure === null && awaitingSince === null);
-}
-
 function outageOf({ incidents }: DaemonState): OngoingIncident | undefined {
   return incidents.find(({ error }) => error === 'service_unavailable');
 }
 
-function headlineOf(input: PageInput): {
+interface Headline {
   readonly level: Level;
   readonly text: string;
   readonly detail: string;
-} {
+}
+
+const SERVED = 'All tables serve their last proven version.';
+
+function headlineOf(input: PageInput, states: States): Headline {
   const { state } = input;
-  const { total, behind } = workOf(state).datasets;
   const [reason] = reasonsNotWell(state).filter(({ kind }) => kind !== 'suspended');
   const waiting = waitingGroups(input).reduce((sum, group) => sum + group.length, 0);
   const outage = outageOf(state);
-  const failed = [...state.datasets.values()].filter(({ failure }) => failure !== null).length;
-  const served = 'All tables serve their last proven version.';
-  if (state.phase === 'draining') return { level: 'work', text: 'feed-sync is ending', detail: served };
+  if (state.phase === 'draining') return { level: 'work', text: 'feed-sync is ending', detail: SERVED };
   if (outage !== undefined) {
     const since = outage.since.toISOString().slice(0, 16).replace('T', ' ');
-    const detail = `Since ${since} UTC. ${served} feed-sync goes on by itself once the service answers.`;
+    const detail = `Since ${since} UTC. ${SERVED} feed-sync goes on by itself once the service answers.`;
     return { level: 'bad', text: 'The service cannot be reached', detail };
   }
   if (reason !== undefined) return { level: 'bad', text: 'Something needs a look', detail: reason.message };
   if (waiting > 0) {
     const text = waiting === 1 ? 'One thing waits for you' : `${formatCount(waiting)} things wait for you`;
-    return { level: 'warn', text, detail: `${served} Everything else goes on.` };
+    return { level: 'warn', text, detail: `${SERVED} Everything else goes on.` };
   }
-  if (state.phase === 'starting' && total === 0) {
+  if (state.phase === 'starting' && states.size === 0) {
     return { level: 'work', text: 'Asking the service what there is', detail: '' };
   }
+  return headlineOfDatasets(state, states);
+}
+
+/** Nothing waits for an operator, and the service answers. */
+function headlineOfDatasets(state: DaemonState, states: States): Headline {
+  const { total, upToDate, behind } = workOf(state, states).datasets;
+  const share = `${formatCount(upToDate)} of ${formatCount(total)} datasets are up to date`;
   if (behind > 0) {
-    const text = `${formatCount(total - behind)} of ${formatCount(total)} datasets are up to date`;
-    return { level: 'work', text, detail: 'The others are on their way; nothing waits for you.' };
+    const onTheirWay =
+      upToDate + behind === total
+        ? 'The others are on their way; nothing'
+        : `Of the others: ${formatCount(behind)} on the way, ${othersOf(states)}. Nothing`;
+    return { level: 'work', text: share, detail: `${onTheirWay} waits for you.` };
   }
+  const failed = states.get('failed') ?? 0;
   if (failed > 0) {
     const text = failed === 1 ? 'One dataset fails' : `${formatCount(failed)} datasets fail`;
-    return { level: 'bad', text, detail: `${served} Failed datasets are tried again by themselves.` };
+    return { level: 'bad', text, detail: `${SERVED} Failed datasets are tried again by themselves.` };
   }
-  const text =
-    total === 1 ? 'The dataset is up to date' : `All ${formatCount(total)} datasets are up to date`;
-  return { level: 'good', text, detail: 'Nothing waits for you.' };
+  const detail = 'Nothing waits for you.';
+  if (upToDate < total) {
+    return { level: 'good', text: share, detail: `Of the others: ${othersOf(states)}. ${detail}` };
+  }
+  const all = `All ${formatCount(total)} datasets are up to date`;
+  return { level: 'good', text: total === 1 ? 'The dataset is up to date' : all, detail };
+}
+
+/** `1 pinned, 2 to be retired`. */
+function othersOf(states: States): string {
+  const others = ORDER.filter((one) => !['up to date', 'working', 'behind'].includes(one));
+  return others
+    .flatMap((one) => (states.has(one) ? [`${formatCount(states.get(one) ?? 0)} ${one}`] : []))
+    .join(', ');
 }
 
 /** By cause, so that one cause is one thing to do, however many datasets it strikes. */
@@ -229,23 +277,17 @@ type DatasetRow = readonly [
   string,
 ];
 
-type DatasetState =
-  | 'suspended'
-  | 'failed'
-  | 'working'
-  | 'behind'
-  | 'pinned'
-  | 'left out'
-  | 'retiring'
-  | 'up to date';
+/** To load a table is behind, too. */
+type DatasetState = Exclude<DatasetCondition, 'to be loaded'> | 'working';
 
 const ORDER: readonly DatasetState[] = [
   'suspended',
   'failed',
   'working',
   'behind',
+  'not known',
   'pinned',
-  'retiring',
+  'to be retired',
   'up to date',
   'left out',
 ];
@@ -272,20 +314,11 @@ export function datasetsOf({ state, report }: Pick<PageInput, 'state' | 'report'
   return { datasets: rows.toSorted(([, left], [, right]) => ORDER.indexOf(left) - ORDER.indexOf(right)) };
 }
 
-function stateOf(
-  { id, isChosen, suspension, failure, phase, need, retirement }: DatasetReport,
-  { datasets }: DaemonState,
-) {
-  const activity = datasets.get(id);
-  if (!isChosen) return 'left out';
-  if (suspension !== null) return 'suspended';
-  if (activity !== undefined && activity.work !== null) return 'working';
-  if (failure !== null) return 'failed';
-  if (phase === 'pinned') return 'pinned';
-  if (retirement !== null) return 'retiring';
-  return (need === null || need === 'nothing') && (activity?.behindSince ?? null) === null
-    ? 'up to date'
-    : 'behind';
+function stateOf(dataset: DatasetReport, { datasets }: DaemonState): DatasetState {
+  const condition = datasetCondition(dataset);
+  const isWorkedOn = (datasets.get(dataset.id)?.work ?? null) !== null;
+  if (isWorkedOn && condition !== 'left out' && condition !== 'suspended') return 'working';
+  return condition === 'to be loaded' ? 'behind' : condition;
 }
 
 function whyOf(dataset: DatasetReport): string {

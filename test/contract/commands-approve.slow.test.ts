@@ -208,4 +208,20 @@ describe('approve', () => {
     expect(exitCode).toBe(64);
     expect(stderr).toContain(says);
   });
+
+  it('shows the whole command for what waits where version and content are missing', async () => {
+    const world = await installed();
+    const without = await world.run('approve', world.id);
+    expect(without.stderr).toContain(
+      'For example: feed-sync approve parcels --version 12 --content 3f9a1c20',
+    );
+    world.publish(numberedRows(3));
+    expect(await world.run('once')).toMatchObject({ exitCode: 77 });
+    const command = await commandOf(world);
+    const { exitCode, stderr } = await world.run('approve', world.id);
+    expect(exitCode).toBe(64);
+    expect(stderr).toContain(`version 2 would remove 7 of 10 rows`);
+    expect(stderr).toContain(`To commit exactly this: feed-sync ${command.join(' ')}\n`);
+    expect(await world.run(...command)).toMatchObject({ exitCode: 0 });
+  });
 });

@@ -8,7 +8,7 @@ import { UsageError } from '../../model/errors.ts';
 import { candidateJson } from '../../reporting/status.ts';
 import { NO_CHECKPOINT, readCheckpoint } from '../../reporting/stores.ts';
 import { type ApprovalParameters, approvalParameters } from '../../sync/approve.ts';
-import { suspensionOfCandidate } from '../../sync/candidates.ts';
+import { approveCommand, effectOf, suspensionOfCandidate } from '../../sync/candidates.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { performRequest } from '../operator-request.ts';
@@ -28,23 +28,35 @@ export async function approve(
   context: Context,
 ): Promise<ExitCode> {
   const parameters = parametersOf(flags);
+  if (parameters === null) throw await incomplete(datasetId, configuration, context);
   const text = await performRequest({ datasetId, command: 'approve', parameters }, configuration, context);
   await write(context.terminal.stdout, `${printable(text)}\n`);
   return EXIT_CODES.caughtUp;
 }
 
-/** Version and content say what the operator has looked at: what waits may be replaced meanwhile. @throws UsageError */
-function parametersOf({ version = '', content = '' }: ApproveFlags): ApprovalParameters {
+/** Version and content say what the operator has looked at: what waits may be replaced meanwhile. Null where one is missing or wrong. */
+function parametersOf({ version = '', content = '' }: ApproveFlags): ApprovalParameters | null {
   const parsed = approvalParameters.safeParse({
     version: /^\d{1,15}$/.test(version) ? Number(version) : null,
     content: content.toLowerCase(),
   });
-  if (parsed.success) return parsed.data;
-  throw new UsageError(
+  return parsed.success ? parsed.data : null;
+}
+
+/** The example is the command for what waits. */
+async function incomplete(
+  datasetId: string,
+  configuration: LocalConfiguration,
+  context: Context,
+): Promise<UsageError> {
+  const waiting = (await candidatesIn(configuration, context)).find((one) => one.datasetId === datasetId);
+  const example =
+    waiting === undefined
+      ? 'For example: feed-sync approve parcels --version 12 --content 3f9a1c20. Without a dataset it lists what waits.'
+      : `It waits: ${effectOf(waiting)}. To commit exactly this: ${approveCommand(waiting)}`;
+  return new UsageError(
     'approve needs the version and the content of what is approved, as status shows them.',
-    {
-      hint: 'For example: feed-sync approve parcels --version 12 --content 3f9a1c20. Without a dataset it lists what waits.',
-    },
+    { hint: example },
   );
 }
 

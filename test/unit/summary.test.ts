@@ -336,11 +336,14 @@ describe('the exit code of a catch-up', () => {
 });
 
 describe('what a person is told', () => {
-  it('of an error: the message with its code on the first line, and what to do', () => {
+  it('of an error: the message with its code, below a text of several lines, and what to do', () => {
     expect(formatError(broken)).toBe('The file part-0.parquet is cut. [data_invalid]\n→ Tell the service.');
     expect(formatError(new DataError('No hint.'))).toBe('No hint. [data_invalid]');
     expect(formatError(new TypeError('a bug'))).toBe('a bug [bug]');
-    expect(formatError(new DataError('One\nTwo'))).toBe('One [data_invalid]\nTwo');
+    expect(formatError(new DataError('One\nTwo'))).toBe('One\nTwo\n[data_invalid]');
+    expect(formatError(new DataError('Two problems:\n  One.\n  Two.'))).toBe(
+      'Two problems: [data_invalid]\n  One.\n  Two.',
+    );
   });
 
   it('of a refusal: the message and the links of the service, and how to go on', () => {

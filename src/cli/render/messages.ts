@@ -33,8 +33,14 @@ export function formatError(error: Error): string {
     const waysOn = [...(cause === null ? [] : [cause]), wayOut];
     return withCode([...answerOf(error.refusal), ...waysOn.map((way) => `→ ${way}`)].join('\n'), error.code);
   }
-  const hint = error instanceof FeedSyncError && error.hint !== null ? `\n→ ${error.hint}` : '';
-  return withCode(`${error.message}${hint}`.split('\n').map(printable).join('\n'), errorCodeOf(error));
+  const [message, hint] = [error.message, error instanceof FeedSyncError ? (error.hint ?? '') : ''].map(
+    shownLines,
+  );
+  return [withCode(message ?? '', errorCodeOf(error)), ...(hint === '' ? [] : [`→ ${hint}`])].join('\n');
+}
+
+function shownLines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
 }
 
 /** Returns an error of a catch-up, of a subscription or of the whole run. */
@@ -53,9 +59,14 @@ export function isSuspendedItself(
   return result.kind === 'suspended' && result.suspension.refusal.scope.kind === 'dataset';
 }
 
-/** Adds the code, by which docs/errors.md is read, to the end of the first line. */
+/**
+ * Adds the code, by which docs/errors.md is read, to the end of the first line. Other lines than a list below it are one text with the
+ * first, such as an error of DuckDB with a part of the SQL: then the code has a line of its own.
+ */
 function withCode(text: string, code: ErrorCode): string {
-  return text.replace(/$/m, ` [${code}]`);
+  const [, ...others] = text.split('\n');
+  const isOneText = others.some((line) => !/^( {2}|→)/.test(line));
+  return isOneText ? `${text.trimEnd()}\n[${code}]` : text.replace(/$/m, ` [${code}]`);
 }
 
 /** Returns the cause of a suspension with its links, its start, and how to continue after an operator has acted. */

@@ -1,7 +1,7 @@
 /** Errors of the disk, with the path and a hint for the operator. */
 
 import { dirname } from 'node:path';
-import { freeBytes, whyFull } from '../lib/files.ts';
+import { freeBytes, systemReason, whyFull } from '../lib/files.ts';
 import { spaceShortage } from '../lib/free-space.ts';
 import { formatBytes } from '../lib/units.ts';
 import { StorageError } from '../model/errors.ts';
@@ -42,7 +42,7 @@ async function storageError(error: unknown, path: string): Promise<unknown> {
     const { fact, hint } = whyFull(dirname(path), { fact: 'The disk is full', hint: FREE_SPACE });
     return new StorageError(`${fact}: ${path} could not be written.${rest}`, { hint, ...cause });
   }
-  return new StorageError(`Could not ${String(error.syscall)} ${path}: ${String(error.code)}.`, {
+  return new StorageError(`Could not ${String(error.syscall)} ${path}: ${systemReason(error)}.`, {
     hint: 'Check that the folder is there and belongs to the user that runs this.',
     ...cause,
   });

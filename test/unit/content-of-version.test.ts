@@ -1,6 +1,6 @@
 /** From which snapshot, and over which versions, `verify --deep` reaches the version of a table; and what it remembers. */
 
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { openComparisonFolder } from '../../src/cli/verify/finished.ts';
@@ -94,5 +94,32 @@ describe('the folder of a comparison', () => {
     const second = await open();
     expect(second.isFinished(one)).toBe(false);
     await second.close(true);
+  });
+
+  it('is told as what cannot be read and what to do, where the system refuses it', async () => {
+    await using folder = await temporaryFolder();
+    const open = () => openComparisonFolder(folder.path, { identity: IDENTITY, clock: manualClock() });
+    const path = join(folder.path, 'verify');
+    writeFileSync(path, '');
+    await expect(open()).rejects.toMatchObject({
+      code: 'storage_failed',
+      message: expect.stringContaining(path),
+    });
+    rmSync(path);
+    const file = join(path, 'finished.json');
+    mkdirSync(file, { recursive: true });
+    await expect(open()).rejects.toMatchObject({
+      code: 'storage_failed',
+      message: `verify --deep cannot read what it found equal before, ${file}: it is a folder (EISDIR).`,
+      hint: expect.stringContaining('or remove it'),
+    });
+    rmSync(file, { recursive: true });
+    const next = await open();
+    mkdirSync(file);
+    await expect(next.finish(one)).rejects.toMatchObject({
+      code: 'storage_failed',
+      message: expect.stringContaining(file),
+    });
+    await next.close(true);
   });
 });

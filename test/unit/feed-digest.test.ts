@@ -77,7 +77,7 @@ describe.each([
     const path = join(folder(), 'part');
     const end = begun(createDigests(threadFromBytes), path, 7, 7).end(7);
     await expect(end).rejects.toThrow(StorageError);
-    await expect(end).rejects.toThrow(`Could not open ${path}: ENOENT.`);
+    await expect(end).rejects.toThrow(`Could not open ${path}: no such file or directory (ENOENT).`);
   });
 });
 

@@ -5,10 +5,18 @@
 
 import { join } from 'node:path';
 import { z } from 'zod';
-import { acquireInstanceLock } from '../../checkpoint/instance-lock.ts';
+import { acquireInstanceLock, type InstanceLock } from '../../checkpoint/instance-lock.ts';
 import { onDisk } from '../../feed/storage.ts';
-import { isThere, makeDirectory, readText, remove, systemCode, writeScratch } from '../../lib/files.ts';
-import { BusyError } from '../../model/errors.ts';
+import {
+  isThere,
+  makeDirectory,
+  readText,
+  remove,
+  systemCode,
+  systemReason,
+  writeScratch,
+} from '../../lib/files.ts';
+import { BusyError, StorageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 
 /** Whatever was compared longer ago is compared again. */
@@ -41,9 +49,12 @@ export async function openComparisonFolder(
 ): Promise<ComparisonFolder> {
   const path = join(dataDirectory, 'verify');
   const { pid, host, uid } = identity;
-  const removeFolder = () => remove('cli.remove-verify-folder', path);
-  const isNew = !(await isThere(path));
-  await onDisk(path, () => makeDirectory('cli.make-verify-folder', path));
+  const removeFolder = () => onDisk(path, () => remove('cli.remove-verify-folder', path));
+  const isNew = await onDisk(path, async () => {
+    const wasThere = await isThere(path);
+    await makeDirectory('cli.make-verify-folder', path);
+    return !wasThere;
+  });
   const holder = { pid, host, startedAt: clock.now(), command: 'verify --deep' };
   const lock = await acquireInstanceLock({ path: join(path, 'lock.sqlite'), uid, holder }).catch(
     async (error: unknown) => {
@@ -53,7 +64,7 @@ export async function openComparisonFolder(
     },
   );
   const file = join(path, 'finished.json');
-  let finished = read(file).filter(({ comparedAt }) => {
+  let finished = remembered(file, lock).filter(({ comparedAt }) => {
     const ageMs = clock.now().getTime() - Date.parse(comparedAt);
     return ageMs >= 0 && ageMs < REMEMBERED_FOR_MS;
   });
@@ -67,8 +78,8 @@ export async function openComparisonFolder(
     async finish(table) {
       const others = finished.filter(({ datasetId }) => datasetId !== table.datasetId);
       finished = [...others, { ...table, comparedAt: clock.now().toISOString() }];
-      const bytes = Buffer.from(JSON.stringify(finished));
-      await onDisk(file, () => writeScratch('cli.remember-verified', file, bytes));
+      const content = Buffer.from(JSON.stringify(finished));
+      await onDisk(file, () => writeScratch('cli.remember-verified', file, content));
     },
     async close(isWhole) {
       if (isWhole || finished.length === 0) await removeFolder();
@@ -86,13 +97,27 @@ function busy(error: unknown): never {
   });
 }
 
-/** A file that was cut is as good as none. */
+/** Gives the lock back where the file cannot be read. */
+function remembered(file: string, lock: Pick<InstanceLock, 'release'>): readonly Finished[] {
+  try {
+    return read(file);
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+/** A file that was cut is as good as none. @throws StorageError */
 function read(file: string): readonly Finished[] {
   try {
     const parsed = z.array(FINISHED).safeParse(JSON.parse(readText(file)));
     return parsed.success ? parsed.data : [];
   } catch (error) {
     if (error instanceof SyntaxError || systemCode(error) === 'ENOENT') return [];
-    throw error;
+    const why = systemReason(error);
+    throw new StorageError(`verify --deep cannot read what it found equal before, ${file}: ${why}.`, {
+      hint: 'Give the file back to the user that runs this, or remove it: then every table is compared again.',
+      cause: error,
+    });
   }
 }

@@ -19,7 +19,12 @@ export interface DigestTask {
 /** A system error loses its code on the way to another thread, so the answer names the code. */
 export type DigestAnswer =
   | { readonly kind: 'digest'; readonly sha256: string }
-  | { readonly kind: 'fault'; readonly code: string; readonly syscall: string };
+  | {
+      readonly kind: 'fault';
+      readonly code: string;
+      readonly errno: number | undefined;
+      readonly syscall: string;
+    };
 
 const PIECE_BYTES = 1_000_000;
 /** How long the thread sleeps at the end of a file that is still written. */
@@ -51,9 +56,9 @@ async function answerTo(task: DigestTask, length: Promise<number>): Promise<Dige
   try {
     return { kind: 'digest', sha256: await digestOf(task, length) };
   } catch (error) {
-    const { code, syscall } = error as NodeJS.ErrnoException;
+    const { code, errno, syscall } = error as NodeJS.ErrnoException;
     if (code === undefined || syscall === undefined) throw error;
-    return { kind: 'fault', code, syscall };
+    return { kind: 'fault', code, errno, syscall };
   }
 }
 

@@ -78,8 +78,8 @@ function digestInThread(task: DigestTask): Digest {
   worker.on('message', (answer: DigestAnswer) => {
     if (answer.kind === 'digest') resolve(answer.sha256);
     else {
-      const { code, syscall } = answer;
-      reject(Object.assign(new Error(`${syscall}: ${code}`), { code, syscall }));
+      const { code, errno, syscall } = answer;
+      reject(Object.assign(new Error(`${syscall}: ${code}`), { code, errno, syscall }));
     }
   });
   worker.on('error', (error) => reject(threadEnded(task.path, error)));

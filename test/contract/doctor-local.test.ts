@@ -123,10 +123,44 @@ describe('the command after commits', () => {
         found: expect.stringMatching(/refresh\.sh, cannot be run: .*\nFailed 1 time in a row, last at /),
       },
     ]);
+    // It is a wrong setting, as for once, until there is such a program.
+    expect((await one.look()).exitCode).toBe(78);
+    writeFileSync(command, '#!/bin/sh\nexit 3\n', { mode: 0o700 });
+    expect(await one.run('once')).toMatchObject({ exitCode: 75 });
     expect((await one.look()).exitCode).toBe(75);
     writeFileSync(command, '#!/bin/sh\n', { mode: 0o700 });
     expect(await one.run('once')).toMatchObject({ exitCode: 0 });
     expect(await found()).toEqual([]);
+  });
+
+  it('is looked for before its first run: whether it is there, is a program, and may be run', async () => {
+    const one = checkInput();
+    const found = async (command: string) => {
+      one.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'] = `${command} --all`;
+      const findings = (await one.look())
+        .of('configuration')
+        .filter(({ about }) => about === 'after commits');
+      return findings.map(({ state, exitCode, found: text }) => `${state} ${exitCode}: ${text}`);
+    };
+    const inHome = (name: string) => join(one.home, name);
+    const cannot = (command: string, why: string) =>
+      `problem 78: The command after commits, ${command}, cannot be run: ${why}.`;
+    expect(await found(inHome('none.sh'))).toEqual([cannot(inHome('none.sh'), 'there is no such file')]);
+    expect(await found(one.home)).toEqual([cannot(one.home, 'it is a folder (EISDIR)')]);
+    writeFileSync(inHome('plain.sh'), '#!/bin/sh\n', { mode: 0o600 });
+    expect(await found(inHome('plain.sh'))).toEqual([
+      cannot(inHome('plain.sh'), 'permission denied (EACCES)'),
+    ]);
+    writeFileSync(inHome('dos.sh'), '#!/bin/sh\r\n', { mode: 0o700 });
+    const dosEnding =
+      'its first line names /bin/sh\\u000d, which is not there, for its lines end as on Windows';
+    expect(await found(inHome('dos.sh'))).toEqual([cannot(inHome('dos.sh'), dosEnding)]);
+    one.environment['PATH'] = `${one.home}:/bin`;
+    expect(await found('no-such-program')).toEqual([
+      cannot('no-such-program', 'none of the 2 folders of PATH has a program of this name'),
+    ]);
+    expect(await found('sh')).toEqual(['ok 0: /bin/sh']);
+    expect(existsSync(one.dataDirectory)).toBe(false);
   });
 });
 

@@ -12,6 +12,7 @@ import type { Runtime } from '../context.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, ok, problem, warning } from './check.ts';
 import { type FileSeen, readableByOthers, seeFile } from './disk.ts';
+import { hookFindings } from './hook.ts';
 
 export async function checkConfiguration({ inspection, context }: Facts): Promise<readonly Finding[]> {
   return [
@@ -19,6 +20,7 @@ export async function checkConfiguration({ inspection, context }: Facts): Promis
     ...problemFindings(inspection.problems),
     ...(await secretFindings(inspection)),
     ...memoryFindings(inspection.known('duckdb.memoryLimit'), context.machine),
+    ...(await hookFindings(inspection.known('hooks.afterCommit'), context.environment['PATH'])),
   ];
 }
 

@@ -1,0 +1,84 @@
+/** Checks that the command after commits can be run, before there is a commit to run it for. Nothing is run. */
+
+import { constants } from 'node:fs';
+import { access, open, stat } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { systemCode, systemReason } from '../../lib/files.ts';
+import { printable } from '../../lib/text.ts';
+import { EXIT_CODES } from '../exit-codes.ts';
+import { type Finding, ok, problem } from './check.ts';
+
+const ABOUT = 'after commits';
+const HINT =
+  'Set hooks.afterCommit to a program that this user may run; a path starts at the folder of the settings file.';
+/** Where the system looks without the variable PATH. */
+const DEFAULT_PATH = '/bin:/usr/bin';
+/** Longer ones are cut by the system, too. */
+const MAX_FIRST_LINE_BYTES = 255;
+
+/** `command`: the program and its arguments. `searchPath`: of the environment that the program gets. */
+export async function hookFindings(
+  command: readonly string[] | null,
+  searchPath: string | undefined,
+): Promise<readonly Finding[]> {
+  if (command === null) return [];
+  const [program = ''] = command;
+  const places = program.includes('/')
+    ? [program]
+    : (searchPath ?? DEFAULT_PATH).split(delimiter).map((folder) => join(folder || '.', program));
+  const faults: unknown[] = [];
+  for (const place of places) {
+    const fault = await faultOf(place);
+    if (fault === null) return [ok(ABOUT, place)];
+    faults.push(fault);
+  }
+  // The system goes on to the next folder, and names the first that refused it.
+  const fault = faults.find((one) => systemCode(one) !== 'ENOENT') ?? null;
+  return [problem(ABOUT, foundText(program, fault, places.length), EXIT_CODES.wrongConfiguration, HINT)];
+}
+
+function foundText(program: string, fault: unknown, places: number): string {
+  const none = program.includes('/')
+    ? 'there is no such file'
+    : `none of the ${places} folders of PATH has a program of this name`;
+  return `The command after commits, ${printable(program)}, cannot be run: ${fault === null ? none : reasonOf(fault)}.`;
+}
+
+function reasonOf(fault: unknown): string {
+  return fault instanceof Error && systemCode(fault) === null ? fault.message : systemReason(fault);
+}
+
+/** Null where the program can be run. */
+async function faultOf(place: string): Promise<unknown> {
+  try {
+    if ((await stat(place)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' });
+    await access(place, constants.X_OK);
+    await refuseMissingInterpreter(place);
+    return null;
+  } catch (error) {
+    return error;
+  }
+}
+
+/** A script whose first line names a program that is not there counts as missing itself, which confuses people. */
+async function refuseMissingInterpreter(place: string): Promise<void> {
+  const line = await firstLineOf(place);
+  const [, interpreter] = /^#![ \t]*([^ \t]+)/.exec(line ?? '') ?? [];
+  if (interpreter === undefined) return;
+  await access(interpreter, constants.X_OK).catch(() => {
+    const ending = interpreter.endsWith('\r') ? ', for its lines end as on Windows' : '';
+    throw new Error(`its first line names ${printable(interpreter)}, which is not there${ending}`);
+  });
+}
+
+/** Null where the file may be run but not read. */
+async function firstLineOf(place: string): Promise<string | null> {
+  const file = await open(place).catch(() => null);
+  if (file === null) return null;
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_FIRST_LINE_BYTES), 0);
+    return buffer.subarray(0, bytesRead).toString('latin1').split('\n')[0] ?? '';
+  } finally {
+    await file.close();
+  }
+}

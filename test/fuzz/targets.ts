@@ -4,6 +4,7 @@
 
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { EXIT_CODES, exitCodeOf } from '../../src/cli/exit-codes.ts';
 import { inspectConfiguration } from '../../src/configuration/configuration.ts';
 import { judge } from '../../src/daemon/server/webhook.ts';
 import { TransientError } from '../../src/feed/http/failures.ts';
@@ -11,7 +12,6 @@ import { type HttpAnswer, retryAfterMs } from '../../src/feed/http/http.ts';
 import { readJsonBody } from '../../src/feed/http/json-body.ts';
 import { decodeErrorBody } from '../../src/feed/wire/records.ts';
 import { Secret } from '../../src/lib/secret.ts';
-import { FeedSyncError } from '../../src/model/errors.ts';
 import { Engine } from '../../src/staging/engine/engine.ts';
 import { examine, parseGeoMetadata } from '../../src/staging/snapshot/parquet.ts';
 import { WIRE_DOCUMENTS } from '../properties/wire-documents.ts';
@@ -25,9 +25,9 @@ export interface Target {
   read(bytes: Buffer, random: () => number): void | Promise<void>;
 }
 
-/** The errors that a reader may answer bad bytes with: any other would end the program with 70. */
+/** The errors that a reader may answer bad bytes with: any other ends the program with 70. */
 export function isClassified(error: unknown): boolean {
-  return (error instanceof FeedSyncError && error.code !== undefined) || error instanceof TransientError;
+  return error instanceof TransientError || exitCodeOf(error) !== EXIT_CODES.bug;
 }
 
 export interface Example {

@@ -4,6 +4,7 @@ import { onTestFinished } from 'vitest';
 import { Daemon, type End } from '../../src/daemon/daemon.ts';
 import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Timing } from '../../src/daemon/session.ts';
+import type { Readers } from '../../src/post-commit/hook.ts';
 import { NOON } from './checkpoint-files.ts';
 import { documentedLog } from './documented-lines.ts';
 import type { World } from './small-world.ts';
@@ -23,7 +24,13 @@ export interface SmallDaemon {
   settle(): Promise<void>;
 }
 
-const EVERY_MINUTE: Timing = { poll: { kind: 'every', everyMs: 60_000 }, auditEveryMs: 3_600_000 };
+interface Setting {
+  readonly readers?: Readers | null;
+  /** When it is started. */
+  readonly began?: Date;
+}
+
+export const EVERY_MINUTE: Timing = { poll: { kind: 'every', everyMs: 60_000 }, auditEveryMs: 3_600_000 };
 
 /**
  * Without jitter, unless a test brings chance of its own. The time of the service passes with that of the test, however the
@@ -33,15 +40,17 @@ export function smallDaemon(
   { parts }: World,
   timing: Timing = EVERY_MINUTE,
   random = { next: () => 0.5 },
+  { readers = null, began = NOON }: Setting = {},
 ): SmallDaemon {
-  const clock = new SteppedClock();
+  const clock = new SteppedClock(began);
   Object.assign(parts, {
-    clock: { ...parts.clock, now: () => new Date(NOON.getTime() + clock.passedMs) },
+    clock: { ...parts.clock, now: () => new Date(began.getTime() + clock.passedMs) },
   });
   const daemon = new Daemon({
     parts: { ...parts, clock, log: documentedLog(parts.log) },
     random,
     timing,
+    readers,
     notifier: silentNotifier,
     ending: new AbortController(),
   });

@@ -34,6 +34,7 @@ import type { Progress } from '../sync/progress.ts';
 import { delivererOf } from './commands/notify.ts';
 import type { Context } from './context.ts';
 import { type Decision, performDecision } from './decision.ts';
+import { ownFolders, stagingFolder } from './own-folders.ts';
 import { holderName } from './request-place.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
@@ -178,7 +179,7 @@ async function openDestination(
   const folder =
     configuration.export === null
       ? null
-      : await exportFolder(configuration.export.path, [choices.stagingDirectory]);
+      : await exportFolder(configuration.export.path, ownFolders(dataDirectory));
   if (postgres !== null) {
     // Loaded only where it is used, like the implementation of a command.
     const { openPostgres } = await import('../destination/postgres/destination.ts');
@@ -391,7 +392,7 @@ export function choicesOf(configuration: Configuration): Choices {
     ...configuration.datasets,
     schemaChanges: configuration.schemaChanges,
     removedDatasets: configuration.removedDatasets,
-    stagingDirectory: join(configuration.dataDirectory, 'staging'),
+    stagingDirectory: stagingFolder(configuration.dataDirectory),
     manifestLagMs: configuration.service.contract.manifestLagMs,
     maxStagedBytes: configuration.changes.maxStagedBytes,
     commitsEveryVersion: (datasetId) => everyVersion && keepsHistory(datasetId, datasets),

@@ -297,10 +297,21 @@ describe('F77 the export', () => {
     const open = await run('once');
     expect([open.exitCode, open.stderr]).toEqual([78, expect.stringContaining('every user may write to')]);
     chmodSync(folder, 0o755);
-    environment['FEED_SYNC_EXPORT_PATH'] = join(dataDirectory, 'staging', 'export');
-    expect((await run('once')).exitCode).toBe(78);
-    environment['FEED_SYNC_EXPORT_PATH'] = folder;
+    // What lies in its own folders is removed: that of verify --deep as a whole, once everything was compared.
+    for (const inside of ['staging/export', 'verify', 'verify/export', 'duckdb-temporary-small']) {
+      const own = join(dataDirectory, inside);
+      environment['FEED_SYNC_EXPORT_PATH'] = own;
+      const refused = await run('once');
+      expect([refused.exitCode, refused.stderr]).toEqual([
+        78,
+        expect.stringMatching(/is .* or in it, which feed-sync needs for itself/),
+      ]);
+      expect(existsSync(own)).toBe(false);
+    }
     expect(feed.requests.entries()).toEqual([]);
+    const { stdout } = await run('doctor');
+    expect(stdout).toMatch(/export folder.*which feed-sync needs for itself/s);
+    environment['FEED_SYNC_EXPORT_PATH'] = folder;
     writeFileSync(join(folder, 'manifest.json'), '{"of": "another program"}');
     const foreign = await run('once');
     expect([foreign.exitCode, foreign.stdout]).toEqual([78, expect.stringContaining('none of an export')]);

@@ -10,8 +10,9 @@ import type { Inspection } from '../../configuration/configuration.ts';
 import { FREE_INODES, isOutOfInodes, systemCode } from '../../lib/files.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
-import { newestGeneration } from '../../post-commit/export/folder.ts';
+import { newestGeneration, refuseExportFolder } from '../../post-commit/export/folder.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
+import { ownFolders, stagingFolder } from '../own-folders.ts';
 import { type Facts, type Finding, findingOf, notKnown, ok, problem, skipped, warning } from './check.ts';
 
 interface Place {
@@ -34,7 +35,7 @@ export async function checkDisk({ inspection, context }: Facts): Promise<readonl
   }
   const dataDirectory = inspection.known('dataDir');
   if (dataDirectory === null) findings.unshift(notKnown('data directory', 'dataDir'));
-  else findings.push(await stagingFinding(join(dataDirectory, 'staging')));
+  else findings.push(await stagingFinding(stagingFolder(dataDirectory)));
   return [...findings, ...(await exportFindings(inspection)), ...(await openFiles(inspection))];
 }
 
@@ -50,7 +51,9 @@ const EXPORT = 'export folder';
 async function exportFindings(inspection: Inspection): Promise<readonly Finding[]> {
   const folder = inspection.known('export.path');
   if (folder === null) return [];
+  const dataDirectory = inspection.known('dataDir');
   try {
+    await refuseExportFolder(folder, dataDirectory === null ? [] : ownFolders(dataDirectory));
     await newestGeneration(folder, inspection.configuration?.destination.place ?? null);
     return [];
   } catch (error) {

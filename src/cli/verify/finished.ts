@@ -18,6 +18,7 @@ import {
 } from '../../lib/files.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
+import { comparisonFolder } from '../own-folders.ts';
 
 /** Whatever was compared longer ago is compared again. */
 const REMEMBERED_FOR_MS = 24 * 3_600_000;
@@ -47,7 +48,7 @@ export async function openComparisonFolder(
   dataDirectory: string,
   { identity, clock }: Pick<Context, 'identity' | 'clock'>,
 ): Promise<ComparisonFolder> {
-  const path = join(dataDirectory, 'verify');
+  const path = comparisonFolder(dataDirectory);
   const { pid, host, uid } = identity;
   const removeFolder = () => onDisk(path, () => remove('cli.remove-verify-folder', path));
   const isNew = await onDisk(path, async () => {

@@ -5,7 +5,7 @@
 
 import { lstat, readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { dirname, join, resolve, sep } from 'node:path';
-import { makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
+import { makeDirectory, remove, statOrNull, systemCode, systemReason } from '../../lib/files.ts';
 import { printable } from '../../lib/text.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import { emptyManifest, isOurFile, MANIFEST, type Manifest, parseManifest } from './generation.ts';
@@ -26,20 +26,28 @@ const OWN_FILE = 0o600;
  * where it cannot be made.
  */
 export async function exportFolder(path: string, keptPaths: readonly string[]): Promise<string> {
-  // DuckDB reads the rest of the path as the query of an address.
-  if (path.includes('?')) throw wrong(path, 'has a question mark in it', 'a path without one');
+  await refuseExportFolder(path, keptPaths);
   const folder = await inFolder(path, async () => {
     await makeDirectory('post-commit.make-export-folder', resolve(path));
     return await realpath(path);
   });
+  await refuseExportFolder(folder, keptPaths);
+  return folder;
+}
+
+/** Makes nothing. @throws ConfigurationError where the folder cannot be one of an export. */
+export async function refuseExportFolder(path: string, keptPaths: readonly string[]): Promise<void> {
+  // DuckDB reads the rest of the path as the query of an address.
+  if (path.includes('?')) throw wrong(path, 'has a question mark in it', 'a path without one');
+  const folder = await realpath(path).catch(() => resolve(path));
   for (const kept of keptPaths) {
     const real = await realpath(kept).catch(() => resolve(kept));
     if (folder === real || folder.startsWith(`${real}${sep}`))
       throw wrong(path, `is ${kept} or in it, which feed-sync needs for itself`, 'another folder');
   }
-  if (((await stat(folder)).mode & WRITABLE_BY_ALL) !== 0)
+  const found = await inFolder(path, () => statOrNull(folder));
+  if (found !== null && (found.mode & WRITABLE_BY_ALL) !== 0)
     throw wrong(path, 'is a folder that every user may write to', 'a folder of its own');
-  return folder;
 }
 
 /** @throws StorageError `export_failed` in place of the system's errors. */

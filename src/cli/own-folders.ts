@@ -1,0 +1,23 @@
+/** The folders that feed-sync makes and removes in its data directory. */
+
+import { join } from 'node:path';
+import { temporaryDirectories } from '../staging/engine/engine.ts';
+
+/** Downloads on their way, and content that waits. */
+export function stagingFolder(dataDirectory: string): string {
+  return join(dataDirectory, 'staging');
+}
+
+/** Of `verify --deep`. */
+export function comparisonFolder(dataDirectory: string): string {
+  return join(dataDirectory, 'verify');
+}
+
+/** Whatever lies in these folders is removed. */
+export function ownFolders(dataDirectory: string): readonly string[] {
+  return [
+    stagingFolder(dataDirectory),
+    comparisonFolder(dataDirectory),
+    ...temporaryDirectories(dataDirectory),
+  ];
+}

@@ -4,6 +4,7 @@
  */
 
 import type { Command, Option } from 'commander';
+import { wordsOfSetting } from './setting-options.ts';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
@@ -13,8 +14,10 @@ export type Shell = (typeof SHELLS)[number];
 interface Place {
   /** `/webhook/add`; empty for the program itself. */
   readonly path: string;
+  /** Subcommands, or the words of an argument. */
   readonly commands: readonly Suggestion[];
-  readonly options: readonly (Suggestion & { readonly choices: readonly string[] })[];
+  /** The options of the program stand in its own place alone, and may be given anywhere. */
+  readonly options: readonly Choosing[];
 }
 
 interface Suggestion {
@@ -22,9 +25,14 @@ interface Suggestion {
   readonly description: string;
 }
 
+interface Choosing extends Suggestion {
+  /** Null: it takes no value. Without choices the shell completes names of files. */
+  readonly choices: readonly string[] | null;
+}
+
 /** Every description is a sentence in the help; here it is one line without its end. */
 export function completionScript(program: Command, shell: Shell): string {
-  const places = placesOf(program, '', []);
+  const places = placesOf(program, '');
   switch (shell) {
     case 'bash':
       return bashScript(places);
@@ -35,48 +43,49 @@ export function completionScript(program: Command, shell: Shell): string {
   }
 }
 
-/** An option of the program may stand anywhere. */
-function placesOf(command: Command, path: string, above: readonly Option[]): readonly Place[] {
-  const all = [...command.options, ...above];
+function placesOf(command: Command, path: string): readonly Place[] {
+  const words = command.registeredArguments.flatMap(({ argChoices = [] }) => argChoices);
   const place = {
     path,
-    commands: command.commands.map((one) => ({
-      word: one.name(),
-      description: firstLine(one.description()),
-    })),
-    options: all.flatMap((option) =>
-      option.long == null
-        ? []
-        : [
-            {
-              word: option.long,
-              description: firstLine(option.description),
-              choices: option.argChoices ?? [],
-            },
-          ],
-    ),
+    commands: [
+      ...command.commands.map((one) => ({ word: one.name(), description: firstLine(one.description()) })),
+      ...words.map((word) => ({ word, description: '' })),
+    ],
+    options: command.options.flatMap(optionOf),
   };
-  const below = command.commands.flatMap((one) => placesOf(one, `${path}/${one.name()}`, all));
+  const below = command.commands.flatMap((one) => placesOf(one, `${path}/${one.name()}`));
   return [place, ...below];
+}
+
+function optionOf({ long, description, argChoices, required, optional }: Option): readonly Choosing[] {
+  if (long == null) return [];
+  const choices = required || optional ? (argChoices ?? wordsOfSetting(long)) : null;
+  return [{ word: long, description: firstLine(description), choices }];
 }
 
 function firstLine(description: string): string {
   return (description.split('\n')[0] ?? '').replace(/\.$/, '');
 }
 
-function wordsAt({ commands, options }: Place): readonly Suggestion[] {
-  return [...commands, ...options];
-}
-
+/** Options are offered once a dash is typed: there are many of them. */
 function bashScript(places: readonly Place[]): string {
+  const list = (suggestions: readonly Suggestion[]): string => words(suggestions.map(({ word }) => word));
   return `_feed_sync() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} at= suggested= i
 ${follow('i = 1; i < COMP_CWORD; i++', `\${COMP_WORDS[i]}`, places)}
-  case "$at" in
-${places.map((place) => `    '${place.path}') suggested='${words(wordsAt(place).map(({ word }) => word))}' ;;`).join('\n')}
-  esac
-  case "$at $previous" in
-${choiceCases(places, (choices) => `suggested='${words(choices)}'`)}
+  case "$current" in
+    -*)
+      case "$at" in
+${ownOptions(places, (options) => `suggested='${list(options)}'`)}
+      esac
+      suggested="$suggested ${list(optionsEverywhere(places))}" ;;
+    *)
+      case "$at" in
+${commandsAt(places, (commands) => `suggested='${list(commands)}'`)}
+      esac
+      case "$at $previous" in
+${valueCases(places, (choices) => `suggested='${words(choices)}'`)}
+      esac ;;
   esac
   COMPREPLY=($(compgen -W "$suggested" -- "$current"))
 }
@@ -84,22 +93,36 @@ complete -o default -F _feed_sync feed-sync
 `;
 }
 
+/** A file of that name in fpath is itself the function that the first completion runs. */
 function zshScript(places: readonly Place[]): string {
-  const suggestion = ({ word, description }: Suggestion): string => quoted(`${word}:${description}`);
+  const list = (suggestions: readonly Suggestion[]): string =>
+    suggestions.map(({ word, description: of }) => quoted(of === '' ? word : `${word}:${of}`)).join(' ');
   return `#compdef feed-sync
 _feed_sync() {
   local at= i previous=$words[CURRENT-1]
   local -a suggested
 ${follow('i = 2; i < CURRENT; i++', '$words[i]', places)}
-  case "$at" in
-${places.map((place) => `    '${place.path}') suggested=(${wordsAt(place).map(suggestion).join(' ')}) ;;`).join('\n')}
-  esac
-  case "$at $previous" in
-${choiceCases(places, (choices) => `suggested=(${words(choices)})`)}
+  case "$words[CURRENT]" in
+    -*)
+      case "$at" in
+${ownOptions(places, (options) => `suggested=(${list(options)})`)}
+      esac
+      suggested+=(${list(optionsEverywhere(places))}) ;;
+    *)
+      case "$at" in
+${commandsAt(places, (commands) => `suggested=(${list(commands)})`)}
+      esac
+      case "$at $previous" in
+${valueCases(places, (choices) => `suggested=(${words(choices)})`)}
+      esac ;;
   esac
   _describe feed-sync suggested || _files
 }
-compdef _feed_sync feed-sync
+if [[ "$funcstack[1]" == _feed-sync ]]; then
+  _feed_sync "$@"
+else
+  compdef _feed_sync feed-sync
+fi
 `;
 }
 
@@ -113,13 +136,41 @@ function follow(loop: string, word: string, places: readonly Place[]): string {
   done`;
 }
 
-function choiceCases(places: readonly Place[], offering: (choices: readonly string[]) => string): string {
-  const cases = places.flatMap(({ path, options }) =>
-    options
-      .filter(({ choices }) => choices.length > 0)
-      .map(({ word, choices }) => `    '${path} ${word}') ${offering(choices)} ;;`),
+function optionsEverywhere([program]: readonly Place[]): readonly Choosing[] {
+  return program?.options ?? [];
+}
+
+function commandsAt(places: readonly Place[], offering: (commands: readonly Suggestion[]) => string): string {
+  return cases(
+    places.flatMap(({ path, commands }) =>
+      commands.length === 0 ? [] : [[`'${path}'`, offering(commands)]],
+    ),
   );
-  return [...cases, '    *) ;;'].join('\n');
+}
+
+function ownOptions(
+  [, ...commands]: readonly Place[],
+  offering: (options: readonly Suggestion[]) => string,
+): string {
+  return cases(
+    commands.flatMap(({ path, options }) => (options.length === 0 ? [] : [[`'${path}'`, offering(options)]])),
+  );
+}
+
+/** The words after an option that takes a value: without choices none, so that the shell offers files. Commands come first. */
+function valueCases(places: readonly Place[], offering: (choices: readonly string[]) => string): string {
+  return cases(
+    places.toReversed().flatMap(({ path, options }) => {
+      return options.flatMap(({ word, choices }) => {
+        const pattern = path === '' ? `*' ${word}'` : `'${path} ${word}'`;
+        return choices === null ? [] : [[pattern, offering(choices)]];
+      });
+    }),
+  );
+}
+
+function cases(entries: readonly (readonly string[])[]): string {
+  return entries.map(([pattern, command]) => `        ${pattern}) ${command} ;;`).join('\n');
 }
 
 function fishScript(places: readonly Place[]): string {
@@ -133,20 +184,14 @@ function fishScript(places: readonly Place[]): string {
       ({ word, description }) =>
         `complete -c feed-sync -f -n ${condition} -a ${word} -d ${quoted(description)}`,
     );
-    // Options of the program are suggested once, everywhere.
-    const own = given.length === 0 ? place.options : ownOptions(place, places[0]?.options ?? []);
-    const where = given.length === 0 ? '' : ` -n ${condition}`;
-    const options = own.map(({ word, description, choices }) => {
-      const values = choices.length === 0 ? '' : ` -xa ${quoted(words(choices))}`;
+    const where = given.length === 0 ? '' : ` -n ${quoted(seen.join('; and '))}`;
+    const options = place.options.map(({ word, description, choices }) => {
+      const values = choices === null ? '' : choices.length === 0 ? ' -r' : ` -xa ${quoted(words(choices))}`;
       return `complete -c feed-sync${where} -l ${word.slice(2)}${values} -d ${quoted(description)}`;
     });
     return [...commands, ...options];
   });
   return `${lines.join('\n')}\n`;
-}
-
-function ownOptions({ options }: Place, ofProgram: Place['options']): Place['options'] {
-  return options.filter(({ word }) => ofProgram.every((global) => global.word !== word));
 }
 
 function words(list: readonly string[]): string {

@@ -42,6 +42,13 @@ function settingOptions(): readonly Option[] {
   return [file, ...rest];
 }
 
+/** The words that a setting takes, by its flag; none where it takes others, too. */
+export function wordsOfSetting(flag: string): readonly string[] {
+  const setting = [...settings.values()].find((one) => one.flag === flag);
+  const choices = setting?.placeholder.split('|') ?? [];
+  return choices.length > 1 && choices.every((word) => /^[a-z]+$/.test(word)) ? choices : [];
+}
+
 const LOG_LEVEL_FLAG = '--log-level';
 
 /** Returns commander's parsed options by the names of the flags. @throws UsageError */

@@ -1,8 +1,11 @@
 /** Completion for shells and the examples of the help: both follow from the commands as they are defined. */
 
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Command } from 'commander';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { defineCommands } from '../../src/cli/commands.ts';
 import { completionScript, SHELLS, type Shell } from '../../src/cli/completion.ts';
 import type { Context } from '../../src/cli/context.ts';
@@ -27,8 +30,11 @@ function commandsOf(program: Command): ReadonlyMap<string, Command> {
 }
 
 /** Runs a script in the shell; null where the machine has no such shell. */
-function ran(shell: Shell, script: string): string | null {
-  const { stdout, stderr, status, error } = spawnSync(shell, ['-c', script], { encoding: 'utf8' });
+function ran(shell: Shell, script: string, ...words: readonly string[]): string | null {
+  const { stdout, stderr, status, error } = spawnSync(shell, ['-c', script, ...words], {
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
   if (error !== undefined) return null;
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   return stdout;
@@ -41,6 +47,21 @@ function offered(...words: readonly string[]): readonly string[] {
 COMP_WORDS=(feed-sync ${typed}); COMP_CWORD=${words.length}; _feed_sync; printf '%s\\n' "\${COMPREPLY[@]}"`;
   return (ran('bash', script) ?? '').trim().split('\n');
 }
+
+/** A zsh at a terminal types a line and one Tab, with the script as a file in fpath, and prints what became of the line. */
+const ONE_TAB = `
+zmodload zsh/zpty
+zpty -b shell zsh -f -i
+zpty -w shell "PS1='> '; fpath=($1 \\$fpath); autoload -U compinit; compinit -u -D; setopt nobeep; print REA''DY"
+said=
+wait_for() { repeat 200; do zpty -r -t shell line && said+=$line; [[ $said == *$1* ]] && return; sleep 0.05; done }
+wait_for READY
+said=
+zpty -w -n shell "$2"$'\\t'
+wait_for "$3"
+print -r -- $said
+zpty -d shell
+`;
 
 describe('completion', () => {
   it.each(SHELLS)('for %s names every command and every option', (shell) => {
@@ -61,6 +82,45 @@ describe('completion', () => {
     expect(offered('--config', 'x', 'webhook', '')).toEqual(expect.arrayContaining(['add', 'test']));
     expect(offered('diff', '--format', '')).toEqual(['table', 'json', 'csv']);
     expect(offered('completion', 'x')).toEqual(['']);
+    expect(offered('completion', '')).toEqual(['bash', 'zsh', 'fish']);
+    expect(offered('webhook', '')).toEqual(['add', 'list', 'remove', 'test']);
+    // The value of an option is no command: the shell offers files.
+    expect(offered('--config', '')).toEqual(['']);
+    expect(offered('once', '--log-level', 'w')).toEqual(['warn']);
+  });
+
+  it.for([
+    ['feed-sync st', 'status'],
+    ['feed-sync webhook rem', 'webhook remove'],
+    ['feed-sync status --wat', '--watch'],
+    ['feed-sync diff --format js', 'json'],
+    ['feed-sync once --log-level wa', 'warn'],
+  ] as const)('in zsh completes "%s" at the first Tab, from a file in fpath', ([line, whole], { skip }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'feed-sync-completion-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, '_feed-sync'), completionScript(defined(), 'zsh'));
+    const shown = ran('zsh', ONE_TAB, 'zsh', folder, line, whole);
+    skip(shown === null, 'This machine has no zsh: its completion was not tried.');
+    expect(shown).toContain(whole);
+  });
+
+  it('in fish offers commands, subcommands, options and words of a closed set', ({ skip }) => {
+    const script = completionScript(defined(), 'fish');
+    const offeredByFish = (line: string): readonly string[] | null => {
+      const said = ran('fish', `${script}\ncomplete -C ${JSON.stringify(line)}`);
+      return (
+        said
+          ?.trim()
+          .split('\n')
+          .map((one) => one.split('\t')[0] ?? '') ?? null
+      );
+    };
+    skip(offeredByFish('feed-sync st') === null, 'This machine has no fish: its completion was not tried.');
+    expect(offeredByFish('feed-sync st')).toEqual(['status']);
+    expect(offeredByFish('feed-sync webhook ')).toEqual(['add', 'list', 'remove', 'test']);
+    expect(offeredByFish('feed-sync status --wat')).toEqual(['--watch']);
+    expect(offeredByFish('feed-sync diff --format ')).toEqual(['csv', 'json', 'table']);
+    expect(offeredByFish('feed-sync completion ')).toEqual(['bash', 'fish', 'zsh']);
   });
 
   it.for(['zsh', 'fish'] as const)('for %s is a script that the shell reads', (shell, { skip }) => {

@@ -27,7 +27,15 @@ it('reads damaged answers, files, headers and settings, or refuses them by an er
   }
   // Every target is reached, and what can refuse has refused.
   expect([...seen].toSorted()).toEqual([
-    ...['geo read', 'json read', 'json refused', 'parquet read', 'parquet refused'],
+    ...[
+      'changes read',
+      'changes refused',
+      'geo read',
+      'json read',
+      'json refused',
+      'parquet read',
+      'parquet refused',
+    ],
     ...['retry-after read', 'webhook read', 'yaml read'],
   ]);
 });

@@ -33,7 +33,7 @@ export async function play(
   const own = examples.filter(({ target: name }) => name === target?.name).map(({ bytes }) => bytes);
   const example = own[Math.floor(random() * own.length)];
   if (target === undefined || example === undefined) throw new CaseFailed(`no example for ${target?.name}`);
-  const isJsonKept = (target.name === 'json' || target.name === 'geo') && random() < 0.7;
+  const isJsonKept = ['json', 'geo', 'changes'].includes(target.name) && random() < 0.7;
   const bytes = isJsonKept ? mutatedJson(example, random) : mutated(example, own, random);
   const startedMs = performance.now();
   try {

@@ -10,12 +10,17 @@ import { judge } from '../../src/daemon/server/webhook.ts';
 import { TransientError } from '../../src/feed/http/failures.ts';
 import { type HttpAnswer, retryAfterMs } from '../../src/feed/http/http.ts';
 import { readJsonBody } from '../../src/feed/http/json-body.ts';
+import { listChanges } from '../../src/feed/operations.ts';
 import { decodeErrorBody } from '../../src/feed/wire/records.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { COLUMN_TYPES } from '../../src/model/records.ts';
+import { coalesceChanges } from '../../src/staging/changes/net-change.ts';
 import { Engine } from '../../src/staging/engine/engine.ts';
 import { examine, parseGeoMetadata } from '../../src/staging/snapshot/parquet.ts';
 import { WIRE_DOCUMENTS } from '../properties/wire-documents.ts';
+import { changesJob } from '../support/change-pages.ts';
 import { projectRoot } from '../support/source-tree.ts';
+import { column } from '../support/sync-values.ts';
 
 export interface Target {
   readonly name: string;
@@ -47,6 +52,10 @@ export function corpus(): readonly Example[] {
 }
 
 const JSON_LIMITS = { maxBytes: 1_000_000, maxDepth: 64 };
+/** A column of each type, after the key. */
+const CHANGED_COLUMNS = ['id', ...COLUMN_TYPES].map((name, index) =>
+  column(name, index === 0 ? {} : { type: COLUMN_TYPES[index - 1] ?? 'string' }),
+);
 const ENCODINGS = [null, null, null, null, 'gzip', 'br', 'deflate', 'x'];
 const WEBHOOK_SECRETS = [new Secret('whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw')];
 const NOW = new Date('2026-11-26T12:00:00Z');
@@ -69,6 +78,7 @@ export function targets(engine: Engine, folder: string): readonly Target[] {
     { name: 'retry-after', weight: 1, read: (bytes) => readRetryAfter(bytes.toString('latin1')) },
     { name: 'webhook', weight: 1, read: readWebhook },
     { name: 'geo', weight: 2, read: (bytes) => void parseGeoMetadata(bytes.toString('utf8')) },
+    { name: 'changes', weight: 1, read: (bytes, random) => readChanges(bytes, random, engine, folder) },
     {
       name: 'parquet',
       weight: 1,
@@ -98,6 +108,27 @@ async function readJson(bytes: Buffer, random: () => number): Promise<void> {
       refusals.push(error);
     }
   }
+}
+
+/** The rows of a page, as they are staged: the body is proven to be JSON, and DuckDB reads its rows from a file. */
+async function readChanges(
+  bytes: Buffer,
+  random: () => number,
+  engine: Engine,
+  folder: string,
+): Promise<void> {
+  const { maxDepth = JSON_LIMITS.maxDepth, unreadList = null, decode } = listChanges('parcels', 2);
+  const body = await readJsonBody(
+    answerOf(bytes, null, random),
+    { ...JSON_LIMITS, maxDepth },
+    'read it',
+    unreadList,
+  );
+  decode(body.json);
+  const path = join(folder, 'changes-00000.json');
+  writeFileSync(path, body.bytes);
+  const page = { version: 2, counts: null, rowCount: null, pages: [path] };
+  await coalesceChanges(engine, changesJob({ columns: CHANGED_COLUMNS }, [page]));
 }
 
 /** The body comes in pieces of any size. */

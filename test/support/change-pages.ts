@@ -122,7 +122,7 @@ export function removed(key: string): string {
   return `{"op":"removed","key":${key}}`;
 }
 
-function changesJob(table: ChangesTable, versions: readonly VersionChanges[]): ChangesJob {
+export function changesJob(table: ChangesTable, versions: readonly VersionChanges[]): ChangesJob {
   const { columns, keyColumns = ['id'], envelopeColumns = [], lacks = [], crs = 'OGC:CRS84' } = table;
   const observed =
     (role: ObservedColumn['role']) =>

@@ -1,9 +1,9 @@
 /** Checks that the command after commits can be run, before there is a commit to run it for. Nothing is run. */
 
 import { constants } from 'node:fs';
-import { access, open, stat } from 'node:fs/promises';
+import { access, stat } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { systemCode, systemReason } from '../../lib/files.ts';
+import { readText, systemCode, systemReason } from '../../lib/files.ts';
 import { printable } from '../../lib/text.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Finding, ok, problem } from './check.ts';
@@ -13,8 +13,8 @@ const HINT =
   'Set hooks.afterCommit to a program that this user may run; a path starts at the folder of the settings file.';
 /** Where the system looks without the variable PATH. */
 const DEFAULT_PATH = '/bin:/usr/bin';
-/** Longer ones are cut by the system, too. */
-const MAX_FIRST_LINE_BYTES = 255;
+/** Larger files are no scripts. */
+const MAX_SCRIPT_BYTES = 1_000_000;
 
 /** `command`: the program and its arguments. `searchPath`: of the environment that the program gets. */
 export async function hookFindings(
@@ -51,9 +51,10 @@ function reasonOf(fault: unknown): string {
 /** Null where the program can be run. */
 async function faultOf(place: string): Promise<unknown> {
   try {
-    if ((await stat(place)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' });
+    const found = await stat(place);
+    if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' });
     await access(place, constants.X_OK);
-    await refuseMissingInterpreter(place);
+    if (found.size < MAX_SCRIPT_BYTES) await refuseMissingInterpreter(place);
     return null;
   } catch (error) {
     return error;
@@ -62,8 +63,7 @@ async function faultOf(place: string): Promise<unknown> {
 
 /** A script whose first line names a program that is not there counts as missing itself, which confuses people. */
 async function refuseMissingInterpreter(place: string): Promise<void> {
-  const line = await firstLineOf(place);
-  const [, interpreter] = /^#![ \t]*([^ \t]+)/.exec(line ?? '') ?? [];
+  const [, interpreter] = /^#![ \t]*([^ \t\n]+)/.exec(beginningOf(place)) ?? [];
   if (interpreter === undefined) return;
   await access(interpreter, constants.X_OK).catch(() => {
     const ending = interpreter.endsWith('\r') ? ', for its lines end as on Windows' : '';
@@ -71,14 +71,11 @@ async function refuseMissingInterpreter(place: string): Promise<void> {
   });
 }
 
-/** Null where the file may be run but not read. */
-async function firstLineOf(place: string): Promise<string | null> {
-  const file = await open(place).catch(() => null);
-  if (file === null) return null;
+/** Empty where the file may be run but not read. */
+function beginningOf(place: string): string {
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_FIRST_LINE_BYTES), 0);
-    return buffer.subarray(0, bytesRead).toString('latin1').split('\n')[0] ?? '';
-  } finally {
-    await file.close();
+    return readText(place);
+  } catch {
+    return '';
   }
 }

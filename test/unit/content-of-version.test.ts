@@ -4,11 +4,12 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { openComparisonFolder } from '../../src/cli/verify/finished.ts';
-import type { ListedEntry } from '../../src/model/manifest.ts';
+import { type ListedEntry, snapshotDigest } from '../../src/model/manifest.ts';
 import type { Version } from '../../src/model/records.ts';
 import { contentFor } from '../../src/sync/execute/fetch-content.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { manualClock, temporaryFolder } from '../support/duckdb-mirror.ts';
+import { reloadMarks } from '../support/reload-marks.ts';
 import { listedEntry, metadata, NOW, table, version } from '../support/sync-values.ts';
 
 const VERSIONS = [3, 4, 5, 6].map((number) => version('parcels', number));
@@ -49,6 +50,28 @@ describe('the content for the version of a table', () => {
       kind: 'none',
       why: 'version 5 asks for the snapshot',
     });
+  });
+
+  it('F80 is not that of a manifest which may lag behind a reload that the table satisfies', () => {
+    const reloads = reloadMarks([['sub_1', 101n]]);
+    const reloaded = table(5, { publishedAt: NOW, reloads });
+    expect(found([listedEntry(5)], VERSIONS, reloaded)).toEqual({
+      kind: 'none',
+      why: 'no manifest surely lists the content that its last reload has brought',
+    });
+    expect(found([listedEntry(4)], VERSIONS, reloaded)).toMatchObject({ kind: 'none' });
+    const later = listedEntry(5, { watermark: { kind: 'number', through: 101n } });
+    expect(found([later], VERSIONS, reloaded)).toEqual([5, []]);
+  });
+
+  it('is that which the table was loaded from, where two manifests list different content of one version', () => {
+    const own = listedEntry(5, { subscriptionId: 'sub_2', content: 'own' });
+    const digest = snapshotDigest(own.entry.files) ?? '';
+    const loaded = table(5, { publishedAt: NOW, snapshotVersion: 5, snapshotDigest: digest });
+    const read = { ...metadata(VERSIONS) };
+    const other = listedEntry(5, { content: 'other' });
+    const entriesBefore = new Set([other.entry, own.entry]);
+    expect(contentFor(loaded, [other, own], { ...read, entriesBefore })).toMatchObject({ listedEntry: own });
   });
 
   it('is not that of a version which was published anew', () => {

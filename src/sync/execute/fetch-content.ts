@@ -5,11 +5,12 @@
 
 import { present } from '../../lib/assert.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
-import type { ListedEntry } from '../../model/manifest.ts';
+import { type ListedEntry, type ManifestEntry, snapshotDigest } from '../../model/manifest.ts';
 import type { Version } from '../../model/records.ts';
 import type { ObservedTable, VersionChanges, VersionContent } from '../../model/write-jobs.ts';
 import type { EntrySource } from '../manifest-cache.ts';
 import { contentOf } from '../plan/content.ts';
+import { lacksSatisfied } from '../plan/need.ts';
 import type { Metadata } from '../plan/step.ts';
 import { columnsOf, followChain } from '../plan/version-chain.ts';
 import {
@@ -39,7 +40,10 @@ export type FoundContent =
   /** The service has no content for the version. `why` is a clause. */
   | { readonly kind: 'none'; readonly why: string };
 
-/** Finds the newest snapshot from which a known way leads to the version of the table. Pure. */
+/**
+ * Finds the newest snapshot from which a known way leads to the version of the table. A manifest that may lag behind a reload which
+ * the table satisfies lists older content under the same version: a repair would bring it back. Pure.
+ */
 export function contentFor(
   table: ObservedTable,
   listedEntries: readonly ListedEntry[],
@@ -49,11 +53,18 @@ export function contentFor(
     return { kind: 'none', why: `version ${table.version} was published anew` };
   const listed = listedEntries.filter((each) => confirmationOf(each, metadata) === 'named');
   if (listed.length === 0) return { kind: 'none', why: 'no manifest lists a snapshot of a listed version' };
-  const usable = listed
+  const current = listed.filter((each) => !lacksSatisfied(each, table));
+  if (current.length === 0) {
+    return { kind: 'none', why: 'no manifest surely lists the content that its last reload has brought' };
+  }
+  const usable = current
     .filter(({ entry }) => entry.version <= table.version)
-    .toSorted((left, right) => right.entry.version - left.entry.version);
+    .toSorted(
+      ({ entry: left }, { entry: right }) =>
+        right.version - left.version || Number(isOwn(right, table)) - Number(isOwn(left, table)),
+    );
   if (usable.length === 0) {
-    return { kind: 'newer', version: Math.min(...listed.map(({ entry }) => entry.version)) };
+    return { kind: 'newer', version: Math.min(...current.map(({ entry }) => entry.version)) };
   }
   let why = '';
   for (const listedEntry of usable) {
@@ -65,6 +76,11 @@ export function contentFor(
     why ||= way;
   }
   return { kind: 'none', why };
+}
+
+/** Whether the table was loaded from this snapshot. */
+function isOwn({ version, files }: ManifestEntry, table: ObservedTable): boolean {
+  return version === table.snapshotVersion && snapshotDigest(files) === table.snapshotDigest;
 }
 
 /** Returns the versions after the snapshot up to the table's, or a clause why they do not lead there. */

@@ -171,7 +171,7 @@ function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
  * Whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log
  * is void.
  */
-function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): boolean {
+export function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): boolean {
   const satisfied = observed.reloads.get(listedEntry.subscriptionId);
   return (
     satisfied !== undefined &&

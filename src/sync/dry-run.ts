@@ -11,7 +11,7 @@ export const dryRunExecutor: MakeExecutor = ({ choices }) => ({
   async execute(work, dependencies) {
     return { kind: 'planned', step: plannedStep(work, dependencies, choices.removedDatasets) };
   },
-  commit: null,
+  forRequests: null,
   async discard() {},
   async discardCandidate() {},
   async ended() {},

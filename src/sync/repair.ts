@@ -3,16 +3,13 @@
  * that the command saw, or not at all.
  */
 
-import pLimit from 'p-limit';
 import { z } from 'zod';
 import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
 import { formatCount } from '../lib/units.ts';
 import type { CommitResult } from '../model/commits.ts';
 import { ALTERED } from '../model/lost-past.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';
-import { VERSIONS_AT_ONCE } from './execute/fetch-changes.ts';
 import { fetchContent, findContent } from './execute/fetch-content.ts';
-import { openStaging } from './execute/staging-folder.ts';
 import { noteRepair } from './execute/sync-runs.ts';
 import { KeptManifests } from './manifest-cache.ts';
 import { noteLostPast } from './occurrences.ts';
@@ -40,15 +37,13 @@ export async function performRepair(
   { datasetId, parameters }: OperatorRequest,
   performing: Performing,
 ): Promise<RequestAnswer> {
-  const { parts, commit, known, signal } = performing;
+  const { parts, commit, known, tools } = performing;
   const seen = REPAIR.parse(parameters);
   const table = known?.observed ?? null;
   if (known === null || table === null || table.commitNumber !== seen.commitNumber) return changed(datasetId);
   if (table.pinnedSince !== null) return pinned(table);
-  await parts.feed.discover(signal);
+  await parts.feed.discover(tools.signal);
   const source = new KeptManifests(parts).sourceSince(parts.clock.monotonicMs(), () => true);
-  const staging = openStaging(parts.choices.stagingDirectory);
-  const tools = { parts, staging, fetching: pLimit(VERSIONS_AT_ONCE), signal };
   try {
     const found = await findContent(table, known.desired, source, tools);
     if (found.kind !== 'content') return changed(datasetId);
@@ -64,7 +59,7 @@ export async function performRepair(
     noteLostPast(result.committed, parts);
     return { kind: 'done', text: repaired(table, result.committed) };
   } finally {
-    await staging.discard(datasetId);
+    await tools.staging.discard(datasetId);
   }
 }
 

@@ -1,21 +1,17 @@
 /** How a request of an operator is performed: what a handler gets, and what it answers. */
 
 import type { OperatorRequest, RequestAnswer } from '../checkpoint/requests.ts';
-import type { JobResult } from '../destination/destination.ts';
 import { errorCodeOf, FeedSyncError } from '../model/errors.ts';
-import type { WriteJob } from '../model/write-jobs.ts';
+import type { ForRequests } from './execute/step-tools.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/dataset-state.ts';
 import type { DatasetResult } from './result.ts';
 
 /** What a handler works with. */
-export interface Performing {
+export interface Performing extends ForRequests {
   readonly parts: Parts;
   /** The dataset as both stores know it; null: no subscription contains it and it has no table, or it is not chosen. */
   readonly known: DatasetState | null;
-  /** Validates the job and commits it. */
-  readonly commit: (job: WriteJob) => Promise<JobResult>;
-  readonly signal: AbortSignal;
 }
 
 /** Returns the answer to a request once the dataset was reconciled. */

@@ -84,7 +84,7 @@ function satisfiedReloads({ reloads }: ObservedTable, readAt: Date): readonly Re
  */
 export async function performUnpin(
   { datasetId }: OperatorRequest,
-  { parts }: Performing,
+  { parts }: Pick<Performing, 'parts'>,
 ): Promise<RequestAnswer> {
   const table = (await parts.destination.has()).datasets.get(datasetId) ?? null;
   if (table === null || !isPinned(table)) return { kind: 'done', text: `${datasetId} is not pinned.` };

@@ -168,16 +168,14 @@ export class WorkerPool {
   }
 
   /** Never rejects. */
-  async #perform(datasetId: string, { signal, executor }: WorkerSession): Promise<void> {
+  async #perform(datasetId: string, { executor }: WorkerSession): Promise<void> {
     const { engine, queue, onPerformed, onError } = this.#options;
-    const { commit } = executor;
-    // A dry run performs no requests.
-    if (commit === null) return;
+    const { forRequests } = executor;
+    if (forRequests === null) return;
     const performingNow = (): Performing => ({
+      ...forRequests,
       parts: engine.parts,
       known: datasetState(datasetId, engine.mirror.observed, engine.parts),
-      commit,
-      signal,
     });
     try {
       if (performingNow().known !== null) await this.#enroll(datasetId, executor);

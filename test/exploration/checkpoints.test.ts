@@ -16,6 +16,8 @@ const STEPS = [
   'F(A)@list1 R@list1 . T@list1',
   'G@list1 P@list1 . Y@list1',
   'P@list1 . B@list1 . R@list1 . U@list1',
+  'S@list1 P@list1 . R@list1 . U@list1',
+  'H@list1 P@list1 . Z@list1 . P@list1',
 ];
 
 const HISTORIES = ALL_SETTINGS.map((setting, index) =>

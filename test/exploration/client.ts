@@ -6,19 +6,22 @@ import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { type GateLimits, NO_LIMITS } from '../../src/model/gate.ts';
-import type { WriteJob } from '../../src/model/write-jobs.ts';
+import { isPinned, type WriteJob } from '../../src/model/write-jobs.ts';
 import { catchUpMendingDamage } from '../../src/sync/catch-up.ts';
 import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
+import { fetchContent, findContent } from '../../src/sync/execute/fetch-content.ts';
 import type { Staging } from '../../src/sync/execute/staging-folder.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';
+import { KeptManifests } from '../../src/sync/manifest-cache.ts';
 import type { Choices, Parts } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
+import type { RepairParameters } from '../../src/sync/repair.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
-import type { RequestKind } from './history.ts';
+import type { RequestKind, Step, StepKind } from './history.ts';
 import { copyOf, emptyStored, modelCheckpoint, type Stored } from './model-checkpoint.ts';
 import { modelFeed } from './model-feed.ts';
-import { type MirrorState, ModelMirror, type Table } from './model-mirror.ts';
-import { MINUTE_MS, type Service } from './service.ts';
+import { type MirrorState, ModelMirror, type Table, textOf } from './model-mirror.ts';
+import { DATASET, MINUTE_MS, type Service } from './service.ts';
 
 const CHOICES: Omit<Choices, 'limitsOf'> = {
   subscriptions: null,
@@ -77,6 +80,8 @@ export class Client {
   /** In place of the one in memory. */
   readonly #checkpoint: Checkpoint | null;
   #isGated = false;
+  /** A command that waits asks again and again: its request is none of an earlier catch-up. */
+  #repair: RepairParameters | null = null;
   readonly #approved = new Set<string>();
   #asked = 0;
   #killed: { readonly stores: Stores; readonly controller: AbortController } | null = null;
@@ -108,10 +113,32 @@ export class Client {
     this.#stored = emptyStored();
   }
 
-  /** `isFound`: `verify` reads it whole and marks it; else whoever comes upon it does. */
-  damageTable(isFound: boolean): void {
-    this.#mirror.damage();
-    if (isFound && this.table !== null) this.checkpoint.requestResync([this.table.observed.datasetId]);
+  /**
+   * `verify --deep --repair`: compares the table with the content that the service has for its version, and asks for a repair once the
+   * next catch-up begins, which performs it. Returns a content that differs; null where none does, or nothing can be compared.
+   */
+  async verify(): Promise<string | null> {
+    const { table, checkpoint } = this;
+    const desired = checkpoint.desired(DATASET);
+    const isSuspended = checkpoint.suspensions().length + checkpoint.candidates().length > 0;
+    if (table === null || desired === null || desired.members.size === 0) return null;
+    if (isSuspended || isPinned(table.observed)) return null;
+    const parts = { ...this.#parts(), feed: modelFeed(this.service, ignore) };
+    const source = new KeptManifests(parts).sourceSince(this.service.nowMs, () => true);
+    const tools = { parts, staging: STAGING, fetching: pLimit(1), signal: new AbortController().signal };
+    const found = await findContent(table.observed, desired, source, tools);
+    if (found.kind !== 'content') return null;
+    const content = await fetchContent(table.observed, found, source, tools);
+    if (typeof content === 'string' || (textOf(content) === table.content && !table.isAltered)) return null;
+    const { version: snapshotVersion, digest: snapshotDigest } = content.snapshot;
+    const { commitNumber } = table.observed;
+    this.#repair = { commitNumber, snapshotVersion, snapshotDigest };
+    return textOf(content);
+  }
+
+  /** The service has refused the dataset, and nobody has resumed it. */
+  get isRefused(): boolean {
+    return this.checkpoint.suspensions().length > 0;
   }
 
   /** What the operator has decided; what was approved, by its digest. */
@@ -119,32 +146,57 @@ export class Client {
     return { isGated: this.#isGated, approved: this.#approved };
   }
 
-  /** Does nothing where there is nothing to decide about. */
-  operate(step: 'G' | 'Y' | 'B' | 'U'): void {
-    switch (step) {
-      case 'G':
+  /** Takes a step that concerns the table or the operator, and returns true; false where it is another one. */
+  take({ kind }: Step): boolean {
+    const effects: Readonly<Partial<Record<StepKind, () => void>>> = {
+      D: () => this.#mirror.damage(),
+      V: () => this.#findDamage(),
+      H: () => this.#mirror.alter(),
+      G: () => {
         this.#isGated = true;
-        return;
-      case 'Y':
-        for (const { datasetId, version, judged } of this.checkpoint.candidates()) {
-          this.#approved.add(judged.digest);
-          this.#ask('approve', datasetId, { version, content: judged.digest });
-        }
-        return;
-      case 'B': {
-        const before = this.#mirror.state.past.at(-2)?.observed;
-        if (before === undefined) return;
-        const { datasetId, version, commitNumber } = before;
-        this.#ask('rollback', datasetId, { commitNumber, version });
-        return;
-      }
-      case 'U':
-        if (this.table !== null) this.#ask('resume', this.table.observed.datasetId, null);
+      },
+      Y: () => this.#approve(),
+      B: () => this.#rollBack(),
+      U: () => this.#letGoOn(),
+    };
+    effects[kind]?.();
+    return effects[kind] !== undefined;
+  }
+
+  /** `verify` reads the table whole, and marks it. */
+  #findDamage(): void {
+    this.#mirror.damage();
+    if (this.table !== null) this.checkpoint.requestResync([DATASET]);
+  }
+
+  #approve(): void {
+    for (const { datasetId, version, judged } of this.checkpoint.candidates()) {
+      this.#approved.add(judged.digest);
+      this.#ask('approve', datasetId, { version, content: judged.digest });
     }
   }
 
-  /** The operator lifts the limit and the pin, and asks for nothing more. */
+  #rollBack(): void {
+    const before = this.#mirror.state.past.at(-2)?.observed;
+    if (before === undefined) return;
+    const { datasetId, version, commitNumber } = before;
+    this.#ask('rollback', datasetId, { commitNumber, version });
+  }
+
+  #letGoOn(): void {
+    this.#liftRefusal();
+    if (this.table !== null) this.#ask('resume', DATASET, null);
+  }
+
+  #liftRefusal(): void {
+    this.service.isRefusing = false;
+    this.checkpoint.lift({ kind: 'dataset', datasetId: DATASET });
+  }
+
+  /** The operator lifts the limit, the refusal and the pin, and asks for nothing more. */
   endOperator(): void {
+    this.#liftRefusal();
+    this.#repair = null;
     this.#isGated = false;
     this.#mirror.unpin();
     this.#stored.requests.clear();
@@ -178,6 +230,8 @@ export class Client {
   /** One `once`. Null: it was killed. */
   async catchUp(): Promise<CatchUpResult | null> {
     this.#controller = new AbortController();
+    if (this.#repair !== null) this.#ask('repair', DATASET, this.#repair);
+    this.#repair = null;
     const parts = this.#parts();
     const result = await catchUpMendingDamage(parts, this.#controller.signal, undefined, makeExecutor);
     if (this.#killed !== null) {
@@ -227,7 +281,7 @@ const makeExecutor: MakeExecutor = (parts, signal, onError) => {
       });
     },
     execute: (work, dependencies) => execute(work, dependencies, tools),
-    commit: async (job) => writer.commit(await parts.destination.validate(job)),
+    forRequests: { commit: async (job) => writer.commit(await parts.destination.validate(job)), tools },
     async discard() {},
     async discardCandidate() {},
     ended: () => writer.ended(),

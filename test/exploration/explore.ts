@@ -45,7 +45,7 @@ export async function exploreAll(
   setting: Setting,
   depth: number,
   explored: Explored,
-  isChosen: (history: number) => boolean = () => true,
+  isChosen: (history: number, steps: readonly Step[]) => boolean = () => true,
 ): Promise<void> {
   const still = await tryOne({ setting, catchUps: [[]] }, explored);
   if (still === null || depth === 0) return;
@@ -60,8 +60,9 @@ export async function exploreAll(
       ...placements(stepsOf(setting), after).map((second) => [[first], [second]]),
     ];
     for (const catchUps of seconds) {
+      const steps = catchUps.flatMap((placed) => placed.map(({ step }) => step));
       count += 1;
-      if (isChosen(count)) await tryWithinLimit({ setting, catchUps }, explored);
+      if (isChosen(count, steps)) await tryWithinLimit({ setting, catchUps }, explored);
     }
   }
 }

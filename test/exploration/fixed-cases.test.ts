@@ -64,6 +64,10 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
+    'F80 a repair never brings back content from before a reload that the table satisfies',
+    ['two: F(A)@list1 R@list1 Z@list1', 'two/nodigest: F(A)@list1 R@list1 Z@list1 . T@list1'],
+  ],
+  [
     'F81 numbers of an old log are void',
     [
       'one: R@events2 A(A)@events2',
@@ -228,6 +232,21 @@ const DECISIONS: readonly (readonly [title: string, history: string, contents: r
     'a table that was rolled back takes nothing until it is let go on',
     'one: P@list1 . B@list1 . P@list1 . U@list1',
     ['c1+2', 'c1+2+3', 'c1+2', 'c1+2', 'c1+2+3+4'],
+  ],
+  [
+    'a row that was altered by hand stays through changes, until a repair',
+    'one: H@list1 P@list1 . Z@list1 . T@list1',
+    ['c1+2', 'c1+2+3~', 'c1+2+3~', 'c1+2+3'],
+  ],
+  [
+    'a rollback does nothing to such a table',
+    'one: P@list1 . H@list1 B@list1 . T@list1',
+    ['c1+2', 'c1+2+3', 'c1+2+3~', 'c1+2+3~'],
+  ],
+  [
+    'a dataset that the service refuses waits until the operator resumes it',
+    'one: S@list1 P@list1 . T@list1 . U@list1',
+    ['c1+2', 'c1+2', 'c1+2', 'c1+2+3'],
   ],
 ];
 

@@ -5,6 +5,7 @@
  *    the table's version; it is never retired while some subscription contained the dataset at every moment.
  *    A rollback may; then the table is pinned, and takes no rows but by another one. Beside a limit that every commit exceeds, a
  *    table takes what the operator approved, and nothing else.
+ *    A repair brings content that was published under the version of the table, and verify never calls different what is the newest.
  * 2. What a catch-up calls up to date is no older than the changes that a log told before it began.
  */
 
@@ -34,6 +35,7 @@ export function judgeCommit(
   const { content } = after;
   const orderOf = (text: string): number => service.past.findIndex((past) => past.content === text);
   if (orderOf(content) < 0) throw new Wrong(`${job.kind} makes ${content}, which was never published`);
+  if (job.kind === 'repair') judgeRepair(service, after);
   if (before === null || job.kind === 'rollback' || orderOf(content) >= orderOf(before.content)) return;
   const { version, publishedAt } = before.observed;
   const isNamed = service.versions.some(
@@ -42,6 +44,18 @@ export function judgeCommit(
   const wasNamed = isNamed && service.listChangedMs < startedMs;
   if (wasNamed)
     throw new Wrong(`${job.kind} puts ${content} in place of ${before.content}, which is newer and listed`);
+}
+
+function judgeRepair(service: Service, { content, observed: { version } }: Table): void {
+  const isOfVersion = service.past.some((past) => past.content === content && past.version === version);
+  if (!isOfVersion)
+    throw new Wrong(`repair makes ${content}, which was never published as version ${version}`);
+}
+
+/** @throws Wrong where the table was found to differ from the content of the service, and has the newest. */
+export function judgeDifference({ newest }: Service, { content, observed, isAltered }: Table): void {
+  if (!isAltered && content === newest.content && observed.version === newest.version)
+    throw new Wrong(`${content} is called different, and is the newest`);
 }
 
 function judgeOperator({ isGated, approved }: Operator, job: WriteJob, before: Table, after: Table): void {
@@ -108,6 +122,7 @@ export function whatIsLeft(
   if (table.content !== content || table.observed.version !== version) {
     return `it has ${table.content} v${table.observed.version}, not ${content} v${version}: ${ending}`;
   }
+  if (table.isAltered) return 'a row that was altered by hand is there still';
   return isClaimed(result, absences) ? null : `it is not called up to date: ${ending}, ${absences} absences`;
 }
 

@@ -11,11 +11,12 @@ import { ALL_SETTINGS, type Setting, settingText } from './setting.ts';
 
 const USAGE = `Explores what a small service may do between any two requests of a catch-up, and says what does not hold.
 
-  npm run explore -- [--depth N] [--setting TEXT] [--share I/N] [--seed N] [--random M]
+  npm run explore -- [--depth N] [--setting TEXT] [--with LETTERS] [--share I/N] [--seed N] [--random M]
   npm run explore -- "two/time/noid: R@events2 F(A)@manifest1 . P@list1"
 
   --depth N       every history of up to N steps, 0 to 2 (2; 0 with --random)
   --setting TEXT  only the settings that have these words: two/time
+  --with LETTERS  of the histories of two steps, only those with one of these steps: GYBU
   --share I/N     only every N-th history of two steps, from the I-th on
   --seed N        the seed of the random histories (1)
   --random M      so many random histories of three to six steps (0)
@@ -34,6 +35,7 @@ async function main(words: readonly string[]): Promise<number> {
       depth: { type: 'string' },
       setting: { type: 'string', default: '' },
       share: { type: 'string', default: '1/1' },
+      with: { type: 'string', default: '' },
       seed: { type: 'string', default: '1' },
       random: { type: 'string', default: '0' },
       help: { type: 'boolean', default: false },
@@ -52,7 +54,10 @@ async function main(words: readonly string[]): Promise<number> {
   const [share = 1, shares = 1] = values.share.split('/').map(Number);
   for (const setting of settings) {
     const explored = nothingExplored();
-    await exploreAll(setting, depth, explored, (number) => number % shares === share - 1);
+    await exploreAll(setting, depth, explored, (number, steps) => {
+      const isWith = values.with === '' || steps.some(({ kind }) => values.with.includes(kind));
+      return isWith && number % shares === share - 1;
+    });
     report(settingText(setting), explored, startedMs);
     add(all, explored);
   }

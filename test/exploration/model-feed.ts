@@ -1,7 +1,7 @@
 /** The port of the service model. Every request is told before it is answered, so that something may happen just then. */
 
 import type { Feed } from '../../src/feed/feed.ts';
-import { CursorExpiredError } from '../../src/model/errors.ts';
+import { CursorExpiredError, RefusalError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent } from '../../src/model/event.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import type { Schema, Subscription, Version } from '../../src/model/records.ts';
@@ -27,6 +27,10 @@ const SCHEMA: Schema = {
 /** Whatever the service says is given as a whole: a read is of one moment. `asked` throws where the program is killed. */
 export function modelFeed(service: Service, asked: (request: RequestKind) => void): Feed {
   const readAt = (): Date => new Date(service.nowMs);
+  const askedOfDataset = (request: RequestKind): void => {
+    asked(request);
+    if (service.isRefusing) throw refusalOf(request);
+  };
   return {
     origin: ORIGIN,
     async discover() {
@@ -42,7 +46,7 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
       return { ...pageOf(subscriptionOf(subscriptionId), after, service), readAt: readAt() };
     },
     async versions(_datasetId, newerThan) {
-      asked('versions');
+      askedOfDataset('versions');
       const newer = service.versions.filter(({ version }) => version > (newerThan ?? 0));
       return { versions: newer.map(versionOf).reverse(), readAt: readAt() };
     },
@@ -50,7 +54,7 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
       return [SCHEMA];
     },
     async changes({ version }) {
-      asked('changes');
+      askedOfDataset('changes');
       const listed = service.versions.find((one) => one.version === version);
       if (listed === undefined || listed.changes === null)
         return { recorded: false, why: 'they were not recorded' };
@@ -65,12 +69,12 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
       return { subscriptionId, lastEventId: eventId(lastNumber), datasets, readAt: readAt() };
     },
     async manifestEntry() {
-      asked('entry');
+      askedOfDataset('entry');
       const { entry } = service.manifestOf(null);
       return { entry: entryOf(entry ?? service.newest, service), readAt: readAt() };
     },
     async download({ entry: { files } }) {
-      asked('download');
+      askedOfDataset('download');
       const isStated = files.every(({ sha256 }) => sha256 !== null);
       return {
         kind: 'complete',
@@ -84,6 +88,17 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
     progress: () => 0,
     async close() {},
   };
+}
+
+function refusalOf(request: RequestKind): RefusalError {
+  return new RefusalError({
+    scope: { kind: 'dataset', datasetId: DATASET },
+    operation: request,
+    status: 403,
+    code: 'outside_coverage',
+    message: 'The dataset is not covered.',
+    links: new Map(),
+  });
 }
 
 function subscriptionOf(id: string): SubscriptionId {

@@ -10,7 +10,7 @@ import type {
   StoredProgress,
 } from '../../src/destination/destination.ts';
 import { isLaterMark, type ReloadMark } from '../../src/model/desired-state.ts';
-import { StorageError, UsageError } from '../../src/model/errors.ts';
+import { DataError, StorageError, UsageError } from '../../src/model/errors.ts';
 import { type JudgedCommit, judge, NO_KEYS, rowCountsOf } from '../../src/model/gate.ts';
 import {
   type ChangesJob,
@@ -19,6 +19,7 @@ import {
   type RetirementJob,
   type RollbackJob,
   type SnapshotJob,
+  type VersionContent,
   type WriteJob,
 } from '../../src/model/write-jobs.ts';
 import { ORIGIN } from './model-feed.ts';
@@ -28,6 +29,8 @@ export interface Table {
   readonly content: string;
   /** A part of it cannot be read: only a snapshot takes its place. */
   readonly isDamaged: boolean;
+  /** Somebody altered a row, which the content does not tell: changes keep it, and a rollback cannot prove its result. */
+  readonly isAltered: boolean;
 }
 
 /** Never changed: a commit puts another one in its place. */
@@ -86,6 +89,11 @@ export class ModelMirror {
     if (table !== null) this.state = { ...this.state, table: { ...table, isDamaged: true } };
   }
 
+  alter(): void {
+    const { table } = this.state;
+    if (table !== null) this.state = { ...this.state, table: { ...table, isAltered: true } };
+  }
+
   unpin(): void {
     const { table } = this.state;
     if (table === null) return;
@@ -117,7 +125,7 @@ export class ModelMirror {
       before?.observed.version === plannedFrom?.version &&
       before?.observed.snapshotDigest === plannedFrom?.snapshotDigest;
     if (!isAsPlanned) return { kind: 'stale-plan', datasetId };
-    if (job.kind === 'changes' && before?.isDamaged === true)
+    if ((job.kind === 'changes' || job.kind === 'repair') && before?.isDamaged === true)
       return { kind: 'failed', datasetId, error: new StorageError(UNREADABLE, { code: 'mirror_damaged' }) };
     const table = tableAfter(job, before, this.state.past);
     const refused = refusalOf(job, before, table);
@@ -166,6 +174,8 @@ export function contentDigest(job: SnapshotJob | ChangesJob): string {
 function refusalOf(job: WriteJob, before: Table | null, after: Table | null): Error | null {
   if (job.kind === 'rollback' && after === before)
     return new UsageError('That commit is not known any more.');
+  if (job.kind === 'rollback' && before?.isAltered === true)
+    return new DataError('The rows are not those that the commit left.');
   const mayNotChange =
     before !== null && isPinned(before.observed) && job.kind !== 'rollback' && after !== null;
   if (!mayNotChange || after.content === before.content) return null;
@@ -195,7 +205,8 @@ function restored({ toCommit }: RollbackJob, before: Table | null, past: readonl
   const left = past.find(({ observed }) => observed.commitNumber === toCommit);
   if (left === undefined || before === null) return null;
   const commitNumber = (before.observed.commitNumber ?? 0) + 1;
-  return { ...left, observed: { ...left.observed, commitNumber, pinnedSince: NEVER }, isDamaged: false };
+  const observed = { ...left.observed, commitNumber, pinnedSince: NEVER };
+  return { observed, content: left.content, isDamaged: false, isAltered: false };
 }
 
 function tableAfter(
@@ -209,15 +220,22 @@ function tableAfter(
         observed: loaded(job, before),
         content: job.files.map(({ path }) => path).join(''),
         isDamaged: false,
+        isAltered: false,
       };
     case 'changes':
       return {
         observed: changed(job),
         content: [before?.content ?? '', ...changesOf(job)].join(''),
         isDamaged: false,
+        isAltered: before?.isAltered ?? false,
       };
     case 'repair':
-      return before;
+      return {
+        observed: { ...job.plannedFrom, commitNumber: (job.plannedFrom.commitNumber ?? 0) + 1 },
+        content: textOf(job.content),
+        isDamaged: false,
+        isAltered: false,
+      };
     case 'retirement':
       return null;
     case 'rollback':
@@ -225,7 +243,13 @@ function tableAfter(
   }
 }
 
-function changesOf({ versions }: ChangesJob): readonly string[] {
+/** The rows of the service's content for a version. */
+export function textOf({ snapshot, changes }: VersionContent): string {
+  const texts = snapshot.files.map(({ path }) => path);
+  return [...texts, ...(changes === null ? [] : changesOf(changes))].join('');
+}
+
+function changesOf({ versions }: Pick<ChangesJob, 'versions'>): readonly string[] {
   return versions.flatMap(({ pages }) => pages);
 }
 

@@ -1,13 +1,18 @@
 /** Plays one history: the first load, the catch-ups in which the steps happen, and then calm until nothing is left to do. */
 
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { FeedSyncError } from '../../src/model/errors.ts';
 import { Client, type Stores } from './client.ts';
 import type { History, Placed, Point, RequestKind, Step } from './history.ts';
 import { pointText, stepText } from './history.ts';
-import { judgeCommit, judgeResult, Wrong, whatIsLeft } from './judge.ts';
+import { judgeCommit, judgeDifference, judgeResult, Wrong, whatIsLeft } from './judge.ts';
+import type { Table } from './model-mirror.ts';
 import { MINUTE_MS, Service } from './service.ts';
 import { stateDigest } from './state.ts';
+import { isEnd } from './steps.ts';
 
+/** Requests about the dataset alone. */
+const ABOUT_DATASET: ReadonlySet<RequestKind> = new Set(['entry', 'versions', 'changes', 'download']);
 const CATCH_UP_MS = MINUTE_MS;
 const BETWEEN_MS = 5 * MINUTE_MS;
 const CALM_MS = 61 * MINUTE_MS;
@@ -39,6 +44,11 @@ export interface Options {
 /** @throws Wrong with what does not hold. */
 export async function play(history: History, options: Options = {}): Promise<Played> {
   return await new Play(history, options).play();
+}
+
+/** `~`: a row of it is another. */
+function shownTable(table: Table | null): string {
+  return table === null ? 'no table' : `${table.content}${table.isAltered ? '~' : ''}`;
 }
 
 function withoutBigInts(_key: string, value: unknown): unknown {
@@ -103,6 +113,7 @@ class Play {
     let catchUps = 0;
     for (; left !== null && catchUps < CALM_CATCH_UPS; catchUps += 1) {
       this.#pass(catchUps === CALM_CATCH_UPS / 2 ? DAY_MS : CALM_MS);
+      this.#isVerified = this.#client.table?.isAltered ?? false;
       await this.#catchUp([]);
       left = this.#left;
     }
@@ -117,6 +128,8 @@ class Play {
   }
 
   #left: string | null = null;
+  /** The operator verifies once the catch-up has ended. */
+  #isVerified = false;
 
   /** Gives the steps that did not happen. */
   async #catchUp(placed: readonly Placed[]): Promise<readonly Placed[]> {
@@ -134,18 +147,32 @@ class Play {
         this.#report(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length }, withoutBigInts)}`);
       for (const { error } of result.incidents) this.#report(`  ${error.stack}`);
       this.#report(
-        `  has ${this.#client.table?.content ?? 'no table'}, ${JSON.stringify(this.#client.checkpoint.absences())}`,
+        `  has ${shownTable(this.#client.table)}, ${JSON.stringify(this.#client.checkpoint.absences())}`,
       );
       judgeResult(this.#service, this.#startedMs, result, absences, this.#client.table);
       this.#left = whatIsLeft(this.#service, result, absences, this.#client.table);
     }
+    if (this.#isVerified) await this.#verify();
     for (const loss of this.#losses) this.#lose(loss);
     this.#losses = [];
     this.#service.nowMs = Math.max(this.#service.nowMs, endMs);
     return this.#waiting;
   }
 
+  async #verify(): Promise<void> {
+    this.#isVerified = false;
+    const { table } = this.#client;
+    const found = await this.#client.verify().catch((error: unknown) => {
+      if (!(error instanceof FeedSyncError)) throw error;
+      return null;
+    });
+    this.#report(`  verified: ${found === null ? 'no difference' : `the service has ${found}`}`);
+    if (found !== null && table !== null) judgeDifference(this.#service, table);
+  }
+
   #asked(request: RequestKind): void {
+    if (ABOUT_DATASET.has(request) && this.#client.isRefused)
+      this.#wrong ??= new Wrong(`${request} is asked, which the service has refused`);
     const number = (this.#counts.get(request) ?? 0) + 1;
     this.#counts.set(request, number);
     this.#points.push({ request, number });
@@ -162,21 +189,16 @@ class Play {
       if (each.request !== at.request || each.number !== at.number) break;
       this.#waiting = this.#waiting.slice(1);
       this.#report(`  ${stepText(step)} at ${this.#time()}`);
-      if (step.kind === 'D' || step.kind === 'V') {
-        this.#client.damageTable(step.kind === 'V');
-        continue;
-      }
-      if (step.kind === 'G' || step.kind === 'Y' || step.kind === 'B' || step.kind === 'U') {
-        this.#client.operate(step.kind);
-        continue;
-      }
-      if (!'KCOM'.includes(step.kind)) {
-        this.#service.take(step);
-        continue;
-      }
+      this.#take(step);
+    }
+  }
+
+  #take(step: Step): void {
+    if (step.kind === 'Z') this.#isVerified = true;
+    else if (isEnd(step)) {
       this.#client.kill();
       this.#losses.push(step);
-    }
+    } else if (!this.#client.take(step)) this.#service.take(step);
   }
 
   #lose({ kind }: Step): void {

@@ -47,6 +47,7 @@ interface Log {
 /** What the dataset was at some time. */
 export interface Past {
   readonly content: string;
+  readonly version: number;
   readonly sinceMs: number;
 }
 
@@ -71,6 +72,8 @@ export class Service {
   readonly #addedMs = new Map<SubscriptionId, number>();
   /** A manifest has lacked an entry: whoever reads it first knows no better. */
   hasLacked = false;
+  /** Whatever is asked about the dataset is refused. */
+  isRefusing = false;
   /** When 90 days last passed. */
   expiredMs = 0;
   /** When the list of versions last named other versions. */
@@ -109,6 +112,9 @@ export class Service {
       A: () => this.#restartLog(id),
       X: () => this.#expire(),
       T: () => this.#pass(20 * MINUTE_MS),
+      S: () => {
+        this.isRefusing = true;
+      },
     };
     const effect = effects[kind];
     if (effect === undefined) throw new Error(`${kind} is no step of the service.`);
@@ -173,6 +179,7 @@ export class Service {
       return [id, isOver ? null : [untilMs - this.nowMs, said.lastNumber, said.entry?.content]];
     });
     return [
+      this.isRefusing,
       this.#versions.map(({ publishedMs, ...rest }) => [publishedMs - this.nowMs, rest]),
       [...this.#members].sort(),
       [...this.#logs].map(([id, { events }]) => [
@@ -204,7 +211,7 @@ export class Service {
         changes: isRecorded && before !== null ? `+${this.#serial}` : null,
       },
     ];
-    this.#became(content);
+    this.#became(content, version);
     this.#report('dataset.updated', version);
   }
 
@@ -215,7 +222,7 @@ export class Service {
     const publishedMs = this.isContained ? this.newest.publishedMs : this.nowMs;
     if (!this.isContained) this.listChangedMs = this.nowMs;
     this.#versions = [...this.#versions.slice(0, -1), { ...this.newest, content, publishedMs }];
-    this.#became(content);
+    this.#became(content, this.newest.version);
     this.#report('dataset.resync_required', this.newest.version);
   }
 
@@ -223,20 +230,20 @@ export class Service {
     if (this.#versions.length < 2) return;
     this.#versions = this.#versions.slice(0, -1);
     this.listChangedMs = this.nowMs;
-    this.#became(this.newest.content);
+    this.#became(this.newest.content, this.newest.version);
   }
 
   #restart(isReported: boolean): void {
     this.#serial += 1;
     const content = `c${this.#serial}`;
     this.#versions = [{ version: 1, previousVersion: null, publishedMs: this.nowMs, content, changes: null }];
-    this.#became(content);
+    this.#became(content, 1);
     this.listChangedMs = this.nowMs;
     if (isReported) this.#report('dataset.resync_required', 1);
   }
 
-  #became(content: string): void {
-    this.past.push({ content, sinceMs: this.nowMs });
+  #became(content: string, version: number): void {
+    this.past.push({ content, version, sinceMs: this.nowMs });
   }
 
   #report(type: LogEvent['type'], version: number): void {

@@ -36,6 +36,9 @@ const SEEN_BY: Readonly<Record<StepKind, readonly RequestKind[]>> = {
   T: ['list', 'events', 'manifest', 'entry', 'versions'],
   D: ['list', 'changes'],
   V: ['list', 'manifest', 'entry', 'versions', 'changes', 'download'],
+  H: ['list', 'versions'],
+  Z: ['list'],
+  S: ['list', 'entry', 'versions', 'changes', 'download'],
   G: ['list'],
   Y: OF_OPERATORS,
   B: OF_OPERATORS,
@@ -67,9 +70,9 @@ export function stepsOf(setting: Setting): readonly Step[] {
   ];
 }
 
-const DAMAGE = ['D', 'V'] as const;
 /** They concern a table that is there. */
-const OPERATOR = ['G', 'Y', 'B', 'U'] as const;
+const DAMAGE = ['D', 'V', 'H', 'Z'] as const;
+const OPERATOR = ['S', 'G', 'Y', 'B', 'U'] as const;
 
 /** Whether the program ends with it, so that nothing more happens in that catch-up. */
 export function isEnd({ kind }: Step): boolean {

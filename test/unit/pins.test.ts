@@ -29,12 +29,7 @@ it.each<[string, ObservedTable | null, string, readonly string[]]>([
     unpin: async (datasetId: string) => void unpinned.push(datasetId),
   };
   const request = { requestId: '1', datasetId: 'parcels', command: 'resume', parameters: {} };
-  const performing = {
-    parts: { ...parts, destination },
-    known: null,
-    commit: () => Promise.reject(new Error('nothing is committed')),
-    signal: new AbortController().signal,
-  };
+  const performing = { parts: { ...parts, destination } };
   expect(await performUnpin(request, performing)).toEqual({ kind: 'done', text });
   expect(unpinned).toEqual(ended);
 });

@@ -1,12 +1,11 @@
 /** Executes planned steps. A dry run has an executor of its own (../dry-run.ts); nothing else distinguishes a dry run from a catch-up. */
 
 import pLimit from 'p-limit';
-import type { JobResult, StoredProgress } from '../../destination/destination.ts';
+import type { StoredProgress } from '../../destination/destination.ts';
 import { present, unreachable } from '../../lib/assert.ts';
 import { formatCount } from '../../lib/units.ts';
 import { BadChangesError, type DataError } from '../../model/errors.ts';
 import type { Counts, Version } from '../../model/records.ts';
-import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Parts } from '../parts.ts';
 import { changesContentOf, contentOf } from '../plan/content.ts';
 import type { DatasetState } from '../plan/dataset-state.ts';
@@ -16,7 +15,7 @@ import { publishedAtOf, recordOf } from '../plan/versions.ts';
 import type { Extent } from '../progress.ts';
 import { VERSIONS_AT_ONCE } from './fetch-changes.ts';
 import { openStaging } from './staging-folder.ts';
-import type { StepDependencies, StepResult, Tools, Work } from './step-tools.ts';
+import type { ForRequests, StepDependencies, StepResult, Tools, Work } from './step-tools.ts';
 import { fetchAndApply, loadSnapshot, retire } from './steps.ts';
 import { startWriter } from './writer.ts';
 
@@ -30,8 +29,8 @@ export interface StepExecutor {
    */
   open(known: readonly DatasetState[], underWay?: Iterable<string>): Promise<void>;
   execute(work: Work, dependencies: StepDependencies): Promise<StepResult>;
-  /** Validates a job that an operator requested, and commits it. Null in a dry run, which performs no requests. */
-  readonly commit: ((job: WriteJob) => Promise<JobResult>) | null;
+  /** Null in a dry run, which performs no requests. */
+  readonly forRequests: ForRequests | null;
   /** Discards the staged files of the dataset, but for those of its candidate. */
   discard(datasetId: string): Promise<void>;
   /** Discards the files of the dataset's candidate. */
@@ -72,7 +71,7 @@ export const liveExecutor: MakeExecutor = (parts, signal, onError) => {
       if (work.kind === 'load') withLargeFiles.add(datasetId);
       return large(begin);
     },
-    commit: async (job) => writer.commit(await parts.destination.validate(job)),
+    forRequests: { commit: async (job) => writer.commit(await parts.destination.validate(job)), tools },
     async discard(datasetId) {
       // Removing large files can keep a disk busy for as long as a load, and a checkpoint that waits for the disk keeps readers
       // out. While other large steps run they need the space at once; the files of the last one can wait.

@@ -41,6 +41,13 @@ export type FetchTools = Pick<Tools, 'staging' | 'fetching' | 'signal'> & {
   readonly parts: Pick<Parts, 'feed' | 'progress' | 'clock' | 'choices'>;
 };
 
+/** What requests of operators are performed with. */
+export interface ForRequests {
+  /** Validates the job and commits it. */
+  readonly commit: (job: WriteJob) => Promise<JobResult>;
+  readonly tools: FetchTools;
+}
+
 /** Content that awaits approval. */
 export interface Awaiting {
   readonly version: number;

@@ -63,6 +63,7 @@ describe('the limit of the past', () => {
 });
 
 const people = sourceSchema([column('id', 'integer', false), column('owner', 'string')]);
+const withoutOwner = sourceSchema([column('id', 'integer', false)], { schemaVersion: '2' });
 const LOGS = 'SELECT log_name, first_commit::VARCHAR, row_count::VARCHAR FROM feed_sync.history_logs';
 
 /** A mirror with the states of days 0 to 3, at the end of day 3. What ended three days ago is forgotten. */
@@ -127,6 +128,48 @@ describe('a mirror without commits', () => {
     onTestFinished(() => mirror.close());
     await mirror.forgetPast();
     expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '3', '1']]);
+  });
+});
+
+describe('a past that somebody dropped or altered by hand', () => {
+  /** Areas, which come before parcels, change on day 4, and get other columns on day 5; all of it is too old. */
+  async function beside(...byHand: readonly string[]) {
+    const { world, clock } = await fourDays();
+    const areas = await world.loaded(firstContent(people, [[1, 'Ann']]), 'areas');
+    await clock.sleep(DAY_MS);
+    areas.publishRows([[1, 'Bob']]);
+    await world.apply(areas);
+    await clock.sleep(DAY_MS);
+    if (byHand.some((sql) => sql.includes('areas__'))) {
+      areas.publish(firstContent(withoutOwner, [[1]]));
+      await world.load(areas);
+    }
+    await clock.sleep(9 * DAY_MS);
+    await world.byHand(...byHand);
+    return { world, logs: () => inMirror(world.folder, `${LOGS} ORDER BY log_name`) };
+  }
+
+  it.each([
+    ['DROP TABLE history.areas__7', ['areas', '7', '0']],
+    ['DROP TABLE history.areas__7_log', ['areas', '7', '0']],
+    ['DROP TABLE history.areas', ['areas', '6', '1']],
+  ])('F69 keeps nothing else from being forgotten: %s', async (sql, areas) => {
+    const { world, logs } = await beside(sql);
+    expect(await world.mirror.forgetPast()).toBe('all');
+    expect(await logs()).toEqual([areas, ['parcels', '4', '0']]);
+    expect(await world.mirror.forgetPast()).toBe('nothing');
+  });
+
+  it('F69 is named with what to do, once everything else was forgotten', async () => {
+    const { world, logs } = await beside('ALTER TABLE history.areas DROP COLUMN _commit');
+    await expect(world.mirror.forgetPast()).rejects.toMatchObject({
+      message: expect.stringContaining('The undo log history.areas of areas was dropped or altered'),
+      hint: expect.stringContaining('feed-sync verify areas'),
+    });
+    expect(await logs()).toEqual([
+      ['areas', '5', '1'],
+      ['parcels', '4', '0'],
+    ]);
   });
 });
 

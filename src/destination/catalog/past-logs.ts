@@ -59,7 +59,7 @@ function beginsLater(name: string, { firstCommit, firstTime, closedReason }: Pas
   );
 }
 
-export function altered({ datasetId, logName }: PastLog): StorageError {
+export function altered({ datasetId, logName }: Pick<PastLog, 'datasetId' | 'logName'>): StorageError {
   return new StorageError(
     `The undo log history.${logName} of ${datasetId} was dropped or altered outside feed-sync: its earlier states are not known.`,
     {

@@ -1,11 +1,13 @@
 /**
  * Forgets the past of tables that is older than it is to be kept: entries of undo logs, and frozen tables with their logs.
  *
- * Invariant: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction.
+ * Invariants: a log says which state is its earliest before anything of an earlier one is gone, in the same transaction. No log, and
+ * nothing that somebody did to one by hand, keeps the others from being forgotten.
  */
 
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
+import type { StorageError } from '../../model/errors.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { runTogether } from '../../staging/engine/engine.ts';
 import { DuckDbError } from '../../staging/engine/errors.ts';
@@ -20,11 +22,12 @@ import {
   timestamp,
 } from '../../staging/engine/sql.ts';
 import { endsOfStates, type OldLog, PastLimit } from '../catalog/past-limit.ts';
+import { altered } from '../catalog/past-logs.ts';
 import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../catalog/undo-logs.ts';
 import type { Forgotten } from '../destination.ts';
 import { ensureSchema } from './catalog/format.ts';
 import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
-import { deleteEntries, dropLog } from './history.ts';
+import { deleteEntries, dropLog, namesInHistory } from './history.ts';
 import { mirrorFileState } from './mirror-file.ts';
 import type { WaitForReaders, WriteSession, WriteSessions } from './write-session.ts';
 
@@ -85,15 +88,19 @@ export class HistoryPruning {
     const before = this.limit.before();
     if (before === null) return 'nothing';
     const logs = await session.transaction((engine) => readOldLogs(engine, before));
-    const isMore = await this.limit.prune(
-      logs,
-      (log) =>
-        session.transaction(
-          (engine) => (log.isFrozen ? forgetFrozen(engine, log) : forgetEntries(engine, log, before)),
-          'past',
-        ),
-      isAwaited,
-    );
+    const unusable: StorageError[] = [];
+    const forget = async (log: OldLog): Promise<boolean> => {
+      try {
+        return await session.transaction((engine) => forgetSome(engine, log, before), 'past');
+      } catch (error) {
+        if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
+        unusable.push(altered(log));
+        return false;
+      }
+    };
+    const isMore = await this.limit.prune(logs, forget, isAwaited);
+    const [first] = unusable;
+    if (first !== undefined) throw first;
     if (!isMore) this.limit.done(await session.transaction(readOldestEnd), logs.length > 0);
     if (logs.length === 0) return 'nothing';
     const { log, path } = this.#options;
@@ -125,6 +132,11 @@ async function readOldLogs(engine: Engine, before: Date): Promise<readonly OldLo
   }));
 }
 
+/** Returns whether more of it is to be forgotten. */
+async function forgetSome(engine: Engine, log: OldLog, before: Date): Promise<boolean> {
+  return log.isFrozen ? await forgetFrozen(engine, log) : await forgetEntries(engine, log, before);
+}
+
 async function forgetFrozen(engine: Engine, { logName, tableName }: OldLog): Promise<boolean> {
   const [schema, name] = tableName.split('.');
   const isOurs = schema === 'history' && name !== undefined;
@@ -132,13 +144,12 @@ async function forgetFrozen(engine: Engine, { logName, tableName }: OldLog): Pro
     ? await engine.rows(`SELECT 1 FROM duckdb_views()
         WHERE database_name = ${text(MIRROR)} AND schema_name = 'history' AND view_name = ${text(name)}`)
     : [];
-  // An archived table stays: it is kept for other reasons than the past before it.
-  const drop = isOurs ? [`DROP ${view === undefined ? 'TABLE' : 'VIEW'} ${historic(name)}`] : [];
+  // An archived table stays: it is kept for other reasons than the past before it. An operator may have dropped ours already.
+  const drop = isOurs ? [`DROP ${view === undefined ? 'TABLE' : 'VIEW'} IF EXISTS ${historic(name)}`] : [];
   await runTogether(engine, [...dropLog(logName), ...drop]);
   return false;
 }
 
-/** Returns whether further entries are to be forgotten. */
 async function forgetEntries(engine: Engine, log: OldLog, before: Date): Promise<boolean> {
   const [newest] =
     await engine.rows(`SELECT commit_number, epoch_ms(applied_at) FROM ${catalogTable('commits')}
@@ -147,15 +158,22 @@ async function forgetEntries(engine: Engine, log: OldLog, before: Date): Promise
     ORDER BY commit_number DESC LIMIT 1`);
   if (newest === undefined) return false;
   const target = numberAt(newest, 0);
-  const [cut] = await engine.rows(`SELECT _commit, epoch_ms(any_value(_applied_at)) FROM (
-      SELECT _commit, _applied_at, sum(count(*)) OVER (ORDER BY _commit) AS rows_so_far
-      FROM ${historic(log.logName)} WHERE _commit <= ${integer(target)} GROUP BY _commit, _applied_at)
-    WHERE rows_so_far >= ${MAX_PRUNED_AT_ONCE} GROUP BY _commit ORDER BY _commit LIMIT 1`);
+  // One that was dropped by hand has no entries, and is closed by the next commit or `verify`.
+  const isThere = (await namesInHistory(engine)).has(log.logName);
+  const [cut] = isThere ? await engine.rows(selectCut(log.logName, target)) : [];
   const [commit, time] = cut === undefined ? [target, dateAt(newest, 1)] : [numberAt(cut, 0), dateAt(cut, 1)];
   await runTogether(engine, [
     `UPDATE ${catalogTable('history_logs')} SET first_commit = ${integer(commit)}, first_time = ${timestamp(time)}
       WHERE log_name = ${text(log.logName)}`,
-    ...deleteEntries(log.logName, commit),
+    ...(isThere ? deleteEntries(log.logName, commit) : []),
   ]);
   return commit < target;
+}
+
+/** Selects the commit at which a transaction has deleted enough entries, and its time; no row where those up to `target` are fewer. */
+function selectCut(logName: string, target: number): string {
+  return `SELECT _commit, epoch_ms(any_value(_applied_at)) FROM (
+      SELECT _commit, _applied_at, sum(count(*)) OVER (ORDER BY _commit) AS rows_so_far
+      FROM ${historic(logName)} WHERE _commit <= ${integer(target)} GROUP BY _commit, _applied_at)
+    WHERE rows_so_far >= ${MAX_PRUNED_AT_ONCE} GROUP BY _commit ORDER BY _commit LIMIT 1`;
 }

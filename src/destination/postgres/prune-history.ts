@@ -110,8 +110,8 @@ async function forgetFrozen(transaction: Transaction, { logName, tableName }: Ol
     ? await transaction.rows(`SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relname = ${text(name)} AND c.relkind = 'v'`)
     : [];
-  // An archived table stays: it is kept for other reasons than the past before it.
-  const drop = isOurs ? [`DROP ${view === undefined ? 'TABLE' : 'VIEW'} ${historic(name)}`] : [];
+  // An archived table stays: it is kept for other reasons than the past before it. An operator may have dropped ours already.
+  const drop = isOurs ? [`DROP ${view === undefined ? 'TABLE' : 'VIEW'} IF EXISTS ${historic(name)}`] : [];
   for (const statement of [...dropLog(logName), ...drop]) await transaction.run(statement);
   return false;
 }

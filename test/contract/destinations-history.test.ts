@@ -13,7 +13,7 @@ import {
   destinationKinds,
 } from '../support/destination-kinds.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { errorOf } from '../support/mirror-at-work.ts';
+import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 
 const KINDS = destinationKinds();
@@ -273,6 +273,29 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await forget(5)).toEqual(['all', ['parcels', '4']]);
     expect(await read(world, 'SELECT count(*) FROM parcels')).toEqual([['1']]);
   });
+
+  it.each([true, false])(
+    'F69 the next start makes functions anew that another program wrote, of live and of frozen logs that can be read: %s',
+    async (isReadable) => {
+      const { world, course } = await threeCommits(kind);
+      course.publish(firstContent(owners, [[1, 'Ann']]));
+      await world.load(course);
+      const frozen = 'parcels__4_log_as_of_commit';
+      for (const name of ['parcels_as_of_commit', frozen]) {
+        const [what, of] = kind.name === 'DuckDB' ? ['MACRO TABLE', ''] : ['FUNCTION', '(bigint)'];
+        await world.byHand(`DROP ${what} history.${name}${of}`);
+      }
+      await world.destination.enroll(ENROLMENT);
+      await expect(stateAfter(world, 4)).rejects.toThrow('parcels_as_of_commit');
+      await world.byHand(`UPDATE feed_sync.meta SET value = 'another' WHERE "key" = 'as_of_functions'`);
+      if (!isReadable) await world.byHand('DROP TABLE history.parcels__4');
+      await world.destination.enroll(ENROLMENT);
+      expect(await stateAfter(world, 4)).toEqual([['1', 'Ann']]);
+      const first = read(world, `SELECT * FROM history.${frozen}(1) ORDER BY id`);
+      if (isReadable) expect(await first).toEqual(texts(FIRST));
+      else await expect(first).rejects.toThrow('parcels__4');
+    },
+  );
 
   it('F69 refuses by name a table without history, and a statement that reads around it', async () => {
     const keeps = (id: string) => id === 'parcels';

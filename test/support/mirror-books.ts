@@ -209,7 +209,7 @@ async function meta(
   { origin, subscriptionIds }: Expectation,
 ): Promise<readonly string[]> {
   const actual = await mirror.rows(
-    `SELECT "key", value FROM feed_sync.meta WHERE "key" <> 'kept_damaged' QUALIFY "key" <> 'hook' OR count(*) OVER (PARTITION BY "key") > 1
+    `SELECT "key", value FROM feed_sync.meta WHERE "key" NOT IN ('kept_damaged', 'as_of_functions') QUALIFY "key" <> 'hook' OR count(*) OVER (PARTITION BY "key") > 1
       OR coalesce(TRY_CAST(regexp_extract(value, '[0-9]+') AS BIGINT), -1) NOT IN (SELECT commit_number FROM feed_sync.commits)
     ORDER BY encode("key"), encode(value)`,
   );

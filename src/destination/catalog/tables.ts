@@ -16,6 +16,8 @@ export const META_HOOK = 'hook';
 export const META_UNION_PART = 'union_part';
 /** One row for each damaged table of the past that was ever kept: its name with its schema. */
 export const META_KEPT_DAMAGED = 'kept_damaged';
+/** One row: the digest of the text that the as-of functions have. */
+export const META_AS_OF_FUNCTIONS = 'as_of_functions';
 
 export type CatalogType = 'VARCHAR' | 'BIGINT' | 'HUGEINT' | 'BOOLEAN' | 'TIMESTAMPTZ' | 'VARCHAR[]';
 

@@ -58,6 +58,7 @@ import { HistoryPruning } from './prune-history.ts';
 import { type CopyPlace, Publisher } from './publish.ts';
 import { copyPlace, type PublishOptions } from './publish-place.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
+import { hasOurFunctions, renewFunctions } from './renew-functions.ts';
 import { scrubSlice } from './scrub.ts';
 import { sizeOf, type TableSize, WriteSessionsBySize } from './sessions-by-size.ts';
 import { configureUnions, hasUnions, readUnions } from './unions.ts';
@@ -281,7 +282,9 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
       this.#enrolment = enrolment;
       // A reader may keep the file open for long, so the file is opened for writing only when something is new.
       const isDone = async (engine: Engine) =>
-        (await isEnrolled(engine, path, enrolment)) && (await hasUnions(engine, this.#unions.options));
+        (await isEnrolled(engine, path, enrolment)) &&
+        (await hasUnions(engine, this.#unions.options)) &&
+        (await hasOurFunctions(engine));
       if (await this.#sessions.of('small').read(isDone)) return;
       this.#unions.wrote(await this.#write((engine) => this.#writeEnrolment(engine, enrolment)));
     });
@@ -475,6 +478,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   async #writeEnrolment(engine: Engine, enrolment: Enrolment): Promise<readonly WrittenUnion[]> {
     const written = await configureUnions(engine, this.#unions.options);
     await writeEnrolment(engine, this.#options.path, enrolment);
+    await renewFunctions(engine);
     return written;
   }
 }

@@ -70,6 +70,7 @@ import { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { pruneHistory, readOldestEnd } from './prune-history.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
+import { renewFunctions } from './renew-functions.ts';
 import { validateRepair } from './repair.ts';
 import { DatabaseRequests } from './requests.ts';
 import { validateRetirement } from './retire.ts';
@@ -253,14 +254,14 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
   /** Unions come first, so that no dataset gets the name of one. */
   async enroll(enrolment: Enrolment): Promise<void> {
     const { place, postgis } = this.#opened;
-    const { clock, lockWaitMs } = this.#options;
     const { datasetIds } = enrolment;
     let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await create(transaction);
       const { service } = await readMeta(transaction, place);
-      const alter = alterPatiently(transaction, { clock, lockWaitMs }, async () => []);
+      const alter = alterPatiently(transaction, this.#options, async () => []);
       written = await configureUnions({ transaction, alter, postgis }, this.#unions.options, datasetIds);
+      await renewFunctions(transaction, postgis);
       if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
       for (const statement of statementsOf(serviceWrites(service, enrolment)))
         await transaction.run(statement);

@@ -282,7 +282,7 @@ function dropFunctions(logName: string): readonly string[] {
   );
 }
 
-function createFunctions(log: Log, postgis: Postgis | null): readonly string[] {
+export function createFunctions(log: Log, postgis: Postgis | null): readonly string[] {
   // A parameter must have another name than a column of the result.
   const asOf = freeName('as_of', new Set(log.columns.map(({ columnName }) => columnName.toLowerCase())));
   const columns = log.columns.map(
@@ -297,7 +297,7 @@ function createFunctions(log: Log, postgis: Postgis | null): readonly string[] {
 }
 
 /** Views of readers on the functions stay, unless the columns came in another order meanwhile: the server replaces none then. */
-function replaceFunctions(log: Log, postgis: Postgis | null): readonly string[] {
+export function replaceFunctions(log: Log, postgis: Postgis | null): readonly string[] {
   const drops = dropFunctions(log.logName);
   return createFunctions(log, postgis).map((create, index) => {
     const anew = [drops[index] ?? '', create].map((statement) => `EXECUTE ${text(statement)};`);

@@ -1,0 +1,65 @@
+/**
+ * Makes the as-of functions of all undo logs anew where another version of the program wrote another text. Without this they would
+ * keep their text until their table gets other columns.
+ *
+ * Invariant: a log that was dropped or altered by hand keeps no catch-up from its work. It is closed elsewhere, with new functions.
+ */
+
+import type { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError } from '../../staging/engine/errors.ts';
+import { text } from '../../staging/engine/sql.ts';
+import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../catalog/as-of-functions.ts';
+import { loggedColumnsOf, nameOfSource, selectLoggedColumns } from '../catalog/past-logs.ts';
+import { META_AS_OF_FUNCTIONS } from '../catalog/tables.ts';
+import type { LoggedColumn } from '../catalog/undo-logs.ts';
+import type { PastLog } from '../reader.ts';
+import { hasLogs } from './catalog/observed-state.ts';
+import { statementsOf } from './catalog/rows.ts';
+import { catalogTable, FORMAT_VERSION, OUTSIDE_MIRROR } from './catalog/schema.ts';
+import { asOfMacros } from './history.ts';
+import { readLoggedColumns, readPastLogs } from './past-logs.ts';
+
+const DIGEST = digestOfFunctions(asOfMacros(SPECIMEN_LOG));
+
+/** Tells whether the functions in the mirror have the text of this program. True where there are none. */
+export async function hasOurFunctions(engine: Engine): Promise<boolean> {
+  if ((await isRecorded(engine)) || !(await hasLogs(engine))) return true;
+  return (await engine.rows(`SELECT 1 FROM ${catalogTable('history_logs')} LIMIT 1`)).length === 0;
+}
+
+async function isRecorded(engine: Engine): Promise<boolean> {
+  const rows = await engine.rows(`SELECT 1 FROM ${catalogTable('meta')}
+    WHERE "key" = ${text(META_AS_OF_FUNCTIONS)} AND value = ${text(DIGEST)}`);
+  return rows.length > 0;
+}
+
+/** Does nothing where the functions have the text of this program. */
+export async function renewFunctions(engine: Engine): Promise<void> {
+  if (await isRecorded(engine)) return;
+  const live = await readLoggedColumns(engine);
+  for (const log of await readPastLogs(engine, FORMAT_VERSION)) {
+    const columns = log.frozenCommit === null ? live.get(log.datasetId) : await frozenColumns(engine, log);
+    if (columns !== undefined) await renew(engine, log, columns);
+  }
+  for (const statement of statementsOf(asOfFunctionsWrites(DIGEST))) await engine.run(statement);
+}
+
+async function frozenColumns(
+  engine: Engine,
+  { datasetId, frozenCommit }: PastLog,
+): Promise<readonly LoggedColumn[] | undefined> {
+  const rows = await engine.rows(selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit ?? 0));
+  return rows.length === 0 ? undefined : loggedColumnsOf(rows);
+}
+
+/** DuckDB makes no function that names a table or a column which is not there. */
+async function renew(engine: Engine, log: PastLog, columns: readonly LoggedColumn[]): Promise<void> {
+  try {
+    for (const statement of asOfMacros({ ...log, columns, source: nameOfSource(log) })) {
+      await engine.run(statement);
+    }
+  } catch (error) {
+    if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
+    await engine.run(OUTSIDE_MIRROR);
+  }
+}

@@ -60,7 +60,15 @@ export function judge(counts: RowCounts, limits: GateLimits): Judgement {
 function exceeds(count: number, limit: RowLimit | null, before: number): boolean {
   if (limit === null) return false;
   const { rows, share } = limit;
-  return (rows === null || count > rows) && (share === null || count > share * before);
+  return (rows === null || count > rows) && (share === null || exceedsShare(count, share, before));
+}
+
+/** Settings give a share in percent with at most six decimals, so that it is a whole number of these parts. */
+const PARTS_OF_ALL = 100_000_000;
+
+/** Exact: 29 of 100 rows do not exceed 29 percent, though 0.29 × 100 is less than 29 as a double. */
+function exceedsShare(count: number, share: number, before: number): boolean {
+  return BigInt(count) * BigInt(PARTS_OF_ALL) > BigInt(Math.round(share * PARTS_OF_ALL)) * BigInt(before);
 }
 
 /** A commit that removes more than this share of a table is reported even without a gate. */

@@ -9,12 +9,13 @@
 import { join } from 'node:path';
 import { writeScratch } from '../lib/files.ts';
 import { shown } from '../lib/text.ts';
+import { onDisk } from '../model/disk-errors.ts';
 import { errorCodeOf, RefusalError } from '../model/errors.ts';
 import type { Changes, ChangesRequest } from './feed.ts';
 import type { Api } from './http/api.ts';
 import { readPages } from './lists.ts';
 import { listChanges, NOT_THERE } from './operations.ts';
-import { onDisk, requireSpace } from './storage.ts';
+import { requireSpace } from './storage.ts';
 import { violation } from './wire/fields.ts';
 import type { ChangesPage } from './wire/records.ts';
 

@@ -247,7 +247,7 @@ export function hasNoInodes(folder: string): boolean {
 }
 
 /** Whether that is why the system could not make a file or a folder. */
-export function isForWantOfInodes(error: unknown): boolean {
+function isForWantOfInodes(error: unknown): boolean {
   return (
     systemCode(error) === 'ENOSPC' &&
     error instanceof Error &&

@@ -6,7 +6,6 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { acquireInstanceLock, type InstanceLock } from '../../checkpoint/instance-lock.ts';
-import { onDisk } from '../../feed/storage.ts';
 import {
   isThere,
   makeDirectory,
@@ -16,6 +15,7 @@ import {
   systemReason,
   writeScratch,
 } from '../../lib/files.ts';
+import { onDisk } from '../../model/disk-errors.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 import { comparisonFolder } from '../own-folders.ts';

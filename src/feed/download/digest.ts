@@ -9,8 +9,8 @@
 import { createHash } from 'node:crypto';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { onDisk } from '../../model/disk-errors.ts';
 import { StorageError } from '../../model/errors.ts';
-import { onDisk } from '../storage.ts';
 import type { DigestAnswer, DigestTask } from './digest-worker.ts';
 
 export interface Digest {

@@ -7,8 +7,9 @@
 
 import { type FileHandle, open } from 'node:fs/promises';
 import { formatCount } from '../../lib/units.ts';
+import { onDisk } from '../../model/disk-errors.ts';
 import { unlessStopped } from '../http/failures.ts';
-import { onDisk, requireSpace } from '../storage.ts';
+import { requireSpace } from '../storage.ts';
 import type { Digest, Digests } from './digest.ts';
 import {
   describeJob,

@@ -11,8 +11,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { createFile, openForWriting, remove, renameFile, syncFile } from '../../lib/files.ts';
 import { shown } from '../../lib/text.ts';
+import { onDisk } from '../../model/disk-errors.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
-import { onDisk } from '../storage.ts';
 
 /** One file of a snapshot to download. */
 export interface FileJob {

@@ -9,17 +9,8 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import {
-  FREE_INODES,
-  isForWantOfInodes,
-  isThere,
-  makeDirectory,
-  remove,
-  renameFile,
-  systemCode,
-  systemReason,
-} from '../../lib/files.ts';
-import { StorageError } from '../../model/errors.ts';
+import { isThere, makeDirectory, remove, renameFile, systemCode } from '../../lib/files.ts';
+import { onDisk } from '../../model/disk-errors.ts';
 
 /** Beside the files of the snapshot, which are named by digests. */
 const CHANGES_FOLDER = 'changes';
@@ -162,17 +153,6 @@ async function evictOldest(directory: string, maxBytes: number): Promise<void> {
     if (total <= maxBytes) return;
     await remove('sync.evict-candidate', path);
     total -= bytes;
-  }
-}
-
-async function onDisk<T>(path: string, effect: () => Promise<T>): Promise<T> {
-  try {
-    return await effect();
-  } catch (cause) {
-    const hint = isForWantOfInodes(cause)
-      ? FREE_INODES
-      : 'Check that the data directory (dataDir) belongs to the user that runs this, and has space.';
-    throw new StorageError(`Downloads cannot be kept in ${path}: ${systemReason(cause)}.`, { hint, cause });
   }
 }
 

@@ -52,7 +52,7 @@ describe('F05 a log that could not be replayed', () => {
 
 describe('a table that could not be compared', () => {
   const reason = (kind: string, message: string) =>
-    whyIncomparable(new IncomparableError('parcels', diagnose(said(kind, message))));
+    whyIncomparable(new IncomparableError('parcels', 'rows', diagnose(said(kind, message))));
 
   it('for lack of memory names the setting, which its closed undo log repeats', () => {
     const message =

@@ -2,6 +2,7 @@
 
 import { expect, it, onTestFinished } from 'vitest';
 import type { Destination } from '../../src/destination/destination.ts';
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import {
   column,
   inMirror,
@@ -24,10 +25,15 @@ interface Reloaded {
   readonly rows: number;
   /** SQL of the row number `i`. */
   readonly amount: string;
+  readonly key?: string;
 }
 
-async function jobOf(mirror: Destination, folder: string, { datasetId, version, rows, amount }: Reloaded) {
-  const select = `SELECT md5(i::VARCHAR) AS id, ${amount} AS amount, md5((-i)::VARCHAR) || md5((i * 7)::VARCHAR) AS text
+async function jobOf(
+  mirror: Destination,
+  folder: string,
+  { datasetId, version, rows, amount, key = 'i' }: Reloaded,
+) {
+  const select = `SELECT md5((${key})::VARCHAR) AS id, ${amount} AS amount, md5((-i)::VARCHAR) || md5((i * 7)::VARCHAR) AS text
     FROM range(${rows}) AS t(i)`;
   return snapshot({
     datasetId,
@@ -43,6 +49,22 @@ async function jobOf(mirror: Destination, folder: string, { datasetId, version, 
     plannedFrom: (await mirror.has()).datasets.get(datasetId) ?? null,
   });
 }
+
+it('F68 a gate judges the keys of a table whose rows cannot be compared for want of memory', async () => {
+  await using folder = await temporaryFolder();
+  const mirror = await mirrorIn(folder.path, {
+    memoryLimitBytes: LEAST_LIMIT_BYTES,
+    history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+  });
+  onTestFinished(() => mirror.close());
+  const parcels = { datasetId: 'parcels', rows: ROWS };
+  await load(mirror, await jobOf(mirror, folder.path, { ...parcels, version: 1, amount: 'i' }));
+  const next = await jobOf(mirror, folder.path, { ...parcels, version: 2, amount: 'i + 1', key: 'i + 3' });
+  const limits = { ...NO_LIMITS, removedRows: { rows: 2, share: null } };
+  const [result] = await load(mirror, { ...next, gate: { limits, approvedDigest: null } });
+  const counts = { before: ROWS, after: ROWS, added: 3, changed: null, removed: 3, isByKey: true };
+  expect(result).toMatchObject({ kind: 'awaiting', judged: { counts } });
+});
 
 it('F08 swaps the table and closes its log with the reason, and the tables after it are loaded', async () => {
   await using folder = await temporaryFolder();

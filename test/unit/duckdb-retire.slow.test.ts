@@ -303,6 +303,18 @@ describe('a commit with an unknown outcome', () => {
     },
   );
 
+  it('that is in it tells of the past that it has lost', async () => {
+    const history = { keeps: () => isKept, keepMs: Number.POSITIVE_INFINITY };
+    let isKept = true;
+    const { world, course } = await twoPeople({ history });
+    isKept = false;
+    course.publishRows([[1, 'uno']]);
+    const outcomes = await commitWithDoubt(world, 'after', [await course.changes(await world.observed())]);
+    expect(outcomes).toMatchObject([
+      { kind: 'committed', committed: { lostPast: 'history was switched off' } },
+    ]);
+  });
+
   it('of a single unit that is not in it fails that unit', async () => {
     const { world, course } = await twoPeople();
     const outcomes = await commitWithDoubt(world, 'before', [retirement(await world.observed(), 'drop')]);

@@ -8,24 +8,21 @@ import type { Log } from '../../lib/log.ts';
 import { asError, InterruptedError } from '../../model/errors.ts';
 import { lostBy } from '../../model/lost-past.ts';
 import type { WriteJob } from '../../model/write-jobs.ts';
-import type { Engine, Row } from '../../staging/engine/engine.ts';
-import { integer, numberAt, numberOrNullAt, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
-import { netAt } from '../catalog/commits.ts';
-import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { type CatalogEntry, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { KnownUnions, MemberChange, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
-import { committed, versionAfter } from '../results.ts';
+import { committed } from '../results.ts';
 import { readNewestNumber } from './catalog/commits.ts';
-import { readObservedTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import { catalogTable, FORMAT_VERSION } from './catalog/schema.ts';
+import { FORMAT_VERSION } from './catalog/schema.ts';
 import { type Current, readCurrent } from './catalog/tables.ts';
 import { IncomparableError, ranOutOfMemory, whyIncomparable } from './difference.ts';
 import { readLogs } from './history.ts';
 import { placeOf } from './retire.ts';
-import { readUnions, writeOutdatedUnions } from './unions.ts';
-import type { ValidatedWrite } from './validate.ts';
+import { writeOutdatedUnions } from './unions.ts';
+import type { Turn, ValidatedWrite } from './validate.ts';
 import { OutcomeUnknownError, type WriteSession, WriteSessionLostError } from './write-session.ts';
 
 interface CommitContext {
@@ -71,23 +68,14 @@ async function commitBatch(
   context: CommitContext,
   batch: readonly ValidatedWrite[],
 ): Promise<readonly JobResult[]> {
-  const numbers = new Map<string, number>();
   try {
-    return await commitComparing(context, batch, numbers);
+    return await commitComparing(context, batch);
   } catch (error) {
     if (error instanceof WriteSessionLostError) throw error;
-    const found =
-      error instanceof OutcomeUnknownError ? await findCommitted(context, batch, numbers) : new Map();
     const [only] = batch;
-    if (batch.length === 1 && only !== undefined) {
-      return [found.get(only.job.datasetId) ?? failed(only, causeOf(error))];
-    }
+    if (batch.length === 1 && only !== undefined) return [failed(only, error)];
     const results: JobResult[] = [];
-    for (const job of batch) {
-      const known = found.get(job.job.datasetId);
-      if (known !== undefined) results.push(known);
-      else results.push(...(await commitBatch(context, [job])));
-    }
+    for (const job of batch) results.push(...(await commitBatch(context, [job])));
     return results;
   }
 }
@@ -103,21 +91,17 @@ class AwaitsApproval extends Error {
   }
 }
 
-/** The numbers that the last transaction has given to its commits, by dataset id. */
-type CommitNumbers = Map<string, number>;
-
 /** Where a table cannot be compared, the batch is repeated without comparing that table. */
 async function commitComparing(
   context: CommitContext,
   batch: readonly ValidatedWrite[],
-  numbers: CommitNumbers,
 ): Promise<readonly JobResult[]> {
-  const incomparable = new Map<string, string>();
+  const incomparable = new Map<string, Comparing>();
   const results = new Map<string, JobResult>();
   for (;;) {
     const others = batch.filter(({ job }) => !results.has(job.datasetId));
     try {
-      for (const result of await commitTogether(context, others, incomparable, numbers)) {
+      for (const result of await commitTogether(context, others, incomparable)) {
         results.set(result.datasetId, result);
       }
       return batch.map(({ job }) => present(results.get(job.datasetId), 'every job has a result'));
@@ -131,33 +115,40 @@ async function commitComparing(
   }
 }
 
-/** @throws every other error, and that of a table which fails without a comparison, too. */
-function noteIncomparable(error: unknown, incomparable: Map<string, string>): void {
+/** Whether a table is compared. */
+type Comparing = Pick<Turn, 'incomparable' | 'comparesKeys'>;
+
+const COMPARED: Comparing = { incomparable: null, comparesKeys: true };
+
+/**
+ * A gate judges the keys where whole rows need too much memory. @throws every other error, and that of a table which fails without a
+ * comparison, too.
+ */
+function noteIncomparable(error: unknown, incomparable: Map<string, Comparing>): void {
   if (!(error instanceof IncomparableError)) throw error;
-  if (incomparable.has(error.datasetId)) throw error.cause;
-  incomparable.set(error.datasetId, whyIncomparable(error));
+  const before = incomparable.get(error.datasetId);
+  if (before !== undefined && !before.comparesKeys) throw error.cause;
+  const comparesKeys = before === undefined && error.compared === 'rows' && ranOutOfMemory(error);
+  incomparable.set(error.datasetId, { incomparable: whyIncomparable(error), comparesKeys });
 }
 
 async function commitTogether(
   { session, appliedAt, keepsHistory, unions, log, signal }: CommitContext,
   batch: readonly ValidatedWrite[],
-  incomparable: ReadonlyMap<string, string>,
-  numbers: CommitNumbers,
+  incomparable: ReadonlyMap<string, Comparing>,
 ): Promise<readonly JobResult[]> {
-  numbers.clear();
   if (batch.length === 0) return [];
   // Checked each time, because an interrupted batch must not be repeated job by job.
   if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
   const rehashed: string[] = [];
-  const written: WrittenUnion[] = [];
-  const all = await session.transaction(async (engine) => {
+  const { results, written } = await attempted(session, async (engine) => {
     const current = await readCurrent(
       engine,
       batch.map(({ job }) => job),
     );
     const newest = await readNewestNumber(engine, FORMAT_VERSION);
     const entries: CatalogEntry[] = [];
-    const results: JobResult[] = [];
+    const made: JobResult[] = [];
     const changes: MemberChange[] = [];
     for (const each of batch) {
       const { datasetId } = each.job;
@@ -166,28 +157,61 @@ async function commitTogether(
       const entry = await each.execute(engine, ofDataset, {
         commitNumber,
         appliedAt,
-        incomparable: incomparable.get(datasetId) ?? null,
+        ...(incomparable.get(datasetId) ?? COMPARED),
         keepsHistory: keepsHistory(datasetId),
       });
       if (entry?.kind === 'awaiting') throw new AwaitsApproval({ ...entry, datasetId });
       if (entry !== null) {
         refuseIfPinned(entry, ofDataset);
         entries.push(entry);
-        numbers.set(datasetId, commitNumber);
         changes.push({ before: ofDataset.live, entry });
         if (isRehashed(entry, ofDataset)) rehashed.push(datasetId);
       }
-      results.push(resultOf(each, entry, ofDataset, commitNumber));
+      made.push(resultOf(each, entry, ofDataset, commitNumber));
     }
     for (const statement of statementsOf(writeEntries(entries, newest, 'main'))) await engine.run(statement);
-    written.push(...(await writeOutdatedUnions(engine, unions.options, changes)));
-    return await withLostPasts(engine, results, current);
+    return {
+      written: await writeOutdatedUnions(engine, unions.options, changes),
+      results: await withLostPasts(engine, made, current),
+      newest: newest + entries.length,
+    };
   });
   for (const dataset of rehashed) {
     log.info({ dataset }, 'The hash of DuckDB is another: the checksum of the table was computed again.');
   }
   unions.wrote(written);
-  return all;
+  return results;
+}
+
+/** What a transaction comes to, should its COMMIT take effect. */
+interface Attempted {
+  readonly results: readonly JobResult[];
+  readonly written: readonly WrittenUnion[];
+  /** The number of the newest commit of the mirror. */
+  readonly newest: number;
+}
+
+/**
+ * After a COMMIT that was refused, the catalog tells whether the transaction took effect: nobody but the instance that holds the lock
+ * gives numbers, so the newest one is that of this transaction or an earlier one.
+ * @throws the reason of the refusal where it took none.
+ */
+async function attempted(
+  session: WriteSession,
+  work: (engine: Engine) => Promise<Attempted>,
+): Promise<Attempted> {
+  let attempt = null as Attempted | null;
+  try {
+    return await session.transaction(async (engine) => {
+      attempt = await work(engine);
+      return attempt;
+    });
+  } catch (error) {
+    if (!(error instanceof OutcomeUnknownError) || attempt === null) throw error;
+    const newest = await session.transaction((engine) => readNewestNumber(engine, FORMAT_VERSION));
+    if (newest < attempt.newest) throw error.cause;
+    return attempt;
+  }
 }
 
 /** Adds why commits have lost the past of their tables. */
@@ -228,38 +252,10 @@ function resultOf(
   return retired(job, entry.tableName);
 }
 
-/**
- * After a COMMIT that was refused: which of the jobs the mirror has nevertheless, as its catalog says. By dataset id. Nobody but the
- * instance that holds the lock gives numbers, so they are those of these commits or of none.
- */
-async function findCommitted(
-  { session, unions }: CommitContext,
-  batch: readonly ValidatedWrite[],
-  numbers: CommitNumbers,
-): Promise<ReadonlyMap<string, JobResult>> {
-  return await session.transaction(async (engine) => {
-    const found = await findRows(engine, batch, numbers);
-    const observed = await readObservedTables(engine, [...found.keys()]);
-    await unions.read(() => readUnions(engine));
-    const results = batch.flatMap(({ job }): [string, JobResult][] => {
-      const row = found.get(job.datasetId);
-      if (row === undefined) return [];
-      if (job.kind === 'retirement') return [[job.datasetId, retired(job, textOrNullAt(row, 7))]];
-      const table = present(observed.get(job.datasetId), 'a table that was committed is live');
-      return [[job.datasetId, committed(job, numberOrNullAt(row, 3), netAt(row, 4), table)]];
-    });
-    return new Map(results);
-  });
-}
-
 function retired(job: WriteJob, tableName: string | null): JobResult {
   assert(job.kind === 'retirement', 'only a retirement retires a table');
   const { datasetId, plannedFrom } = job;
   return { kind: 'retired', datasetId, table: placeOf(tableName, tableName === plannedFrom.tableName) };
-}
-
-function causeOf(error: unknown): unknown {
-  return error instanceof OutcomeUnknownError ? error.cause : error;
 }
 
 /** The most jobs in one transaction. */
@@ -305,34 +301,4 @@ export function batches<T extends Sized>(
     datasetIds.add(datasetId);
   }
   return result;
-}
-
-/** Returns the rows of the commits that the jobs have made, by dataset id. */
-async function findRows(
-  engine: Engine,
-  batch: readonly ValidatedWrite[],
-  numbers: CommitNumbers,
-): Promise<ReadonlyMap<string, Row>> {
-  if (numbers.size === 0) return new Map();
-  const rows = await engine.rows(selectCommits([...numbers.values()]));
-  const found = new Map<string, Row>();
-  for (const { job } of batch) {
-    const commit = rows.find(
-      (row) =>
-        textAt(row, 0) === job.datasetId &&
-        numberAt(row, 8) === numbers.get(job.datasetId) &&
-        KINDS_OF_JOB[job.kind].some((kind) => kind === textAt(row, 1)) &&
-        numberAt(row, 2) === versionAfter(job),
-    );
-    if (commit !== undefined) found.set(job.datasetId, commit);
-  }
-  return found;
-}
-
-/** Selects the commits of these numbers, each with the name of the archived table of a retired dataset. */
-function selectCommits(numbers: readonly number[]): string {
-  return `SELECT c.dataset_id, c.kind, c.to_version, c.from_version, c.added, c.changed, c.removed, a.table_name, c.commit_number
-    FROM ${catalogTable('commits')} c
-    LEFT JOIN ${catalogTable('archived')} a ON a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at
-    WHERE c.commit_number IN (${numbers.map(integer).join(', ')})`;
 }

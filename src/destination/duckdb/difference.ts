@@ -24,11 +24,14 @@ import { type NetRows, UnprovenError } from './write-net-change.ts';
 export class IncomparableError extends Error {
   override readonly name = 'IncomparableError';
   readonly datasetId: string;
+  /** What was compared: whole rows need much more memory. */
+  readonly compared: 'keys' | 'rows';
   override readonly cause: Error;
 
-  constructor(datasetId: string, cause: Error) {
+  constructor(datasetId: string, compared: 'keys' | 'rows', cause: Error) {
     super(cause.message);
     this.datasetId = datasetId;
+    this.compared = compared;
     this.cause = cause;
   }
 }
@@ -55,14 +58,16 @@ export async function differenceByKeys(
     const [rowsBefore, kept] = [numberAt(row, 0), numberAt(row, 1)];
     return { added: rowCount - kept, changed: null, removed: Math.max(0, rowsBefore - kept) };
   } catch (error) {
-    throw incomparable(live.datasetId, error);
+    throw incomparable(live.datasetId, error, 'keys');
   }
 }
 
 /** Returns the error that an error met while comparing a table stands for. */
-export function incomparable(datasetId: string, error: unknown): unknown {
+export function incomparable(datasetId: string, error: unknown, compared: 'keys' | 'rows' = 'rows'): unknown {
   const isOfTable = error instanceof DuckDbError && IS_OF_TABLE.has(error.fault);
-  return isOfTable || error instanceof UnprovenError ? new IncomparableError(datasetId, error) : error;
+  return isOfTable || error instanceof UnprovenError
+    ? new IncomparableError(datasetId, compared, error)
+    : error;
 }
 
 /** Says why the table was not compared; an undo log that is closed for it repeats this to readers. */

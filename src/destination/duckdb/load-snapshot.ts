@@ -122,10 +122,10 @@ async function replace(engine: Engine, { job, plan, current, turn }: Loading): P
   await engine.runWhileSpaceIsFree(createLoading(plan));
   const keyColumns = keyColumnsOf(job, plan.columns);
   const proven = await prove(engine, job, LOADING, plan.columns);
-  const net =
-    turn.incomparable === null ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
+  const net = turn.comparesKeys ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
   const table = { datasetId: job.datasetId, tableName, columns: plan.columns };
-  const judged = { live, keyColumns, columns: plan.columns, rowCount: proven.rowCount, net };
+  const comparesRows = limitsChanges(job) && turn.incomparable === null;
+  const judged = { live, keyColumns, columns: plan.columns, rowCount: proven.rowCount, net, comparesRows };
   const judgement = await judgeLoaded(engine, job, judged);
   if (judgement?.kind === 'awaiting') return judgement;
   const missing = live === null ? null : await whyNotFrozen(engine, live, current);
@@ -154,13 +154,15 @@ interface Judged {
   readonly rowCount: number;
   /** Null where the rows have no common key, or cannot be compared. */
   readonly net: RowDifference | null;
+  /** Whether the changed rows are counted. */
+  readonly comparesRows: boolean;
 }
 
 /** A table that cannot be compared counts with its recorded number of rows. A first load is not judged. */
 async function judgeLoaded(
   engine: Engine,
   job: SnapshotJob,
-  { live, keyColumns, columns, rowCount, net }: Judged,
+  { live, keyColumns, columns, rowCount, net, comparesRows }: Judged,
 ): Promise<Judgement> {
   if (live === null || job.gate === undefined) return null;
   const { gate, digest } = job;
@@ -170,9 +172,9 @@ async function judgeLoaded(
   }
   try {
     const loaded = { live, keyColumns, columns };
-    const changed = limitsChanges(job) ? await countChanged(engine, loaded) : null;
+    const changed = comparesRows ? await countChanged(engine, loaded) : null;
     const counts = rowCountsOf(rowCount - net.added + net.removed, rowCount, { ...net, changed });
-    const statements = lowestKeysOfLoaded(loaded, limitsChanges(job));
+    const statements = lowestKeysOfLoaded(loaded, comparesRows);
     const keys = () => readShownKeys((statement) => engine.rows(statement), statements);
     return await judgeCommit({ gate, counts, digest: () => digest, keys });
   } catch (error) {

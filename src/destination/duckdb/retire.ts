@@ -105,7 +105,7 @@ async function archive(
     await (keepsPast ? engine.runWithinReserve([copying]) : engine.runWhileSpaceIsFree(copying));
   } catch (error) {
     const isUnreadable = error instanceof DuckDbError && IS_DAMAGE.has(error.fault);
-    throw isUnreadable ? new IncomparableError(datasetId, error) : error;
+    throw isUnreadable ? new IncomparableError(datasetId, 'rows', error) : error;
   }
   await runTogether(engine, [
     commentOnTable(copy, datasetId),

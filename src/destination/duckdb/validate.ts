@@ -41,6 +41,8 @@ export interface Turn {
   readonly appliedAt: Date;
   /** Why the table could not be compared before, so that the job replaces it without a comparison; null where nothing is known. */
   readonly incomparable: string | null;
+  /** False where nothing of the table can be compared; true where only its keys are, because its rows need too much memory. */
+  readonly comparesKeys: boolean;
   /** True when the undo log of the dataset is to hold this commit. */
   readonly keepsHistory: boolean;
 }

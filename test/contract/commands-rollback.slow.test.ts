@@ -20,15 +20,21 @@ const SECOND: readonly Row[] = [
   ['d', 4],
 ];
 
-async function installed({ history = '*', ask }: { history?: string; ask?: Context['ask'] } = {}) {
+interface Options {
+  readonly history?: string;
+  readonly ask?: Context['ask'];
+  readonly datasetId?: string;
+}
+
+async function installed({ history = '*', ask, datasetId = 'parcels' }: Options = {}) {
   const feed = await startedFeed();
-  feed.publisher.addDataset({ datasetId: 'parcels', placeId: 'us-tx-travis', topic: 'parcels' });
+  feed.publisher.addDataset({ datasetId, placeId: 'us-tx-travis', topic: 'parcels' });
   const environment = { FEED_SYNC_HISTORY_DATASETS: history };
   const now = () => feed.clock.now();
   const line = commandLine({ feed, now, environment, ...(ask === undefined ? {} : { ask }) });
   onTestFinished(() => line.remove());
   const publish = async (rows: readonly Row[]) => {
-    feed.publisher.publish('parcels', smallContent(rows, null));
+    feed.publisher.publish(datasetId, smallContent(rows, null));
     const said = await line.run('once');
     expect(said, said.stderr).toMatchObject({ exitCode: 0 });
     return said;
@@ -91,6 +97,23 @@ it.each([
   const said = await line.run(...words);
   expect(said).toMatchObject({ exitCode: 64, stdout: '' });
   expect(said.stderr).toContain(message);
+});
+
+it('F38 diff, rollback and resume show the id of a dataset without control characters', async () => {
+  const datasetId = 'parcels\u001b[2J';
+  const { line, publish } = await installed({ datasetId });
+  await publish(FIRST);
+  await publish(SECOND);
+  for (const words of [
+    ['diff', datasetId, '--from-version', '1'],
+    ['rollback', datasetId, '--to-version', '1', '--yes'],
+    ['resume', '--dataset', datasetId, '--yes'],
+  ]) {
+    const { exitCode, stdout, stderr } = await line.run(...words);
+    expect(exitCode, stderr).toBe(0);
+    expect(stdout).toContain('parcels\\u001b[2J');
+    expect(stdout + stderr).not.toContain('\u001b');
+  }
 });
 
 it('F69 rollback shows what it does and asks, pins the dataset, and only resume --dataset lifts the pin', async () => {

@@ -2,6 +2,7 @@
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import type { DiffResult, DiffRow, QueryResult, Rendered } from '../../destination/reader.ts';
+import { printable } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
 import type { PastCommit } from '../../model/past-states.ts';
@@ -48,7 +49,7 @@ async function writeTable(
 ): Promise<void> {
   const counts = { added: 0, changed: 0, removed: 0 };
   const rows = counted(result.rows, counts);
-  await write(stdout, `${datasetId}, from ${nameOf(result.from)} to ${nameOf(result.to)}\n\n`);
+  await write(stdout, `${printable(datasetId)}, from ${nameOf(result.from)} to ${nameOf(result.to)}\n\n`);
   await writeRows(cellByCell({ ...result, rows }), 'table', stdout, { unit: 'difference' });
   const { added, changed, removed } = counts;
   await write(stdout, `${plural(added, 'row')} added, ${changed} changed, ${removed} removed\n`);

@@ -64,7 +64,8 @@ export async function resume(
   const refusal = await makeDecision(liftDecision, parameters, isYes, configuration, context);
   for (const datasetId of pinned) {
     const request = { datasetId, command: 'resume', parameters: {} };
-    await write(context.terminal.stdout, `${await performRequest(request, configured(), context)}\n`);
+    const text = await performRequest(request, configured(), context);
+    await write(context.terminal.stdout, `${printable(text)}\n`);
   }
   if (refusal !== null) throw refusal;
   return EXIT_CODES.caughtUp;

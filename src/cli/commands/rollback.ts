@@ -39,7 +39,7 @@ export async function rollback(
   const { commitNumber, toVersion: version } = foreseen.to;
   const parameters: RollbackParameters = { commitNumber, version };
   const text = await performRequest({ datasetId, command: 'rollback', parameters }, configuration, context);
-  await write(context.terminal.stdout, `${text}\n`);
+  await write(context.terminal.stdout, `${printable(text)}\n`);
   return EXIT_CODES.caughtUp;
 }
 

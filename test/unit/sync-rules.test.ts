@@ -12,8 +12,8 @@ import {
   toRemember,
 } from '../../src/sync/failures.ts';
 import { isOfContent, refusedContents } from '../../src/sync/plan/content.ts';
-import { needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
 import { phaseOf } from '../../src/sync/plan/dataset-state.ts';
+import { needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
 import { schemaOfSnapshot } from '../../src/sync/plan/versions.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import { SEED } from '../support/seed.ts';

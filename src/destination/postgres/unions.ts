@@ -12,7 +12,7 @@
 import { ConfigurationError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Row } from '../../staging/engine/engine.ts';
-import { identifier, text, textAt } from '../../staging/engine/sql.ts';
+import { identifier, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import {
   isUnionCurrent,
   type MemberChange,
@@ -64,7 +64,7 @@ export async function writeOutdatedUnions(
   return await writeUnions(writer, wrong, recorded);
 }
 
-/** True where somebody dropped or replaced the view of a union that has tables, and where nothing has the name of another one. */
+/** True where somebody dropped or altered the view of a union that has tables, and where nothing has the name of another one. */
 function isLost(record: RecordedUnion | undefined, relations: ReadonlyMap<string, Relation>): boolean {
   if (record === undefined) return false;
   const relation = relations.get(record.name);
@@ -145,7 +145,7 @@ async function refuseTaken(
 ): Promise<void> {
   const names = unions.map(({ name }) => name).filter((name) => !recorded.has(name));
   const [named] = await transaction.rows(`SELECT dataset_id, table_name FROM ${catalogTable('names')}
-    WHERE table_name IN (${['NULL', ...names.map(text)].join(', ')}) ORDER BY table_name`);
+    WHERE table_name IN (${listed(names)}) ORDER BY table_name`);
   if (named !== undefined) throw taken(textAt(named, 1), `the table of ${textAt(named, 0)} has this name`);
   const [name] = names.filter((each) => relations.has(each));
   if (name !== undefined) throw taken(name, `the database has ${LIVE_SCHEMA}.${name} already`);
@@ -159,50 +159,79 @@ function taken(name: string, why: string): ConfigurationError {
 
 /** What has the name of a union. */
 interface Relation {
-  /** It is a view, and the function of the union is there. */
+  /** It is a view that our role may replace, and the function of the union is there. */
   readonly isOurs: boolean;
-  /** It is the view that feed-sync made, as feed-sync made it. */
+  /** View and function are those that feed-sync made, as feed-sync made them. */
   readonly isIntact: boolean;
-  /** It has the comment of such a view, with whatever digest: a restored dump keeps it, and so does CREATE OR REPLACE VIEW. */
-  readonly hasOurComment: boolean;
+  /** It has the comment of such a view, with whatever digest, or selects from the function: a restored dump keeps one or the other. */
+  readonly isOfUnion: boolean;
   /** Something of a reader depends on it, or on the type of its rows. */
   readonly isNeeded: boolean;
   /** The types by name, in order. */
   readonly columns: ReadonlyMap<string, string>;
+  /** The names by which a view of ours takes the columns of the function, in order. */
+  readonly takenNames: readonly string[];
 }
 
+/** Indexes and types share the names of views. */
 async function readRelations(
   transaction: Transaction,
   names: readonly string[],
 ): Promise<ReadonlyMap<string, Relation>> {
   const rows = await transaction.rows(`SELECT c.relname::text,
-      c.relkind = 'v' AND EXISTS (SELECT 1 FROM pg_proc p WHERE p.pronargs = 0 AND p.proname = c.relname
-        AND p.pronamespace = to_regnamespace(${text(CATALOG_SCHEMA)})), ${COLUMNS_AS_JSON},
-      obj_description(c.oid, 'pg_class') IN (${commentOf('c.oid')}, ${text(UNION_COMMENT)}),
+      c.relkind = 'v' AND p.oid IS NOT NULL AND pg_has_role(c.relowner, 'USAGE'), ${COLUMNS_AS_JSON},
+      obj_description(c.oid, 'pg_class') IN (${commentOf('c.oid')}, ${text(UNION_COMMENT)})
+        AND obj_description(p.oid, 'pg_proc') = ${commentOfFunction('p.oid')},
       EXISTS (SELECT 1 FROM pg_depend d LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
         WHERE d.deptype = 'n' AND r.ev_class IS DISTINCT FROM c.oid AND (d.refclassid, d.refobjid) IN (
           SELECT 'pg_class'::regclass, c.oid
           UNION ALL SELECT 'pg_type'::regclass, t.oid FROM pg_type t WHERE c.reltype IN (t.oid, t.typelem))),
       coalesce(starts_with(obj_description(c.oid, 'pg_class'), ${text(UNION_COMMENT)}), false)
-    FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind NOT IN ('i', 'I')`);
+        OR EXISTS (SELECT 1 FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+          WHERE r.ev_class = c.oid AND (d.refclassid, d.refobjid) = ('pg_proc'::regclass, p.oid)),
+      CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END
+    FROM pg_class c LEFT JOIN pg_proc p ON p.pronargs = 0 AND p.proname = c.relname
+      AND p.pronamespace = to_regnamespace(${text(CATALOG_SCHEMA)})
+    WHERE ${isRelationOf(names)}
+    UNION ALL SELECT t.typname::text, false, '[]', false, false, false, NULL FROM pg_type t
+      WHERE t.typrelid = 0 AND t.typcategory <> 'A' AND t.typnamespace = to_regnamespace(${text(LIVE_SCHEMA)})
+        AND t.typname IN (${listed(names)})`);
   return new Map(
     rows.map((row) => {
       const isOurs = row[1] === true;
       const isIntact = isOurs && row[3] === true;
-      const [isNeeded, hasOurComment] = [row[4] === true, row[5] === true];
-      return [textAt(row, 0), { isOurs, columns: columnsAt(row, 2), isIntact, isNeeded, hasOurComment }];
+      const [isNeeded, isOfUnion] = [row[4] === true, row[5] === true];
+      const takenNames = isOfUnion ? takenNamesIn(textOrNullAt(row, 6) ?? '') : [];
+      return [
+        textAt(row, 0),
+        { isOurs, columns: columnsAt(row, 2), isIntact, isNeeded, isOfUnion, takenNames },
+      ];
     }),
   );
 }
 
-/**
- * The comment of a view tells its definition, because a view that is replaced keeps its comment. Earlier programs gave it none: such
- * a view stays, with the rights that were granted on it.
- */
-function commentOf(oid: string): string {
-  const digest = `(SELECT md5(r.ev_action::text) FROM pg_rewrite r WHERE r.ev_class = ${oid} AND r.rulename = '_RETURN')`;
-  return `${text(`${UNION_COMMENT}, `)} || ${digest}`;
+/** Reads `… t(dataset_id text, "Id" text)`, which stands in the definition whatever names the columns of the view have by now. */
+function takenNamesIn(definition: string): readonly string[] {
+  const [, list = ''] = / t\(((?:"(?:[^"]|"")*"|[^")])*)\)/.exec(definition) ?? [];
+  return Array.from(list.matchAll(/("(?:[^"]|"")*"|[^\s",]+) [^,]+(?:, |$)/g), ([, name = '']) =>
+    name.startsWith('"') ? name.slice(1, -1).replaceAll('""', '"') : name,
+  );
 }
+
+/** The comment of a view tells its definition and the names of its columns, because a view that is replaced keeps its comment. */
+function commentOf(oid: string): string {
+  const definition = `(SELECT r.ev_action::text FROM pg_rewrite r WHERE r.ev_class = ${oid} AND r.rulename = '_RETURN')`;
+  const columns = `(SELECT json_agg(a.attname ORDER BY a.attnum)::text FROM pg_attribute a WHERE a.attrelid = ${oid} AND a.attnum > 0)`;
+  return `${text(`${UNION_COMMENT}, `)} || md5(${definition} || ${columns})`;
+}
+
+/** A function that is replaced keeps its comment, too. */
+function commentOfFunction(oid: string): string {
+  const told = 'f.prosrc, f.prolang, f.provolatile, f.prosecdef, f.proconfig';
+  return `(SELECT ${text(`${FUNCTION_COMMENT}, `)} || md5(concat_ws(' ', ${told})) FROM pg_proc f WHERE f.oid = ${oid})`;
+}
+
+const FUNCTION_COMMENT = 'The rows of a union of tables, made by feed-sync';
 
 const COLUMNS_AS_JSON = `(SELECT coalesce(json_agg(json_build_array(a.attname,
     format_type(a.atttypid, a.atttypmod)) ORDER BY a.attnum), '[]')::text
@@ -210,7 +239,11 @@ const COLUMNS_AS_JSON = `(SELECT coalesce(json_agg(json_build_array(a.attname,
 
 function isRelationOf(names: readonly string[]): string {
   return `c.relnamespace = to_regnamespace(${text(LIVE_SCHEMA)})
-    AND c.relname IN (${['NULL', ...names.map(text)].join(', ')})`;
+    AND c.relname IN (${listed(names)})`;
+}
+
+function listed(names: readonly string[]): string {
+  return ['NULL', ...names.map(text)].join(', ');
 }
 
 function columnsAt(row: Row, index: number): ReadonlyMap<string, string> {
@@ -276,7 +309,8 @@ interface ShownColumn {
 
 /**
  * `relation` is the view, where there is one. Without members and without a view nothing is made. A view that somebody put in its
- * place goes, unless readers need it: then it keeps its columns. A view of ours keeps the rights that were granted on it.
+ * place goes, unless readers need it: then it keeps its columns. A view of ours keeps the rights that were granted on it, and a column
+ * that was renamed gets its name back, so that the views of readers on it go on.
  */
 async function writeUnion(
   { transaction, alter, postgis }: UnionWriter,
@@ -286,9 +320,12 @@ async function writeUnion(
 ): Promise<void> {
   const view = unionView(members);
   const isReplaced = relation !== null && !relation.isIntact;
-  const isDropped = isReplaced && !relation.isNeeded && !relation.hasOurComment;
+  const isDropped = isReplaced && !relation.isNeeded && !relation.isOfUnion;
   if (isDropped) await alter([`DROP VIEW ${mirrored(name)}`]);
-  const existing = isDropped ? new Map<string, string>() : (relation?.columns ?? new Map());
+  const found = isDropped || relation === null ? NOTHING : relation;
+  const renamed = renamedColumns(found);
+  await alter([...renamed].map(([now, own]) => renameColumn(name, now, own)));
+  const existing = new Map([...found.columns].map(([now, type]) => [renamed.get(now) ?? now, type]));
   if (view === null && existing.size === 0) return;
   const columns = shownColumns(view, existing, postgis);
   const selects = (view?.members ?? []).map(({ datasetId, tableName, columnNames }) => {
@@ -303,13 +340,33 @@ async function writeUnion(
   const body = selects.length === 0 ? none : selects.join(' UNION ALL ');
   await transaction.run(`CREATE OR REPLACE FUNCTION ${functionOf(name)} RETURNS SETOF record
     LANGUAGE sql STABLE PARALLEL SAFE AS ${text(body)}`);
+  const comment = commentOfFunction(`${text(functionOf(name))}::regprocedure`);
+  await setComment(transaction, `FUNCTION ${functionOf(name)}`, comment);
   if (columns.length === existing.size && !isReplaced) return;
   const shown = columns.map(({ columnName, type }) => `${identifier(columnName)} ${type}`).join(', ');
   await alter([
     `CREATE OR REPLACE VIEW ${mirrored(name)} AS SELECT * FROM ${functionOf(name)} AS t(${shown})`,
   ]);
-  const [row = []] = await transaction.rows(`SELECT ${commentOf(`${text(mirrored(name))}::regclass`)}`);
-  await transaction.run(`COMMENT ON VIEW ${mirrored(name)} IS ${text(textAt(row, 0))}`);
+  await setComment(transaction, `VIEW ${mirrored(name)}`, commentOf(`${text(mirrored(name))}::regclass`));
+}
+
+/** `object` and `comment` are SQL. */
+async function setComment(transaction: Transaction, object: string, comment: string): Promise<void> {
+  const [row = []] = await transaction.rows(`SELECT ${comment}`);
+  await transaction.run(`COMMENT ON ${object} IS ${text(textAt(row, 0))}`);
+}
+
+const NOTHING: Pick<Relation, 'columns' | 'takenNames'> = { columns: new Map(), takenNames: [] };
+
+/** Returns the names that columns have by now with those that they had, where no other column has these. */
+function renamedColumns({ columns, takenNames }: typeof NOTHING): ReadonlyMap<string, string> {
+  if (columns.size !== takenNames.length) return new Map();
+  const pairs = [...columns.keys()].map((now, index) => [now, takenNames[index] ?? now] as const);
+  return new Map(pairs.filter(([now, own]) => now !== own && !columns.has(own)));
+}
+
+function renameColumn(view: string, now: string, own: string): string {
+  return `ALTER VIEW ${mirrored(view)} RENAME COLUMN ${identifier(now)} TO ${identifier(own)}`;
 }
 
 /**

@@ -107,20 +107,35 @@ export function isWebhookSecret(text: string): boolean {
   return text.length <= MAX_SECRET_CHARACTERS && SECRET.test(text);
 }
 
-const UNKNOWN_ADDRESS = { protocol: 'postgres:', username: '', host: '', pathname: '' };
+const UNKNOWN_ADDRESS = {
+  protocol: 'postgres:',
+  username: '',
+  host: '',
+  pathname: '',
+  searchParams: new URLSearchParams(),
+};
 
 /** Parses the address of a database, in which the host may be missing: a socket is named by a parameter. Null where it is none. */
 export function databaseAddress(text: string): Pick<URL, keyof typeof UNKNOWN_ADDRESS> | null {
   const url = URL.parse(text.replace('@/', `@${NO_HOST}/`));
   if (url === null) return null;
-  const { protocol, username, host, pathname } = url;
-  return { protocol, username, host: host === NO_HOST ? '' : host, pathname };
+  const { protocol, username, host, pathname, searchParams } = url;
+  return { protocol, username, host: host === NO_HOST ? '' : host, pathname, searchParams };
 }
 
 const NO_HOST = 'socket';
 
-/** Returns the address of a database without its password and parameters: `postgres://feeds@db.example.com/county`. */
+/** The parameters that tell where the server is, before what the address itself tells. */
+const WHERE = ['host', 'port'];
+
+/**
+ * Returns the address of a database without its password: `postgres://feeds@db.example.com/county`. Of its parameters it has those
+ * by which two servers differ: `postgres://feeds@/county?host=/run/postgresql`.
+ */
 export function placeOfDatabase(url: Secret): string {
-  const { protocol, username, host, pathname } = databaseAddress(url.reveal()) ?? UNKNOWN_ADDRESS;
-  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}`;
+  const address = databaseAddress(url.reveal()) ?? UNKNOWN_ADDRESS;
+  const { protocol, username, host, pathname, searchParams } = address;
+  const told = [...searchParams].filter(([name]) => WHERE.includes(name)).map((pair) => pair.join('='));
+  const where = told.length === 0 ? '' : `?${told.join('&')}`;
+  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}${where}`;
 }

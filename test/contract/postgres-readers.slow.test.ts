@@ -63,7 +63,7 @@ describe.skipIf(EMBEDDED.folder === null)(`the command after commits with ${EMBE
     expect(notedLines(both[0]?.noted ?? '')).toEqual([[1, 2], [3], [4]]);
     const mirrors = notedBy(both[0]?.noted ?? '').map(({ mirror }) => mirror);
     expect(new Set(mirrors).size).toBe(1);
-    expect(mirrors[0]).toMatch(/^postgres:\/\/feeds@\/county_\d+$/);
+    expect(mirrors[0]).toMatch(/^postgres:\/\/feeds@\/county_\d+\?host=\/[^?&]+$/);
     expect(JSON.stringify(notedBy(both[0]?.noted ?? ''))).not.toContain(PASSWORD);
   });
 });

@@ -66,7 +66,9 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
       const status = await installed.run('status', '--json');
       expect(JSON.parse(status.stdout).mirror.bytes).toBeGreaterThan(100_000);
-      expect(JSON.parse(status.stdout).mirror.path).toMatch(/^postgres:\/\/feeds@\/county_\d+$/);
+      expect(JSON.parse(status.stdout).mirror.path).toMatch(
+        /^postgres:\/\/feeds@\/county_\d+\?host=\/[^?&]+$/,
+      );
       const counted = await installed.run(
         'query',
         '--format',

@@ -8,7 +8,7 @@ import { AssertionError, assert, present, unreachable } from '../../src/lib/asse
 import { backoffDelayMs, systemRandom } from '../../src/lib/backoff.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { durable, observeDurableEffects } from '../../src/lib/files.ts';
-import { Secret } from '../../src/lib/secret.ts';
+import { placeOfDatabase, Secret } from '../../src/lib/secret.ts';
 import { shellWord } from '../../src/lib/text.ts';
 import {
   formatBytes,
@@ -151,6 +151,18 @@ describe('a secret', () => {
   it('is given only where it is asked for', () => {
     expect(secret.reveal()).toBe('canary-key');
     expect(`${secret}`).toBe('[secret]');
+  });
+
+  it.each([
+    [
+      'postgres://feeds:canary@db.example.com:5433/county?sslmode=verify-full',
+      'feeds@db.example.com:5433/county',
+    ],
+    ['postgres://feeds:canary@/county?host=/run/one', 'feeds@/county?host=/run/one'],
+    ['postgres://feeds:canary@/county?host=%2Frun%2Ftwo&port=6432', 'feeds@/county?host=/run/two&port=6432'],
+    ['postgres://db.example.com/county?password=canary&host=10.0.0.7', 'db.example.com/county?host=10.0.0.7'],
+  ])('is left out of the place of a database, by which two servers differ: %s', (url, place) => {
+    expect(placeOfDatabase(new Secret(url))).toBe(`postgres://${place}`);
   });
 });
 

@@ -14,12 +14,17 @@ import { alteringStatement } from './alterations.ts';
 import { readDatabase } from './database-mirror.ts';
 import type { Comparing, DestinationKind, MakeDestination, RealDestination } from './destination.ts';
 
+/** What an operator may have set, which has no part in what the program does. */
+const SETTINGS = ["lock_timeout = '1ms'", "bytea_output = 'escape'"];
+
 /** A length of time that nothing else waits for. */
 const LEASE_S = 3_333;
 
 export function inDatabase(server: PostgresServer): MakeDestination {
   return async (): Promise<DestinationKind> => {
     const address = await server.database();
+    const { name, beside } = placesOf(address);
+    await configure(beside, name);
     return {
       environment: { FEED_SYNC_DESTINATION_URL: address, FEED_SYNC_DESTINATION_LEASE: `${LEASE_S}s` },
       secrets: [PASSWORD],
@@ -27,6 +32,16 @@ export function inDatabase(server: PostgresServer): MakeDestination {
       installedBy: () => new DatabaseDestination(address),
     };
   };
+}
+
+/** The name of a database, and an address of its server from where it can be made anew. */
+function placesOf(address: string): { readonly name: string; readonly beside: string } {
+  const [, name = ''] = /@\/(\w+)/.exec(address) ?? [];
+  return { name, beside: address.replace(`@/${name}`, '@/postgres') };
+}
+
+async function configure(beside: string, database: string): Promise<void> {
+  for (const setting of SETTINGS) await statement(beside, `ALTER DATABASE ${database} SET ${setting}`);
 }
 
 class DatabaseDestination implements RealDestination {
@@ -37,10 +52,10 @@ class DatabaseDestination implements RealDestination {
   readonly #past = new PastStates();
 
   constructor(address: string) {
-    const [, name = ''] = /@\/(\w+)/.exec(address) ?? [];
+    const { name, beside } = placesOf(address);
     this.#address = address;
     this.#name = name;
-    this.#beside = address.replace(`@/${name}`, '@/postgres');
+    this.#beside = beside;
   }
 
   read<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
@@ -84,6 +99,7 @@ class DatabaseDestination implements RealDestination {
     this.#past.forget();
     await this.#drop(this.#name);
     await statement(this.#beside, `CREATE DATABASE ${this.#name}`);
+    await configure(this.#beside, this.#name);
   }
 
   async copy(close: () => Promise<void>): Promise<void> {
@@ -95,6 +111,7 @@ class DatabaseDestination implements RealDestination {
   async restoreCopy(): Promise<void> {
     await this.#drop(this.#name);
     await this.#make(this.#name, this.#copy);
+    await configure(this.#beside, this.#name);
   }
 
   /** The server ends what the process has begun, and the time of its lease is over. */

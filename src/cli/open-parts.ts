@@ -182,7 +182,7 @@ async function openDestination(
       : await exportFolder(configuration.export.path, ownFolders(dataDirectory));
   if (postgres !== null) {
     // Loaded only where it is used, like the implementation of a command.
-    const { openPostgres } = await import('../destination/postgres/destination.ts');
+    const { openPostgres } = await import('../destination/postgres/open.ts');
     const destination = await openPostgres({
       ...postgres,
       dataDirectory,

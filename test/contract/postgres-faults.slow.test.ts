@@ -1,7 +1,6 @@
 /** What a server, its operators and its readers can do to a commit in PostgreSQL (F72 to F76): it is done once and whole, or not at all. */
 
 import process from 'node:process';
-import { Readable, Writable } from 'node:stream';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
@@ -112,6 +111,44 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       ['1', 'load'],
       ['2', 'reload'],
     ]);
+  });
+
+  it('F74 is told as done where the answer to COMMIT is lost and the database is away when it is looked for', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, {
+      history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+    });
+    const course = await world.loaded(firstContent(people, FIRST));
+    course.publishRows([[1, 'ONE']]);
+    await world.apply(course);
+    const fetched = { bytes: 0, elapsedMs: () => 0 };
+    const back = { kind: 'rollback', datasetId: 'parcels', toCommit: 1, version: 1, fetched } as const;
+    const job = { ...back, plannedFrom: await world.observed() };
+    const validated = await world.destination.validate(job);
+    proxy.cutNext();
+    proxy.before('COMMIT\0', async () => proxy.before('BEGIN ISOLATION', async () => proxy.cutNow()));
+    expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
+    expect(proxy.cuts()).toBe(1);
+    const commits = 'SELECT kind, to_version FROM feed_sync.commits ORDER BY commit_number';
+    expect(await statement(address, commits)).toEqual([
+      ['load', '1'],
+      ['changes', '2'],
+      ['rollback', '1'],
+    ]);
+  });
+
+  it('F74 is done once where the connection breaks and the server is not told, which keeps the locks of the session', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, { leaseMs: 600 });
+    const course = await world.loaded(firstContent(people, FIRST));
+    const rows: readonly Row[] = [[1, 'ONE']];
+    course.publishRows(rows);
+    const validated = await world.destination.validate(await course.changes(await world.observed()));
+    proxy.before('DELETE FROM', async () => proxy.leave());
+    expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
+    await expectVersions(address, 2, rows);
   });
 
   it('F74 F73 is told as its own by nobody but the instance that holds the lease', async () => {
@@ -314,82 +351,6 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     for (const error of refused) expect(error).toMatchObject({ code: 'instance_running' });
   });
 
-  it('is not ended by the time limits that a server has for statements and idle transactions', async () => {
-    const address = await server.database();
-    const name = address.match(/county_\d+/)?.[0];
-    const limits = { statement_timeout: 200, idle_in_transaction_session_timeout: 1, lock_timeout: 1 };
-    for (const [limit, ms] of Object.entries(limits))
-      await statement(address, `ALTER DATABASE ${name} SET ${limit} = '${ms}ms'`);
-    const world = await databaseAtWork(address);
-    const course = await world.loaded(firstContent(people, FIRST));
-    await world.byHand(`CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql
-      AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$`);
-    await world.byHand(
-      'CREATE TRIGGER slow BEFORE INSERT ON feed_sync.commits EXECUTE FUNCTION public.slow()',
-    );
-    course.publishRows([[1, 'ONE']]);
-    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
-  });
-
-  it('makes progress while the server works on one statement for long, and none while that waits for a lock', async () => {
-    const world = await databaseAtWork(await server.database(), { leaseMs: 300 });
-    const course = await world.loaded(firstContent(people, FIRST));
-    await world.byHand('CREATE TABLE public.enough (id int)');
-    await world.byHand(`CREATE FUNCTION public.long() RETURNS trigger LANGUAGE plpgsql
-      AS $$ BEGIN WHILE NOT EXISTS (SELECT FROM public.enough) LOOP PERFORM pg_sleep(0.01); END LOOP; RETURN NEW; END $$`);
-    await world.byHand(
-      'CREATE TRIGGER long BEFORE INSERT ON feed_sync.commits EXECUTE FUNCTION public.long()',
-    );
-    const sessions = (state: string) =>
-      world.byHand(`SELECT 1 FROM pg_stat_activity WHERE application_name = 'feed-sync' AND ${state}`);
-    const renewed = () => world.byHand('SELECT expires_at FROM feed_sync.lease');
-    const progress = () => world.destination.progress();
-    course.publishRows([[1, 'ONE']]);
-    const working = world.apply(course);
-    await eventually(async () => expect(await sessions("wait_event = 'PgSleep'")).not.toEqual([]));
-    const atWork = progress();
-    await eventually(async () => expect(progress()).toBeGreaterThan(atWork + 2));
-    await world.byHand('INSERT INTO public.enough VALUES (1)');
-    expect(await working).toMatchObject({ kind: 'committed' });
-    const reader = new pg.Client({ connectionString: world.address });
-    await reader.connect();
-    onTestFinished(() => reader.end());
-    await reader.query('BEGIN; LOCK TABLE feed_sync.commits');
-    course.publishRows([[1, 'one']]);
-    const waiting = world.apply(course);
-    await eventually(async () => expect(await sessions("wait_event_type = 'Lock'")).not.toEqual([]));
-    const standing = progress();
-    for (let renewals = 0; renewals < 3; renewals += 1) {
-      const before = await renewed();
-      await eventually(async () => expect(await renewed()).not.toEqual(before));
-    }
-    expect(progress()).toBe(standing);
-    await reader.query('COMMIT');
-    expect(await waiting).toMatchObject({ kind: 'committed' });
-  });
-
-  it('makes progress while rows pass in either direction', async () => {
-    const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
-    onTestFinished(() => connection.close());
-    const written: Buffer[] = [];
-    const progress: number[] = [];
-    await connection.transaction(async (transaction) => {
-      const sink = new Writable({
-        write(chunk: Buffer, _encoding, done) {
-          written.push(chunk);
-          progress.push(connection.progress);
-          setImmediate(done);
-        },
-      });
-      await transaction.copyOut('COPY (SELECT generate_series(1, 200000)) TO STDOUT', sink);
-      expect(new Set(progress).size).toBeGreaterThan(2);
-      await transaction.run('CREATE TEMPORARY TABLE kept (id int)');
-      const before = connection.progress;
-      expect(await transaction.copyIn('COPY kept FROM STDIN', Readable.from(written))).toBe(200_000);
-      expect(connection.progress).toBeGreaterThan(before + 2);
-    });
-  });
-
   it('F75 is done, whichever of the two the server ends, where the DDL of a reader closes a circle of locks with it', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
@@ -410,6 +371,38 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await reader.query('COMMIT');
     expect(await applied).toMatchObject({ kind: 'committed' });
     await expectVersions(address, 2, rows);
+  });
+
+  it('F74 waits for a server that lets nobody write, and loads no snapshot in the place of its changes', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address);
+    const course = await world.loaded(firstContent(people, FIRST));
+    const name = address.match(/county_\d+/)?.[0];
+    await statement(address, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    const ended = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}' AND pid <> pg_backend_pid()`;
+    await statement(address, ended);
+    course.publishRows([[1, 'ONE']]);
+    const refused = errorOf(await world.apply(course));
+    expect(refused).toMatchObject({ code: 'destination_unavailable' });
+    const elsewhere = address.replace(`/${name}`, '/postgres');
+    await statement(elsewhere, `ALTER DATABASE ${name} RESET default_transaction_read_only`);
+    await statement(elsewhere, ended);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    await expectVersions(address, 2, [[1, 'ONE']]);
+  });
+
+  it('F76 works where somebody has deleted the row of the lease', async () => {
+    const address = await server.database();
+    const first = await databaseAtWork(address);
+    const course = await first.loaded(firstContent(people, FIRST));
+    await statement(address, 'DELETE FROM feed_sync.lease');
+    course.publishRows([[1, 'ONE']]);
+    expect(errorOf(await first.apply(course))).toMatchObject({ code: 'instance_running' });
+    const second = await databaseAtWork(address);
+    const same = publishedCourse(second.folder, firstContent(people, FIRST), 'parcels');
+    same.publishRows([[1, 'ONE']]);
+    expect(await second.apply(same)).toMatchObject({ kind: 'committed' });
+    await expectVersions(address, 2, [[1, 'ONE']]);
   });
 
   describe('after something was done by hand', () => {

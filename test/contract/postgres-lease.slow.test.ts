@@ -1,17 +1,33 @@
 /** F72: what an instance that is stopped does with its lease while its network is gone. */
 
+import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres } from '../../fixtures/postgres-server.ts';
-import { GIVE_BACK_WITHIN_MS, Lease } from '../../src/destination/postgres/lease.ts';
+import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { GIVE_BACK_WITHIN_MS, Lease, type LeaseOptions } from '../../src/destination/postgres/lease.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
+import { eventually } from '../support/patience.ts';
+import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { openDatabase } from '../support/postgres-destination.ts';
 
 /** What a busy machine needs beside the time that is stated. */
 const SLACK_MS = 3_000;
+
+function common(address: string, leaseMs: number, logged: string[]): LeaseOptions {
+  return {
+    url: new Secret(address),
+    place: 'a database',
+    leaseMs,
+    waitMs: 0,
+    token: 'a token',
+    holder: 'a test',
+    clock: systemClock,
+    log: { ...silentLog, warn: (_fields, message) => void logged.push(message) },
+  };
+}
 
 describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () => {
   it.each([
@@ -27,16 +43,7 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
     await (await openDatabase(address, folder.path)).close();
     const proxy = await cuttingProxy(address);
     const logged: string[] = [];
-    const lease = await Lease.take({
-      url: new Secret(proxy.address),
-      place: 'a database',
-      leaseMs,
-      waitMs: 0,
-      token: 'a token',
-      holder: 'a test',
-      clock: systemClock,
-      log: { ...silentLog, warn: (_fields, message) => void logged.push(message) },
-    });
+    const lease = await Lease.take(common(proxy.address, leaseMs, logged));
     await systemClock.sleep(waitMs);
     proxy.lose();
     await systemClock.sleep(waitMs);
@@ -46,4 +53,37 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
     expect(logged.at(-1)).toBe('The lease of the database could not be given back: it ends by itself.');
     proxy.restore();
   });
+
+  it.skipIf(!HAS_PGBOUNCER)(
+    'F72 is left to its end behind PgBouncer, too, and a renewal that the server is at takes it from nobody',
+    async () => {
+      const server = await startPostgres(EMBEDDED);
+      onTestFinished(() => server.stop());
+      const address = await server.database();
+      const folder = await temporaryFolder();
+      onTestFinished(() => folder[Symbol.asyncDispose]());
+      await (await openDatabase(address, folder.path)).close();
+      const pooler = await pgbouncer(address);
+      const logged: string[] = [];
+      const options = { ...common(pooler.address, 600, logged), token: 'first' };
+      const lease = await Lease.take(options);
+      const other = new pg.Client({ connectionString: address });
+      await other.connect();
+      onTestFinished(() => other.end());
+      await other.query('BEGIN; SELECT * FROM feed_sync.lease FOR UPDATE');
+      const waiting =
+        "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'UPDATE%' AND wait_event_type = 'Lock'";
+      await eventually(async () => expect(await statement(address, waiting)).not.toEqual([]));
+      const startedMs = performance.now();
+      await lease.release();
+      expect(performance.now() - startedMs).toBeLessThan(GIVE_BACK_WITHIN_MS + SLACK_MS);
+      expect(logged.at(-1)).toBe('The lease of the database could not be given back: it ends by itself.');
+      await other.query(
+        "UPDATE feed_sync.lease SET epoch = epoch + 1, token = 'second', expires_at = clock_timestamp(); COMMIT",
+      );
+      await eventually(async () => expect(await statement(address, waiting)).toEqual([]));
+      const taken = 'SELECT token, expires_at <= clock_timestamp() FROM feed_sync.lease';
+      expect(await statement(address, taken)).toEqual([['second', 't']]);
+    },
+  );
 });

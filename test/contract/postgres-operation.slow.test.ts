@@ -13,6 +13,7 @@ import {
 import type { Row } from '../../fixtures/source/content.ts';
 import { setUpScriptFor } from '../../src/cli/doctor/database.ts';
 import { openParts } from '../../src/cli/open-parts.ts';
+import { Connection } from '../../src/destination/postgres/connection.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { present } from '../../src/lib/assert.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
@@ -147,6 +148,23 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       await statement(direct, `SELECT pg_terminate_backend(pid) ${others}`);
       await other;
       await reader.close();
+    });
+
+    it('a transaction whose session the server ends takes effect in no part, and the next one is done', async () => {
+      const direct = await server.database();
+      const { address } = await pgbouncer(direct);
+      const connection = new Connection({ url: new Secret(address), clock: systemClock });
+      onTestFinished(() => connection.close());
+      await statement(direct, 'CREATE TABLE public.kept (id int)');
+      const writing = connection.transaction(async (begun) => {
+        await begun.run('INSERT INTO public.kept VALUES (1)');
+        const [[backend] = []] = await begun.rows('SELECT pg_backend_pid()');
+        await statement(direct, `SELECT pg_terminate_backend(${backend}, 10000)`);
+        await begun.run('INSERT INTO public.kept VALUES (2)');
+      });
+      await expect(writing).rejects.toMatchObject({ fault: 'unavailable' });
+      await connection.transaction((next) => next.run('INSERT INTO public.kept VALUES (3)'));
+      expect(await statement(direct, 'SELECT id FROM public.kept')).toEqual([['3']]);
     });
 
     it('is told by doctor, and nothing is wrong with it', async () => {

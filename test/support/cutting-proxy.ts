@@ -20,6 +20,8 @@ export async function cuttingProxy(
   before(text: string, act: () => Promise<void>): void;
   /** Cuts the connections that are open. */
   cutNow(): void;
+  /** Cuts the connections that are open on this side alone: the server is not told, and waits for what comes. */
+  leave(): void;
   /** Nothing more is cut. */
   disarm(): void;
   /** From now on no byte is passed on in either direction, and nobody is told. */
@@ -35,6 +37,8 @@ export async function cuttingProxy(
   let cutting: { readonly moment: 'before' | 'after'; readonly fault: () => Promise<void> } | null = null;
   let awaited: { readonly text: string; readonly act: () => Promise<void> } | null = null;
   const sockets = new Set<Socket>();
+  const clients = new Set<Socket>();
+  let isLeaving = false;
   let cuts = 0;
   const passOn = async (bytes: Buffer, upstream: Socket): Promise<void> => {
     if (awaited?.text !== undefined && bytes.includes(awaited.text)) {
@@ -48,6 +52,8 @@ export async function cuttingProxy(
     const upstream = connect(join(behind, `.s.PGSQL.${port}`));
     let isCut = false;
     let isOver = false;
+    clients.add(client);
+    client.on('close', () => clients.delete(client));
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on('close', () => sockets.delete(socket));
@@ -88,13 +94,17 @@ export async function cuttingProxy(
       [client, upstream],
       [upstream, client],
     ] as const) {
-      one.on('close', () => other.destroy());
-      one.on('error', () => other.destroy());
+      const follow = (): void => {
+        if (!isLeaving || one !== client) other.destroy();
+      };
+      one.on('close', follow);
+      one.on('error', follow);
     }
   });
   await new Promise<void>((resolve) => server.listen(join(folder, '.s.PGSQL.5432'), resolve));
   onTestFinished(async () => {
     server.close();
+    for (const socket of sockets) socket.destroy();
     await rm(folder, { recursive: true, force: true });
   });
   return {
@@ -112,6 +122,10 @@ export async function cuttingProxy(
     },
     cutNow() {
       for (const socket of sockets) socket.destroy();
+    },
+    leave() {
+      isLeaving = true;
+      for (const client of clients) client.destroy();
     },
     cutAt(statement, moment, fault = async () => {}) {
       remaining = statement;

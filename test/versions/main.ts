@@ -14,6 +14,10 @@ const RUNS = [
   ['--project', 'fast', 'test/contract/destinations.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-faults.slow.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-reader-objects.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-settings.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-progress.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-constraints.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-altered-unions.slow.test.ts'],
 ];
 
 const asked = process.argv.slice(2);

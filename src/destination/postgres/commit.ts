@@ -57,28 +57,75 @@ class AwaitsApproval extends Error {
   }
 }
 
-/** Never throws for the job: an error is returned as it came, because its cause in the data is looked for afterwards. */
+/** A COMMIT was sent, and whether it took effect could not be found out, because of the cause. */
+class SentCommit extends Error {
+  override readonly name = 'SentCommit';
+  readonly commitNumber: number;
+
+  constructor(commitNumber: number, cause: unknown) {
+    super('The outcome of a COMMIT is not known.', { cause });
+    this.commitNumber = commitNumber;
+  }
+}
+
+/** What an attempt leaves for the next one. */
+interface Repetition {
+  /** The number of a commit that may have taken effect; null: no attempt got so far. */
+  readonly sentNumber: number | null;
+  /** The table goes without the index of its key, which cannot hold a value. */
+  readonly dropsKey: boolean;
+}
+
+/**
+ * Never throws for the job: an error is returned as it came, because its cause in the data is looked for afterwards. A COMMIT whose
+ * outcome is not known is looked for before anything is repeated, also where the database is away for a while.
+ */
 export async function commitJob(committing: Committing, job: ValidatedWrite): Promise<JobResult | Error> {
   const { clock, signal } = committing;
-  let dropsKey = false;
+  let repetition: Repetition = { sentNumber: null, dropsKey: false };
   for (let attempt = 1; ; attempt += 1) {
     try {
       if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
-      return await attemptOf(committing, job, dropsKey);
-    } catch (error) {
-      const isKeyTooLong: boolean = !dropsKey && exceedsAnIndex(error);
-      if (attempt >= MAX_ATTEMPTS || !(isKeyTooLong || isRepeatable(error))) return asError(error);
-      dropsKey ||= isKeyTooLong;
+      return await repeated(committing, job, repetition);
+    } catch (thrown) {
+      const next = attempt < MAX_ATTEMPTS ? repetitionAfter(thrown, repetition) : null;
+      if (next === null) return lastError(thrown, repetition);
+      repetition = next;
       await clock.sleep(PAUSE_MS * attempt, signal).catch(() => {});
     }
   }
+}
+
+async function repeated(
+  committing: Committing,
+  job: ValidatedWrite,
+  { sentNumber, dropsKey }: Repetition,
+): Promise<JobResult> {
+  const found = sentNumber === null ? null : await findSent(committing, job, sentNumber);
+  return found ?? (await attemptOf(committing, job, dropsKey));
+}
+
+/** Null: a repetition does not help. */
+function repetitionAfter(thrown: unknown, before: Repetition): Repetition | null {
+  if (thrown instanceof SentCommit) {
+    return isRepeatable(thrown.cause) ? { ...before, sentNumber: thrown.commitNumber } : null;
+  }
+  if (exceedsAnIndex(thrown)) return before.dropsKey ? null : { ...before, dropsKey: true };
+  return isRepeatable(thrown) ? before : null;
+}
+
+function lastError(thrown: unknown, { dropsKey }: Repetition): Error {
+  if (thrown instanceof SentCommit) return asError(thrown.cause);
+  // Without its key the table has no such index but those that readers made.
+  if (dropsKey && exceedsAnIndex(thrown))
+    return new PostgresError('depended-on', thrown.message, thrown.cause);
+  return asError(thrown);
 }
 
 function isRepeatable(error: unknown): boolean {
   return error instanceof PostgresError && (error.fault === 'conflict' || error.fault === 'unavailable');
 }
 
-/** `dropsKey`: the table goes without the index of its key from now on. */
 async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
   const { connection, postgis, clock } = committing;
   const path = searchPath(postgis);
@@ -106,17 +153,30 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
     }
     if (!(error instanceof OutcomeUnknownError)) throw error;
-    const find = async (transaction: Transaction) => {
-      // The server may still be at the COMMIT.
-      await waitForEarlier(transaction);
-      await committing.lease.refuseIfLost(transaction);
-      await committing.unions.read(() => readUnions(transaction));
-      return await findCommitted(transaction, job, commitNumber);
-    };
-    const found = await connection.transaction(find, { isReadOnly: true });
+    const found = await findSent(committing, job, commitNumber).catch((why: unknown) => {
+      throw new SentCommit(commitNumber, why);
+    });
     if (found === null) throw error.cause;
     return found;
   }
+}
+
+/** Returns what the commit did; null where it took no effect. */
+async function findSent(
+  { connection, lease, unions }: Committing,
+  job: ValidatedWrite,
+  commitNumber: number,
+): Promise<JobResult | null> {
+  return await connection.transaction(
+    async (transaction) => {
+      // The server may still be at the COMMIT.
+      await waitForEarlier(transaction);
+      await lease.refuseIfLost(transaction);
+      await unions.read(() => readUnions(transaction));
+      return await findCommitted(transaction, job, commitNumber);
+    },
+    { isReadOnly: true },
+  );
 }
 
 interface Attempt {

@@ -59,10 +59,12 @@ function settings(searchPath: string): readonly string[] {
     'BEGIN ISOLATION LEVEL READ COMMITTED',
     // A server may have a limit that is over before the others are set.
     'SET LOCAL statement_timeout = 0',
+    'SET LOCAL lock_timeout = 0',
     'SET LOCAL standard_conforming_strings = on',
     "SET LOCAL TimeZone = 'UTC'",
     "SET LOCAL DateStyle = 'ISO, YMD'",
     'SET LOCAL extra_float_digits = 1',
+    "SET LOCAL bytea_output = 'hex'",
     'SET LOCAL idle_in_transaction_session_timeout = 0',
     'SET LOCAL client_min_messages = error',
     `SET LOCAL search_path = ${searchPath}`,
@@ -86,6 +88,8 @@ export class Connection implements Transaction {
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
   #isInTransaction = false;
+  /** The process whose transaction this connection has lost: the server may not have noticed, and keeps its locks. */
+  #lostBackend: bigint | null = null;
   #underWay = 0;
   #ended = 0;
   readonly #inTurn = pLimit(1);
@@ -103,9 +107,22 @@ export class Connection implements Transaction {
   /** Asks over another connection whether the server works on the statement of the transaction, and waits neither for a lock nor for us. */
   async noteWork(beside: Transaction): Promise<void> {
     if (this.#underWay === 0 || this.#backend === null) return;
-    const working = `SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = ${this.#backend} AND state = 'active'
-      AND coalesce(wait_event_type, '') NOT IN ('Lock', 'Client')`;
+    // A server that tracks no activities tells all the same what its processes wait for; SyncRep is its own standby.
+    const working = `SELECT 1 FROM pg_catalog.pg_stat_get_activity(${this.#backend}) WHERE state IN ('active', 'disabled')
+      AND coalesce(wait_event_type, '') NOT IN ('Lock', 'Client') AND wait_event IS DISTINCT FROM 'SyncRep'`;
     this.#ended += (await beside.rows(working)).length;
+  }
+
+  /**
+   * Ends over another connection the session that this one has lost in a transaction, where the server waits for its statements all
+   * the same: nobody else ends it for hours, and what comes next waits for its locks. `holds` is SQL: what else the session `pid` has.
+   */
+  async endLost(beside: Transaction, holds: string): Promise<void> {
+    const lost = this.#lostBackend;
+    if (lost === null) return;
+    const ended = `CASE WHEN wait_event_type = 'Client' THEN pg_catalog.pg_terminate_backend(pid) END`;
+    const found = `SELECT ${ended} FROM pg_catalog.pg_stat_get_activity(${lost}) WHERE ${holds}`;
+    if ((await beside.rows(found)).length === 0 && this.#lostBackend === lost) this.#lostBackend = null;
   }
 
   /**
@@ -150,6 +167,7 @@ export class Connection implements Transaction {
     try {
       const [row = []] = await this.rows([...statements, SELECT_BACKEND].join(';'));
       this.#backend = row[0] as bigint;
+      if (this.#backend === this.#lostBackend) this.#lostBackend = null;
     } catch (error) {
       await this.rollBack();
       throw error;
@@ -263,15 +281,12 @@ export class Connection implements Transaction {
     const client = await this.#connected();
     const cancel = () => void this.#cancel(this.#backend ?? BigInt(announcedBackend(client)));
     signal?.addEventListener('abort', cancel);
-    this.#underWay += 1;
     try {
       return await this.#answered(client, CANCEL_PATIENCE_MS, () => call(client));
     } catch (error) {
       if (isUnanswered(error)) this.#drop(client);
       throw error instanceof SourceError ? error.cause : diagnose(error);
     } finally {
-      this.#underWay -= 1;
-      this.#ended += 1;
       signal?.removeEventListener('abort', cancel);
     }
   }
@@ -286,9 +301,12 @@ export class Connection implements Transaction {
     const stop = (): void => void clock.sleep(patienceMs, ended.signal).then(drop, () => {});
     if (signal?.aborted) stop();
     else signal?.addEventListener('abort', stop);
+    this.#underWay += 1;
     try {
       return await call();
     } finally {
+      this.#underWay -= 1;
+      this.#ended += 1;
       signal?.removeEventListener('abort', stop);
       ended.abort();
     }
@@ -340,7 +358,13 @@ export class Connection implements Transaction {
 
   #forget(client: pg.Client): void {
     if (this.#client !== client) return;
+    this.#lose();
+  }
+
+  /** Forgets the client. A transaction that it had begun may go on in the server. */
+  #lose(): void {
     this.#client = null;
+    this.#lostBackend = this.#backend ?? this.#lostBackend;
     this.#backend = null;
   }
 
@@ -359,8 +383,7 @@ export class Connection implements Transaction {
   async close(): Promise<void> {
     await this.#connecting?.catch(() => {});
     const client = this.#client;
-    this.#client = null;
-    this.#backend = null;
+    this.#lose();
     if (client === null) return;
     try {
       // Where nobody answers any more, the end of the connection would be waited for without end.
@@ -383,7 +406,10 @@ function answeredWithin(query_timeout: number, text: string): pg.QueryConfig {
   return config;
 }
 
-const SELECT_BACKEND = 'SELECT pg_catalog.pg_backend_pid()';
+/** Since version 17 a server can limit whole transactions. It knows the setting by its name alone. */
+const SELECT_BACKEND = `SELECT pg_catalog.pg_backend_pid(),
+  CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
+    THEN pg_catalog.set_config('transaction_timeout', '0', true) END`;
 
 /** The driver gave up on an answer, which may still come. It has no code for that. */
 function isUnanswered(error: unknown): boolean {

@@ -1,20 +1,18 @@
 /**
- * PostgreSQL as a destination. Jobs are validated beside the work on the database; each is a transaction of its own: the lease is
- * held → the rows are staged, compared, written in place and proven → the catalog is written → COMMIT.
+ * PostgreSQL as a destination, which `open.ts` opens. Jobs are validated beside the work on the database; each is a transaction of its
+ * own: the lease is held → the rows are staged, compared, written in place and proven → the catalog is written → COMMIT.
  */
 
-import { join } from 'node:path';
 import pLimit from 'p-limit';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
-import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
+import type { Secret } from '../../lib/secret.ts';
 import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
-import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
-import { identifier, literalPattern, numberAt, text } from '../../staging/engine/sql.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
 import { bookmarkWrites } from '../catalog/commits.ts';
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
 import { PastLimit } from '../catalog/past-limit.ts';
@@ -40,7 +38,7 @@ import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
 import { DatabaseCandidates } from './candidates.ts';
 import { readCommits } from './catalog/commits.ts';
-import { HISTORY_SCHEMA } from './catalog/names.ts';
+import { makeCatalog } from './catalog/make-catalog.ts';
 import {
   giveNames,
   hasCatalog,
@@ -50,23 +48,14 @@ import {
   readProgress,
 } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import {
-  CATALOG_COLUMNS,
-  completeSchema,
-  countColumns,
-  createCatalog,
-  createSchemas,
-  selectSchemas,
-  unpinned,
-} from './catalog/schema.ts';
+import { unpinned } from './catalog/schema.ts';
 import { type Committing, commitJob } from './commit.ts';
-import { Connection, type Transaction } from './connection.ts';
-import { makePipe, type Pipe } from './copy-rows.ts';
+import type { Connection, Transaction } from './connection.ts';
+import type { Pipe } from './copy-rows.ts';
 import { destinationError } from './errors.ts';
 import { exportTable } from './export-table.ts';
-import { grantReaders } from './grants.ts';
 import { alterPatiently, type ValidatedWrite } from './job.ts';
-import { Lease } from './lease.ts';
+import type { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { pruneHistory, readOldestEnd } from './prune-history.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
@@ -75,7 +64,6 @@ import { validateRepair } from './repair.ts';
 import { DatabaseRequests } from './requests.ts';
 import { validateRetirement } from './retire.ts';
 import { validateRollback } from './rollback.ts';
-import { readServer, refuseServer } from './server.ts';
 import type { Indexes } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { configureUnions, readUnions } from './unions.ts';
@@ -116,97 +104,8 @@ export interface PostgresOptions {
   readonly log: Log;
 }
 
-/**
- * Connects, makes the catalog where it is missing, and takes the lease. @throws DestinationError, ConfigurationError, StorageError;
- * BusyError where another writer holds the lease for longer than `lockWaitMs`.
- */
-export async function openPostgres(
-  options: PostgresOptions,
-): Promise<Destination & CommitSource & ExportSource> {
-  const { url, clock, signal, dataDirectory, lockWaitMs } = options;
-  const place = placeOfDatabase(url);
-  const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
-  await using opened = new AsyncDisposableStack();
-  opened.defer(() => connection.close());
-  try {
-    const postgis = await connection.transaction(async (transaction) => {
-      const server = await readServer(transaction);
-      refuseServer(server, place);
-      await transaction.run(ONE_START);
-      if (await hasCatalog(transaction)) await complete(transaction, place);
-      else await create(transaction);
-      await createHistory(transaction);
-      return server.postgis;
-    });
-    const pipe = await makePipe(
-      join(dataDirectory, 'postgres.pipe'),
-      options.runProgram,
-      options.programPath,
-      clock,
-    );
-    const { exportFolder = null } = options;
-    const engineOptions = {
-      directories: [
-        dataDirectory,
-        literalPattern(dataDirectory),
-        ...(exportFolder === null ? [] : [exportFolder]),
-      ],
-      guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
-      memoryLimitBytes: options.memoryLimitBytes / 2,
-      clock,
-      ...(signal === undefined ? {} : { signal }),
-    };
-    const validating = new Engine({
-      ...engineOptions,
-      threads: 1,
-      temporaryDirectory: temporaryDirectory(dataDirectory, 'validating'),
-    });
-    opened.defer(() => validating.close());
-    const writing = new Engine({
-      ...engineOptions,
-      threads: options.threads,
-      inAnyOrder: true,
-      temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
-    });
-    opened.defer(() => writing.close());
-    const onRenewed = (beside: Connection): Promise<void> => connection.noteWork(beside);
-    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed });
-    opened.defer(() => lease.release());
-    await connection.transaction(async (transaction) => {
-      await lease.holdAlone(transaction);
-      await grantReaders(transaction, options.readers, place);
-    });
-    opened.move();
-    return new PostgresDestination(options, { place, connection, lease, postgis, pipe, validating, writing });
-  } catch (error) {
-    throw destinationError(error, place);
-  }
-}
-
-/** A lock of the database until the end of the transaction: of instances that start at once only one makes the catalog. */
-const ONE_START = "SELECT pg_advisory_xact_lock(hashtext('feed_sync.start'))";
-
-/** Adds columns that an earlier version did not know. @throws ConfigurationError when a newer program wrote the catalog. */
-async function complete(transaction: Transaction, place: string): Promise<void> {
-  await readMeta(transaction, place);
-  const [row = []] = await transaction.rows(countColumns());
-  if (numberAt(row, 0) >= CATALOG_COLUMNS) return;
-  for (const statement of completeSchema()) await transaction.run(statement);
-}
-
-async function create(transaction: Transaction): Promise<void> {
-  const existing = (await transaction.rows(selectSchemas())).map((row) => String(row[0]));
-  for (const statement of [...createSchemas(existing), ...createCatalog()]) await transaction.run(statement);
-}
-
-/** A role that may make no schema needs this one only for history: the commit that misses it says so. */
-async function createHistory(transaction: Transaction): Promise<void> {
-  const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(HISTORY_SCHEMA)}) IS NULL
-    AND has_database_privilege(current_database(), 'CREATE')`);
-  if (row[0] === true) await transaction.run(`CREATE SCHEMA ${identifier(HISTORY_SCHEMA)}`);
-}
-
-interface Opened {
+/** What the destination works with once it is open. */
+export interface Opened {
   readonly place: string;
   readonly connection: Connection;
   readonly lease: Lease;
@@ -216,7 +115,7 @@ interface Opened {
   readonly writing: Engine;
 }
 
-class PostgresDestination implements Destination, CommitSource, ExportSource {
+export class PostgresDestination implements Destination, CommitSource, ExportSource {
   readonly #options: PostgresOptions;
   readonly #opened: Opened;
   readonly #validation: Validation<ValidatedWrite>;
@@ -257,7 +156,7 @@ class PostgresDestination implements Destination, CommitSource, ExportSource {
     const { datasetIds } = enrolment;
     let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
-      if (!(await hasCatalog(transaction))) await create(transaction);
+      if (!(await hasCatalog(transaction))) await makeCatalog(transaction);
       const { service } = await readMeta(transaction, place);
       const alter = alterPatiently(transaction, this.#options, async () => []);
       written = await configureUnions({ transaction, alter, postgis }, this.#unions.options, datasetIds);

@@ -13,15 +13,15 @@ import {
 } from '../../model/errors.ts';
 
 /**
- * - `unavailable`: no connection, or it ended.
+ * - `unavailable`: no connection, or it ended, or the server lets nobody write.
  * - `not-admitted`: user, password or database are wrong.
  * - `not-permitted`: the role lacks a right.
  * - `interrupted`: this program stopped the statement.
  * - `locked`: a lock was not free within the time that a statement waits for it.
  * - `conflict`: the server ended the transaction for the sake of another one: repeating it helps.
- * - `depended-on`: an object of a reader stands in the way.
+ * - `depended-on`: an object of a reader stands in the way. Keys, counts and types are proven before, so a constraint is a reader's.
  * - `storage`: the server lacks disk or memory, or is damaged.
- * - `value`: a value or a key that the server refuses.
+ * - `value`: a value that the server refuses.
  * - `statement`: any other error of a statement.
  */
 export type Fault =
@@ -43,11 +43,13 @@ const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['42501', 'not-permitted'],
   ['57014', 'interrupted'],
   ['55P03', 'locked'],
+  // A server that became a standby, or that its operator lets nobody write to for a while.
+  ['25006', 'unavailable'],
   ['25P03', 'conflict'],
   ['25P04', 'conflict'],
   ['40', 'conflict'],
   ['2BP01', 'depended-on'],
-  ['23503', 'depended-on'],
+  ['23', 'depended-on'],
   ['57P01', 'unavailable'],
   ['57P02', 'unavailable'],
   ['57P03', 'unavailable'],
@@ -59,7 +61,6 @@ const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['58', 'storage'],
   ['XX', 'storage'],
   ['22', 'value'],
-  ['23', 'value'],
   ['54000', 'value'],
 ]);
 
@@ -75,6 +76,8 @@ export class PostgresError extends Error {
   readonly detail: string | null;
   /** Where in a COPY or a function it happened. */
   readonly where: string | null;
+  /** The function of the server that refused. */
+  readonly routine: string | null;
 
   constructor(fault: Fault, message: string, cause: unknown) {
     super(message, { cause });
@@ -83,6 +86,7 @@ export class PostgresError extends Error {
     this.sqlState = server?.code ?? null;
     this.detail = server?.detail ?? null;
     this.where = server?.where ?? null;
+    this.routine = server?.routine ?? null;
   }
 }
 

@@ -28,6 +28,11 @@ export const GIVE_BACK_WITHIN_MS = 5_000;
 const LEASE_OID = `'${catalogTable('lease')}'::regclass::oid`;
 /** A lock of the database until the end of the transaction, by a number that nobody else has a use for. */
 const ALONE = `SELECT pg_advisory_xact_lock(${LEASE_OID}::bigint)`;
+/** Selects the lock from `pg_locks` where somebody has it. */
+const HAS_ALONE = `locktype = 'advisory' AND granted AND (classid, objid, objsubid) = (0, ${LEASE_OID}, 1)
+  AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())`;
+/** The session `pid` writes the mirror. */
+export const WRITES_ALONE = `pid IN (SELECT pid FROM pg_catalog.pg_locks WHERE ${HAS_ALONE})`;
 /** How long a takeover waits for a transaction of the earlier writer before it ends its session. */
 const PATIENCE = "SET LOCAL lock_timeout = '1s'";
 
@@ -183,7 +188,8 @@ export class Lease {
           this.#lost();
           return;
         }
-        await onRenewed?.(this.#connection);
+        // What else was asked for says nothing of the lease.
+        await onRenewed?.(this.#connection).catch(() => {});
       } catch (error) {
         this.#isAnswered = false;
         log.warn({ path, why: diagnose(error).message }, 'The lease of the database could not be renewed.');
@@ -228,10 +234,10 @@ async function takeOver(connection: Connection, options: LeaseOptions): Promise<
 
 /** Returns null when nobody holds the lease. */
 export async function readHolder(connection: Transaction, lock = ''): Promise<Held | null> {
-  const [row = []] = await connection.rows(
+  const [row] = await connection.rows(
     `SELECT expires_at > clock_timestamp(), holder FROM ${catalogTable('lease')}${lock}`,
   );
-  return booleanAt(row, 0) ? { holder: textAt(row, 1) } : null;
+  return row !== undefined && booleanAt(row, 0) ? { holder: textAt(row, 1) } : null;
 }
 
 /** An UPDATE without the lock would not wait for those who hold the row FOR KEY SHARE. */
@@ -244,9 +250,12 @@ async function raiseEpoch(
     await waitForEarlier(transaction);
     const held = await readHolder(transaction, ' FOR UPDATE');
     if (held !== null) return held;
-    const [row = []] = await transaction.rows(`UPDATE ${catalogTable('lease')}
-      SET epoch = epoch + 1, token = ${text(token)}, holder = ${text(holder)},
-        expires_at = clock_timestamp() + ${interval(leaseMs)} RETURNING epoch`);
+    // Somebody may have deleted the row.
+    const [row = []] =
+      await transaction.rows(`INSERT INTO ${catalogTable('lease')} AS l (only_row, epoch, token, holder, expires_at)
+      VALUES (true, 1, ${text(token)}, ${text(holder)}, clock_timestamp() + ${interval(leaseMs)})
+      ON CONFLICT (only_row) DO UPDATE SET epoch = l.epoch + 1, token = excluded.token, holder = excluded.holder,
+        expires_at = excluded.expires_at RETURNING epoch`);
     return numberAt(row, 0);
   });
 }
@@ -255,9 +264,7 @@ async function raiseEpoch(
 async function endHolders(connection: Connection): Promise<void> {
   await connection.transaction(async (transaction) => {
     await transaction.run(`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid <> pg_backend_pid()
-      AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR locktype = 'advisory' AND granted
-        AND (classid, objid, objsubid) = (0, ${LEASE_OID}, 1)
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`);
+      AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR ${HAS_ALONE})`);
   });
 }
 

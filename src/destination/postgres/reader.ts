@@ -173,6 +173,7 @@ class PostgresReader implements DestinationReader {
       "SET LOCAL TimeZone = 'UTC'",
       "SET LOCAL DateStyle = 'ISO, YMD'",
       'SET LOCAL extra_float_digits = 1',
+      "SET LOCAL bytea_output = 'hex'",
       `SET LOCAL statement_timeout = ${integer(MAX_QUERY_MS)}`,
       `SET LOCAL search_path = ${[...new Set(path)].map(identifier).join(', ')}`,
     ];

@@ -49,6 +49,8 @@ export type Indexes = 'all' | 'key' | 'none';
 
 /** An index cannot hold a key that is longer than a page. */
 const TOO_LONG_FOR_AN_INDEX = '54000';
+/** A row that is too long for a table has the same code. */
+const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
 
 /**
  * Gives a table its key. One without keys or indexes, and one whose keys no index can hold, tells publications whole rows: its
@@ -84,8 +86,12 @@ async function fitsAnIndex(transaction: Transaction, statements: readonly string
 }
 
 /** Whether an index, of whoever made it, cannot hold a value. */
-export function exceedsAnIndex(error: unknown): boolean {
-  return error instanceof PostgresError && error.sqlState === TOO_LONG_FOR_AN_INDEX;
+export function exceedsAnIndex(error: unknown): error is PostgresError {
+  return (
+    error instanceof PostgresError &&
+    error.sqlState === TOO_LONG_FOR_AN_INDEX &&
+    error.routine !== OF_TOO_LONG_ROWS
+  );
 }
 
 /** Returns the statements that drop the key of a table; none where it has none. */

@@ -1,0 +1,94 @@
+/**
+ * Opens PostgreSQL as a destination: the catalog is there, the lease is held, and the roles of readers have their rights.
+ *
+ * Invariant: what was opened before a step that fails is closed again.
+ */
+
+import { join } from 'node:path';
+import { placeOfDatabase } from '../../lib/secret.ts';
+import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { literalPattern } from '../../staging/engine/sql.ts';
+import type { Destination } from '../destination.ts';
+import type { CommitSource, ExportSource } from '../publication.ts';
+import { completeCatalog, makeCatalog, makeHistory } from './catalog/make-catalog.ts';
+import { hasCatalog } from './catalog/observed-state.ts';
+import { Connection } from './connection.ts';
+import { makePipe } from './copy-rows.ts';
+import { PostgresDestination, type PostgresOptions } from './destination.ts';
+import { destinationError } from './errors.ts';
+import { grantReaders } from './grants.ts';
+import { Lease, WRITES_ALONE } from './lease.ts';
+import { readServer, refuseServer } from './server.ts';
+
+/**
+ * Connects, makes the catalog where it is missing, and takes the lease. @throws DestinationError, ConfigurationError, StorageError;
+ * BusyError where another writer holds the lease for longer than `lockWaitMs`.
+ */
+export async function openPostgres(
+  options: PostgresOptions,
+): Promise<Destination & CommitSource & ExportSource> {
+  const { url, clock, signal, dataDirectory, lockWaitMs } = options;
+  const place = placeOfDatabase(url);
+  const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => connection.close());
+  try {
+    const postgis = await connection.transaction(async (transaction) => {
+      const server = await readServer(transaction);
+      refuseServer(server, place);
+      await transaction.run(ONE_START);
+      if (await hasCatalog(transaction)) await completeCatalog(transaction, place);
+      else await makeCatalog(transaction);
+      await makeHistory(transaction);
+      return server.postgis;
+    });
+    const pipe = await makePipe(
+      join(dataDirectory, 'postgres.pipe'),
+      options.runProgram,
+      options.programPath,
+      clock,
+    );
+    const { exportFolder = null } = options;
+    const engineOptions = {
+      directories: [
+        dataDirectory,
+        literalPattern(dataDirectory),
+        ...(exportFolder === null ? [] : [exportFolder]),
+      ],
+      guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
+      memoryLimitBytes: options.memoryLimitBytes / 2,
+      clock,
+      ...(signal === undefined ? {} : { signal }),
+    };
+    const validating = new Engine({
+      ...engineOptions,
+      threads: 1,
+      temporaryDirectory: temporaryDirectory(dataDirectory, 'validating'),
+    });
+    opened.defer(() => validating.close());
+    const writing = new Engine({
+      ...engineOptions,
+      threads: options.threads,
+      inAnyOrder: true,
+      temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
+    });
+    opened.defer(() => writing.close());
+    const onRenewed = async (beside: Connection): Promise<void> => {
+      await connection.noteWork(beside);
+      await connection.endLost(beside, WRITES_ALONE);
+    };
+    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed });
+    opened.defer(() => lease.release());
+    await connection.transaction(async (transaction) => {
+      await lease.holdAlone(transaction);
+      await grantReaders(transaction, options.readers, place);
+    });
+    opened.move();
+    return new PostgresDestination(options, { place, connection, lease, postgis, pipe, validating, writing });
+  } catch (error) {
+    throw destinationError(error, place);
+  }
+}
+
+/** A lock of the database until the end of the transaction: of instances that start at once only one makes the catalog. */
+const ONE_START = "SELECT pg_advisory_xact_lock(hashtext('feed_sync.start'))";

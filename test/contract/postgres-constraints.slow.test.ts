@@ -1,0 +1,106 @@
+/** F75 what readers demand of the rows of our tables in PostgreSQL: a commit that breaks it fails its dataset, named, and changes nothing. */
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import type { Row } from '../../fixtures/source/content.ts';
+import { errorCodeOf } from '../../src/model/errors.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { errorOf } from '../support/mirror-at-work.ts';
+import { databaseAtWork } from '../support/postgres-destination.ts';
+import { column } from '../support/small-content.ts';
+
+const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+
+/** No algorithm makes it short. */
+function longText(length: number): string {
+  let state = 1;
+  const digits = Array.from({ length }, () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return String.fromCharCode(33 + (state % 90));
+  });
+  return digits.join('');
+}
+
+describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  it.each([
+    [
+      'an index',
+      'CREATE INDEX by_name ON feeds.parcels (name)',
+      longText(6_000),
+      'DROP INDEX feeds.by_name',
+      'by_name',
+    ],
+    // The server names no index then.
+    [
+      'the longest index',
+      'CREATE INDEX by_name ON feeds.parcels (name)',
+      longText(30_000),
+      'DROP INDEX feeds.by_name',
+      'index row',
+    ],
+    [
+      'a unique index',
+      'CREATE UNIQUE INDEX by_name ON feeds.parcels (name)',
+      'one',
+      'DROP INDEX feeds.by_name',
+      'by_name',
+    ],
+    [
+      'a check',
+      `ALTER TABLE feeds.parcels ADD CONSTRAINT by_name CHECK (name <> 'three')`,
+      'three',
+      'ALTER TABLE feeds.parcels DROP CONSTRAINT by_name',
+      'by_name',
+    ],
+  ])(
+    'that brings what %s of a reader refuses fails its dataset, and is made once that is gone',
+    async (_, made, name, dropped, named) => {
+      const world = await databaseAtWork(await server.database());
+      const course = await world.loaded(firstContent(people, FIRST));
+      await world.byHand(made);
+      course.publishRows([...FIRST, [3, name]]);
+      for (const act of [() => world.apply(course), () => world.load(course)]) {
+        const error = errorOf(await act());
+        expect([errorCodeOf(error), error.message]).toEqual([
+          'reader_dependency',
+          expect.stringContaining(named),
+        ]);
+      }
+      const keys =
+        "SELECT count(*) FROM pg_constraint WHERE conrelid = 'feeds.parcels'::regclass AND contype = 'p'";
+      expect(await world.byHand(keys)).toEqual([['1']]);
+      expect(await world.byHand('SELECT id, name FROM feeds.parcels ORDER BY id')).toEqual([
+        ['1', 'one'],
+        ['2', 'two'],
+      ]);
+      await world.byHand(dropped);
+      expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['3']]);
+    },
+  );
+
+  it('that brings a row which is too long for a table says so, and blames no reader', async () => {
+    const many = Array.from({ length: 1_100 }, (_, index) => column(`c${index}`, 'number'));
+    const wide = sourceSchema([column('id', 'integer', false), ...many]);
+    const world = await databaseAtWork(await server.database());
+    const course = await world.loaded(firstContent(wide, [[1, ...many.map(() => null)]]));
+    course.publishRows([[1, ...many.map(() => 0.5)]]);
+    const error = errorOf(await world.load(course));
+    expect([errorCodeOf(error), error.message]).toEqual([
+      'data_invalid',
+      expect.stringContaining('row is too big'),
+    ]);
+  });
+});

@@ -9,21 +9,26 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError } from '../../staging/engine/errors.ts';
 import { text } from '../../staging/engine/sql.ts';
 import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../catalog/as-of-functions.ts';
+import { metaOf } from '../catalog/observed-state.ts';
 import { loggedColumnsOf, nameOfSource, selectLoggedColumns } from '../catalog/past-logs.ts';
 import { META_AS_OF_FUNCTIONS } from '../catalog/tables.ts';
 import type { LoggedColumn } from '../catalog/undo-logs.ts';
 import type { PastLog } from '../reader.ts';
 import { hasLogs } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
-import { catalogTable, FORMAT_VERSION, OUTSIDE_MIRROR } from './catalog/schema.ts';
+import { catalogTable, FORMAT_VERSION, OUTSIDE_MIRROR, selectMeta } from './catalog/schema.ts';
 import { asOfMacros } from './history.ts';
 import { readLoggedColumns, readPastLogs } from './past-logs.ts';
 
 const DIGEST = digestOfFunctions(asOfMacros(SPECIMEN_LOG));
 
-/** Tells whether the functions in the mirror have the text of this program. True where there are none. */
+/**
+ * Tells whether the functions in the mirror have the text of this program. True where there are none, and in a mirror of an earlier
+ * format, which is left as it is until something is written to it.
+ */
 export async function hasOurFunctions(engine: Engine): Promise<boolean> {
-  if ((await isRecorded(engine)) || !(await hasLogs(engine))) return true;
+  const { format } = metaOf(await engine.rows(selectMeta()));
+  if (format !== FORMAT_VERSION || (await isRecorded(engine)) || !(await hasLogs(engine))) return true;
   return (await engine.rows(`SELECT 1 FROM ${catalogTable('history_logs')} LIMIT 1`)).length === 0;
 }
 

@@ -1,7 +1,7 @@
 /** Downloads from the real fixture server: cuts, resumption, expiry, wrong content (F16, F17, F22, F43). */
 
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,6 +59,14 @@ async function download(request: Partial<DownloadRequest> = {}, by: Feed = feed)
 
 function fault(act: Act, match: FaultMatch = {}): void {
   server.faults.add({ match: { operation: 'file', ...match }, act });
+}
+
+/** Flips a bit in the midst of the finished file. */
+function damageFile(): void {
+  const [name = ''] = readdirSync(directory).filter((one) => one.endsWith('.parquet'));
+  const bytes = readFileSync(join(directory, name));
+  const middle = Math.floor(bytes.length / 2);
+  writeFileSync(join(directory, name), bytes.fill((bytes[middle] ?? 0) ^ 1, middle, middle + 1));
 }
 
 function fileRequests() {
@@ -128,6 +136,29 @@ describe('a file', () => {
     fault({ kind: 'etag', etag: '"another"' });
     await expectWhole(await download({}, client()));
     expect(fileRequests().map(({ status }) => status)).toEqual([200, 304, 200]);
+  });
+
+  it.each([
+    ['with', true, [200, 200]],
+    ['without', false, [200, 200, 304]],
+  ] as const)(
+    '%s a stated digest that a disk has damaged since another process finished it is fetched again (F58)',
+    async (_, sha256, statuses) => {
+      await start({ files: { sha256 } });
+      await expectWhole(await download());
+      damageFile();
+      await expectWhole(await download({}, client()));
+      await expectWhole(await download({}, client()));
+      expect(fileRequests().map(({ status }) => status)).toEqual(statuses);
+    },
+  );
+
+  it('that this process finished is not read again before it is used', async () => {
+    await start();
+    await download();
+    damageFile();
+    await download();
+    expect(fileRequests()).toHaveLength(1);
   });
 });
 

@@ -190,7 +190,8 @@ it('a body whose digest is awaited ends at once where it is interrupted', async 
   const files = [{ url: '/file', bytes: null, rowCount: null, sha256: null }];
   const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
   const job = present(fileJobs(entry, directory)[0], 'the entry has a file');
-  const parts = { directory, reserveBytes: 0, digests, begunHere: new Set<string>(), onBytes() {} };
+  const sets = { begunHere: new Set<string>(), verifiedHere: new Set<string>() };
+  const parts = { directory, reserveBytes: 0, digests, ...sets, onBytes() {} };
   const incoming = { fromByte: 0, totalBytes: null, etag: null };
   const written: Promise<WrittenFile> = writeBody(chunks(), incoming, job, { ...parts, signal: stop.signal });
   await expect(written).rejects.toThrow(InterruptedError);

@@ -9,7 +9,7 @@ import { TransientError } from '../http/failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
 import { TOO_MANY_REQUESTS } from '../http/throttle.ts';
 import type { FetchParts } from './fetch-file.ts';
-import { type FetchedFile, nothingMore, receiveRest, receiveWhole } from './receive-file.ts';
+import { type FetchedFile, isStillVerified, nothingMore, receiveRest, receiveWhole } from './receive-file.ts';
 import {
   describeJob,
   type FileJob,
@@ -33,7 +33,7 @@ export class LinkExpired extends Error {
 
 /** @throws LinkExpired, ContentDiffers, TransientError, DataError, StorageError, InterruptedError */
 export async function attemptFile(job: FileJob, link: string, parts: FetchParts): Promise<FetchedFile> {
-  const started = await startOf(job, parts.begunHere);
+  const started = await startOf(job, parts);
   const { resumption } = started;
   if (resumption !== null && resumption.fromByte === resumption.totalBytes) {
     return receiveRest(job, nothingMore(), resumption, parts);
@@ -167,13 +167,11 @@ const NOTHING_THERE: FileStart = { resumption: null, kept: null };
  * reveal them. So without a digest only a part that this process began is continued, and a complete part counts as the file only
  * after a request.
  */
-async function startOf(job: FileJob, begunHere: ReadonlySet<string>): Promise<FileStart> {
+async function startOf(job: FileJob, parts: FetchParts): Promise<FileStart> {
   const hasDigest = job.file.sha256 !== null;
   const kept = await keptOf(job);
-  if (kept !== null) return { resumption: null, kept };
-  if (!hasDigest) {
-    if (!begunHere.has(job.path)) return NOTHING_THERE;
-  }
+  if (kept !== null && (await isStillVerified(job, kept, parts))) return { resumption: null, kept };
+  if (!hasDigest && !parts.begunHere.has(job.path)) return NOTHING_THERE;
   const origin = await readPartOrigin(job.path);
   const fromByte = (await sizeOf(partPathOf(job.path))) ?? 0;
   if (origin === null || fromByte === 0 || fromByte > origin.totalBytes) return NOTHING_THERE;

@@ -39,6 +39,7 @@ export function createDownloads(
     retryPolicy: retryPolicy(options, limits.fileDeadlineMs),
     digests: createDigests(limits.digestThreadFromBytes),
     begunHere: new Set<string>(),
+    verifiedHere: new Set<string>(),
   };
   return {
     download: (request, signal) =>

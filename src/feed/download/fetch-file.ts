@@ -11,7 +11,7 @@ import type { FeedLimits, FeedOptions } from '../http/options.ts';
 import { type RetryPolicy, withRetries } from '../http/retry.ts';
 import { attemptFile, type FileSource, keptOf, LinkExpired } from './attempt-file.ts';
 import type { FreshLinks } from './download.ts';
-import { ContentDiffers, type FetchedFile, type ReceivingParts } from './receive-file.ts';
+import { ContentDiffers, type FetchedFile, isStillVerified, type ReceivingParts } from './receive-file.ts';
 import { describeJob, type FileJob, sizeOf } from './snapshot-file.ts';
 
 /** The most downloads of one file whose content differs from the manifest. */
@@ -34,7 +34,7 @@ export interface Fetched extends FetchedFile {
 
 /** @throws DataError, ServiceUnavailableError, StorageError, InterruptedError, Superseded */
 export async function fetchFile(job: FileJob, links: FreshLinks, parts: FetchParts): Promise<Fetched> {
-  const verified = await alreadyVerified(job);
+  const verified = await alreadyVerified(job, parts);
   if (verified !== null) return { ...verified, renewals: links.renewals };
   const spent: Spent = { startedMs: parts.options.clock.monotonicMs(), wrongContents: 0, expiredLinks: 0 };
   const onBytes = (bytes: number): void => {
@@ -94,12 +94,14 @@ async function beforeFreshLink(
  * A file whose name is its digest was verified before it got the name. Where other files of the entry have no digest, the tag
  * has to prove that the file still belongs to them.
  */
-async function alreadyVerified(job: FileJob): Promise<FetchedFile | null> {
+async function alreadyVerified(job: FileJob, parts: FetchParts): Promise<FetchedFile | null> {
   const { file, path } = job;
   if (file.sha256 === null || (await keptOf(job)) !== null) return null;
   const bytes = await sizeOf(path);
   if (bytes === null || (file.bytes !== null && file.bytes !== bytes)) return null;
-  return { bytes, sha256: file.sha256, etag: null, isUnchanged: true };
+  const written = { bytes, sha256: file.sha256 };
+  if (!(await isStillVerified(job, written, parts))) return null;
+  return { ...written, etag: null, isUnchanged: true };
 }
 
 function fetchByLink(job: FileJob, link: string, parts: FetchParts): Promise<FetchedFile> {

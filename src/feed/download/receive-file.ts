@@ -8,6 +8,7 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { formatCount } from '../../lib/units.ts';
 import { onDisk } from '../../model/disk-errors.ts';
+import { StorageError } from '../../model/errors.ts';
 import { unlessStopped } from '../http/failures.ts';
 import { requireSpace } from '../storage.ts';
 import type { Digest, Digests } from './digest.ts';
@@ -50,6 +51,8 @@ export interface ReceivingParts {
   readonly digests: Digests;
   /** Paths of the parts that this process began. No loss of power can have damaged them. */
   readonly begunHere: Set<string>;
+  /** Paths of the finished files that this process has verified. */
+  readonly verifiedHere: Set<string>;
   /** Called with the number of bytes that arrived since the last call. */
   readonly onBytes: (bytes: number) => void;
   readonly signal: AbortSignal;
@@ -86,7 +89,32 @@ export async function receiveRest(
 ): Promise<FetchedFile> {
   const { fromByte, totalBytes, etag } = incoming;
   const written = await writeBody(upTo(job.file.bytes, fromByte, chunks), incoming, job, parts);
-  return finish(job, written, totalBytes === null ? null : etag);
+  const received = await finish(job, written, totalBytes === null ? null : etag);
+  parts.verifiedHere.add(job.path);
+  return received;
+}
+
+/**
+ * Whether a finished file has the content that was once verified. The disk may have damaged a file that another process has finished:
+ * such a file, or one that cannot be read, is downloaded again.
+ */
+export async function isStillVerified(
+  { path }: FileJob,
+  { bytes, sha256 }: WrittenFile,
+  { digests, verifiedHere, signal }: Pick<ReceivingParts, 'digests' | 'verifiedHere' | 'signal'>,
+): Promise<boolean> {
+  if (verifiedHere.has(path)) return true;
+  const digest = digests.begin(path, bytes, bytes);
+  try {
+    if ((await unlessStopped(digest.end(bytes), signal)) !== sha256) return false;
+  } catch (error) {
+    if (error instanceof StorageError) return false;
+    throw error;
+  } finally {
+    digest.drop();
+  }
+  verifiedHere.add(path);
+  return true;
 }
 
 /** Names the bytes in messages. */

@@ -100,9 +100,17 @@ export const DOWNLOADS: Area = {
     {
       name: 'a part without a digest is continued after a loss of power',
       file: 'src/feed/download/attempt-file.ts',
-      text: 'if (!begunHere.has(job.path)) return NOTHING_THERE;',
+      text: 'if (!hasDigest && !parts.begunHere.has(job.path)) return NOTHING_THERE;',
       instead: '',
       breaks: ['F16', 'P2'],
+      tests: [DOWNLOAD],
+    },
+    {
+      name: 'a finished file that a disk has damaged is used',
+      file: 'src/feed/download/receive-file.ts',
+      text: 'if ((await unlessStopped(digest.end(bytes), signal)) !== sha256) return false;',
+      instead: 'await unlessStopped(digest.end(bytes), signal);',
+      breaks: ['F58'],
       tests: [DOWNLOAD],
     },
     {

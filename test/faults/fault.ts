@@ -1,11 +1,14 @@
 /** The faults of a disk: which there are, which one a seed means, and what it does to the bytes of a file. */
 
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { seededRandom } from '../exploration/random.ts';
 
-/** How the installation was left: caught up; with news it has not taken; killed before a CHECKPOINT. */
-export const STATES = ['ended', 'behind', 'killed'] as const;
+/**
+ * How the installation was left: caught up; with news it has not taken; killed before a CHECKPOINT; killed while it downloaded snapshots;
+ * killed before it committed changes; with commits that wait for approval.
+ */
+export const STATES = ['ended', 'behind', 'killed', 'loading', 'applying', 'waiting'] as const;
 export type State = (typeof STATES)[number];
 
 export const FILES = {
@@ -13,6 +16,8 @@ export const FILES = {
   log: 'data/mirror.duckdb.wal',
   checkpoint: 'data/checkpoint.sqlite',
   copy: 'out/copy.duckdb',
+  /** One of the files in it. */
+  staged: 'data/staging',
 } as const;
 export type File = keyof typeof FILES;
 
@@ -29,7 +34,12 @@ export interface Fault {
 }
 
 /** The mirror is the largest file and the one that is read most. */
-const FILES_TO_DRAW: readonly File[] = ['mirror', 'mirror', 'mirror', 'log', 'checkpoint', 'copy'];
+const FILES_TO_DRAW: readonly File[] = ['mirror', 'mirror', 'mirror', 'log', 'checkpoint', 'copy', 'staged'];
+/** The states in which there is such a file. */
+const STATES_OF: Readonly<Partial<Record<File, readonly State[]>>> = {
+  log: ['killed'],
+  staged: ['loading', 'applying', 'waiting'],
+};
 const SECTOR_BYTES = 512;
 /** A DuckDB file begins with three headers, followed by blocks; the others have pages. */
 const HEADERS_BYTES = 3 * 4_096;
@@ -40,60 +50,88 @@ export function faultOf(seed: number): Fault {
   const next = seededRandom(seed);
   for (let round = 0; round < 8; round += 1) next();
   const file = chosen(FILES_TO_DRAW, next);
-  const state = file === 'log' ? 'killed' : chosen(STATES, next);
+  const state = chosen(STATES_OF[file] ?? STATES, next);
   return { seed, state, file, kind: chosen(KINDS, next), next };
 }
 
-/**
- * Damages the file in the folder of an installation. `earlier`: the folder of the same installation at an earlier time.
- * Returns what was done, in words.
- */
-export function damage({ file, kind, next }: Fault, home: string, earlier: string): string {
-  const path = join(home, FILES[file]);
+interface Damage {
+  /** What was done, in words. */
+  readonly done: string;
+  /** False where the bytes are what they were: zeroes in the place of zeroes. */
+  readonly isChange: boolean;
+}
+
+/** Damages the file in the folder of an installation. `earlier`: the folder of the same installation at an earlier time. */
+export function damage({ file, kind, next }: Fault, home: string, earlier: string): Damage {
+  const name = file === 'staged' ? stagedFile(home, next) : FILES[file];
+  const path = join(home, name);
   const bytes = readFileSync(path);
+  const before = join(earlier, name);
   const isDuckDb = file === 'mirror' || file === 'copy';
-  const blocks = isDuckDb ? blocksOf(bytes, HEADERS_BYTES, BLOCK_BYTES) : blocksOf(bytes, 0, PAGE_BYTES);
+  const damaged = damagedBytes(kind, {
+    bytes,
+    blocks: isDuckDb ? blocksOf(bytes, HEADERS_BYTES, BLOCK_BYTES) : blocksOf(bytes, 0, PAGE_BYTES),
+    earlier: existsSync(before) ? readFileSync(before) : Buffer.alloc(0),
+    next,
+  });
+  writeFileSync(path, damaged.bytes);
+  return {
+    done: file === 'staged' ? `${name}: ${damaged.done}` : damaged.done,
+    isChange: !damaged.bytes.equals(bytes),
+  };
+}
+
+function stagedFile(home: string, next: () => number): string {
+  const entries = readdirSync(join(home, FILES.staged), { recursive: true, withFileTypes: true });
+  const files = entries.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
+  return relative(home, chosen(files.sort(), next));
+}
+
+interface Damageable {
+  readonly bytes: Buffer;
+  readonly blocks: readonly Part[];
+  readonly earlier: Buffer;
+  readonly next: () => number;
+}
+
+/** The bytes that are given stay as they are. */
+function damagedBytes(
+  kind: Kind,
+  { bytes: sound, blocks, earlier, next }: Damageable,
+): { readonly bytes: Buffer; readonly done: string } {
+  const bytes = Buffer.from(sound);
   const block = chosen(blocks, next);
   switch (kind) {
     case 'bit': {
       const at = Math.floor(next() * bytes.length);
-      bytes[at] = (bytes[at] ?? 0) ^ (1 << Math.floor(next() * 8));
-      writeFileSync(path, bytes);
-      return `a bit at ${at}`;
+      if (bytes.length > 0) bytes[at] = (bytes[at] ?? 0) ^ (1 << Math.floor(next() * 8));
+      return { bytes, done: `a bit at ${at}` };
     }
     case 'sector': {
       const at = Math.floor((next() * bytes.length) / SECTOR_BYTES) * SECTOR_BYTES;
-      writeFileSync(path, bytes.fill(0, at, at + SECTOR_BYTES));
-      return `a sector of zeroes at ${at}`;
+      return { bytes: bytes.fill(0, at, at + SECTOR_BYTES), done: `a sector of zeroes at ${at}` };
     }
     case 'block':
-      writeFileSync(path, bytes.fill(0, block.from, block.to));
-      return `zeroes from ${block.from} on`;
+      return { bytes: bytes.fill(0, block.from, block.to), done: `zeroes from ${block.from} on` };
     case 'swapped':
     case 'misplaced': {
       const other = chosen(blocks, next);
-      const [one, two] = [part(bytes, block), part(bytes, other)];
-      one.copy(bytes, other.from);
-      if (kind === 'swapped') two.copy(bytes, block.from);
-      writeFileSync(path, bytes);
-      return `what was at ${block.from} is at ${other.from}`;
+      part(sound, block).copy(bytes, other.from);
+      if (kind === 'swapped') part(sound, other).copy(bytes, block.from);
+      return { bytes, done: `what was at ${block.from} is at ${other.from}` };
     }
     case 'stale': {
-      const place = join(earlier, FILES[file]);
-      const before = existsSync(place) ? readFileSync(place) : Buffer.alloc(0);
       const changed = blocks.filter(
-        (one) => one.to <= before.length && !part(before, one).equals(part(bytes, one)),
+        (one) => one.to <= earlier.length && !part(earlier, one).equals(part(bytes, one)),
       );
-      if (changed.length === 0) return 'nothing: no block has changed';
+      if (changed.length === 0) return { bytes, done: 'nothing: no block has changed' };
       const stale = chosen(changed, next);
-      part(before, stale).copy(bytes, stale.from);
-      writeFileSync(path, bytes);
-      return `what was at ${stale.from} before`;
+      part(earlier, stale).copy(bytes, stale.from);
+      return { bytes, done: `what was at ${stale.from} before` };
     }
     case 'cut': {
       const at = Math.floor(next() * bytes.length);
-      writeFileSync(path, bytes.subarray(0, at));
-      return `cut at ${at}`;
+      return { bytes: bytes.subarray(0, at), done: `cut at ${at}` };
     }
   }
 }

@@ -3,15 +3,15 @@
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { builtProgram } from '../support/built-program.ts';
-import type { Said } from '../support/command-line.ts';
 import { type OpenCountyFeed, openCountyFeed } from '../support/open-county-feed.ts';
 import { projectRoot } from '../support/source-tree.ts';
 import { steered } from '../support/steered-process.ts';
 import type { State } from './fault.ts';
-import { runCommand } from './runner.ts';
+import { KILLED, runCommand } from './runner.ts';
 
-const ROWS = 200;
-const KINDS = ['permits', 'parcels', 'specimens', 'zoning'] as const;
+/** Few and small rows: what a fault costs grows with them. */
+const ROWS = 50;
+const KINDS = ['permits', 'parcels', 'ordinances', 'zoning'] as const;
 
 export interface Installation {
   readonly county: OpenCountyFeed;
@@ -21,10 +21,23 @@ export interface Installation {
   readonly states: Readonly<Record<State, string>>;
   /** The folder of the installation at an earlier time. */
   readonly earlier: string;
+  /** The datasets that an operator has asked to be loaded again in some states. */
+  readonly resynced: Readonly<Partial<Record<State, readonly string[]>>>;
+  /** The commands that let each commit through that waits in the state `waiting`. */
+  readonly approvals: readonly (readonly string[])[];
 }
 
-export function settingsIn(home: string): Readonly<Record<string, string>> {
+/** Every commit that changes or removes a row waits for approval. */
+export const GATED = { FEED_SYNC_GATES_CHANGED_ROWS: '0', FEED_SYNC_GATES_REMOVED_ROWS: '0' };
+const WAITS = 77;
+
+export function settingsIn(
+  home: string,
+  { baseUrl, apiKey }: OpenCountyFeed['feed'],
+): Readonly<Record<string, string>> {
   return {
+    FEED_SYNC_BASE_URL: baseUrl,
+    FEED_SYNC_API_KEY: apiKey,
     FEED_SYNC_DATA_DIR: join(home, 'data'),
     FEED_SYNC_DESTINATION_PUBLISH: join(home, 'out', 'copy.duckdb'),
     FEED_SYNC_HISTORY_DATASETS: '*',
@@ -50,13 +63,18 @@ export async function installationIn(folder: string): Promise<Installation> {
     return join(folder, name);
   };
   // What steers a process knows where the project is built, and no copy.
-  const built = { program: dirname(builtProgram()), feed: county.feed };
-  const catchUp = (environment: Readonly<Record<string, string>> = {}): Promise<Said> =>
-    runCommand(built, ['once'], { ...settingsIn(home), ...environment });
-  const caughtUp = async (): Promise<void> => {
-    const { exitCode, stderr } = await catchUp();
-    if (exitCode !== 0) throw new Error(`once ended with ${exitCode}: ${stderr}`);
+  const built = dirname(builtProgram());
+  const run = async (
+    exitCode: number,
+    words: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<string> => {
+    const said = await runCommand(built, words, { ...settingsIn(home, county.feed), ...environment });
+    if (said.exitCode === exitCode) return said.stdout;
+    throw new Error(`${words.join(' ')} ended with ${said.exitCode}: ${said.stderr}`);
   };
+  const caughtUp = () => run(0, ['once']);
+  const killed = (killAt: string) => run(KILLED, ['once'], steered({ killAt }));
   const leaving = county.datasetOf('zoning');
   const followed = county.datasetIds.filter((datasetId) => datasetId !== leaving);
   const publishAll = (): void => followed.forEach((datasetId) => void county.publishNext(datasetId));
@@ -70,8 +88,45 @@ export async function installationIn(folder: string): Promise<Installation> {
   await caughtUp();
   const behind = kept('behind');
   publishAll();
-  await catchUp(steered({ killAt: 'before destination.checkpoint' }));
-  const killed = kept('killed');
+  await killed('before destination.checkpoint');
+  const beforeCheckpoint = kept('killed');
   await caughtUp();
-  return { county, program, earlier, states: { behind, killed, ended: home } };
+  const reloaded = [county.datasetOf('permits'), county.datasetOf('parcels')];
+  await run(0, ['resync', ...reloaded]);
+  publishAll();
+  // One of the two is finished then, and the other one is a part.
+  await killed('before feed.finish-file 2');
+  const loading = kept('loading');
+  await caughtUp();
+  publishAll();
+  await killed('before destination.commit');
+  const applying = kept('applying');
+  await caughtUp();
+  const waitingReload = [county.datasetOf('permits')];
+  await run(0, ['resync', ...waitingReload]);
+  publishAll();
+  await run(WAITS, ['once'], GATED);
+  const waiting = kept('waiting');
+  const approvals = approvalsOf(await run(0, ['approve', '--json'], GATED));
+  await caughtUp();
+  return {
+    county,
+    program,
+    earlier,
+    states: { behind, killed: beforeCheckpoint, loading, applying, waiting, ended: home },
+    resynced: { loading: reloaded, waiting: waitingReload },
+    approvals,
+  };
+}
+
+interface Waiting {
+  readonly datasets: readonly { readonly id: string; readonly version: number; readonly content: string }[];
+}
+
+function approvalsOf(json: string): readonly (readonly string[])[] {
+  const { datasets }: Waiting = JSON.parse(json);
+  if (datasets.length === 0) throw new Error('nothing waits for approval');
+  return datasets.map(({ id, version, content }) => [
+    ...['approve', id, '--version', String(version), '--content', content],
+  ]);
 }

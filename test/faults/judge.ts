@@ -1,37 +1,29 @@
 /**
- * Damages an installation, asks `verify --deep` and `once`, and judges. Right is: nothing is amiss, or `verify --deep` finds it and one
+ * Asks `verify --deep` and `once` of a damaged installation, and judges. Right is: nothing is amiss, or `verify --deep` finds it and one
  * `once` mends it; no table is called equal that is not; no sound table is loaded again while the mirror stands.
  */
 
-import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import process from 'node:process';
-import { examineFile } from '../../src/destination/duckdb/examine.ts';
-import { scriptPath } from '../support/child.ts';
+import { type Examined, examineFile } from '../../src/destination/duckdb/examine.ts';
 import type { Said } from '../support/command-line.ts';
 import { downloadsOf } from '../support/expect-mirrored.ts';
-import { mirrorDifferences } from '../support/mirror-comparison.ts';
-import { everythingPublished } from '../support/published.ts';
-import { damage, type Fault, FILES } from './fault.ts';
-import { type Installation, settingsIn } from './installation.ts';
-import { runCommand } from './runner.ts';
+import { type Fault, FILES } from './fault.ts';
+import { GATED, type Installation, settingsIn } from './installation.ts';
+import type { Runner } from './runner.ts';
 
-export const OUTCOMES = ['no effect', 'mended', 'tables', 'past', 'quarantined', 'wrong'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export const VERDICTS = ['no effect', 'mended', 'tables', 'past', 'quarantined', 'wrong'] as const;
 
-export interface Judged {
-  readonly outcome: Outcome;
-  readonly done: string;
+export interface Verdict {
+  readonly outcome: (typeof VERDICTS)[number];
   /** What was wrong, in words. */
   readonly faults: readonly string[];
 }
 
-const READ_WHOLE = scriptPath('read-whole-child.ts');
 /** Characters of what a command said. */
 const MOST_SHOWN = 1_500;
 const DAMAGED = 74;
+const WRONG_USAGE = 64;
 /** In the name of a table that is kept as it was found. */
 const KEPT = '__damaged';
 const PAST = /^(?:archived|history)\./;
@@ -39,87 +31,132 @@ const MEMORY_BYTES = 256_000_000;
 /** The exit codes by which a command says that something is amiss, which are not those of a bug or of a crash. */
 const FINDING_CODES = [0, 65, 74, 75, 77];
 
-/** `keep`: the folder that takes the damaged installation where something was wrong; null: none. */
-export async function judged(fault: Fault, installation: Installation, keep: string | null): Promise<Judged> {
-  const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-faults-')));
-  try {
-    cpSync(installation.states[fault.state], home, { recursive: true });
-    const done = damage(fault, home, installation.earlier);
-    const kept = keep === null ? null : join(keep, String(fault.seed));
-    if (kept !== null) cpSync(home, kept, { recursive: true });
-    const result = await judgedIn(home, fault, installation);
-    if (kept !== null && result.outcome !== 'wrong') rmSync(kept, { recursive: true });
-    return { done, ...result };
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+export interface Judging {
+  /** The folder of a copy of the damaged installation. */
+  readonly home: string;
+  /** The folder of the damaged installation, which stays as it is. */
+  readonly damaged: string;
+  readonly fault: Fault;
+  readonly installation: Installation;
+  readonly runner: Runner;
 }
 
-async function judgedIn(
-  home: string,
-  { state, file }: Fault,
-  { county: { feed }, program }: Installation,
-): Promise<Omit<Judged, 'done'>> {
-  const run = (...words: readonly string[]): Promise<Said> =>
-    runCommand({ program, feed }, words, settingsIn(home));
-  const expected = everythingPublished(feed);
-  const different = async (path: string): Promise<readonly string[]> => {
-    if (!existsSync(path)) return ['not there'];
-    // Damage may crash who reads it.
-    const { status, signal, stderr } = spawnSync(process.execPath, [READ_WHOLE, path], { encoding: 'utf8' });
-    if (status !== 0) return [`cannot be read: ${signal ?? stderr.slice(0, MOST_SHOWN)}`];
-    return mirrorDifferences(path, expected).catch((error: unknown) => [String(error)]);
-  };
-  const [mirror, copy] = [join(home, FILES.mirror), join(home, FILES.copy)];
-  const faults: string[] = [];
-  const examining = {
-    path: mirror,
-    memoryLimitBytes: MEMORY_BYTES,
-    temporaryDirectory: join(home, 'examining'),
-  };
-  const examined = await examineFile(examining);
-  const unsound = new Set(examined.tables.flatMap((one) => (one.state === 'sound' ? [] : one.datasetId)));
+export async function judged(judging: Judging): Promise<Verdict> {
+  const { home, fault, installation, runner } = judging;
+  const { state, file } = fault;
+  const { feed } = installation.county;
+  const settings = settingsIn(home, feed);
+  const run = (...words: readonly string[]): Promise<Said> => runner.run(words, settings);
   const found = await run('verify', '--deep');
-  if (!FINDING_CODES.includes(found.exitCode)) faults.push(`verify --deep: ${told(found)}`);
+  const faults = FINDING_CODES.includes(found.exitCode) ? [] : [`verify --deep: ${told(found)}`];
   if (found.exitCode === 0 && state === 'ended') {
-    faults.push(...(await different(mirror)).map((one) => `called equal: ${one}`));
-    faults.push(...(await different(copy)).map((one) => `called equal, the copy: ${one}`));
+    faults.push(...(await differences(judging)).map((one) => `called equal: ${one}`));
   }
   feed.requests.clear();
+  const approved = state === 'waiting' ? await approve(installation, runner, settings) : [];
+  faults.push(...wrongApprovals(approved, file === 'staged'));
   let caughtUp = await run('once');
-  const isPastTold = caughtUp.exitCode === DAMAGED;
+  const isPastTold = [caughtUp, ...approved].some(({ exitCode }) => exitCode === DAMAGED);
   // What the service does not have is told once.
-  if (isPastTold) caughtUp = await run('once');
-  if (caughtUp.exitCode !== 0) return wrong([...faults, `once: ${told(caughtUp)}`]);
-  const loaded = new Set(downloadsOf(feed));
-  // A table that the service does not have is kept as it was found: under another name, or in the mirror that was quarantined.
-  const kept = examined.tables.flatMap(({ name, state: how }) =>
-    PAST.test(name) && how !== 'sound' ? name : [],
-  );
-  const isTold = isPastTold || kept.every((name) => found.stdout.includes(name));
-  const isOfKept = (one: string): boolean =>
-    isTold && [KEPT, ...kept.map((name) => name.replace(PAST, ''))].some((name) => one.includes(name));
-  faults.push(
-    ...(await different(mirror)).filter((one) => !isOfKept(one)),
-    ...(await different(copy)).filter((one) => !isOfKept(one)).map((one) => `the copy: ${one}`),
-  );
+  if (caughtUp.exitCode === DAMAGED) caughtUp = await run('once');
+  if (caughtUp.exitCode !== 0) return { outcome: 'wrong', faults: [...faults, `once: ${told(caughtUp)}`] };
+  const asked = new Set<string | null>(installation.resynced[state] ?? []);
+  const loaded = [...new Set(downloadsOf(feed))].filter((datasetId) => !asked.has(datasetId));
+  const isQuarantined = readdirSync(join(home, 'data')).some((name) => name.includes('.corrupt-'));
+  const left = { found, isPastTold, differences: await differences(judging) };
+  faults.push(...(await unexcused(left, judging)));
   const again = await run('verify', '--deep');
   if (again.exitCode !== 0) faults.push(`verify --deep after once: ${told(again)}`);
-  const isQuarantined = readdirSync(join(home, 'data')).some((name) => name.includes('.corrupt-'));
-  const needless = [...loaded].filter((datasetId) => !unsound.has(datasetId));
-  if (!isQuarantined && file !== 'checkpoint' && needless.length > 1) {
-    faults.push(`loaded again: ${needless.join(', ')}`);
-  }
-  if (faults.length > 0) return wrong(faults);
-  if (isQuarantined) return { outcome: 'quarantined', faults };
-  if (isPastTold) return { outcome: 'past', faults };
-  if (loaded.size > 0) return { outcome: 'tables', faults };
+  if (!isQuarantined && file !== 'checkpoint') faults.push(...(await needless(loaded, judging)));
   const isSeen = found.exitCode !== 0 && state === 'ended';
-  return { outcome: isSeen ? 'mended' : 'no effect', faults };
+  return { outcome: outcomeOf({ faults, isQuarantined, isPastTold, loaded, isSeen }), faults };
 }
 
-function wrong(faults: readonly string[]): Omit<Judged, 'done'> {
-  return { outcome: 'wrong', faults };
+interface Seen {
+  readonly faults: readonly string[];
+  readonly isQuarantined: boolean;
+  readonly isPastTold: boolean;
+  /** The tables that were loaded again though nobody had asked for it. */
+  readonly loaded: readonly (string | null)[];
+  readonly isSeen: boolean;
+}
+
+function outcomeOf({ faults, isQuarantined, isPastTold, loaded, isSeen }: Seen): Verdict['outcome'] {
+  if (faults.length > 0) return 'wrong';
+  if (isQuarantined) return 'quarantined';
+  if (isPastTold) return 'past';
+  if (loaded.length > 0) return 'tables';
+  return isSeen ? 'mended' : 'no effect';
+}
+
+/** What differs in the mirror and in the copy from what the feed has published. */
+async function differences({ home, runner }: Judging): Promise<readonly string[]> {
+  const different = async (path: string): Promise<readonly string[]> =>
+    existsSync(path) ? runner.differences(path) : ['not there'];
+  return [
+    ...(await different(join(home, FILES.mirror))),
+    ...(await different(join(home, FILES.copy))).map((one) => `the copy: ${one}`),
+  ];
+}
+
+/** Lets every commit through that waits. */
+async function approve(
+  { approvals }: Installation,
+  runner: Runner,
+  settings: Readonly<Record<string, string>>,
+): Promise<readonly Said[]> {
+  const said: Said[] = [];
+  for (const words of approvals) said.push(await runner.run(words, { ...settings, ...GATED }));
+  return said;
+}
+
+/** Content that was staged can be fetched again. Of another table than it was judged with it waits anew (64). */
+function wrongApprovals(approved: readonly Said[], isStaged: boolean): readonly string[] {
+  const right = isStaged ? [0] : [...FINDING_CODES, WRONG_USAGE];
+  return approved.flatMap((said) => (right.includes(said.exitCode) ? [] : `approve: ${told(said)}`));
+}
+
+/** The tables of the mirror as they were damaged. */
+async function examined({ damaged }: Judging): Promise<Examined['tables']> {
+  const { tables } = await examineFile({
+    path: join(damaged, FILES.mirror),
+    memoryLimitBytes: MEMORY_BYTES,
+    temporaryDirectory: join(damaged, 'examining'),
+  });
+  return tables;
+}
+
+interface Left {
+  /** By the first `verify --deep`. */
+  readonly found: Said;
+  /** Whether a command has ended with 74 once. */
+  readonly isPastTold: boolean;
+  readonly differences: readonly string[];
+}
+
+/**
+ * Returns the differences that are left but for those of tables that the service does not have: they are kept as they were found, under
+ * another name or in the mirror that was quarantined, and are told.
+ */
+async function unexcused(
+  { found, isPastTold, differences: all }: Left,
+  judging: Judging,
+): Promise<readonly string[]> {
+  if (all.length === 0) return [];
+  const tables = await examined(judging);
+  const kept = tables.flatMap(({ name, state }) => (PAST.test(name) && state !== 'sound' ? name : []));
+  if (!isPastTold && !kept.every((name) => found.stdout.includes(name))) return all;
+  const names = [KEPT, ...kept.map((name) => name.replace(PAST, ''))];
+  return all.filter((one) => !names.some((name) => one.includes(name)));
+}
+
+/** Returns which sound tables were loaded again. One alone is not asked whether it was damaged. */
+async function needless(loaded: readonly (string | null)[], judging: Judging): Promise<readonly string[]> {
+  if (loaded.length < 2) return [];
+  const tables = await examined(judging);
+  const unsound = new Set(tables.flatMap(({ datasetId, state }) => (state === 'sound' ? [] : datasetId)));
+  const sound = loaded.filter((datasetId) => !unsound.has(datasetId));
+  return sound.length > 1 ? [`loaded again: ${sound.join(', ')}`] : [];
 }
 
 function told({ exitCode, stdout, stderr }: Said): string {

@@ -13,7 +13,7 @@ import { Command } from 'commander';
 import { projectRoot } from '../support/source-tree.ts';
 import { faultOf } from './fault.ts';
 import { installationIn } from './installation.ts';
-import { judged } from './judge.ts';
+import { Player } from './player.ts';
 import { noted, type Result, readResults, tableOf, verdictOf } from './results.ts';
 
 const { seed, count, keep, results } = new Command('faults')
@@ -45,25 +45,37 @@ async function main(): Promise<number> {
 async function tryAll(seeds: readonly number[], found: Result[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-faults-'));
   const installation = await installationIn(folder);
+  const player = new Player(installation);
   let isStopped = false;
-  process.once('SIGINT', () => {
-    isStopped = true;
-  });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      isStopped = true;
+    });
+  }
   try {
     for (const one of seeds) {
       if (isStopped) return;
       const fault = faultOf(one);
       const { state, file, kind } = fault;
-      const { outcome, done, faults } = await judged(fault, installation, keep ?? null);
-      const result: Result = { seed: one, commit, state, file, kind, outcome, done, faults };
+      const result: Result = {
+        seed: one,
+        commit,
+        state,
+        file,
+        kind,
+        ...(await player.play(fault, keep ?? null)),
+      };
       found.push(result);
       if (results !== undefined) noted(results, result);
-      if (outcome !== 'wrong') continue;
+      const { outcome, done, faults, again } = result;
+      if (outcome !== 'wrong' && again === null) continue;
+      const lines = [`${state}, ${file}, ${kind}: ${done}`, ...(again === null ? [] : [again]), ...faults];
       process.stdout.write(
-        `npm run faults -- --seed ${one} --count 1\n  ${state}, ${file}, ${kind}: ${done}\n  ${faults.join('\n  ')}\n`,
+        `${outcome}: npm run faults -- --seed ${one} --count 1\n  ${lines.join('\n  ')}\n`,
       );
     }
   } finally {
+    await player.end();
     await installation.county.feed.close();
     rmSync(folder, { recursive: true, force: true });
   }

@@ -2,18 +2,15 @@
 
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { type File, KINDS, type Kind, type State } from './fault.ts';
-import { OUTCOMES, type Outcome } from './judge.ts';
+import { OUTCOMES, type Played } from './player.ts';
 
-export interface Result {
+export interface Result extends Played {
   readonly seed: number;
   /** Of the program that was tried. */
   readonly commit: string;
   readonly state: State;
   readonly file: File;
   readonly kind: Kind;
-  readonly outcome: Outcome;
-  readonly done: string;
-  readonly faults: readonly string[];
 }
 
 export function readResults(path: string): readonly Result[] {
@@ -50,7 +47,7 @@ export function verdictOf(results: readonly Result[]): string {
   const commits = [...new Set(results.map(({ commit }) => commit))];
   return commits
     .map((commit) => {
-      const tried = results.filter((one) => one.commit === commit);
+      const tried = results.filter((one) => one.commit === commit && one.outcome !== 'unchanged');
       const seeds = tried.map(({ seed }) => seed);
       const wrong = tried.filter(({ outcome }) => outcome === 'wrong').map(({ seed }) => seed);
       const which = wrong.length === 0 ? '' : `: ${wrong.join(', ')}`;

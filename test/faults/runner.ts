@@ -1,4 +1,4 @@
-/** Runs commands of one copy of the program, each in a process of its own, because damage may crash it. */
+/** Runs commands of one copy of the program and reads mirrors, each in a process of its own, because damage may crash it. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,21 +7,36 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { text } from 'node:stream/consumers';
 import type { Said } from '../support/command-line.ts';
+import { HANGS_AFTER_MS, type SentExpectation, Worker, WorkerEnded } from './worker.ts';
 
-/** Longer than any command of a small installation takes on a busy machine. */
-const HANGS_AFTER_MS = 120_000;
 /** What a shell reports of a process that a signal ended is this and the signal's number. */
 const SIGNALLED = 128;
+export const KILLED = SIGNALLED + constants.signals.SIGKILL;
 
-export interface RunnerOptions {
-  /** The folder of the built program. */
-  readonly program: string;
-  readonly feed: { readonly baseUrl: string; readonly apiKey: string };
+/** How commands are run and mirrors are read. */
+export type Runner = Pick<Worker, 'run' | 'differences'>;
+
+/** `program`: the folder of the built program. */
+export function inProcesses(program: string, expected: SentExpectation): Runner {
+  return {
+    run: (words, environment) => runCommand(program, words, environment),
+    async differences(path) {
+      const worker = new Worker(program, expected);
+      try {
+        return await worker.differences(path);
+      } catch (error) {
+        if (!(error instanceof WorkerEnded)) throw error;
+        return [`cannot be read: ${error.message}`];
+      } finally {
+        await worker.end();
+      }
+    },
+  };
 }
 
 /** Resolves to what the command said; a command that hangs is killed, and ends with 137. */
 export async function runCommand(
-  { program, feed }: RunnerOptions,
+  program: string,
   words: readonly string[],
   environment: Readonly<Record<string, string>>,
 ): Promise<Said> {
@@ -29,13 +44,7 @@ export async function runCommand(
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: HANGS_AFTER_MS,
     killSignal: 'SIGKILL',
-    env: {
-      PATH: process.env['PATH'],
-      TZ: 'UTC',
-      FEED_SYNC_BASE_URL: feed.baseUrl,
-      FEED_SYNC_API_KEY: feed.apiKey,
-      ...environment,
-    },
+    env: { PATH: process.env['PATH'], TZ: 'UTC', ...environment },
   });
   const said = Promise.all([text(child.stdout), text(child.stderr)]);
   const [exitCode, signal]: (number | NodeJS.Signals | null)[] = await once(child, 'close');

@@ -128,7 +128,8 @@ function waitingClock(now: () => Date, onWait: CommandLineOptions['onWait']): Cl
   };
 }
 
-function contextOf(
+/** The surroundings of a command, but for who it is and what is written to it. */
+export function contextOf(
   terminal: Context['terminal'],
   workingDirectory: string,
   environment: Context['environment'],

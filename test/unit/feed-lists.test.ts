@@ -90,7 +90,7 @@ describe('changes', () => {
     pages(CHANGES, { changes: [] });
     const error = await errorOf(changes(join(directory, 'missing')));
     expect(error.name).toBe('StorageError');
-    expect(error.message).toContain('missing: ENOENT');
+    expect(error.message).toContain('missing: no such file or directory (ENOENT)');
   });
 
   it('leave free on the disk what is to stay free', async () => {

@@ -42,7 +42,7 @@ await build({
   input: {
     main: 'src/main.ts',
     'digest-worker': 'src/feed/download/digest-worker.ts',
-    'examine-child': 'src/destination/duckdb/examine-child.ts',
+    'examine-child': 'src/destination/duckdb/damage/examine-child.ts',
     // A process that is steered from outside, for tests, has its clock, its durable effects and its DuckDB here.
     clock: 'src/lib/clock.ts',
     files: 'src/lib/files.ts',

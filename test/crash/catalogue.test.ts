@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import * as history from '../../src/destination/duckdb/history.ts';
+import * as history from '../../src/destination/duckdb/past/history.ts';
 import { present } from '../../src/lib/assert.ts';
 import { durableEffects } from '../support/durable-names.ts';
 import { projectRoot, sourceFiles } from '../support/source-tree.ts';

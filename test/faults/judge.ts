@@ -5,7 +5,7 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Examined, examineFile } from '../../src/destination/duckdb/examine.ts';
+import { type Examined, examineFile } from '../../src/destination/duckdb/damage/examine.ts';
 import type { Said } from '../support/command-line.ts';
 import { downloadsOf } from '../support/expect-mirrored.ts';
 import { type Fault, FILES } from './fault.ts';

@@ -2,7 +2,7 @@
 
 import { readdirSync, statSync } from 'node:fs';
 import { expect } from 'vitest';
-import type { CompactOptions } from '../../src/destination/duckdb/compact.ts';
+import type { CompactOptions } from '../../src/destination/duckdb/copies/compact.ts';
 import { compactAt } from './compacting.ts';
 import { firstContent, sourceSchema } from './duckdb-changes.ts';
 import { type MirrorAtWork, mirrorAtWork } from './mirror-at-work.ts';

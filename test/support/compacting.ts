@@ -1,7 +1,11 @@
 /** A mirror compacted in this process. */
 
 import { dirname } from 'node:path';
-import { type Compaction, type CompactOptions, compactMirror } from '../../src/destination/duckdb/compact.ts';
+import {
+  type Compaction,
+  type CompactOptions,
+  compactMirror,
+} from '../../src/destination/duckdb/copies/compact.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { fullJitter } from './duckdb-mirror.ts';
 

@@ -86,7 +86,7 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
     // The two scripts that a process begins with.
     allowed: [
       /^src\/main\.ts$/,
-      /^src\/destination\/duckdb\/examine-child\.ts$/,
+      /^src\/destination\/duckdb\/damage\/examine-child\.ts$/,
       /^src\/lib\/run-program\.ts$/,
     ],
   },

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, readdirSync, statSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { CompactOptions } from '../../src/destination/duckdb/compact.ts';
+import type { CompactOptions } from '../../src/destination/duckdb/copies/compact.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import { compactAt } from '../support/compacting.ts';
 import { namesBeside, refusedAt, workedOnMirror } from '../support/compacting-world.ts';

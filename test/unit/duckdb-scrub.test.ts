@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
-import { scrubSlice } from '../../src/destination/duckdb/scrub.ts';
+import { scrubSlice } from '../../src/destination/duckdb/damage/scrub.ts';
 import { duckdb, temporaryFolder } from '../support/duckdb-mirror.ts';
 
 const MEMORY_BYTES = 40_000_000;

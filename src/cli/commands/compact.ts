@@ -4,7 +4,7 @@
  */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
-import { type Compaction, compactMirror } from '../../destination/duckdb/compact.ts';
+import { type Compaction, compactMirror } from '../../destination/duckdb/copies/compact.ts';
 import type { CopyProgress } from '../../destination/duckdb/copy-content.ts';
 import { mirrorFileState } from '../../destination/duckdb/mirror-file.ts';
 import { printable } from '../../lib/text.ts';

@@ -9,7 +9,7 @@ import type { Checkpoint } from '../../checkpoint/checkpoint.ts';
 import { instanceLockPath, type Suspicion, suspectStores } from '../../checkpoint/instance-lock.ts';
 import { openCheckpointBeside } from '../../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
-import { catalogDamage, examineFile } from '../../destination/duckdb/examine.ts';
+import { catalogDamage, examineFile } from '../../destination/duckdb/damage/examine.ts';
 import type { CountedDataset } from '../../destination/reader.ts';
 import { FeedSyncError, StorageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';

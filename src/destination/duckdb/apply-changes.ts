@@ -33,12 +33,12 @@ import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
 import { isSameTable } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, mayWait } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, commentOnColumn, comments, type FoundTable } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
-import { type CommitLog, logOfCommit } from './commit-log.ts';
-import { namesInHistory } from './history.ts';
 import { judgeNet } from './judge-net.ts';
+import { type CommitLog, logOfCommit } from './past/commit-log.ts';
+import { namesInHistory } from './past/history.ts';
 import { keepsColumns, rewrittenIfMuch, type TableAfter, tableAfter } from './table-after.ts';
+import { type Current, commentOnColumn, comments, type FoundTable } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 

@@ -19,8 +19,8 @@ import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { shownKeyAt } from '../catalog/columns.ts';
 import type { ChangedKey, ShownKey, ShownKeys } from '../comparer.ts';
 import { mirrored } from './catalog/schema.ts';
-import { hasAddresses } from './catalog/tables.ts';
 import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
+import { hasAddresses } from './tables.ts';
 import type { LoggedRows } from './write-net-change.ts';
 
 /** `row_id`, `h`, `k0`, `k1`, … of the rows of the table. */

@@ -27,7 +27,6 @@ import { comparisonFailure } from '../comparison-failure.ts';
 import { readFormat } from './catalog/format.ts';
 import { readChecksums, readObservedTables } from './catalog/observed-state.ts';
 import { MIRROR, mirrored } from './catalog/schema.ts';
-import { hasAddresses } from './catalog/tables.ts';
 import {
   countActual,
   countExpected,
@@ -41,6 +40,7 @@ import {
 } from './compare-rows.ts';
 import { IS_DAMAGE, strayColumnsOf } from './count-tables.ts';
 import { waitForFile } from './mirror-file.ts';
+import { hasAddresses } from './tables.ts';
 
 /** The longest time for which the mirror is open at a stretch. */
 const MAX_SLICE_MS = 5_000;

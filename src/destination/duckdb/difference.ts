@@ -15,9 +15,9 @@ import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { KeyStatements } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
-import type { Current } from './catalog/tables.ts';
 import { selectLowestKeys } from './judge-net.ts';
 import { LOADING, STAGED } from './load-sql.ts';
+import type { Current } from './tables.ts';
 import { type NetRows, UnprovenError } from './write-net-change.ts';
 
 /** The table of the dataset cannot be compared: it is damaged, or was changed by hand. The load replaces it all the same. */

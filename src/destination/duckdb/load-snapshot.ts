@@ -17,8 +17,6 @@ import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
-import { type Current, comments, refuseTakenName } from './catalog/tables.ts';
-import { logOfCommit, logOfSwap } from './commit-log.ts';
 import { strayColumnsOf } from './count-tables.ts';
 import {
   countChanged,
@@ -28,7 +26,6 @@ import {
   incomparable,
   lowestKeysOfLoaded,
 } from './difference.ts';
-import { freezeKept, namesInHistory } from './history.ts';
 import { judgeNet } from './judge-net.ts';
 import {
   countKeys,
@@ -40,7 +37,10 @@ import {
   STAGED,
   swap,
 } from './load-sql.ts';
+import { logOfCommit, logOfSwap } from './past/commit-log.ts';
+import { freezeKept, namesInHistory } from './past/history.ts';
 import { rewrittenIfMuch, tableAfter } from './table-after.ts';
+import { type Current, comments, refuseTakenName } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 

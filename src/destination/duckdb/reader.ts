@@ -51,16 +51,16 @@ import type {
   Rendered,
   RollbackForeseen,
 } from '../reader.ts';
-import { showAsOf } from './as-of.ts';
 import { readFormat } from './catalog/format.ts';
 import { readObservedState } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
 import { countDatasets } from './count-tables.ts';
-import { countDiff, selectDiff } from './diff.ts';
 import { mirrorFileState, waitForFile } from './mirror-file.ts';
-import { pastCatalog, readPastCommits, readPastLogs } from './past-logs.ts';
-import { comparePastTables } from './past-tables.ts';
+import { showAsOf } from './past/as-of.ts';
+import { countDiff, selectDiff } from './past/diff.ts';
+import { pastCatalog, readPastCommits, readPastLogs } from './past/past-logs.ts';
+import { comparePastTables } from './past/past-tables.ts';
 import { readUnions } from './unions.ts';
 
 export interface ReaderOptions {

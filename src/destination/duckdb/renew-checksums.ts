@@ -19,14 +19,14 @@ import { ensureSchema } from './catalog/format.ts';
 import { readLiveTables, writeChecksum } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
-import { readFoundTables } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
 import { placeOf } from './copy-content.ts';
 import { strayColumnsOf } from './count-tables.ts';
-import { closeLog, dropLog, readLogs, recordEntries } from './history.ts';
-import { readColumnsOfLog, readPastLogs } from './past-logs.ts';
-import { comparePastTable, DAMAGED_SUFFIX, readPastTables } from './past-tables.ts';
-import { closeUnusable } from './unusable-logs.ts';
+import { closeLog, dropLog, readLogs, recordEntries } from './past/history.ts';
+import { readColumnsOfLog, readPastLogs } from './past/past-logs.ts';
+import { comparePastTable, DAMAGED_SUFFIX, readPastTables } from './past/past-tables.ts';
+import { closeUnusable } from './past/unusable-logs.ts';
+import { readFoundTables } from './tables.ts';
 import type { WriteSessions } from './write-session.ts';
 
 /** A write session begins no further dataset after this time, so that readers come in between. */

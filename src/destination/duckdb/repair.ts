@@ -18,9 +18,7 @@ import { hasOtherColumns } from '../catalog/columns.ts';
 import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, commentOnColumn, commentOnTable, hasAddresses } from './catalog/tables.ts';
 import { computeChecksum } from './checksum.ts';
-import { type CommitLog, logOfCommit } from './commit-log.ts';
 import {
   type ComparedRows,
   countActual,
@@ -36,8 +34,10 @@ import {
   WRONG,
 } from './compare-rows.ts';
 import { strayColumnsOf } from './count-tables.ts';
-import { closeLog, namesInHistory } from './history.ts';
 import { LOADING, swap } from './load-sql.ts';
+import { type CommitLog, logOfCommit } from './past/commit-log.ts';
+import { closeLog, namesInHistory } from './past/history.ts';
+import { type Current, commentOnColumn, commentOnTable, hasAddresses } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 
 /** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */

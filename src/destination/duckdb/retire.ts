@@ -13,10 +13,10 @@ import { type CatalogEntry, entryOfRetirement, type RetiredTable } from '../cata
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { frozenNames } from '../catalog/undo-logs.ts';
 import { archived, createArchive, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
-import { type Current, commentOnColumn, commentOnTable } from './catalog/tables.ts';
 import { IS_DAMAGE } from './count-tables.ts';
 import { IncomparableError } from './difference.ts';
-import { dropLog, freezeLog, namesInHistory, viewFrozen } from './history.ts';
+import { dropLog, freezeLog, namesInHistory, viewFrozen } from './past/history.ts';
+import { type Current, commentOnColumn, commentOnTable } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 
 type Retire = (

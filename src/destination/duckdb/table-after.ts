@@ -3,7 +3,7 @@
 import type { ObservedColumn } from '../../model/write-jobs.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { columnsAfter } from '../catalog/columns.ts';
-import { type FoundTable, hasAddresses } from './catalog/tables.ts';
+import { type FoundTable, hasAddresses } from './tables.ts';
 import type { NetRows } from './write-net-change.ts';
 
 export interface TableAfter {

@@ -45,7 +45,7 @@ import {
   selectSchema,
 } from './catalog/schema.ts';
 import { strayColumnsOfAll } from './count-tables.ts';
-import { insideMirror } from './history.ts';
+import { insideMirror } from './past/history.ts';
 
 /** Makes the views again that the commits of this transaction make wrong. */
 export async function writeOutdatedUnions(

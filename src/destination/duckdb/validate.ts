@@ -7,11 +7,11 @@ import type { CatalogEntry } from '../catalog/entries.ts';
 import type { ValidatedJob } from '../destination.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import { validateChanges } from './apply-changes.ts';
-import type { Current } from './catalog/tables.ts';
 import { validateSnapshot } from './load-snapshot.ts';
+import { validateRollback } from './past/rollback.ts';
 import { validateRepair } from './repair.ts';
 import { validateRetirement } from './retire.ts';
-import { validateRollback } from './rollback.ts';
+import type { Current } from './tables.ts';
 
 type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kind }>;
 

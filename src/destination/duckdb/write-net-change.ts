@@ -21,11 +21,11 @@ import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { mirrored } from './catalog/schema.ts';
-import { type Current, type FoundTable, readFoundTables } from './catalog/tables.ts';
 import { CHECKSUM_VERSION, computeChecksum, rowHash, sumOfHashes } from './checksum.ts';
 import { selectLowestKeys } from './judge-net.ts';
 import { LOADING, swap } from './load-sql.ts';
 import { keepsColumns, type TableAfter } from './table-after.ts';
+import { type Current, type FoundTable, readFoundTables } from './tables.ts';
 
 export interface Written {
   /** The row count of the table afterwards. */

@@ -19,11 +19,11 @@ import { isPlannedFrom } from '../catalog/guard.ts';
 import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
-import { logOfCommit } from './commit-log.ts';
 import type { Transaction } from './connection.ts';
 import { destinationError, PostgresError, sentence } from './errors.ts';
-import { freezeKept } from './history.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
+import { logOfCommit } from './past/commit-log.ts';
+import { freezeKept } from './past/history.ts';
 import { analyzeStage, createStage, STAGED, stageWithColumns } from './stage.ts';
 import {
   addKey,

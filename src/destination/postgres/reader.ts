@@ -18,15 +18,15 @@ import type {
   Rendered,
   RollbackForeseen,
 } from '../reader.ts';
-import { showAsOf } from './as-of.ts';
 import { hasCatalog, readMeta, readObservedState } from './catalog/observed-state.ts';
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
 import { Connection, type Transaction } from './connection.ts';
 import { countDatasets } from './count-tables.ts';
-import { countDiff, selectDiff } from './diff.ts';
 import { destinationError, diagnose, PostgresError, sentence } from './errors.ts';
-import { pastCatalog, readPastLogs } from './past-logs.ts';
-import { comparePastTables } from './past-tables.ts';
+import { showAsOf } from './past/as-of.ts';
+import { countDiff, selectDiff } from './past/diff.ts';
+import { pastCatalog, readPastLogs } from './past/past-logs.ts';
+import { comparePastTables } from './past/past-tables.ts';
 import { readServer } from './server.ts';
 import { LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';

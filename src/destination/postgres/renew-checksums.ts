@@ -5,8 +5,8 @@ import type { RenewedChecksums, StoredChecksum, TableChecksum } from '../destina
 import { readLiveLog, readTables, writeChecksum } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
 import { renewChecksum } from './count-tables.ts';
-import { closeLog } from './history.ts';
-import { renewPast } from './past-tables.ts';
+import { closeLog } from './past/history.ts';
+import { renewPast } from './past/past-tables.ts';
 import type { Postgis } from './types.ts';
 
 /** Each dataset is renewed in a transaction of its own. */

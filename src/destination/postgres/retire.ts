@@ -11,8 +11,8 @@ import { frozenNames } from '../catalog/undo-logs.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { selectTableNames } from './catalog/schema.ts';
 import { destinationError } from './errors.ts';
-import { dropLog, freezeLog, namesInHistory, viewFrozen } from './history.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
+import { dropLog, freezeLog, namesInHistory, viewFrozen } from './past/history.ts';
 import { ARCHIVE_SCHEMA, archived, LIVE_SCHEMA, mirrored } from './tables.ts';
 import { countRows } from './write-rows.ts';
 

@@ -94,7 +94,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'the undo log lacks the keys that are added',
-      file: 'src/destination/duckdb/history.ts',
+      file: 'src/destination/duckdb/past/history.ts',
       text: '= [rows.selectOld, rows.selectAdded].map(',
       instead: '= [rows.selectOld].map(',
       breaks: ['P9'],
@@ -102,7 +102,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'an undo log without its entries answers with the rows of now',
-      file: 'src/destination/duckdb/history.ts',
+      file: 'src/destination/duckdb/past/history.ts',
       text: 'WHEN row_count <> (SELECT count(*)',
       instead: 'WHEN row_count < (SELECT count(*)',
       breaks: ['P10'],
@@ -118,7 +118,7 @@ export const CHANGES: Area = {
     },
     {
       name: 'a commit that is not logged leaves the undo log open',
-      file: 'src/destination/duckdb/commit-log.ts',
+      file: 'src/destination/duckdb/past/commit-log.ts',
       text: 'return known === null ? null : closedBy(known, live, turn);',
       instead: 'return null;',
       breaks: ['P9'],

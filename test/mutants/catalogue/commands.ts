@@ -2,7 +2,7 @@
 
 import type { Area } from '../mutant.ts';
 
-const PUBLISH = 'src/destination/duckdb/publish.ts';
+const PUBLISH = 'src/destination/duckdb/copies/publish.ts';
 const EXIT_CODES = 'src/cli/exit-codes.ts';
 const OPERATOR = 'contract/commands-operator.test.ts';
 
@@ -51,7 +51,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy takes the room that is to stay free',
-      file: 'src/destination/duckdb/publish.ts',
+      file: 'src/destination/duckdb/copies/publish.ts',
       text: 'spaceShortage(folder, bytes, reserveBytes,',
       instead: 'spaceShortage(folder, bytes, 0 * reserveBytes,',
       breaks: ['F07'],
@@ -59,7 +59,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy is put over a file of somebody else',
-      file: 'src/destination/duckdb/publish-place.ts',
+      file: 'src/destination/duckdb/copies/publish-place.ts',
       text: '  await refuseOthers(path, target, looking);\n',
       instead: '',
       breaks: ['P4'],
@@ -67,7 +67,7 @@ export const COMMANDS: Area = {
     },
     {
       name: 'a copy is put over the mirror by another name',
-      file: 'src/destination/duckdb/publish-place.ts',
+      file: 'src/destination/duckdb/copies/publish-place.ts',
       text: ' || (await isSameFile(target, mirrorPath)))',
       instead: ')',
       breaks: ['P1'],

@@ -138,7 +138,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a table of a person in the place of a dataset’s is not told as that',
-      file: 'src/destination/duckdb/catalog/tables.ts',
+      file: 'src/destination/duckdb/tables.ts',
       text: "if (existingObject === 'table' && (live !== null || isKept)) return;",
       instead: "if (existingObject === 'table') return;",
       breaks: ['P4'],

@@ -3,13 +3,13 @@
  * without a known past is hidden by a view that fails, so that no present row passes for an earlier one.
  */
 
-import { type FeedSyncError, UsageError } from '../../model/errors.ts';
-import { type Engine, runTogether } from '../../staging/engine/engine.ts';
-import { identifier, text, textAt, timestamp } from '../../staging/engine/sql.ts';
-import { altered, coversTime, unknownBefore, unlistedColumns } from '../catalog/past-logs.ts';
-import { type LoggedColumn, macroNames } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import { historic, MIRROR, mirrored } from './catalog/schema.ts';
+import { type FeedSyncError, UsageError } from '../../../model/errors.ts';
+import { type Engine, runTogether } from '../../../staging/engine/engine.ts';
+import { identifier, text, textAt, timestamp } from '../../../staging/engine/sql.ts';
+import { altered, coversTime, unknownBefore, unlistedColumns } from '../../catalog/past-logs.ts';
+import { type LoggedColumn, macroNames } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import { historic, MIRROR, mirrored } from '../catalog/schema.ts';
 import { asOfTime, namesInHistory } from './history.ts';
 import { findAltered, readLoggedColumns, readPastLogs } from './past-logs.ts';
 

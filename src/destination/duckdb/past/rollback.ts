@@ -6,16 +6,16 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { CommitResult } from '../../model/commits.ts';
-import { TABLE_MISSING } from '../../model/lost-past.ts';
-import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
-import { netColumn, PRESENT } from '../../staging/changes/columns.ts';
-import { type Engine, runTogether } from '../../staging/engine/engine.ts';
-import { DuckDbError, mirrorError } from '../../staging/engine/errors.ts';
-import { identifier, integer, numberAt } from '../../staging/engine/sql.ts';
-import { observedColumn, type RecordedColumn } from '../catalog/columns.ts';
-import { type CatalogEntry, entryOfRollback } from '../catalog/entries.ts';
-import { isSameTable } from '../catalog/guard.ts';
+import type { CommitResult } from '../../../model/commits.ts';
+import { TABLE_MISSING } from '../../../model/lost-past.ts';
+import type { ObservedTable, RollbackJob } from '../../../model/write-jobs.ts';
+import { netColumn, PRESENT } from '../../../staging/changes/columns.ts';
+import { type Engine, runTogether } from '../../../staging/engine/engine.ts';
+import { DuckDbError, mirrorError } from '../../../staging/engine/errors.ts';
+import { identifier, integer, numberAt } from '../../../staging/engine/sql.ts';
+import { observedColumn, type RecordedColumn } from '../../catalog/columns.ts';
+import { type CatalogEntry, entryOfRollback } from '../../catalog/entries.ts';
+import { isSameTable } from '../../catalog/guard.ts';
 import {
   notRestored,
   plannedColumn,
@@ -23,21 +23,21 @@ import {
   type RestoredState,
   restoredState,
   shapeOf,
-} from '../catalog/restored-state.ts';
-import { nameInLog } from '../catalog/undo-logs.ts';
-import { readRecordedState } from './catalog/recorded-state.ts';
-import { FORMAT_VERSION, historic } from './catalog/schema.ts';
-import { type Current, comments } from './catalog/tables.ts';
-import { computeChecksum } from './checksum.ts';
+} from '../../catalog/restored-state.ts';
+import { nameInLog } from '../../catalog/undo-logs.ts';
+import { readRecordedState } from '../catalog/recorded-state.ts';
+import { FORMAT_VERSION, historic } from '../catalog/schema.ts';
+import { computeChecksum } from '../checksum.ts';
+import { strayColumnsOf } from '../count-tables.ts';
+import { differenceByKeys, incomparable } from '../difference.ts';
+import { LOADING, swap } from '../load-sql.ts';
+import { rewrittenIfMuch, tableAfter } from '../table-after.ts';
+import { type Current, comments } from '../tables.ts';
+import type { Turn, ValidatedWrite } from '../validate.ts';
+import { type NetRows, type TouchedRows, UnprovenError, wholeBefore, writeNet } from '../write-net-change.ts';
 import { logOfCommit, logOfSwap } from './commit-log.ts';
-import { strayColumnsOf } from './count-tables.ts';
-import { differenceByKeys, incomparable } from './difference.ts';
 import { earliestOf, namesInHistory, selectStateAfter } from './history.ts';
-import { LOADING, swap } from './load-sql.ts';
 import { pastCatalog, readColumnsOfLog, sourceOf } from './past-logs.ts';
-import { rewrittenIfMuch, tableAfter } from './table-after.ts';
-import type { Turn, ValidatedWrite } from './validate.ts';
-import { type NetRows, type TouchedRows, UnprovenError, wholeBefore, writeNet } from './write-net-change.ts';
 
 export async function validateRollback(_engine: Engine, job: RollbackJob): Promise<ValidatedWrite> {
   return {

@@ -1,10 +1,10 @@
 /** Reads from the catalog which states each undo log can restore, and with which columns. */
 
-import type { StorageError } from '../../model/errors.ts';
-import type { PastCommit } from '../../model/past-states.ts';
-import { numberAt, text } from '../../staging/engine/sql.ts';
-import { pastCommitAt } from '../catalog/commits.ts';
-import type { PastCatalog } from '../catalog/compare-states.ts';
+import type { StorageError } from '../../../model/errors.ts';
+import type { PastCommit } from '../../../model/past-states.ts';
+import { numberAt, text } from '../../../staging/engine/sql.ts';
+import { pastCommitAt } from '../../catalog/commits.ts';
+import type { PastCatalog } from '../../catalog/compare-states.ts';
 import {
   altered,
   lacksEntries,
@@ -14,17 +14,17 @@ import {
   refuseOtherColumns,
   selectLoggedColumns,
   unlistedColumns,
-} from '../catalog/past-logs.ts';
-import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
-import { readTables } from './catalog/observed-state.ts';
-import { milliseconds } from './catalog/schema.ts';
-import type { Transaction } from './connection.ts';
-import { strayOf } from './count-tables.ts';
+} from '../../catalog/past-logs.ts';
+import { type LoggedColumn, reasonOfBeginning } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import { readTables } from '../catalog/observed-state.ts';
+import { milliseconds } from '../catalog/schema.ts';
+import type { Transaction } from '../connection.ts';
+import { strayOf } from '../count-tables.ts';
+import { readFound } from '../tables.ts';
+import type { Postgis } from '../types.ts';
 import { historic, type Log, namesInHistory } from './history.ts';
-import { readFound } from './tables.ts';
-import type { Postgis } from './types.ts';
 
 /** Returns the log with the table of its newest state. */
 export function logAsOf(log: PastLog, columns: readonly LoggedColumn[]): Log {

@@ -3,16 +3,16 @@
  * them, its state after them its first later entry, or else its row in the table. A key that ends as it began is left out.
  */
 
-import type { RowDifference } from '../../model/commits.ts';
-import type { PastCommit } from '../../model/past-states.ts';
-import { identifier, integer, numberAt } from '../../staging/engine/sql.ts';
-import type { Compared } from '../catalog/compare-states.ts';
-import { type LoggedColumn, nameInLog } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import type { Transaction } from './connection.ts';
+import type { RowDifference } from '../../../model/commits.ts';
+import type { PastCommit } from '../../../model/past-states.ts';
+import { identifier, integer, numberAt } from '../../../staging/engine/sql.ts';
+import type { Compared } from '../../catalog/compare-states.ts';
+import { type LoggedColumn, nameInLog } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import type { Transaction } from '../connection.ts';
+import { differs } from '../types.ts';
 import { earliestOf, historic } from './history.ts';
 import { logAsOf } from './past-logs.ts';
-import { differs } from './types.ts';
 
 /**
  * Returns a query for the rows in the order of their keys: the change, the key, the other columns before, and the same after.

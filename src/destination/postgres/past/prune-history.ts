@@ -13,15 +13,15 @@ import {
   numberOrNullAt,
   text,
   textAt,
-} from '../../staging/engine/sql.ts';
-import { endsOfStates, type OldLog, type PastLimit } from '../catalog/past-limit.ts';
-import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../catalog/undo-logs.ts';
-import type { Forgotten } from '../destination.ts';
-import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
-import { hasCatalog, readTables } from './catalog/observed-state.ts';
-import { milliseconds, timeOf } from './catalog/schema.ts';
-import type { Transaction } from './connection.ts';
-import { type Fault, PostgresError, sentence } from './errors.ts';
+} from '../../../staging/engine/sql.ts';
+import { endsOfStates, type OldLog, type PastLimit } from '../../catalog/past-limit.ts';
+import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../../catalog/undo-logs.ts';
+import type { Forgotten } from '../../destination.ts';
+import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import { hasCatalog, readTables } from '../catalog/observed-state.ts';
+import { milliseconds, timeOf } from '../catalog/schema.ts';
+import type { Transaction } from '../connection.ts';
+import { type Fault, PostgresError, sentence } from '../errors.ts';
 import { deleteEntries, dropLog, historic } from './history.ts';
 
 type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;

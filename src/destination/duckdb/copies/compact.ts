@@ -8,8 +8,8 @@
 
 import { stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import type { Random } from '../../lib/backoff.ts';
-import type { Clock } from '../../lib/clock.ts';
+import type { Random } from '../../../lib/backoff.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import {
   durable,
   giveFile,
@@ -19,16 +19,16 @@ import {
   settleFile,
   systemCode,
   systemReason,
-} from '../../lib/files.ts';
-import { spaceShortage } from '../../lib/free-space.ts';
-import type { Log } from '../../lib/log.ts';
-import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../model/errors.ts';
-import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
-import { DuckDbError, mirrorFailure } from '../../staging/engine/errors.ts';
-import { identifier, text } from '../../staging/engine/sql.ts';
-import { hasSchema } from './catalog/format.ts';
-import { readObservedState } from './catalog/observed-state.ts';
-import { IN_OUR_FORMAT, MIRROR } from './catalog/schema.ts';
+} from '../../../lib/files.ts';
+import { spaceShortage } from '../../../lib/free-space.ts';
+import type { Log } from '../../../lib/log.ts';
+import { BusyError, ConfigurationError, FeedSyncError, StorageError } from '../../../model/errors.ts';
+import { Engine, temporaryDirectory } from '../../../staging/engine/engine.ts';
+import { DuckDbError, mirrorFailure } from '../../../staging/engine/errors.ts';
+import { identifier, text } from '../../../staging/engine/sql.ts';
+import { hasSchema } from '../catalog/format.ts';
+import { readObservedState } from '../catalog/observed-state.ts';
+import { IN_OUR_FORMAT, MIRROR } from '../catalog/schema.ts';
 import {
   COMPACTED,
   type CopiedTable,
@@ -38,8 +38,8 @@ import {
   proveSame,
   spaceOf,
   writeCopied,
-} from './copy-content.ts';
-import { mirrorFileState, mirrorPath, WAL_SUFFIX, waitForFile } from './mirror-file.ts';
+} from '../copy-content.ts';
+import { mirrorFileState, mirrorPath, WAL_SUFFIX, waitForFile } from '../mirror-file.ts';
 
 export interface CompactOptions {
   readonly path: string;

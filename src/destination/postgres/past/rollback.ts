@@ -6,12 +6,12 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { RowDifference } from '../../model/commits.ts';
-import type { ObservedTable, RollbackJob } from '../../model/write-jobs.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { identifier, integer } from '../../staging/engine/sql.ts';
-import { type CatalogEntry, entryOfRollback } from '../catalog/entries.ts';
-import { isSameTable } from '../catalog/guard.ts';
+import type { RowDifference } from '../../../model/commits.ts';
+import type { ObservedTable, RollbackJob } from '../../../model/write-jobs.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { identifier, integer } from '../../../staging/engine/sql.ts';
+import { type CatalogEntry, entryOfRollback } from '../../catalog/entries.ts';
+import { isSameTable } from '../../catalog/guard.ts';
 import {
   notRestored,
   plannedColumn,
@@ -19,20 +19,20 @@ import {
   type RestoredState,
   restoredState,
   shapeOf,
-} from '../catalog/restored-state.ts';
-import { nameInLog } from '../catalog/undo-logs.ts';
-import type { Awaiting } from '../judge-commit.ts';
-import type { Current } from './catalog/observed-state.ts';
-import { readRecordedState } from './catalog/recorded-state.ts';
-import { destinationError, PostgresError, sentence } from './errors.ts';
+} from '../../catalog/restored-state.ts';
+import { nameInLog } from '../../catalog/undo-logs.ts';
+import type { Awaiting } from '../../judge-commit.ts';
+import type { Current } from '../catalog/observed-state.ts';
+import { readRecordedState } from '../catalog/recorded-state.ts';
+import { destinationError, PostgresError, sentence } from '../errors.ts';
+import type { Turn, ValidatedWrite } from '../job.ts';
+import { finishTable } from '../load-snapshot.ts';
+import { analyzeStage, columnNames, createStage, STAGED, stageWithColumns, type Target } from '../stage.ts';
+import { alterationTo, comments, createTable, type FoundTable, isSameType, mirrored } from '../tables.ts';
+import { readContent } from '../write-rows.ts';
+import { writeStaged } from '../write-staged.ts';
 import { earliestOf, historic, selectStateAfter } from './history.ts';
-import type { Turn, ValidatedWrite } from './job.ts';
-import { finishTable } from './load-snapshot.ts';
 import { logAsOf, pastCatalog } from './past-logs.ts';
-import { analyzeStage, columnNames, createStage, STAGED, stageWithColumns, type Target } from './stage.ts';
-import { alterationTo, comments, createTable, type FoundTable, isSameType, mirrored } from './tables.ts';
-import { readContent } from './write-rows.ts';
-import { writeStaged } from './write-staged.ts';
 
 export async function validateRollback(
   _engine: Engine,

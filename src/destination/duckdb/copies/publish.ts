@@ -18,25 +18,25 @@ import {
   settleFile,
   systemCode,
   systemReason,
-} from '../../lib/files.ts';
-import { spaceShortage } from '../../lib/free-space.ts';
-import type { CommitPosition } from '../../model/commits.ts';
-import { BusyError, FeedSyncError, StorageError } from '../../model/errors.ts';
-import { Engine, type Row } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import { identifier, text, textAt } from '../../staging/engine/sql.ts';
-import type { ObservedState } from '../destination.ts';
-import type { Publication } from '../publication.ts';
-import { readPosition } from './catalog/commits.ts';
-import { readFormat } from './catalog/format.ts';
-import { readObservedState } from './catalog/observed-state.ts';
-import { MIRROR, selectTableNames } from './catalog/schema.ts';
-import { placeOf, tablesOf } from './copy-content.ts';
-import { errorOfReading } from './damage.ts';
-import { fileState, WAL_SUFFIX } from './mirror-file.ts';
-import { readPastBegins } from './past-logs.ts';
-import { isKeptDamaged } from './past-tables.ts';
-import type { WriteSessions } from './write-session.ts';
+} from '../../../lib/files.ts';
+import { spaceShortage } from '../../../lib/free-space.ts';
+import type { CommitPosition } from '../../../model/commits.ts';
+import { BusyError, FeedSyncError, StorageError } from '../../../model/errors.ts';
+import { Engine, type Row } from '../../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../../staging/engine/errors.ts';
+import { identifier, text, textAt } from '../../../staging/engine/sql.ts';
+import type { ObservedState } from '../../destination.ts';
+import type { Publication } from '../../publication.ts';
+import { readPosition } from '../catalog/commits.ts';
+import { readFormat } from '../catalog/format.ts';
+import { readObservedState } from '../catalog/observed-state.ts';
+import { MIRROR, selectTableNames } from '../catalog/schema.ts';
+import { placeOf, tablesOf } from '../copy-content.ts';
+import { errorOfReading } from '../damage/damage.ts';
+import { fileState, WAL_SUFFIX } from '../mirror-file.ts';
+import { readPastBegins } from '../past/past-logs.ts';
+import { isKeptDamaged } from '../past/past-tables.ts';
+import type { WriteSessions } from '../write-session.ts';
 
 /** The name of an unfinished copy. The next publication removes what a killed process left. */
 const UNFINISHED_SUFFIX = '.publishing';

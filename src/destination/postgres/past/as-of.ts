@@ -3,17 +3,17 @@
  * view of the statement tells what it reads: no present row passes for an earlier one.
  */
 
-import { type FeedSyncError, UsageError } from '../../model/errors.ts';
-import { booleanAt, identifier, textAt } from '../../staging/engine/sql.ts';
-import { coversTime, unknownBefore } from '../catalog/past-logs.ts';
-import { macroNames } from '../catalog/undo-logs.ts';
-import { CATALOG_SCHEMA } from './catalog/names.ts';
-import { selectTableNames, timeOf } from './catalog/schema.ts';
-import type { Connection } from './connection.ts';
-import { PostgresError } from './errors.ts';
+import { type FeedSyncError, UsageError } from '../../../model/errors.ts';
+import { booleanAt, identifier, textAt } from '../../../staging/engine/sql.ts';
+import { coversTime, unknownBefore } from '../../catalog/past-logs.ts';
+import { macroNames } from '../../catalog/undo-logs.ts';
+import { CATALOG_SCHEMA } from '../catalog/names.ts';
+import { selectTableNames, timeOf } from '../catalog/schema.ts';
+import type { Connection } from '../connection.ts';
+import { PostgresError } from '../errors.ts';
+import { LIVE_SCHEMA } from '../tables.ts';
 import { historic } from './history.ts';
 import { findAltered, readPastLogs } from './past-logs.ts';
-import { LIVE_SCHEMA } from './tables.ts';
 
 const UNDEFINED_TABLE = '42P01';
 const ASKED = identifier('feed-sync: asked');

@@ -4,14 +4,14 @@
  * a new log begins: it restores only states that it knows.
  */
 
-import { assert } from '../../lib/assert.ts';
-import { BY_HAND } from '../../model/lost-past.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
-import { type Engine, runTogether } from '../../staging/engine/engine.ts';
-import { identifier, integer, numberAt, text, textAt, timestamp } from '../../staging/engine/sql.ts';
-import { nameOfSource } from '../catalog/past-logs.ts';
-import { freeName, type LoggedTable } from '../catalog/undo-logs.ts';
-import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
+import { assert } from '../../../lib/assert.ts';
+import { BY_HAND } from '../../../model/lost-past.ts';
+import type { ObservedTable } from '../../../model/write-jobs.ts';
+import { type Engine, runTogether } from '../../../staging/engine/engine.ts';
+import { identifier, integer, numberAt, text, textAt, timestamp } from '../../../staging/engine/sql.ts';
+import { nameOfSource } from '../../catalog/past-logs.ts';
+import { freeName, type LoggedTable } from '../../catalog/undo-logs.ts';
+import { catalogTable, historic, MIRROR } from '../catalog/schema.ts';
 import {
   createLog,
   dropLog,

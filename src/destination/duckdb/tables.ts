@@ -5,19 +5,19 @@
  * because a batch has at most one job for a dataset.
  */
 
-import { present } from '../../../lib/assert.ts';
-import { StorageError } from '../../../model/errors.ts';
-import type { Closing } from '../../../model/lost-past.ts';
-import type { WriteJob } from '../../../model/write-jobs.ts';
-import type { Engine } from '../../../staging/engine/engine.ts';
-import { booleanAt, identifier, numberAt, text, textAt, textOrNullAt } from '../../../staging/engine/sql.ts';
-import type { PlannedColumn } from '../../../staging/snapshot/table-plan.ts';
-import type { RecordedColumn } from '../../catalog/columns.ts';
-import type { DatasetBefore } from '../../catalog/entries.ts';
-import { readLogs } from '../history.ts';
-import { withoutUnusable } from '../unusable-logs.ts';
-import { giveNames, readLiveTables } from './observed-state.ts';
-import { catalogTable, mirrored, selectKinds } from './schema.ts';
+import { present } from '../../lib/assert.ts';
+import { StorageError } from '../../model/errors.ts';
+import type { Closing } from '../../model/lost-past.ts';
+import type { WriteJob } from '../../model/write-jobs.ts';
+import type { Engine } from '../../staging/engine/engine.ts';
+import { booleanAt, identifier, numberAt, text, textAt, textOrNullAt } from '../../staging/engine/sql.ts';
+import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import type { RecordedColumn } from '../catalog/columns.ts';
+import type { DatasetBefore } from '../catalog/entries.ts';
+import { giveNames, readLiveTables } from './catalog/observed-state.ts';
+import { catalogTable, mirrored, selectKinds } from './catalog/schema.ts';
+import { readLogs } from './past/history.ts';
+import { withoutUnusable } from './past/unusable-logs.ts';
 
 export interface Current extends DatasetBefore {
   /** The undo log of the live table; null when it has none. */

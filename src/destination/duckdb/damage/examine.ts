@@ -4,12 +4,12 @@
 
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { linesOf } from '../../lib/run-program.ts';
-import { StorageError } from '../../model/errors.ts';
-import type { ScrubPosition } from '../../model/scrub.ts';
-import { DuckDbError, type Fault, mirrorFailure } from '../../staging/engine/errors.ts';
-import { CATALOG_SCHEMA } from './catalog/schema.ts';
-import { IS_DAMAGE } from './count-tables.ts';
+import { linesOf } from '../../../lib/run-program.ts';
+import { StorageError } from '../../../model/errors.ts';
+import type { ScrubPosition } from '../../../model/scrub.ts';
+import { DuckDbError, type Fault, mirrorFailure } from '../../../staging/engine/errors.ts';
+import { CATALOG_SCHEMA } from '../catalog/schema.ts';
+import { IS_DAMAGE } from '../count-tables.ts';
 import type { Owners, Said, Task } from './examine-child.ts';
 
 export interface ExamineOptions extends Omit<Task, 'skip' | 'copyTo' | 'scrubFrom'> {

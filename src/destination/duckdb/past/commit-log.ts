@@ -1,12 +1,15 @@
 /** Decides what a commit does to the undo log of its table: begin it, continue it, close it, or freeze it. Pure. */
 
-import { ALTERED, SWITCHED_OFF } from '../../model/lost-past.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
-import { identifier } from '../../staging/engine/sql.ts';
-import type { Checksum } from '../catalog/cells.ts';
-import { type CommittedVersion, freeName, frozenNames, type LoggedTable } from '../catalog/undo-logs.ts';
-import { completeCommit } from './catalog/recorded-state.ts';
-import type { Current } from './catalog/tables.ts';
+import { ALTERED, SWITCHED_OFF } from '../../../model/lost-past.ts';
+import type { ObservedTable } from '../../../model/write-jobs.ts';
+import { identifier } from '../../../staging/engine/sql.ts';
+import type { Checksum } from '../../catalog/cells.ts';
+import { type CommittedVersion, freeName, frozenNames, type LoggedTable } from '../../catalog/undo-logs.ts';
+import { completeCommit } from '../catalog/recorded-state.ts';
+import type { TableAfter } from '../table-after.ts';
+import type { Current } from '../tables.ts';
+import type { Turn } from '../validate.ts';
+import type { LoggedRows } from '../write-net-change.ts';
 import {
   addToLog,
   asOfMacros,
@@ -17,9 +20,6 @@ import {
   freezeLog,
   logCommit,
 } from './history.ts';
-import type { TableAfter } from './table-after.ts';
-import type { Turn } from './validate.ts';
-import type { LoggedRows } from './write-net-change.ts';
 
 /** The statements that one commit makes for an undo log. */
 export interface CommitLog {

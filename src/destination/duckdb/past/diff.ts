@@ -3,14 +3,14 @@
  * them, its state after them its first later entry, or else its row in the table. A key that ends as it began is left out.
  */
 
-import type { RowDifference } from '../../model/commits.ts';
-import type { PastCommit } from '../../model/past-states.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { identifier, integer, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
-import type { Compared } from '../catalog/compare-states.ts';
-import { type LoggedColumn, nameInLog } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import { historic } from './catalog/schema.ts';
+import type { RowDifference } from '../../../model/commits.ts';
+import type { PastCommit } from '../../../model/past-states.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { identifier, integer, type KeyPair, numberAt, sameKey } from '../../../staging/engine/sql.ts';
+import type { Compared } from '../../catalog/compare-states.ts';
+import { type LoggedColumn, nameInLog } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import { historic } from '../catalog/schema.ts';
 import { earliestOf } from './history.ts';
 import { sourceOf } from './past-logs.ts';
 

@@ -1,12 +1,12 @@
 /** Reads from the catalog which states each undo log can restore, and with which columns. */
 
-import type { StorageError } from '../../model/errors.ts';
-import type { PastCommit } from '../../model/past-states.ts';
-import type { Engine, Row } from '../../staging/engine/engine.ts';
-import { DuckDbError } from '../../staging/engine/errors.ts';
-import { identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
-import { pastCommitAt } from '../catalog/commits.ts';
-import type { PastCatalog } from '../catalog/compare-states.ts';
+import type { StorageError } from '../../../model/errors.ts';
+import type { PastCommit } from '../../../model/past-states.ts';
+import type { Engine, Row } from '../../../staging/engine/engine.ts';
+import { DuckDbError } from '../../../staging/engine/errors.ts';
+import { identifier, numberAt, text, textAt } from '../../../staging/engine/sql.ts';
+import { pastCommitAt } from '../../catalog/commits.ts';
+import type { PastCatalog } from '../../catalog/compare-states.ts';
 import {
   altered,
   lacksEntries,
@@ -17,12 +17,12 @@ import {
   refuseOtherColumns,
   selectLoggedColumns,
   unlistedColumns,
-} from '../catalog/past-logs.ts';
-import { type LoggedColumn, reasonOfBeginning } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import { hasLogs } from './catalog/observed-state.ts';
-import { catalogOf, catalogTable, historic, MIRROR, storesHistory } from './catalog/schema.ts';
-import { strayColumnsOf } from './count-tables.ts';
+} from '../../catalog/past-logs.ts';
+import { type LoggedColumn, reasonOfBeginning } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import { hasLogs } from '../catalog/observed-state.ts';
+import { catalogOf, catalogTable, historic, MIRROR, storesHistory } from '../catalog/schema.ts';
+import { strayColumnsOf } from '../count-tables.ts';
 import { namesInHistory } from './history.ts';
 
 /** Returns the table of the newest state as SQL. */

@@ -6,18 +6,18 @@
 import { writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import process from 'node:process';
-import { systemClock } from '../../lib/clock.ts';
-import type { ScrubPosition } from '../../model/scrub.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
-import { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, type Fault, firstLine } from '../../staging/engine/errors.ts';
-import { identifier, numberAt, text } from '../../staging/engine/sql.ts';
-import type { Checksum } from '../catalog/cells.ts';
-import type { PastTable } from '../past-tables.ts';
-import { readFormat } from './catalog/format.ts';
-import { readChecksums, readObservedState } from './catalog/observed-state.ts';
-import { CATALOG_SCHEMA, IN_OUR_FORMAT, MIRROR, mirrored } from './catalog/schema.ts';
-import { computeChecksum } from './checksum.ts';
+import { systemClock } from '../../../lib/clock.ts';
+import type { ScrubPosition } from '../../../model/scrub.ts';
+import type { ObservedTable } from '../../../model/write-jobs.ts';
+import { Engine } from '../../../staging/engine/engine.ts';
+import { DuckDbError, type Fault, firstLine } from '../../../staging/engine/errors.ts';
+import { identifier, numberAt, text } from '../../../staging/engine/sql.ts';
+import type { Checksum } from '../../catalog/cells.ts';
+import type { PastTable } from '../../past-tables.ts';
+import { readFormat } from '../catalog/format.ts';
+import { readChecksums, readObservedState } from '../catalog/observed-state.ts';
+import { CATALOG_SCHEMA, IN_OUR_FORMAT, MIRROR, mirrored } from '../catalog/schema.ts';
+import { computeChecksum } from '../checksum.ts';
 import {
   COMPACTED,
   type CopiedTable,
@@ -28,12 +28,12 @@ import {
   placeOf,
   tablesOf,
   writeCopied,
-} from './copy-content.ts';
-import { IS_DAMAGE } from './count-tables.ts';
+} from '../copy-content.ts';
+import { IS_DAMAGE } from '../count-tables.ts';
+import { readPastCommits, readPastLogs } from '../past/past-logs.ts';
+import { comparePastTable, isKeptDamaged, readPastTables } from '../past/past-tables.ts';
+import { readUnions } from '../unions.ts';
 import { isUnreadable } from './examine.ts';
-import { readPastCommits, readPastLogs } from './past-logs.ts';
-import { comparePastTable, isKeptDamaged, readPastTables } from './past-tables.ts';
-import { readUnions } from './unions.ts';
 
 /**
  * Examines the tables of the file but those to skip, or copies all but those into a new file, or reads the next slice of a scrub.

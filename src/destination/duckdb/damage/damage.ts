@@ -3,17 +3,17 @@
  * dear, and done only after damage was met.
  */
 
-import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import type { DamagedTable } from '../destination.ts';
-import { readFormat } from './catalog/format.ts';
-import { readObservedState } from './catalog/observed-state.ts';
-import { CATALOG_SCHEMA, MIRROR } from './catalog/schema.ts';
-import { type CopiedTable, digestOf, tablesOf } from './copy-content.ts';
-import { IS_DAMAGE } from './count-tables.ts';
-import { isKeptDamaged, readPastTables } from './past-tables.ts';
-import type { WriteSessions } from './write-session.ts';
+import { isPinned, type ObservedTable } from '../../../model/write-jobs.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../../staging/engine/errors.ts';
+import type { DamagedTable } from '../../destination.ts';
+import { readFormat } from '../catalog/format.ts';
+import { readObservedState } from '../catalog/observed-state.ts';
+import { CATALOG_SCHEMA, MIRROR } from '../catalog/schema.ts';
+import { type CopiedTable, digestOf, tablesOf } from '../copy-content.ts';
+import { IS_DAMAGE } from '../count-tables.ts';
+import { isKeptDamaged, readPastTables } from '../past/past-tables.ts';
+import type { WriteSessions } from '../write-session.ts';
 
 /**
  * Returns null where there is no mirror. @throws QuarantinedError where a table of the catalog cannot be read: without it nobody

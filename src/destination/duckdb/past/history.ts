@@ -8,8 +8,8 @@
  * and a new log begins.
  */
 
-import type { Closing } from '../../model/lost-past.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
+import type { Closing } from '../../../model/lost-past.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
 import {
   booleanAt,
   identifier,
@@ -21,9 +21,9 @@ import {
   textAt,
   textOrNullAt,
   timestamp,
-} from '../../staging/engine/sql.ts';
-import { DUCKDB_TYPES, TYPE_NAMES } from '../../staging/snapshot/casts.ts';
-import type { Checksum } from '../catalog/cells.ts';
+} from '../../../staging/engine/sql.ts';
+import { DUCKDB_TYPES, TYPE_NAMES } from '../../../staging/snapshot/casts.ts';
+import type { Checksum } from '../../catalog/cells.ts';
 import {
   type Frozen,
   freeName,
@@ -35,7 +35,7 @@ import {
   nameInLog,
   OWN_COLUMNS,
   reasonOfBeginning,
-} from '../catalog/undo-logs.ts';
+} from '../../catalog/undo-logs.ts';
 import {
   catalogTable,
   createHistory,
@@ -44,9 +44,9 @@ import {
   mirrored,
   OUTSIDE_MIRROR,
   selectTableNames,
-} from './catalog/schema.ts';
-import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
-import type { LoggedRows } from './write-net-change.ts';
+} from '../catalog/schema.ts';
+import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from '../checksum.ts';
+import type { LoggedRows } from '../write-net-change.ts';
 
 /** The log of a live table, as the catalog records it. */
 export interface RecordedLog {

@@ -5,18 +5,18 @@
  * Invariant: a log that was dropped or altered by hand keeps no catch-up from its work. It is closed elsewhere, with new functions.
  */
 
-import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError } from '../../staging/engine/errors.ts';
-import { text } from '../../staging/engine/sql.ts';
-import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../catalog/as-of-functions.ts';
-import { metaOf } from '../catalog/observed-state.ts';
-import { loggedColumnsOf, nameOfSource, selectLoggedColumns } from '../catalog/past-logs.ts';
-import { META_AS_OF_FUNCTIONS } from '../catalog/tables.ts';
-import type { LoggedColumn } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import { hasLogs } from './catalog/observed-state.ts';
-import { statementsOf } from './catalog/rows.ts';
-import { catalogTable, FORMAT_VERSION, OUTSIDE_MIRROR, selectMeta } from './catalog/schema.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { DuckDbError } from '../../../staging/engine/errors.ts';
+import { text } from '../../../staging/engine/sql.ts';
+import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../../catalog/as-of-functions.ts';
+import { metaOf } from '../../catalog/observed-state.ts';
+import { loggedColumnsOf, nameOfSource, selectLoggedColumns } from '../../catalog/past-logs.ts';
+import { META_AS_OF_FUNCTIONS } from '../../catalog/tables.ts';
+import type { LoggedColumn } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import { hasLogs } from '../catalog/observed-state.ts';
+import { statementsOf } from '../catalog/rows.ts';
+import { catalogTable, FORMAT_VERSION, OUTSIDE_MIRROR, selectMeta } from '../catalog/schema.ts';
 import { asOfMacros } from './history.ts';
 import { readLoggedColumns, readPastLogs } from './past-logs.ts';
 

@@ -1,14 +1,14 @@
 /** A live table of the mirror as a GeoParquet file. */
 
-import { StorageError } from '../../model/errors.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import { explainExport, writeGeoParquet } from '../../staging/geoparquet.ts';
-import { readFormat } from './catalog/format.ts';
-import { readObservedTables } from './catalog/observed-state.ts';
-import { mirrored } from './catalog/schema.ts';
-import { IS_DAMAGE } from './count-tables.ts';
+import { StorageError } from '../../../model/errors.ts';
+import type { ObservedTable } from '../../../model/write-jobs.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../../staging/engine/errors.ts';
+import { explainExport, writeGeoParquet } from '../../../staging/geoparquet.ts';
+import { readFormat } from '../catalog/format.ts';
+import { readObservedTables } from '../catalog/observed-state.ts';
+import { mirrored } from '../catalog/schema.ts';
+import { IS_DAMAGE } from '../count-tables.ts';
 
 /** Writes the table with the mirror attached, as `ExportSource.writeTable` says. @throws its errors, and DuckDbError. */
 export async function exportTable(

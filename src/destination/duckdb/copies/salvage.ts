@@ -7,10 +7,9 @@
  */
 
 import { stat } from 'node:fs/promises';
-import type { Clock } from '../../lib/clock.ts';
-import { isThere } from '../../lib/files.ts';
-import type { Log } from '../../lib/log.ts';
-import { clearUnfinished, renameUnfinished, settleUnfinished, unfinishedPath } from './compact.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { isThere } from '../../../lib/files.ts';
+import type { Log } from '../../../lib/log.ts';
 import {
   catalogDamage,
   copyWithout,
@@ -18,8 +17,9 @@ import {
   type ExamineOptions,
   examineFile,
   isUnreadable,
-} from './examine.ts';
-import { fileState, mirrorPath, quarantineLog, quarantineMirror, WAL_SUFFIX } from './mirror-file.ts';
+} from '../damage/examine.ts';
+import { fileState, mirrorPath, quarantineLog, quarantineMirror, WAL_SUFFIX } from '../mirror-file.ts';
+import { clearUnfinished, renameUnfinished, settleUnfinished, unfinishedPath } from './compact.ts';
 
 export interface SalvageOptions extends ExamineOptions {
   readonly clock: Clock;

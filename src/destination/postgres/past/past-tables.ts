@@ -5,11 +5,11 @@
  * An archived table without an undo log is not compared: nobody knows the order of its columns, by which its rows were hashed.
  */
 
-import { BY_HAND } from '../../model/lost-past.ts';
-import type { ColumnType } from '../../model/records.ts';
-import { dateAt, identifier, integer, numberAt, text } from '../../staging/engine/sql.ts';
-import type { Checksum } from '../catalog/cells.ts';
-import { freeName, logColumns } from '../catalog/undo-logs.ts';
+import { BY_HAND } from '../../../model/lost-past.ts';
+import type { ColumnType } from '../../../model/records.ts';
+import { dateAt, identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
+import type { Checksum } from '../../catalog/cells.ts';
+import { freeName, logColumns } from '../../catalog/undo-logs.ts';
 import {
   type ComparedPast,
   type ComparedPastTable,
@@ -18,16 +18,16 @@ import {
   type PastTables,
   pastTableAt,
   stateOfPast,
-} from '../past-tables.ts';
-import type { PastLog } from '../reader.ts';
-import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
-import { milliseconds } from './catalog/schema.ts';
-import type { Transaction } from './connection.ts';
+} from '../../past-tables.ts';
+import type { PastLog } from '../../reader.ts';
+import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import { milliseconds } from '../catalog/schema.ts';
+import type { Transaction } from '../connection.ts';
+import { ARCHIVE_SCHEMA, isSameType, LIVE_SCHEMA, readFound } from '../tables.ts';
+import type { Postgis } from '../types.ts';
+import { readContent } from '../write-rows.ts';
 import { closeLog, createLog, dropLog, namesInHistory, recordEntries, replaceRemains } from './history.ts';
 import { logAsOf, pastCatalog, readPastLogs } from './past-logs.ts';
-import { ARCHIVE_SCHEMA, isSameType, LIVE_SCHEMA, readFound } from './tables.ts';
-import type { Postgis } from './types.ts';
-import { readContent } from './write-rows.ts';
 
 export async function comparePastTables(
   transaction: Transaction,

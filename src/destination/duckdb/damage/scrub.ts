@@ -1,9 +1,9 @@
 /** Reads a slice of a file for a scrub, in another process: damage that ends the reading process does not end this one. */
 
-import { InterruptedError } from '../../model/errors.ts';
-import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
+import { InterruptedError } from '../../../model/errors.ts';
+import type { ScrubbedSlice, ScrubPosition } from '../../../model/scrub.ts';
+import { fileState } from '../mirror-file.ts';
 import { child, type ExamineOptions, isCatalogTable, refuseHindrance } from './examine.ts';
-import { fileState } from './mirror-file.ts';
 
 /** One group of rows is read at a time. */
 const MAX_MEMORY_BYTES = 256_000_000;

@@ -6,9 +6,9 @@
  * that is planned when they are called, so that they hold no table fast.
  */
 
-import type { ColumnType } from '../../model/records.ts';
-import { identifier, integer, text, textAt } from '../../staging/engine/sql.ts';
-import type { Checksum } from '../catalog/cells.ts';
+import type { ColumnType } from '../../../model/records.ts';
+import { identifier, integer, text, textAt } from '../../../staging/engine/sql.ts';
+import type { Checksum } from '../../catalog/cells.ts';
 import {
   type CommittedVersion,
   type Frozen,
@@ -21,13 +21,13 @@ import {
   nameInLog,
   OWN_COLUMNS,
   reasonOfBeginning,
-} from '../catalog/undo-logs.ts';
-import { catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
-import { selectTableNames, timeOf } from './catalog/schema.ts';
-import type { Transaction } from './connection.ts';
-import { DIFFERENCE } from './difference.ts';
-import { mirrored } from './tables.ts';
-import { CHECKSUM_VERSION, type Postgis, rowHash, searchPath, sumOfHashes, typeName } from './types.ts';
+} from '../../catalog/undo-logs.ts';
+import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import { selectTableNames, timeOf } from '../catalog/schema.ts';
+import type { Transaction } from '../connection.ts';
+import { DIFFERENCE } from '../difference.ts';
+import { mirrored } from '../tables.ts';
+import { CHECKSUM_VERSION, type Postgis, rowHash, searchPath, sumOfHashes, typeName } from '../types.ts';
 
 /** Returns the SQL name of a table, a view or a function in schema `history`. */
 export function historic(name: string): string {

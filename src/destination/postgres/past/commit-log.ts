@@ -1,17 +1,18 @@
 /** What a commit does to the undo log of its table: begin it, continue it, close it, or freeze it. */
 
-import { ALTERED, BY_HAND, SWITCHED_OFF } from '../../model/lost-past.ts';
-import type { ObservedTable } from '../../model/write-jobs.ts';
-import type { Checksum } from '../catalog/cells.ts';
+import { ALTERED, BY_HAND, SWITCHED_OFF } from '../../../model/lost-past.ts';
+import type { ObservedTable } from '../../../model/write-jobs.ts';
+import type { Checksum } from '../../catalog/cells.ts';
 import {
   type CommittedVersion,
   freeName,
   frozenNames,
   type LoggedColumn,
   type LoggedTable,
-} from '../catalog/undo-logs.ts';
-import type { Current } from './catalog/observed-state.ts';
-import { completeCommit } from './catalog/recorded-state.ts';
+} from '../../catalog/undo-logs.ts';
+import type { Current } from '../catalog/observed-state.ts';
+import { completeCommit } from '../catalog/recorded-state.ts';
+import type { Turn } from '../job.ts';
 import {
   addToLog,
   beginLog,
@@ -26,7 +27,6 @@ import {
   recordEntries,
   replaceRemains,
 } from './history.ts';
-import type { Turn } from './job.ts';
 
 /** The statements that one commit makes for an undo log. */
 export interface CommitLog {

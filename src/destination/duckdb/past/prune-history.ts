@@ -5,12 +5,12 @@
  * nothing that somebody did to one by hand, keeps the others from being forgotten.
  */
 
-import type { Clock } from '../../lib/clock.ts';
-import type { Log } from '../../lib/log.ts';
-import type { StorageError } from '../../model/errors.ts';
-import type { Engine } from '../../staging/engine/engine.ts';
-import { runTogether } from '../../staging/engine/engine.ts';
-import { DuckDbError } from '../../staging/engine/errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Log } from '../../../lib/log.ts';
+import type { StorageError } from '../../../model/errors.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { runTogether } from '../../../staging/engine/engine.ts';
+import { DuckDbError } from '../../../staging/engine/errors.ts';
 import {
   dateAt,
   dateOrNullAt,
@@ -20,16 +20,16 @@ import {
   text,
   textAt,
   timestamp,
-} from '../../staging/engine/sql.ts';
-import { endsOfStates, type OldLog, PastLimit } from '../catalog/past-limit.ts';
-import { altered } from '../catalog/past-logs.ts';
-import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../catalog/undo-logs.ts';
-import type { Forgotten } from '../destination.ts';
-import { ensureSchema } from './catalog/format.ts';
-import { catalogTable, historic, MIRROR } from './catalog/schema.ts';
+} from '../../../staging/engine/sql.ts';
+import { endsOfStates, type OldLog, PastLimit } from '../../catalog/past-limit.ts';
+import { altered } from '../../catalog/past-logs.ts';
+import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../../catalog/undo-logs.ts';
+import type { Forgotten } from '../../destination.ts';
+import { ensureSchema } from '../catalog/format.ts';
+import { catalogTable, historic, MIRROR } from '../catalog/schema.ts';
+import { mirrorFileState } from '../mirror-file.ts';
+import type { WaitForReaders, WriteSession, WriteSessions } from '../write-session.ts';
 import { deleteEntries, dropLog, namesInHistory } from './history.ts';
-import { mirrorFileState } from './mirror-file.ts';
-import type { WaitForReaders, WriteSession, WriteSessions } from './write-session.ts';
 
 interface PruningOptions {
   readonly path: string;

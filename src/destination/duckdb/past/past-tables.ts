@@ -3,10 +3,10 @@
  * that was emptied or altered by hand must not pass for what was committed.
  */
 
-import type { Engine } from '../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import { text } from '../../staging/engine/sql.ts';
-import { checksumAt } from '../catalog/cells.ts';
+import type { Engine } from '../../../staging/engine/engine.ts';
+import { DuckDbError, firstLine } from '../../../staging/engine/errors.ts';
+import { text } from '../../../staging/engine/sql.ts';
+import { checksumAt } from '../../catalog/cells.ts';
 import {
   type ComparedPast,
   type ComparedPastTable,
@@ -15,12 +15,12 @@ import {
   type PastTables,
   pastTableAt,
   stateOfPast,
-} from '../past-tables.ts';
-import { readFormat } from './catalog/format.ts';
-import { catalogOf, catalogTable, MIRROR } from './catalog/schema.ts';
-import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from './checksum.ts';
-import { placeOf } from './copy-content.ts';
-import { IS_DAMAGE } from './count-tables.ts';
+} from '../../past-tables.ts';
+import { readFormat } from '../catalog/format.ts';
+import { catalogOf, catalogTable, MIRROR } from '../catalog/schema.ts';
+import { CHECKSUM_VERSION, SUM_OF_ALL_HASHES } from '../checksum.ts';
+import { placeOf } from '../copy-content.ts';
+import { IS_DAMAGE } from '../count-tables.ts';
 import { knowsLogs } from './past-logs.ts';
 
 /** Follows the name of a table that is kept though it cannot be read. */

@@ -5,13 +5,13 @@
 
 import { access, constants, stat } from 'node:fs/promises';
 import { dirname, resolve, sep } from 'node:path';
-import { isSameFile, makeDirectory, statOrNull, systemReason } from '../../lib/files.ts';
-import { ConfigurationError, StorageError } from '../../model/errors.ts';
-import { temporaryDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
-import type { MirrorPlace } from '../../staging/engine/errors.ts';
-import { CATALOG_SCHEMA } from './catalog/schema.ts';
-import { examineFile } from './examine.ts';
-import { fileState, withoutLinks } from './mirror-file.ts';
+import { isSameFile, makeDirectory, statOrNull, systemReason } from '../../../lib/files.ts';
+import { ConfigurationError, StorageError } from '../../../model/errors.ts';
+import { temporaryDirectories, temporaryDirectory } from '../../../staging/engine/engine.ts';
+import type { MirrorPlace } from '../../../staging/engine/errors.ts';
+import { CATALOG_SCHEMA } from '../catalog/schema.ts';
+import { examineFile } from '../damage/examine.ts';
+import { fileState, withoutLinks } from '../mirror-file.ts';
 import { type CopyPlace, catalogAt, type LookingOptions } from './publish.ts';
 
 /** The permission of everybody to create and replace files in a folder. */

@@ -3,19 +3,19 @@
  * keep their text until their table gets other columns.
  */
 
-import { text } from '../../staging/engine/sql.ts';
-import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../catalog/as-of-functions.ts';
-import { loggedColumnsOf, selectLoggedColumns } from '../catalog/past-logs.ts';
-import { META_AS_OF_FUNCTIONS } from '../catalog/tables.ts';
-import type { LoggedColumn } from '../catalog/undo-logs.ts';
-import type { PastLog } from '../reader.ts';
-import { catalogTable } from './catalog/names.ts';
-import { readTables } from './catalog/observed-state.ts';
-import { statementsOf } from './catalog/rows.ts';
-import type { Transaction } from './connection.ts';
+import { text } from '../../../staging/engine/sql.ts';
+import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../../catalog/as-of-functions.ts';
+import { loggedColumnsOf, selectLoggedColumns } from '../../catalog/past-logs.ts';
+import { META_AS_OF_FUNCTIONS } from '../../catalog/tables.ts';
+import type { LoggedColumn } from '../../catalog/undo-logs.ts';
+import type { PastLog } from '../../reader.ts';
+import { catalogTable } from '../catalog/names.ts';
+import { readTables } from '../catalog/observed-state.ts';
+import { statementsOf } from '../catalog/rows.ts';
+import type { Transaction } from '../connection.ts';
+import type { Postgis } from '../types.ts';
 import { createFunctions, replaceFunctions } from './history.ts';
 import { logAsOf, readPastLogs } from './past-logs.ts';
-import type { Postgis } from './types.ts';
 
 const DIGEST = digestOfFunctions(createFunctions(SPECIMEN_LOG, null));
 

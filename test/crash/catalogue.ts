@@ -234,6 +234,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     what: 'the folder of `verify --deep` goes',
     killedIn: 'repair',
   },
+  'cli.settle-query-result': {
+    what: 'the rows on the disk, before their file gets its name',
+    killedIn: 'query to a file',
+  },
   'cli.try-secret-file': {
     what: 'the file of secrets as it is, to see that it can be written',
     killedIn: 'webhook add',

@@ -15,6 +15,7 @@ import {
   openForWriting,
   remove,
   renameFile,
+  settleFile,
   systemCode,
   systemReason,
 } from '../../lib/files.ts';
@@ -119,6 +120,8 @@ export async function writeToFile(
       use,
       { extensions, folder },
     );
+    // The earlier file is gone once the new one has its name.
+    await settleFile('cli.settle-query-result', part);
     await renameFile('cli.place-query-result', part, path);
     const count = rows === null ? '' : ` (${plural(rows, 'row')})`;
     await write(context.terminal.stderr, `Wrote ${printable(path)}${count}.\n`);

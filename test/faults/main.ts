@@ -4,17 +4,16 @@
  * stopped, and tells the sum of all.
  */
 
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Command } from 'commander';
-import { projectRoot } from '../support/source-tree.ts';
+import { noteResult, readResults, testedCommit } from '../support/results-file.ts';
 import { faultOf } from './fault.ts';
 import { installationIn } from './installation.ts';
 import { Player } from './player.ts';
-import { noted, type Result, readResults, tableOf, verdictOf } from './results.ts';
+import { type Result, tableOf, verdictOf } from './results.ts';
 
 const { seed, count, keep, results } = new Command('faults')
   .description('Damages the files of an installation, one place after another.')
@@ -25,13 +24,11 @@ const { seed, count, keep, results } = new Command('faults')
   .parse()
   .opts<{ seed: number; count: number; keep?: string; results?: string }>();
 
-const git = (...words: readonly string[]): string =>
-  execFileSync('git', words, { cwd: projectRoot, encoding: 'utf8' }).trim();
-const commit = `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', 'src') === '' ? '' : ' and changes'}`;
+const commit = testedCommit();
 process.exitCode = await main();
 
 async function main(): Promise<number> {
-  const known = results === undefined ? [] : readResults(results);
+  const known = results === undefined ? [] : readResults<Result>(results);
   const tried = new Set(known.map((one) => one.seed));
   const seeds = Array.from({ length: count }, (_, index) => seed + index).filter((one) => !tried.has(one));
   const found: Result[] = [];
@@ -66,7 +63,7 @@ async function tryAll(seeds: readonly number[], found: Result[]): Promise<void> 
         ...(await player.play(fault, keep ?? null)),
       };
       found.push(result);
-      if (results !== undefined) noted(results, result);
+      if (results !== undefined) noteResult(results, result);
       const { outcome, done, faults, again } = result;
       if (outcome !== 'wrong' && again === null) continue;
       const lines = [`${state}, ${file}, ${kind}: ${done}`, ...(again === null ? [] : [again]), ...faults];

@@ -1,6 +1,5 @@
-/** What became of faults: a line of JSON for each, kept in a file over several runs, and the sums. */
+/** What became of faults, and the sums of it. Pure. */
 
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { type File, KINDS, type Kind, type State } from './fault.ts';
 import { OUTCOMES, type Played } from './player.ts';
 
@@ -11,18 +10,6 @@ export interface Result extends Played {
   readonly state: State;
   readonly file: File;
   readonly kind: Kind;
-}
-
-export function readResults(path: string): readonly Result[] {
-  if (!existsSync(path)) return [];
-  const lines = readFileSync(path, 'utf8').split('\n');
-  // A run that was killed while it wrote leaves a part of a line.
-  return lines.filter((line) => line.endsWith('}')).map((line) => JSON.parse(line) as Result);
-}
-
-/** The line begins with a new one: the line before it may be a part. */
-export function noted(path: string, result: Result): void {
-  appendFileSync(path, `\n${JSON.stringify(result)}`);
 }
 
 /** Returns a table of how often each kind of damage of each file had which outcome. */

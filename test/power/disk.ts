@@ -10,9 +10,12 @@ import type { Effect } from './effects.ts';
 
 export type Change =
   | { readonly kind: 'truncate'; readonly length: number }
+  /** The file is this long at least; what is new in it is zeroes. */
+  | { readonly kind: 'extend'; readonly length: number }
   | { readonly kind: 'write'; readonly offset: number; readonly bytes: Buffer };
 
 interface Node {
+  readonly inode: string;
   readonly isFolder: boolean;
   /** As of the last sync. */
   content: Buffer;
@@ -23,20 +26,25 @@ interface Node {
 type EntryChange =
   | { readonly kind: 'add'; readonly path: string; readonly node: Node }
   | { readonly kind: 'remove'; readonly path: string }
-  | { readonly kind: 'move'; readonly from: string; readonly to: string };
+  | { readonly kind: 'move'; readonly from: string; readonly to: string; readonly node: Node };
 
 /** Which of the changes that were not synced are on the disk. */
 export interface Losses {
-  /** `order`: whether they may be lost out of order. Returns those that are left. */
-  entries<T>(changes: readonly T[]): readonly T[];
-  /** Returns the changes of one file that are left, whole or in part. */
-  content(changes: readonly Change[]): readonly Change[];
+  /** Returns the changes of the entries of a folder that are left; `folder` is its inode. */
+  entries<T>(changes: readonly T[], folder: string): readonly T[];
+  /** Returns the changes of a file that are left, whole or in part; `file` is its inode. */
+  content(changes: readonly Change[], file: string): readonly Change[];
 }
 
 /** Everything is there, as after the end of a process. */
 export const NOTHING_LOST: Losses = { entries: (changes) => changes, content: (changes) => changes };
 /** Nothing is there that was not synced. */
 export const ALL_LOST: Losses = { entries: () => [], content: () => [] };
+/** Names and lengths are there, and zeroes where content was not synced: what was only overwritten is as before. */
+export const CONTENT_LOST: Losses = {
+  entries: (changes) => changes,
+  content: (changes) => changes.map(lengthOf),
+};
 
 const ROOT = '';
 const SECTOR_BYTES = 512;
@@ -49,10 +57,11 @@ export class Disk {
   /** Changes of entries since then, by folder, in order. */
   readonly #unsynced = new Map<Node, EntryChange[]>();
   readonly #byInode = new Map<string, Node>();
-  readonly #root: Node = { isFolder: true, content: Buffer.alloc(0), unsynced: [] };
+  readonly #root: Node;
 
   /** `rootInode`: of the folder that was recorded. */
   constructor(rootInode: string) {
+    this.#root = { inode: rootInode, isFolder: true, content: Buffer.alloc(0), unsynced: [] };
     this.#byInode.set(rootInode, this.#root);
     this.#seen.set(ROOT, this.#root);
   }
@@ -86,19 +95,28 @@ export class Disk {
   /** The files that are there when the power comes back, by path; null is a folder. */
   after(losses: Losses): ReadonlyMap<string, Buffer | null> {
     const entries = new Map(this.#synced);
-    for (const changes of this.#unsynced.values()) {
-      for (const change of losses.entries(changes)) applyEntry(entries, change);
+    for (const [{ inode }, changes] of this.#unsynced) {
+      for (const change of losses.entries(changes, inode)) applyEntry(entries, change);
     }
     const found = new Map<string, Buffer | null>();
     for (const [path, node] of entries) {
       if (!isReachable(path, entries)) continue;
-      found.set(path, node.isFolder ? null : applied(node.content, losses.content(node.unsynced)));
+      found.set(
+        path,
+        node.isFolder ? null : applied(node.content, losses.content(node.unsynced, node.inode)),
+      );
     }
     return found;
   }
 
+  /** The files with such paths as the program sees them. */
+  seen(isAsked: (path: string) => boolean): ReadonlyMap<string, Buffer> {
+    const files = [...this.#seen].filter(([path, { isFolder }]) => !isFolder && isAsked(path));
+    return new Map(files.map(([path, { content, unsynced }]) => [path, applied(content, unsynced)]));
+  }
+
   #add(inode: string, path: string, isFolder: boolean): void {
-    const node: Node = { isFolder, content: Buffer.alloc(0), unsynced: [] };
+    const node: Node = { inode, isFolder, content: Buffer.alloc(0), unsynced: [] };
     this.#byInode.set(inode, node);
     this.#seen.set(path, node);
     this.#changed(path, { kind: 'add', path, node });
@@ -109,7 +127,7 @@ export class Disk {
     if (node === undefined) throw new Error(`nothing is at ${from}`);
     this.#seen.delete(from);
     this.#seen.set(to, node);
-    this.#changed(to, { kind: 'move', from, to });
+    this.#changed(to, { kind: 'move', from, to, node });
   }
 
   #changed(path: string, change: EntryChange): void {
@@ -140,16 +158,24 @@ function folderOf(path: string): string {
   return folder === '.' ? ROOT : folder;
 }
 
-/** A change whose file is not there under its old name is lost with the change before it. */
 function applyEntry(entries: Map<string, Node>, change: EntryChange): void {
   if (change.kind === 'add') entries.set(change.path, change.node);
   if (change.kind === 'remove') entries.delete(change.path);
-  if (change.kind === 'move') {
-    const node = entries.get(change.from);
-    if (node === undefined) return;
-    entries.delete(change.from);
-    entries.set(change.to, node);
-  }
+  if (change.kind === 'move') applyMove(entries, change);
+}
+
+/**
+ * Within a folder, a change whose file is not there under its old name is lost with the change before it. What comes from another folder
+ * is there under its new name, whatever became of that one.
+ */
+function applyMove(
+  entries: Map<string, Node>,
+  { from, to, node }: Extract<EntryChange, { kind: 'move' }>,
+): void {
+  const isThere = entries.get(from) === node;
+  if (!isThere && folderOf(from) === folderOf(to)) return;
+  if (isThere) entries.delete(from);
+  entries.set(to, node);
 }
 
 function isReachable(path: string, entries: ReadonlyMap<string, Node>): boolean {
@@ -158,9 +184,8 @@ function isReachable(path: string, entries: ReadonlyMap<string, Node>): boolean 
 }
 
 function applied(content: Buffer, changes: readonly Change[]): Buffer {
-  const reach = changes.map((change) =>
-    change.kind === 'truncate' ? change.length : change.offset + change.bytes.length,
-  );
+  if (changes.length === 0) return content;
+  const reach = changes.map(endOf);
   const bytes = Buffer.alloc(Math.max(content.length, 0, ...reach));
   content.copy(bytes);
   let { length } = content;
@@ -168,12 +193,23 @@ function applied(content: Buffer, changes: readonly Change[]): Buffer {
     if (change.kind === 'truncate') {
       bytes.fill(0, change.length, Math.max(length, change.length));
       length = change.length;
+    } else if (change.kind === 'extend') {
+      length = Math.max(length, change.length);
     } else {
       change.bytes.copy(bytes, change.offset);
       length = Math.max(length, change.offset + change.bytes.length);
     }
   }
   return Buffer.from(bytes.subarray(0, length));
+}
+
+function endOf(change: Change): number {
+  return change.kind === 'write' ? change.offset + change.bytes.length : change.length;
+}
+
+/** The length that the change gives the file, without its content. */
+function lengthOf(change: Change): Change {
+  return change.kind === 'write' ? { kind: 'extend', length: endOf(change) } : change;
 }
 
 /** Losses by chance: none, some in order, or some out of order; of a write some sectors. `next` is at least 0 and below 1. */

@@ -1,95 +1,169 @@
 /** Lays out a state of the disk and asks the program to go on from there. */
 
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
-import { commandLine } from '../support/command-line.ts';
+import { inProcesses, type Runner } from '../faults/runner.ts';
+import { type SentExpectation, sendable, Worker, WorkerEnded } from '../faults/worker.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { openExactly } from '../support/exact-mirror.ts';
-import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { everythingPublished } from '../support/published.ts';
-import { settingsIn } from './record.ts';
-import type { DiskState, Reported } from './states.ts';
+import type { Course } from './courses.ts';
+import { type DiskState, digestOf, keptFiles, type Reported } from './states.ts';
 
-/** Shared memory of SQLite, which no disk keeps. */
-const NOT_ON_DISK = /-shm$/;
 const QUARANTINED = /\.corrupt-/;
 const TORN = /Corrupt WAL file: entry at byte position/;
 
-/** Returns what is wrong, in words; nothing where everything reported is there and the installation catches up. */
-export async function faultsOf(
-  { files, reported }: DiskState,
-  feed: FixtureFeed,
-): Promise<readonly string[]> {
-  const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-power-')));
-  try {
-    layOut(home, files);
-    const installed = commandLine({ feed, now: () => new Date(), environment: settingsIn(home) });
+export interface JudgeOptions {
+  readonly feed: FixtureFeed;
+  readonly course: Course;
+  /** The folder of the built program. */
+  readonly program: string;
+  /** Where the installation was recorded, and nothing is now. */
+  readonly home: string;
+}
+
+export interface Judged {
+  /** What is wrong, in words; nothing where everything reported is there and the installation catches up. */
+  readonly faults: readonly string[];
+  readonly digest: string;
+  /** The same files were judged before, with the same reports. */
+  readonly isKnown: boolean;
+}
+
+/** Judges one state after another, in a process that is begun again where a state has ended it. */
+export class Judge {
+  readonly #options: JudgeOptions;
+  readonly #sent: SentExpectation;
+  readonly #known = new Map<string, readonly string[]>();
+  readonly #reports = new Map<string, readonly string[]>();
+  #worker: Worker | null = null;
+
+  constructor(options: JudgeOptions) {
+    this.#options = options;
+    this.#sent = sendable(everythingPublished(options.feed));
+  }
+
+  async judge(state: DiskState): Promise<Judged> {
+    const digest = digestOf(state);
+    const known = this.#known.get(digest);
+    if (known !== undefined) return { faults: known, digest, isKnown: true };
+    const faults = await this.#faultsOf(state);
+    this.#known.set(digest, faults);
+    return { faults, digest, isKnown: false };
+  }
+
+  /** Judges only what was reported, without running the program: what is wrong in that is wrong in the whole. */
+  async judgeReports(state: DiskState): Promise<readonly string[]> {
+    const { commits, files, isCopyPublished } = state.reported;
+    if (commits === 0 && files.size === 0 && !isCopyPublished) return [];
+    const digest = digestOf(state);
+    const known = this.#reports.get(digest);
+    if (known !== undefined) return known;
+    const { home, course } = this.#options;
+    const { faults } = await this.#laidOut(state, () => reportFaults(home, state, course));
+    this.#reports.set(digest, faults);
+    return faults;
+  }
+
+  async end(): Promise<void> {
+    await this.#worker?.end();
+    this.#worker = null;
+  }
+
+  /** A state that ends the process is judged once more, each of its commands in a process of its own. */
+  async #faultsOf(state: DiskState): Promise<readonly string[]> {
+    this.#worker ??= new Worker(this.#options.program, this.#sent);
     try {
-      const data = join(home, 'data');
-      const mirror = join(data, 'mirror.duckdb');
-      const copy = join(home, 'out', 'copy.duckdb');
-      const isTorn = await cutTornLog(data, mirror);
-      const lost = [
-        ...(await lostFrom(mirror, reported, files.has('data/mirror.duckdb'))),
-        ...(await unusableCopy(copy, reported, files.has('out/copy.duckdb'))),
-      ];
-      const ended = await installed.run('once');
-      if (ended.exitCode !== 0)
-        return [...lost, `once ended with ${ended.exitCode}: ${ended.stdout}${ended.stderr}`];
-      const expected = everythingPublished(feed);
-      return [
-        ...lost,
-        ...readdirSync(data).flatMap((name) =>
-          QUARANTINED.test(name) && !(isTorn && name.endsWith('.wal')) ? [`quarantined: ${name}`] : [],
-        ),
-        ...(await mirrorDifferences(mirror, expected)),
-        ...(await mirrorDifferences(copy, expected)).map((difference) => `copy: ${difference}`),
-      ];
-    } finally {
-      installed.remove();
+      return await this.#judgedBy(state, this.#worker);
+    } catch (error) {
+      if (!(error instanceof WorkerEnded)) throw error;
+      this.#worker = null;
+      return await this.#judgedBy(state, inProcesses(this.#options.program, this.#sent));
     }
-  } finally {
-    rmSync(home, { recursive: true, force: true });
+  }
+
+  #judgedBy(state: DiskState, by: Runner): Promise<readonly string[]> {
+    const { home, course, feed } = this.#options;
+    return this.#laidOut(state, async () => {
+      const { isTorn, faults } = await reportFaults(home, state, course);
+      if (faults.length > 0) return faults;
+      const ended = await by.run(['once'], {
+        ...course.settings(home),
+        FEED_SYNC_BASE_URL: feed.baseUrl,
+        FEED_SYNC_API_KEY: feed.apiKey,
+      });
+      if (ended.exitCode !== 0) return [`once ended with ${ended.exitCode}: ${ended.stdout}${ended.stderr}`];
+      const mirror = join(home, course.mirror);
+      const differing = await by.differences(mirror);
+      return [
+        ...(course.mayQuarantine ? [] : quarantinedIn(home, isTorn)),
+        ...differing,
+        ...(await differencesOfCopy(join(home, course.copy), mirror, by, differing)),
+      ];
+    });
+  }
+
+  async #laidOut<T>(state: DiskState, judged: () => Promise<T>): Promise<T> {
+    const { home } = this.#options;
+    try {
+      layOut(home, state);
+      return await judged();
+    } finally {
+      rmSync(home, { recursive: true, force: true });
+    }
   }
 }
 
-function layOut(home: string, files: DiskState['files']): void {
-  for (const [path, bytes] of files) {
+async function reportFaults(home: string, state: DiskState, course: Course): Promise<Opened> {
+  const opened = await openedFaults(join(home, course.mirror), state, course);
+  const copy = await unusableCopy(join(home, course.copy), state, course);
+  return { ...opened, faults: [...lostFiles(state), ...opened.faults, ...copy] };
+}
+
+function layOut(home: string, state: DiskState): void {
+  mkdirSync(home);
+  for (const [path, bytes] of keptFiles(state)) {
     const place = join(home, path);
-    if (NOT_ON_DISK.test(path)) continue;
     mkdirSync(bytes === null ? place : dirname(place), { recursive: true, mode: 0o700 });
     if (bytes !== null) writeFileSync(place, bytes, { mode: 0o600 });
   }
 }
 
-/** No reader can open a mirror whose log has a torn end before feed-sync has. */
-async function cutTornLog(data: string, path: string): Promise<boolean> {
-  const found = existsSync(path) ? await readVersions(path) : '';
-  if (typeof found !== 'string' || !TORN.test(found)) return false;
-  const mirror = await mirrorIn(data);
-  await mirror.has();
-  await mirror.close();
-  return true;
+function lostFiles({ files, reported }: DiskState): readonly string[] {
+  return [...reported.files].flatMap(([path, bytes]) => {
+    const found = files.get(path);
+    if (found === undefined || found === null) return [`${path} was reported, and is not there`];
+    return found.equals(bytes) ? [] : [`${path} was reported, and has another content`];
+  });
 }
 
-async function lostFrom(
-  path: string,
-  { versions, commits }: Reported,
-  isThere: boolean,
-): Promise<readonly string[]> {
-  if (commits === 0) return [];
-  if (!isThere) return [`${commits} commits were reported, and there is no mirror`];
+interface Opened {
+  /** The end of the log was cut. */
+  readonly isTorn: boolean;
+  readonly faults: readonly string[];
+}
+
+/** No reader can open a mirror whose log has a torn end before feed-sync has. */
+async function openedFaults(path: string, { files, reported }: DiskState, course: Course): Promise<Opened> {
+  const { commits } = reported;
+  if (!files.has(course.mirror)) {
+    return {
+      isTorn: false,
+      faults: commits === 0 ? [] : [`${commits} commits were reported, and there is no mirror`],
+    };
+  }
   const found = await readVersions(path);
+  if (typeof found !== 'string' || !TORN.test(found))
+    return { isTorn: false, faults: lostFrom(found, reported) };
+  const mirror = await mirrorIn(dirname(path));
+  await mirror.has();
+  await mirror.close();
+  return { isTorn: true, faults: lostFrom(await readVersions(path), reported) };
+}
+
+function lostFrom(found: Versions | string, { versions, commits }: Reported): readonly string[] {
+  if (commits === 0) return [];
   if (typeof found === 'string') return [`the mirror cannot be opened: ${found}`];
   return [
     ...(found.commits < commits ? [`${commits} commits were reported, and ${found.commits} are there`] : []),
@@ -101,15 +175,41 @@ async function lostFrom(
 
 async function unusableCopy(
   path: string,
-  { isCopyPublished }: Reported,
-  isThere: boolean,
+  { files, reported }: DiskState,
+  { copy }: Course,
 ): Promise<readonly string[]> {
-  if (!isThere) return isCopyPublished ? ['a copy was reported, and there is none'] : [];
+  if (!files.has(copy)) return reported.isCopyPublished ? ['a copy was reported, and there is none'] : [];
   const found = await readVersions(path);
   return typeof found === 'string' ? [`the copy cannot be opened: ${found}`] : [];
 }
 
-async function readVersions(path: string) {
+/** Of a torn log the whole is kept beside the one that was cut. */
+function quarantinedIn(home: string, isTorn: boolean): readonly string[] {
+  return readdirSync(home, { recursive: true, encoding: 'utf8' }).flatMap((name) =>
+    QUARANTINED.test(name) && !(isTorn && name.endsWith('.wal')) ? [`quarantined: ${name}`] : [],
+  );
+}
+
+/** A copy with the bytes of the mirror has the same content. */
+async function differencesOfCopy(
+  copy: string,
+  mirror: string,
+  by: Runner,
+  ofMirror: readonly string[],
+): Promise<readonly string[]> {
+  const isWhole = [copy, mirror].every((path) => existsSync(path) && !existsSync(`${path}.wal`));
+  const isSame = isWhole && readFileSync(copy).equals(readFileSync(mirror));
+  const differing = isSame ? ofMirror : await by.differences(copy);
+  return differing.map((difference) => `copy: ${difference}`);
+}
+
+interface Versions {
+  readonly versions: ReadonlyMap<string, number>;
+  readonly commits: number;
+}
+
+/** Returns why the mirror cannot be read, where it cannot. */
+async function readVersions(path: string): Promise<Versions | string> {
   try {
     const mirror = await openExactly(path);
     try {

@@ -1,84 +1,149 @@
 /**
- * `npm run power -- --seed 1 --count 100`: the states in which a loss of power may leave the disk, and what becomes of each.
- * `--each-sync` tries them once for each durable effect, as if the program did not sync within it: some state has to fail.
+ * `npm run power -- --seed 1 --count 100`: the states in which a loss of power may leave the disk, and what becomes of each. With
+ * `--results` a run goes on where the ones before have stopped, and tells the sum of all. `--each-sync` leaves out the syncs of the
+ * program, one place after another: some state has to fail.
  */
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import process from 'node:process';
-import { Command } from 'commander';
-import { seededRandom } from '../exploration/random.ts';
+import { Command, Option } from 'commander';
+import { builtProgram } from '../support/built-program.ts';
+import { durableEffects } from '../support/durable-names.ts';
+import { memoryFolder } from '../support/memory-folder.ts';
 import { openCountyFeed } from '../support/open-county-feed.ts';
-import { faultsOf } from './judge.ts';
+import { noteResult, readResults, testedCommit } from '../support/results-file.ts';
+import { sourceFiles } from '../support/source-tree.ts';
+import { COURSES, type CourseName } from './courses.ts';
+import { Judge } from './judge.ts';
 import { canRecord, type Recording, record } from './record.ts';
-import { drawStates, EVERY_LOSS, syncingNames } from './states.ts';
+import { type Result, sumsOf } from './results.ts';
+import { type DiskState, drawStates, statesWithout } from './states.ts';
+import { ownSyncs, syncSites } from './syncs.ts';
 
 const UNAVAILABLE = 69;
-const KINDS = ['zoning', 'permits'] as const;
+/** Of the copies of a recorded installation and of the state that is judged. */
+const NEEDED_BYTES = 2e9;
+/** Of a sync that is left out, so many states are asked for what was reported, which is soon done. */
+const MOST_REPORTS = 80;
 
-const { seed, count, eachSync } = new Command('power')
+interface Options {
+  readonly seed: number;
+  readonly count: number;
+  readonly course: CourseName;
+  readonly results?: string;
+  readonly eachSync: boolean;
+  readonly only: string;
+}
+
+const options = new Command('power')
   .description('Tries the states in which a loss of power may leave the disk.')
-  .option('--seed <number>', 'of the moments and losses', Number, 1)
-  .option('--count <number>', 'of states; with --each-sync, of each', Number, 100)
-  .option('--each-sync', 'leaves out the syncs within each durable effect in turn', false)
+  .option('--seed <number>', 'of the first state', Number, 1)
+  .option('--count <number>', 'of states; with --each-sync, of each at most', Number, 100)
+  .addOption(
+    new Option('--course <name>', 'what is recorded').choices(Object.keys(COURSES)).default('together'),
+  )
+  .option('--results <file>', 'takes a line for each state; states that it has are not tried again')
+  .option('--each-sync', 'leaves out the syncs of the program, one place after another', false)
+  .option('--only <text>', 'with --each-sync, only the places whose names contain it', '')
   .parse()
-  .opts<{ seed: number; count: number; eachSync: boolean }>();
+  .opts<Options>();
 
 if (!canRecord()) {
   process.stderr.write('Nothing is tried: this needs Linux and a C compiler (cc).\n');
   process.exit(UNAVAILABLE);
 }
-process.exitCode = await main();
+process.exitCode = await main(options);
 
-async function main(): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'feed-sync-power-'));
-  const county = await openCountyFeed({ kinds: KINDS, rowsPerDataset: 30 });
+interface Stage {
+  readonly recording: Recording;
+  readonly judge: Judge;
+  /** Whether the operator asks to stop. */
+  readonly isStopped: () => boolean;
+}
+
+async function main({ course: name, eachSync }: Options): Promise<number> {
+  const course = COURSES[name];
+  const folder = mkdtempSync(join(memoryFolder(NEEDED_BYTES), 'feed-sync-power-'));
+  const county = await openCountyFeed(course.feed);
+  let isStopped = false;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      isStopped = true;
+    });
+  }
   try {
-    const recording = await record(county, folder);
+    const recorded = join(folder, 'recorded');
+    mkdirSync(recorded);
+    const recording = await record(course, county, recorded);
     process.stderr.write(`${recording.effects.length} effects were recorded.\n`);
-    const judge = (state: Parameters<typeof faultsOf>[0]) => faultsOf(state, county.feed);
-    return eachSync ? await tryWithoutSyncs(recording, judge) : await tryStates(recording, judge);
+    const { home } = recording;
+    const judge = new Judge({ feed: county.feed, course, program: dirname(builtProgram()), home });
+    const stage = { recording, judge, isStopped: () => isStopped };
+    try {
+      return eachSync ? await tryWithoutSyncs(stage, options) : await tryStates(stage, options);
+    } finally {
+      await judge.end();
+    }
   } finally {
     await county.feed.close();
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-type Judge = (state: Parameters<typeof faultsOf>[0]) => ReturnType<typeof faultsOf>;
-
-async function tryStates(recording: Recording, judge: Judge): Promise<number> {
-  let wrong = 0;
-  const tried = { all: 0, nothing: 0, some: 0 };
-  for (const state of drawStates(recording, { count, next: seededRandom(seed), lost: EVERY_LOSS })) {
-    const faults = await judge(state);
-    tried[state.lost] += 1;
-    if (faults.length === 0) continue;
-    wrong += 1;
-    const what = `seed ${seed}, moment ${state.moment}, ${state.lost} lost`;
-    process.stdout.write(`${what}:\n  ${faults.join('\n  ')}\n`);
+async function tryStates(
+  { recording, judge, isStopped }: Stage,
+  { seed: first, count, course, results }: Options,
+): Promise<number> {
+  const known = results === undefined ? [] : readResults<Result>(results);
+  const tried = new Set(known.filter((one) => one.course === course).map(({ seed }) => seed));
+  const seeds = Array.from({ length: count }, (_, index) => first + index).filter((one) => !tried.has(one));
+  const commit = testedCommit();
+  const found: Result[] = [];
+  for (const state of drawStates(recording, seeds)) {
+    if (isStopped()) break;
+    const { seed, moment, lost } = state;
+    const result: Result = { course, seed, commit, moment, lost, ...(await judge.judge(state)) };
+    found.push(result);
+    if (results !== undefined) noteResult(results, result);
+    const { faults } = result;
+    if (faults.length > 0)
+      process.stdout.write(`Seed ${seed}, moment ${moment}, ${lost} lost:\n  ${faults.join('\n  ')}\n`);
   }
-  const { all, nothing, some } = tried;
-  process.stdout.write(
-    `${count} states (${nothing} nothing lost, ${all} all, ${some} some): ${wrong} wrong.\n`,
-  );
-  return wrong === 0 ? 0 : 1;
+  process.stdout.write(`${sumsOf([...known, ...found])}\n`);
+  return found.some(({ faults }) => faults.length > 0) ? 1 : 0;
 }
 
-async function tryWithoutSyncs(recording: Recording, judge: Judge): Promise<number> {
+async function tryWithoutSyncs(stage: Stage, { count, only }: Options): Promise<number> {
+  const { recording, judge, isStopped } = stage;
+  const names = ownSyncs(durableEffects(await sourceFiles('src')));
   let unneeded = 0;
-  for (const without of syncingNames(recording.effects)) {
-    const found = await firstFault(recording, without, judge);
-    if (found === null) unneeded += 1;
-    process.stdout.write(`${without}: ${found ?? `none of ${count} states failed without it`}\n`);
+  for (const site of syncSites(recording.effects, recording.rootInode, names)) {
+    if (isStopped() || !site.name.includes(only)) continue;
+    const fault =
+      (await firstFault(stage, statesWithout(recording, site, MOST_REPORTS), (state) =>
+        judge.judgeReports(state),
+      )) ??
+      (await firstFault(
+        stage,
+        statesWithout(recording, site, count),
+        async (state) => (await judge.judge(state)).faults,
+      ));
+    if (fault === null) unneeded += 1;
+    process.stdout.write(`${site.name}: ${fault ?? `none of ${count} states failed without it`}\n`);
   }
   return unneeded === 0 ? 0 : 1;
 }
 
-async function firstFault(recording: Recording, without: string, judge: Judge): Promise<string | null> {
-  for (const state of drawStates(recording, { count, next: seededRandom(seed), lost: EVERY_LOSS, without })) {
-    const [fault] = await judge(state);
-    if (fault !== undefined) return `moment ${state.moment}, ${state.lost} lost: ${fault.split('\n')[0]}`;
+async function firstFault(
+  { isStopped }: Stage,
+  states: Iterable<DiskState>,
+  judged: (state: DiskState) => Promise<readonly string[]>,
+): Promise<string | null> {
+  for (const state of states) {
+    if (isStopped()) break;
+    const [first] = await judged(state);
+    if (first !== undefined) return `moment ${state.moment}, lost: ${state.lost}: ${first.split('\n')[0]}`;
   }
   return null;
 }

@@ -382,3 +382,14 @@ static int made(int folder, const char *path, mode_t mode) {
 
 int mkdirat(int folder, const char *path, mode_t mode) { return made(folder, path, mode); }
 int mkdir(const char *path, mode_t mode) { return made(AT_FDCWD, path, mode); }
+
+char *mkdtemp(char *template) {
+  REAL(char *, mkdtemp, char *);
+  char whole[PATH_MAX];
+  ENTER;
+  char *result = real_mkdtemp(template);
+  struct stat found;
+  if (result != NULL && absolute(AT_FDCWD, result, whole) && lstat(whole, &found) == 0)
+    record("mkdir", found.st_ino, 0, 0, whole, strlen(whole));
+  LEAVE(result);
+}

@@ -2,7 +2,7 @@
 
 import type * as DuckDb from '@duckdb/node-api';
 
-const dist = new URL('../../dist', import.meta.url);
+const dist = new URL('../../dist/', import.meta.url);
 
 /** Its package is a module of the old kind. */
 export const { default: duckDb }: { readonly default: typeof DuckDb } = await import(

@@ -8,7 +8,7 @@ import { openSync, writeSync } from 'node:fs';
 import process from 'node:process';
 
 const { STEERED_NOW_MS, STEERED_RECORD, STEERED_KILL_AT } = process.env;
-const dist = new URL('../../dist', import.meta.url);
+const dist = new URL('../../dist/', import.meta.url);
 
 if (STEERED_NOW_MS !== undefined) {
   const { systemClock } = await import(new URL('clock.js', dist).href);

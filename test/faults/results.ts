@@ -31,10 +31,11 @@ export function tableOf(results: readonly Result[]): string {
 
 /** Returns a line for each commit that was tried: its seeds, and how many of them went wrong. */
 export function verdictOf(results: readonly Result[]): string {
-  const commits = [...new Set(results.map(({ commit }) => commit))];
+  const judged = results.filter(({ outcome }) => outcome !== 'unchanged');
+  const commits = [...new Set(judged.map(({ commit }) => commit))];
   return commits
     .map((commit) => {
-      const tried = results.filter((one) => one.commit === commit && one.outcome !== 'unchanged');
+      const tried = judged.filter((one) => one.commit === commit);
       const seeds = tried.map(({ seed }) => seed);
       const wrong = tried.filter(({ outcome }) => outcome === 'wrong').map(({ seed }) => seed);
       const which = wrong.length === 0 ? '' : `: ${wrong.join(', ')}`;

@@ -6,6 +6,8 @@
  */
 
 import type { Clock } from '../../lib/clock.ts';
+import type { Row } from '../../staging/engine/engine.ts';
+import { numberOrNullAt, textAt } from '../../staging/engine/sql.ts';
 
 /** The past is pruned at most so often once everything old is gone. */
 const PRUNE_EVERY_MS = 3_600_000;
@@ -94,4 +96,19 @@ export class PastLimit {
 export function endsOfStates(logs: string, commits: string): string {
   return `FROM ${logs} AS logs JOIN ${commits} AS commits ON commits.dataset_id = logs.dataset_id
     AND CASE WHEN frozen_commit IS NULL THEN commit_number > first_commit ELSE commit_number = frozen_commit END`;
+}
+
+/** Selects the rows of `oldLogAt`: the logs that can restore states which ended before `before`, a time as SQL. The others as above. */
+export function selectOldLogs(logs: string, commits: string, before: string): string {
+  return `SELECT DISTINCT log_name, table_name, logs.dataset_id, frozen_commit
+    ${endsOfStates(logs, commits)} WHERE applied_at < ${before} ORDER BY log_name`;
+}
+
+export function oldLogAt(row: Row): OldLog {
+  return {
+    logName: textAt(row, 0),
+    tableName: textAt(row, 1),
+    datasetId: textAt(row, 2),
+    isFrozen: numberOrNullAt(row, 3) !== null,
+  };
 }

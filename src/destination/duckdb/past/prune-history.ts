@@ -11,17 +11,8 @@ import type { StorageError } from '../../../model/errors.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { runTogether } from '../../../staging/engine/engine.ts';
 import { DuckDbError } from '../../../staging/engine/errors.ts';
-import {
-  dateAt,
-  dateOrNullAt,
-  integer,
-  numberAt,
-  numberOrNullAt,
-  text,
-  textAt,
-  timestamp,
-} from '../../../staging/engine/sql.ts';
-import { endsOfStates, type OldLog, PastLimit } from '../../catalog/past-limit.ts';
+import { dateAt, dateOrNullAt, integer, numberAt, text, timestamp } from '../../../staging/engine/sql.ts';
+import { endsOfStates, type OldLog, oldLogAt, PastLimit, selectOldLogs } from '../../catalog/past-limit.ts';
 import { altered } from '../../catalog/past-logs.ts';
 import { type HistoryOptions, MAX_PRUNED_AT_ONCE, NO_HISTORY } from '../../catalog/undo-logs.ts';
 import type { Forgotten } from '../../destination.ts';
@@ -121,15 +112,8 @@ async function readOldestEnd(engine: Engine): Promise<Date | null> {
 
 /** Returns the logs that can restore states which ended before `before`. */
 async function readOldLogs(engine: Engine, before: Date): Promise<readonly OldLog[]> {
-  const rows = await engine.rows(`SELECT DISTINCT log_name, table_name, logs.dataset_id, frozen_commit
-    ${endsOfStates(catalogTable('history_logs'), catalogTable('commits'))}
-    WHERE applied_at < ${timestamp(before)} ORDER BY log_name`);
-  return rows.map((row) => ({
-    logName: textAt(row, 0),
-    tableName: textAt(row, 1),
-    datasetId: textAt(row, 2),
-    isFrozen: numberOrNullAt(row, 3) !== null,
-  }));
+  const select = selectOldLogs(catalogTable('history_logs'), catalogTable('commits'), timestamp(before));
+  return (await engine.rows(select)).map(oldLogAt);
 }
 
 /** Returns whether more of it is to be forgotten. */

@@ -5,16 +5,14 @@
  * of a past that is to be forgotten delays no commit, and no log delays the others.
  */
 
+import { dateAt, dateOrNullAt, integer, numberAt, text } from '../../../staging/engine/sql.ts';
 import {
-  dateAt,
-  dateOrNullAt,
-  integer,
-  numberAt,
-  numberOrNullAt,
-  text,
-  textAt,
-} from '../../../staging/engine/sql.ts';
-import { endsOfStates, type OldLog, type PastLimit } from '../../catalog/past-limit.ts';
+  endsOfStates,
+  type OldLog,
+  oldLogAt,
+  type PastLimit,
+  selectOldLogs,
+} from '../../catalog/past-limit.ts';
 import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../../catalog/undo-logs.ts';
 import type { Forgotten } from '../../destination.ts';
 import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
@@ -92,15 +90,8 @@ export async function readOldestEnd(transaction: Transaction): Promise<Date | nu
 
 /** Returns the logs that can restore states which ended before `before`. */
 async function readOldLogs(transaction: Transaction, before: Date): Promise<readonly OldLog[]> {
-  const rows = await transaction.rows(`SELECT DISTINCT log_name, table_name, logs.dataset_id, frozen_commit
-    ${endsOfStates(catalogTable('history_logs'), catalogTable('commits'))}
-    WHERE applied_at < ${timeOf(before)} ORDER BY log_name`);
-  return rows.map((row) => ({
-    logName: textAt(row, 0),
-    tableName: textAt(row, 1),
-    datasetId: textAt(row, 2),
-    isFrozen: numberOrNullAt(row, 3) !== null,
-  }));
+  const select = selectOldLogs(catalogTable('history_logs'), catalogTable('commits'), timeOf(before));
+  return (await transaction.rows(select)).map(oldLogAt);
 }
 
 async function forgetFrozen(transaction: Transaction, { logName, tableName }: OldLog): Promise<boolean> {

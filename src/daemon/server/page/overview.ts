@@ -124,16 +124,20 @@ function statesOf({ state, report }: PageInput): ReadonlyMap<DatasetState, numbe
 type States = ReturnType<typeof statesOf>;
 
 /** Datasets that wait for an operator or for their retry are not on their way. */
+function countsOf(states: States) {
+  return {
+    total: [...states.values()].reduce((sum, count) => sum + count, 0),
+    upToDate: states.get('up to date') ?? 0,
+    behind: (states.get('working') ?? 0) + (states.get('behind') ?? 0),
+  };
+}
+
 function workOf({ datasets, counters }: DaemonState, states: States) {
   const working = [...datasets.values()].flatMap(({ datasetId, work }) =>
     work === null ? [] : [{ datasetId, work }],
   );
   return {
-    datasets: {
-      total: [...states.values()].reduce((sum, count) => sum + count, 0),
-      upToDate: states.get('up to date') ?? 0,
-      behind: (states.get('working') ?? 0) + (states.get('behind') ?? 0),
-    },
+    datasets: countsOf(states),
     downloadedBytes: counters.downloadedBytes,
     steps: working.slice(0, MAX_SHOWN_STEPS).map(({ datasetId, work: { step, bytes } }) => {
       return { dataset: datasetId, step, bytes };
@@ -172,12 +176,12 @@ function headlineOf(input: PageInput, states: States): Headline {
   if (state.phase === 'starting' && states.size === 0) {
     return { level: 'work', text: 'Asking the service what there is', detail: '' };
   }
-  return headlineOfDatasets(state, states);
+  return headlineOfDatasets(states);
 }
 
 /** Nothing waits for an operator, and the service answers. */
-function headlineOfDatasets(state: DaemonState, states: States): Headline {
-  const { total, upToDate, behind } = workOf(state, states).datasets;
+function headlineOfDatasets(states: States): Headline {
+  const { total, upToDate, behind } = countsOf(states);
   const share = `${formatCount(upToDate)} of ${formatCount(total)} datasets are up to date`;
   if (behind > 0) {
     const onTheirWay =

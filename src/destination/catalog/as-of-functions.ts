@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { text } from '../../staging/engine/sql.ts';
 import { META_AS_OF_FUNCTIONS } from './tables.ts';
 import { type CatalogWrite, deleteRows, insertRows } from './writes.ts';
 
@@ -22,6 +23,11 @@ export const SPECIMEN_LOG = {
 /** `statements` make the functions of the specimen. */
 export function digestOfFunctions(statements: readonly string[]): string {
   return createHash('sha256').update(statements.join('\n')).digest('hex');
+}
+
+/** Selects a row where this digest is recorded. `meta` is a table as SQL. */
+export function selectRecordedFunctions(meta: string, digest: string): string {
+  return `SELECT 1 FROM ${meta} WHERE "key" = ${text(META_AS_OF_FUNCTIONS)} AND value = ${text(digest)}`;
 }
 
 export function asOfFunctionsWrites(digest: string): readonly CatalogWrite[] {

@@ -136,10 +136,20 @@ export function selectLoggedColumns(commits: string, datasetId: string, frozenCo
     ORDER BY commit_number DESC LIMIT 1`;
 }
 
-/** Reads the answer to `selectLoggedColumns`. */
-export function loggedColumnsOf([row]: readonly Row[]): readonly LoggedColumn[] {
-  assert(row !== undefined, 'a commit that was logged has recorded its columns');
+/** Reads the answer to `selectLoggedColumns`; null where somebody deleted the commits that had recorded them. */
+export function loggedColumnsOf([row]: readonly Row[]): readonly LoggedColumn[] | null {
+  if (row === undefined) return null;
   return (storedJson(textAt(row, 0)) as readonly RecordedColumn[]).map(loggedColumn);
+}
+
+/** `columns` are those of the table that the log leads back from; null: the catalog has lost them. @throws StorageError */
+export function knownColumns(
+  { datasetId, frozenCommit }: PastLog,
+  columns: readonly LoggedColumn[] | null,
+): readonly LoggedColumn[] {
+  if (columns !== null) return columns;
+  assert(frozenCommit === null, 'a commit that was logged has recorded its columns');
+  throw unlistedColumns(datasetId);
 }
 
 export function loggedColumn({

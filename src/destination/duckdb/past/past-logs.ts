@@ -9,6 +9,7 @@ import { pastCommitAt } from '../../catalog/commits.ts';
 import type { PastCatalog } from '../../catalog/compare-states.ts';
 import {
   altered,
+  knownColumns,
   lacksEntries,
   loggedColumn,
   loggedColumnsOf,
@@ -16,7 +17,6 @@ import {
   pastLogAt,
   refuseOtherColumns,
   selectLoggedColumns,
-  unlistedColumns,
 } from '../../catalog/past-logs.ts';
 import { type LoggedColumn, reasonOfBeginning } from '../../catalog/undo-logs.ts';
 import type { PastLog } from '../../reader.ts';
@@ -108,19 +108,20 @@ export async function readPastCommits(
   return rows.map(pastCommitAt);
 }
 
-/** Returns the columns of the table that a log leads back from. */
-export async function readColumnsOfLog(
+/** Returns the columns of the table that a log leads back from. @throws StorageError */
+export async function readColumnsOfLog(engine: Engine, log: PastLog): Promise<readonly LoggedColumn[]> {
+  return knownColumns(log, await findColumnsOfLog(engine, log, () => readLoggedColumns(engine)));
+}
+
+/** Returns the columns of the table that a log leads back from; null where the catalog has lost them. `live` as `readLoggedColumns`. */
+export async function findColumnsOfLog(
   engine: Engine,
   { datasetId, frozenCommit }: PastLog,
-): Promise<readonly LoggedColumn[]> {
-  if (frozenCommit === null) {
-    const columns = (await readLoggedColumns(engine)).get(datasetId);
-    if (columns !== undefined) return columns;
-    throw unlistedColumns(datasetId);
-  }
-  return loggedColumnsOf(
-    await engine.rows(selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit)),
-  );
+  live: () => ReturnType<typeof readLoggedColumns>,
+): Promise<readonly LoggedColumn[] | null> {
+  if (frozenCommit === null) return (await live()).get(datasetId) ?? null;
+  const select = selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit);
+  return loggedColumnsOf(await engine.rows(select));
 }
 
 /** `format`: of the mirror. */

@@ -7,18 +7,21 @@
 
 import type { Engine } from '../../../staging/engine/engine.ts';
 import { DuckDbError } from '../../../staging/engine/errors.ts';
-import { text } from '../../../staging/engine/sql.ts';
-import { asOfFunctionsWrites, digestOfFunctions, SPECIMEN_LOG } from '../../catalog/as-of-functions.ts';
+import {
+  asOfFunctionsWrites,
+  digestOfFunctions,
+  SPECIMEN_LOG,
+  selectRecordedFunctions,
+} from '../../catalog/as-of-functions.ts';
 import { metaOf } from '../../catalog/observed-state.ts';
-import { loggedColumnsOf, nameOfSource, selectLoggedColumns } from '../../catalog/past-logs.ts';
-import { META_AS_OF_FUNCTIONS } from '../../catalog/tables.ts';
+import { nameOfSource } from '../../catalog/past-logs.ts';
 import type { LoggedColumn } from '../../catalog/undo-logs.ts';
 import type { PastLog } from '../../reader.ts';
 import { hasLogs } from '../catalog/observed-state.ts';
 import { statementsOf } from '../catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION, OUTSIDE_MIRROR, selectMeta } from '../catalog/schema.ts';
 import { asOfMacros } from './history.ts';
-import { readLoggedColumns, readPastLogs } from './past-logs.ts';
+import { findColumnsOfLog, readLoggedColumns, readPastLogs } from './past-logs.ts';
 
 const DIGEST = digestOfFunctions(asOfMacros(SPECIMEN_LOG));
 
@@ -33,9 +36,7 @@ export async function hasOurFunctions(engine: Engine): Promise<boolean> {
 }
 
 async function isRecorded(engine: Engine): Promise<boolean> {
-  const rows = await engine.rows(`SELECT 1 FROM ${catalogTable('meta')}
-    WHERE "key" = ${text(META_AS_OF_FUNCTIONS)} AND value = ${text(DIGEST)}`);
-  return rows.length > 0;
+  return (await engine.rows(selectRecordedFunctions(catalogTable('meta'), DIGEST))).length > 0;
 }
 
 /** Does nothing where the functions have the text of this program. */
@@ -43,18 +44,10 @@ export async function renewFunctions(engine: Engine): Promise<void> {
   if (await isRecorded(engine)) return;
   const live = await readLoggedColumns(engine);
   for (const log of await readPastLogs(engine, FORMAT_VERSION)) {
-    const columns = log.frozenCommit === null ? live.get(log.datasetId) : await frozenColumns(engine, log);
-    if (columns !== undefined) await renew(engine, log, columns);
+    const columns = await findColumnsOfLog(engine, log, async () => live);
+    if (columns !== null) await renew(engine, log, columns);
   }
   for (const statement of statementsOf(asOfFunctionsWrites(DIGEST))) await engine.run(statement);
-}
-
-async function frozenColumns(
-  engine: Engine,
-  { datasetId, frozenCommit }: PastLog,
-): Promise<readonly LoggedColumn[] | undefined> {
-  const rows = await engine.rows(selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit ?? 0));
-  return rows.length === 0 ? undefined : loggedColumnsOf(rows);
 }
 
 /** DuckDB makes no function that names a table or a column which is not there. */

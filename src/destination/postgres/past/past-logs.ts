@@ -7,13 +7,13 @@ import { pastCommitAt } from '../../catalog/commits.ts';
 import type { PastCatalog } from '../../catalog/compare-states.ts';
 import {
   altered,
+  knownColumns,
   lacksEntries,
   loggedColumnsOf,
   nameOfSource,
   pastLogAt,
   refuseOtherColumns,
   selectLoggedColumns,
-  unlistedColumns,
 } from '../../catalog/past-logs.ts';
 import { type LoggedColumn, reasonOfBeginning } from '../../catalog/undo-logs.ts';
 import type { PastLog } from '../../reader.ts';
@@ -68,14 +68,18 @@ async function readPastCommits(transaction: Transaction, datasetId: string): Pro
   return rows.map(pastCommitAt);
 }
 
-async function readColumnsOfLog(
+async function readColumnsOfLog(transaction: Transaction, log: PastLog): Promise<readonly LoggedColumn[]> {
+  return knownColumns(log, await findColumnsOfLog(transaction, log));
+}
+
+/** Returns the columns of the table that a log leads back from; null where the catalog has lost them. */
+export async function findColumnsOfLog(
   transaction: Transaction,
   { datasetId, frozenCommit }: PastLog,
-): Promise<readonly LoggedColumn[]> {
+): Promise<readonly LoggedColumn[] | null> {
   if (frozenCommit === null) {
     const columns = (await readTables(transaction, [datasetId])).get(datasetId)?.observed.columns ?? [];
-    if (columns.length > 0) return columns;
-    throw unlistedColumns(datasetId);
+    return columns.length > 0 ? columns : null;
   }
   const select = selectLoggedColumns(catalogTable('commits'), datasetId, frozenCommit);
   return loggedColumnsOf(await transaction.rows(select));

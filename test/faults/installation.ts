@@ -4,10 +4,10 @@ import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'nod
 import { dirname, join } from 'node:path';
 import { builtProgram } from '../support/built-program.ts';
 import { type OpenCountyFeed, openCountyFeed } from '../support/open-county-feed.ts';
+import { KILLED, runCommand } from '../support/program-runner.ts';
 import { projectRoot } from '../support/source-tree.ts';
 import { steered } from '../support/steered-process.ts';
 import type { State } from './fault.ts';
-import { KILLED, runCommand } from './runner.ts';
 
 /** Few and small rows: what a fault costs grows with them. */
 const ROWS = 50;

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { type Examined, examineFile } from '../../src/destination/duckdb/damage/examine.ts';
 import type { Said } from '../support/command-line.ts';
 import { downloadsOf } from '../support/expect-mirrored.ts';
+import type { Runner } from '../support/program-runner.ts';
 import { type Fault, FILES } from './fault.ts';
 import { GATED, type Installation, settingsIn } from './installation.ts';
-import type { Runner } from './runner.ts';
 
 export const VERDICTS = ['no effect', 'mended', 'tables', 'past', 'quarantined', 'wrong'] as const;
 

@@ -6,12 +6,12 @@
 import { cpSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inProcesses, type Runner } from '../support/program-runner.ts';
+import { type SentExpectation, sendable, Worker, WorkerEnded } from '../support/program-worker.ts';
 import { everythingPublished } from '../support/published.ts';
 import { damage, type Fault } from './fault.ts';
 import type { Installation } from './installation.ts';
 import { judged, VERDICTS, type Verdict } from './judge.ts';
-import { inProcesses, type Runner } from './runner.ts';
-import { type SentExpectation, sendable, Worker, WorkerEnded } from './worker.ts';
 
 /** `unchanged`: the damage left the bytes as they were, and nothing was judged. */
 export const OUTCOMES = [...VERDICTS, 'unchanged'] as const;

@@ -3,10 +3,10 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
-import { inProcesses, type Runner } from '../faults/runner.ts';
-import { type SentExpectation, sendable, Worker, WorkerEnded } from '../faults/worker.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { openExactly } from '../support/exact-mirror.ts';
+import { inProcesses, type Runner } from '../support/program-runner.ts';
+import { type SentExpectation, sendable, Worker, WorkerEnded } from '../support/program-worker.ts';
 import { everythingPublished } from '../support/published.ts';
 import type { Course } from './courses.ts';
 import { type DiskState, digestOf, keptFiles, type Reported } from './states.ts';

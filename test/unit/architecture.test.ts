@@ -288,7 +288,7 @@ describe('dead code', () => {
   it('every file of fixtures and of test is reached from a command or a test', () => {
     const command =
       /\.test\.ts$|^fixtures\/(?:main|demo\/main|demo\/compare)\.ts$|^test\/(?:[a-z]+\/main|mutation\/vitest\.config)\.ts$/;
-    const ownProcess = /^test\/(?:support|bench|faults)\/.*-child\.ts$/;
+    const ownProcess = /^test\/(?:support|bench)\/.*-child\.ts$/;
     const entries = everything
       .map(({ path }) => path)
       .filter((path) => command.test(path) || ownProcess.test(path));

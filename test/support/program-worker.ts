@@ -1,4 +1,4 @@
-/** A process that runs commands and reads mirrors for one fault after another, until damage ends it. */
+/** A process that runs commands and reads mirrors, one after another, until damage ends it. */
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,8 +9,8 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Content, Row } from '../../fixtures/source/content.ts';
-import type { Said } from '../support/command-line.ts';
-import type { Expectation } from '../support/published.ts';
+import type { Said } from './command-line.ts';
+import type { Expectation } from './published.ts';
 
 export type Asked =
   /** What the feed has published. */
@@ -39,7 +39,7 @@ export class WorkerEnded extends Error {}
 
 /** Longer than any command of a small installation takes on a machine that has much else to do. */
 export const HANGS_AFTER_MS = 600_000;
-const SCRIPT = fileURLToPath(new URL('worker-child.ts', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('program-worker-child.ts', import.meta.url));
 /** Characters of what an ended process wrote. */
 const MOST_SHOWN = 1_500;
 

@@ -6,8 +6,8 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { text } from 'node:stream/consumers';
-import type { Said } from '../support/command-line.ts';
-import { HANGS_AFTER_MS, type SentExpectation, Worker, WorkerEnded } from './worker.ts';
+import type { Said } from './command-line.ts';
+import { HANGS_AFTER_MS, type SentExpectation, Worker, WorkerEnded } from './program-worker.ts';
 
 /** What a shell reports of a process that a signal ended is this and the signal's number. */
 const SIGNALLED = 128;

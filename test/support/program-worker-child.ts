@@ -12,11 +12,11 @@ import type { start } from '../../src/cli/program.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemRandom } from '../../src/lib/backoff.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import { collector } from '../support/collector.ts';
-import { contextOf, IDENTITY, type Said } from '../support/command-line.ts';
-import { mirrorDifferences } from '../support/mirror-comparison.ts';
-import type { Expectation } from '../support/published.ts';
-import type { Answer, Asked, SentExpectation } from './worker.ts';
+import { collector } from './collector.ts';
+import { contextOf, IDENTITY, type Said } from './command-line.ts';
+import { mirrorDifferences } from './mirror-comparison.ts';
+import type { Answer, Asked, SentExpectation } from './program-worker.ts';
+import type { Expectation } from './published.ts';
 
 type Start = typeof start;
 

@@ -230,7 +230,7 @@ interface Fullness {
 
 /** Returns what a message says of a folder that takes nothing more: `full`, unless there is room for bytes and for no further file. */
 export function whyFull(folder: string, full: Fullness): Fullness {
-  if (!hasNoInodes(folder)) return full;
+  if (!ranOutOfInodes(folder)) return full;
   return { fact: `The file system has no inodes left for another file in ${folder}`, hint: FREE_INODES };
 }
 
@@ -252,9 +252,37 @@ function isForWantOfInodes(error: unknown): boolean {
     systemCode(error) === 'ENOSPC' &&
     error instanceof Error &&
     'path' in error &&
-    hasNoInodes(dirname(String(error.path)))
+    ranOutOfInodes(dirname(String(error.path)))
   );
 }
+
+/** Whether inodes were wanting where there was no room a moment ago. */
+function ranOutOfInodes(folder: string): boolean {
+  try {
+    return wereInodesWanting(statfsSync(folder));
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * What else failed for the same reason may have given its files back before one looks: with room for bytes, hardly any inodes
+ * are as good as none.
+ */
+export function wereInodesWanting(seen: {
+  readonly files: number;
+  readonly ffree: number;
+  readonly bavail: number;
+  readonly bsize: number;
+}): boolean {
+  const areFew = seen.files > 0 && seen.ffree < FEW_INODES;
+  return isOutOfInodes(seen) || (areFew && seen.bavail * seen.bsize >= ROOM_BYTES);
+}
+
+/** More files than the work that goes on at once makes. */
+const FEW_INODES = 256;
+/** More than one write of a file asks for. */
+const ROOM_BYTES = 1_000_000;
 
 /** A file system that makes inodes as they are needed states that it has none at all. */
 export function isOutOfInodes({ files, ffree }: { readonly files: number; readonly ffree: number }): boolean {

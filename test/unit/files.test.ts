@@ -28,6 +28,7 @@ import {
   remove,
   renameFile,
   replaceFile,
+  wereInodesWanting,
   writeScratch,
 } from '../../src/lib/files.ts';
 
@@ -154,6 +155,18 @@ describe('F66 a file system', () => {
     ['without one left', { files: 1_000, ffree: 0 }, true],
     ['that makes them as they are needed', { files: 0, ffree: 0 }, false],
   ])('%s', (_, seen, isOut) => expect(isOutOfInodes(seen)).toBe(isOut));
+
+  const room = { files: 100_000, bavail: 50_000, bsize: 4_096 };
+  it.each([
+    ['without one left', { ...room, ffree: 0 }, true],
+    ['without one left, and without room', { ...room, bavail: 0, ffree: 0 }, true],
+    ['in which files were given back since, with room', { ...room, ffree: 3 }, true],
+    ['with few left, and without room', { ...room, bavail: 10, ffree: 3 }, false],
+    ['with many left, in which bytes were given back since', { ...room, ffree: 90_000 }, false],
+    ['that makes them as they are needed', { ...room, files: 0, ffree: 0 }, false],
+  ])('that had no room for a write, %s: whether inodes were wanting', (_, seen, were) =>
+    expect(wereInodesWanting(seen)).toBe(were),
+  );
 });
 
 describe('other changes', () => {

@@ -1,6 +1,6 @@
 /** A file at `destination.path` that is no mirror: every command says so alike, and leaves it as it is. */
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -102,14 +102,32 @@ describe('a file of DuckDB that this program cannot open', () => {
   });
 });
 
-describe('an empty file', () => {
-  it('counts as no mirror yet, and becomes one', async () => {
+describe('a file without content', () => {
+  it.each([
+    ['an empty one', 0],
+    ['F59 one of zeroes, as a power cut may leave a new mirror', 12_288],
+  ])('counts as no mirror yet, and becomes one: %s', async (_, bytes) => {
     const { line, mirrorPath } = await installed();
-    writeFileSync(mirrorPath, '');
+    writeFileSync(mirrorPath, Buffer.alloc(bytes));
     expect((await line.run('status')).stdout).toContain(`There is no mirror yet at ${mirrorPath}.`);
     expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 75 });
     expect(await line.run('once')).toMatchObject({ exitCode: 0 });
     expect(await line.run('query', 'SELECT 1')).toMatchObject({ exitCode: 0 });
+    expect(readdirSync(line.dataDirectory).filter((name) => name.includes('.corrupt-'))).toEqual([]);
+  });
+});
+
+describe('a mirror whose first sector was lost', () => {
+  it('F58 is damaged, and no foreign file: once quarantines it and builds it again', async () => {
+    const { line, mirrorPath } = await installed();
+    await line.run('once');
+    const file = readFileSync(mirrorPath);
+    writeFileSync(mirrorPath, file.fill(0, 0, 512));
+    expect(await line.run('verify')).toMatchObject({ exitCode: 74 });
+    expect(readFileSync(mirrorPath)).toEqual(file);
+    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+    expect(await line.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+    expect(readdirSync(line.dataDirectory).filter((name) => name.includes('.corrupt-'))).toHaveLength(1);
   });
 });
 

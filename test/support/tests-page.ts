@@ -25,14 +25,10 @@ interface Reference {
   readonly titles: readonly string[];
 }
 
-/** The numbers of the faults that are tested, from and to. */
-const FAULT_NUMBERS: readonly (readonly [number, number])[] = [
-  [1, 58],
-  [60, 76],
-  [78, 88],
-];
-export const FAULTS: readonly string[] = FAULT_NUMBERS.flatMap(([from, to]) =>
-  Array.from({ length: to - from + 1 }, (_, index) => `F${String(from + index).padStart(2, '0')}`),
+const LAST_FAULT = 88;
+export const FAULTS: readonly string[] = Array.from(
+  { length: LAST_FAULT },
+  (_, index) => `F${String(index + 1).padStart(2, '0')}`,
 );
 const PROMISES = 'Which promise is tested where';
 /** Folders whose tests may be named all at once. */

@@ -3,7 +3,7 @@
  * path. So every process must name the file the same way.
  */
 
-import { open, readlink, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -70,9 +70,17 @@ export const WAL_SUFFIX = '.wal';
 
 type FileState = 'absent' | 'empty' | 'database' | 'other';
 
-/** Classifies the file by its first bytes. A damaged database still counts as a `database` while these bytes are whole. */
+/** As much as a disk loses at once. */
+const SECTOR_BYTES = 512;
+/** Far above what DuckDB writes before it syncs a new file. */
+const MAX_BLANK_BYTES = 1_000_000;
+
+/**
+ * Classifies the file by its first bytes. A damaged database still counts as a `database` while these bytes are whole, or zeroes:
+ * no other file is expected to begin with so many. A new file may have nothing but zeroes after a power cut; it counts as `empty`.
+ */
 export async function fileState(path: string): Promise<FileState> {
-  let file: Awaited<ReturnType<typeof open>>;
+  let file: FileHandle;
   try {
     file = await open(path, 'r');
   } catch (error) {
@@ -89,13 +97,24 @@ export async function fileState(path: string): Promise<FileState> {
   }
   try {
     if (!(await file.stat()).isFile()) return 'other';
-    const head = Buffer.alloc(MAGIC_OFFSET + MAGIC.length);
+    const head = Buffer.alloc(SECTOR_BYTES);
     const { bytesRead } = await file.read(head, 0, head.length, 0);
     if (bytesRead === 0) return 'empty';
-    return head.subarray(MAGIC_OFFSET, bytesRead).equals(MAGIC) ? 'database' : 'other';
+    if (head.subarray(MAGIC_OFFSET, MAGIC_OFFSET + MAGIC.length).equals(MAGIC)) return 'database';
+    if (!isBlank(head)) return 'other';
+    return (await isWhollyBlank(file)) ? 'empty' : 'database';
   } finally {
     await file.close();
   }
+}
+
+async function isWhollyBlank(file: FileHandle): Promise<boolean> {
+  if ((await file.stat()).size > MAX_BLANK_BYTES) return false;
+  return isBlank(await file.readFile());
+}
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0);
 }
 
 /**
@@ -116,7 +135,7 @@ export async function mirrorFileState(path: string): Promise<Exclude<FileState, 
 export async function quarantineMirror(path: string, reason: string, now: Date, log: Log): Promise<void> {
   const state = await mirrorFileState(path);
   if (state === 'empty') {
-    // A process or a disk that failed during creation left the empty file: there is nothing to keep.
+    // A process or a disk that failed during creation left the file without content: there is nothing to keep.
     await remove('destination.remove-empty', path);
     return;
   }

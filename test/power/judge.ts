@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { openExactly } from '../support/exact-mirror.ts';
-import { inProcesses, type Runner } from '../support/program-runner.ts';
-import { type SentExpectation, sendable, Worker, WorkerEnded } from '../support/program-worker.ts';
+import { Judgements, type Runner } from '../support/program-runner.ts';
+import { sendable } from '../support/program-worker.ts';
 import { everythingPublished } from '../support/published.ts';
 import type { Course } from './courses.ts';
 import { type DiskState, digestOf, keptFiles, type Reported } from './states.ts';
@@ -31,24 +31,23 @@ export interface Judged {
   readonly isKnown: boolean;
 }
 
-/** Judges one state after another, in a process that is begun again where a state has ended it. */
+/** Judges one state after another, each only once. */
 export class Judge {
   readonly #options: JudgeOptions;
-  readonly #sent: SentExpectation;
+  readonly #judgements: Judgements;
   readonly #known = new Map<string, readonly string[]>();
   readonly #reports = new Map<string, readonly string[]>();
-  #worker: Worker | null = null;
 
   constructor(options: JudgeOptions) {
     this.#options = options;
-    this.#sent = sendable(everythingPublished(options.feed));
+    this.#judgements = new Judgements(options.program, sendable(everythingPublished(options.feed)));
   }
 
   async judge(state: DiskState): Promise<Judged> {
     const digest = digestOf(state);
     const known = this.#known.get(digest);
     if (known !== undefined) return { faults: known, digest, isKnown: true };
-    const faults = await this.#faultsOf(state);
+    const { verdict: faults } = await this.#judgements.make((runner) => this.#faultsOf(state, runner));
     this.#known.set(digest, faults);
     return { faults, digest, isKnown: false };
   }
@@ -66,40 +65,27 @@ export class Judge {
     return faults;
   }
 
-  async end(): Promise<void> {
-    await this.#worker?.end();
-    this.#worker = null;
+  end(): Promise<void> {
+    return this.#judgements.end();
   }
 
-  /** A state that ends the process is judged once more, each of its commands in a process of its own. */
-  async #faultsOf(state: DiskState): Promise<readonly string[]> {
-    this.#worker ??= new Worker(this.#options.program, this.#sent);
-    try {
-      return await this.#judgedBy(state, this.#worker);
-    } catch (error) {
-      if (!(error instanceof WorkerEnded)) throw error;
-      this.#worker = null;
-      return await this.#judgedBy(state, inProcesses(this.#options.program, this.#sent));
-    }
-  }
-
-  #judgedBy(state: DiskState, by: Runner): Promise<readonly string[]> {
+  #faultsOf(state: DiskState, runner: Runner): Promise<readonly string[]> {
     const { home, course, feed } = this.#options;
     return this.#laidOut(state, async () => {
       const { isTorn, faults } = await reportFaults(home, state, course);
       if (faults.length > 0) return faults;
-      const ended = await by.run(['once'], {
+      const ended = await runner.run(['once'], {
         ...course.settings(home),
         FEED_SYNC_BASE_URL: feed.baseUrl,
         FEED_SYNC_API_KEY: feed.apiKey,
       });
       if (ended.exitCode !== 0) return [`once ended with ${ended.exitCode}: ${ended.stdout}${ended.stderr}`];
       const mirror = join(home, course.mirror);
-      const differing = await by.differences(mirror);
+      const differing = await runner.differences(mirror);
       return [
         ...(course.mayQuarantine ? [] : quarantinedIn(home, isTorn)),
         ...differing,
-        ...(await differencesOfCopy(join(home, course.copy), mirror, by, differing)),
+        ...(await differencesOfCopy(join(home, course.copy), mirror, runner, differing)),
       ];
     });
   }
@@ -194,12 +180,12 @@ function quarantinedIn(home: string, isTorn: boolean): readonly string[] {
 async function differencesOfCopy(
   copy: string,
   mirror: string,
-  by: Runner,
+  runner: Runner,
   ofMirror: readonly string[],
 ): Promise<readonly string[]> {
   const isWhole = [copy, mirror].every((path) => existsSync(path) && !existsSync(`${path}.wal`));
   const isSame = isWhole && readFileSync(copy).equals(readFileSync(mirror));
-  const differing = isSame ? ofMirror : await by.differences(copy);
+  const differing = isSame ? ofMirror : await runner.differences(copy);
   return differing.map((difference) => `copy: ${difference}`);
 }
 

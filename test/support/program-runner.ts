@@ -1,4 +1,4 @@
-/** Runs commands of one copy of the program and reads mirrors, each in a process of its own, because damage may crash it. */
+/** Runs commands of one copy of the program and reads mirrors, in processes that damage may crash. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,8 +16,69 @@ export const KILLED = SIGNALLED + constants.signals.SIGKILL;
 /** How commands are run and mirrors are read. */
 export type Runner = Pick<Worker, 'run' | 'differences'>;
 
-/** `program`: the folder of the built program. */
-export function inProcesses(program: string, expected: SentExpectation): Runner {
+/** A process gets slower and larger with time. */
+const MOST_JUDGED = 100;
+
+export interface Judgement<Verdict> {
+  readonly verdict: Verdict;
+  /** Why it was made again; null: it was not. */
+  readonly again: string | null;
+}
+
+/**
+ * Has one judgement after another made in one process. A judgement that ends this process, or that is doubtful, is made again with a
+ * process for each command, and that one counts.
+ */
+export class Judgements {
+  readonly #program: string;
+  readonly #expected: SentExpectation;
+  #worker: Worker | null = null;
+  #judged = 0;
+
+  /** `program`: the folder of the built program. */
+  constructor(program: string, expected: SentExpectation) {
+    this.#program = program;
+    this.#expected = expected;
+  }
+
+  /** `doubtOf` returns why a judgement is doubtful, or null. `judge` is called once or twice. */
+  async make<Verdict>(
+    judge: (runner: Runner) => Promise<Verdict>,
+    doubtOf: (verdict: Verdict) => string | null = () => null,
+  ): Promise<Judgement<Verdict>> {
+    const again = await this.#made(judge, doubtOf);
+    if (typeof again !== 'string') return { ...again, again: null };
+    await this.end();
+    return { verdict: await judge(inProcesses(this.#program, this.#expected)), again };
+  }
+
+  /** Returns why it has to be made again. */
+  async #made<Verdict>(
+    judge: (runner: Runner) => Promise<Verdict>,
+    doubtOf: (verdict: Verdict) => string | null,
+  ): Promise<{ readonly verdict: Verdict } | string> {
+    this.#worker ??= new Worker(this.#program, this.#expected);
+    try {
+      const verdict = await judge(this.#worker);
+      const doubt = doubtOf(verdict);
+      if (doubt !== null) return doubt;
+      this.#judged += 1;
+      if (this.#judged >= MOST_JUDGED) await this.end();
+      return { verdict };
+    } catch (error) {
+      if (!(error instanceof WorkerEnded)) throw error;
+      return `ended: ${error.message}`;
+    }
+  }
+
+  async end(): Promise<void> {
+    await this.#worker?.end();
+    this.#worker = null;
+    this.#judged = 0;
+  }
+}
+
+function inProcesses(program: string, expected: SentExpectation): Runner {
   return {
     run: (words, environment) => runCommand(program, words, environment),
     async differences(path) {

@@ -4,11 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { baseOf, type Candidate } from '../../src/model/candidate.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import { noteAwaiting, suspensionOfCandidate } from '../../src/sync/candidates.ts';
-import { identitiesOfPath, waitingContent } from '../../src/sync/plan/candidate.ts';
+import { identitiesOfEntry, identitiesOfPath, waitingContent } from '../../src/sync/plan/candidate.ts';
 import { pathContentOf } from '../../src/sync/plan/content.ts';
-import { chain, planOf } from '../support/planning.ts';
+import type { PlanInput } from '../../src/sync/plan/step.ts';
+import { chain, planOf, toldOf } from '../support/planning.ts';
 import { smallWorld } from '../support/small-world.ts';
-import { announcing, candidate, desired, metadata, table } from '../support/sync-values.ts';
+import { announcing, candidate, desired, listedEntry, metadata, table } from '../support/sync-values.ts';
 
 describe('content that takes the place of a candidate', () => {
   const observed = table(1);
@@ -83,5 +84,74 @@ describe('versions after changes that wait, where each version is a commit of it
   it('are judged from the first sum on that has other content', () => {
     const anew = chain(4, 6, { rowCount: 12 });
     expect(planBeside([waits(3, 8), waits(4, 9)], [...upTo(3), ...anew])).toMatchObject({ shortestSum: 3 });
+  });
+});
+
+describe('snapshots beside content that waits', () => {
+  const limits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
+  const versions = chain(1, 3);
+  const NOT_APPLICABLE = { inapplicable: new Map([[2, 'a reason']]) };
+  const planBeside = (waiting: Partial<Candidate>, changed: Partial<PlanInput>) =>
+    toldOf({
+      observed: table(1),
+      desired: desired(announcing(3)),
+      metadata: metadata(versions),
+      suspension: suspensionOfCandidate(candidate(waiting)),
+      limits,
+      ...changed,
+    });
+  const snapshotOf = (number: number): Partial<Candidate> => {
+    const listed = listedEntry(number);
+    const [own = '', ...others] = identitiesOfEntry(listed, metadata(versions));
+    return {
+      version: number,
+      identity: own,
+      alike: [own, ...others],
+      content: { kind: 'snapshot', listed, reloads: new Map(), files: [] },
+    };
+  };
+  const changesTo = (last: number): Partial<Candidate> => {
+    const path = versions.filter((one) => one.version > 1 && one.version <= last);
+    return {
+      version: last,
+      identity: pathContentOf(path),
+      alike: identitiesOfPath(path),
+      content: {
+        kind: 'changes',
+        versions: path.map((one) => ({ version: one.version, pages: [], bytes: 1, sha256: '' })),
+      },
+    };
+  };
+
+  it('are loaded where their content is another, though it is older', () => {
+    const listedEntries = [listedEntry(3), listedEntry(2)];
+    expect(planBeside(snapshotOf(3), { ...NOT_APPLICABLE, listedEntries })).toBe('load 2');
+    expect(planBeside(snapshotOf(2), { ...NOT_APPLICABLE, listedEntries })).toBe('load 3');
+    expect(planBeside(snapshotOf(3), { ...NOT_APPLICABLE, listedEntries: [listedEntry(3)] })).toBe(
+      'report-suspension',
+    );
+  });
+
+  it('have the content of changes that wait, so that they are loaded only where a person or the service demands one', () => {
+    const offered = { desired: desired(announcing(2)), listedEntries: [listedEntry(2)] };
+    const known = { metadata: metadata(chain(1, 2)) };
+    expect(planBeside(changesTo(2), { ...offered, ...known })).toBe('report-suspension');
+    const demanded = desired({ ...announcing(2), resyncNumber: 1 });
+    expect(planBeside(changesTo(2), { ...offered, ...known, desired: demanded })).toBe('load 2');
+  });
+
+  it('that wait are not loaded because a person demands one', () => {
+    const demanded = desired({ ...announcing(2), resyncNumber: 1 });
+    const offered = { desired: demanded, listedEntries: [listedEntry(2)], metadata: metadata(chain(1, 2)) };
+    expect(planBeside(snapshotOf(2), offered)).toBe('report-suspension');
+  });
+
+  it('give way to changes of other content, and to none that wait as well', () => {
+    const listedEntries = [listedEntry(2)];
+    expect(planBeside(snapshotOf(2), { listedEntries })).toBe('apply 2,3');
+    const { alike = [] } = changesTo(3);
+    const counts = { before: 10, after: 9, added: 0, changed: 0, removed: 1, isByKey: true };
+    const later = [{ version: 3, counts, digest: '3'.repeat(64), alike }];
+    expect(planBeside({ ...snapshotOf(2), later }, { listedEntries })).toBe('report-suspension');
   });
 });

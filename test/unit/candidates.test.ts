@@ -5,11 +5,23 @@ import { baseOf, type Candidate } from '../../src/model/candidate.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import { noteAwaiting, suspensionOfCandidate } from '../../src/sync/candidates.ts';
 import { identitiesOfEntry, identitiesOfPath, waitingContent } from '../../src/sync/plan/candidate.ts';
-import { pathContentOf } from '../../src/sync/plan/content.ts';
+import { changesContentOf, contentOf, pathContentOf } from '../../src/sync/plan/content.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
 import { chain, planOf, toldOf } from '../support/planning.ts';
 import { smallWorld } from '../support/small-world.ts';
-import { announcing, candidate, desired, listedEntry, metadata, table } from '../support/sync-values.ts';
+import {
+  announcing,
+  candidate,
+  desired,
+  entry,
+  failure,
+  LONG_AGO,
+  listedEntry,
+  metadata,
+  NOW,
+  table,
+  version,
+} from '../support/sync-values.ts';
 
 describe('content that takes the place of a candidate', () => {
   const observed = table(1);
@@ -87,42 +99,95 @@ describe('versions after changes that wait, where each version is a commit of it
   });
 });
 
-describe('snapshots beside content that waits', () => {
-  const limits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
-  const versions = chain(1, 3);
-  const NOT_APPLICABLE = { inapplicable: new Map([[2, 'a reason']]) };
-  const planBeside = (waiting: Partial<Candidate>, changed: Partial<PlanInput>) =>
-    toldOf({
-      observed: table(1),
-      desired: desired(announcing(3)),
-      metadata: metadata(versions),
-      suspension: suspensionOfCandidate(candidate(waiting)),
-      limits,
-      ...changed,
-    });
-  const snapshotOf = (number: number): Partial<Candidate> => {
-    const listed = listedEntry(number);
-    const [own = '', ...others] = identitiesOfEntry(listed, metadata(versions));
-    return {
-      version: number,
-      identity: own,
-      alike: [own, ...others],
-      content: { kind: 'snapshot', listed, reloads: new Map(), files: [] },
-    };
+const REMOVALS_WAIT = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
+const VERSIONS = chain(1, 3);
+const NOT_APPLICABLE = { inapplicable: new Map([[2, 'a reason']]) };
+/** The table has version 1, and version 3 was announced. */
+const planBeside = (waiting: Partial<Candidate>, changed: Partial<PlanInput>) =>
+  toldOf({
+    observed: table(1),
+    desired: desired(announcing(3)),
+    metadata: metadata(VERSIONS),
+    suspension: suspensionOfCandidate(candidate(waiting)),
+    limits: REMOVALS_WAIT,
+    ...changed,
+  });
+const snapshotOf = (number: number): Partial<Candidate> => {
+  const listed = listedEntry(number);
+  const [own = '', ...others] = identitiesOfEntry(listed, metadata(VERSIONS));
+  return {
+    version: number,
+    identity: own,
+    alike: [own, ...others],
+    content: { kind: 'snapshot', listed, reloads: new Map(), files: [] },
   };
-  const changesTo = (last: number): Partial<Candidate> => {
-    const path = versions.filter((one) => one.version > 1 && one.version <= last);
-    return {
-      version: last,
-      identity: pathContentOf(path),
-      alike: identitiesOfPath(path),
-      content: {
-        kind: 'changes',
-        versions: path.map((one) => ({ version: one.version, pages: [], bytes: 1, sha256: '' })),
-      },
-    };
+};
+const changesTo = (last: number): Partial<Candidate> => {
+  const path = VERSIONS.filter((one) => one.version > 1 && one.version <= last);
+  return {
+    version: last,
+    identity: pathContentOf(path),
+    alike: identitiesOfPath(path),
+    content: {
+      kind: 'changes',
+      versions: path.map((one) => ({ version: one.version, pages: [], bytes: 1, sha256: '' })),
+    },
   };
+};
 
+describe('a candidate', () => {
+  const APPROVED = { approvedAt: NOW };
+  const resultOf = (waiting: Partial<Candidate>, changed: Partial<PlanInput> = {}): string =>
+    planBeside(waiting, { listedEntries: [listedEntry(2)], ...changed });
+  const failedAs = (content: string) => ({ failure: failure({ contents: [content] }) });
+  const second = version('parcels', 2);
+
+  it('is committed once an operator has approved it, whatever newer versions there are', () => {
+    expect(resultOf({ ...snapshotOf(2), ...APPROVED })).toBe('load 2');
+    expect(resultOf({ ...changesTo(2), ...APPROVED })).toBe('apply 2');
+  });
+
+  it('is committed once the limits of its gate were raised', () => {
+    expect(resultOf(snapshotOf(2), { limits: NO_LIMITS })).toBe('load 2');
+  });
+
+  it.each<[string, Partial<Candidate>, Partial<PlanInput>]>([
+    ['its table was changed since', { base: 'another' }, {}],
+    ['its table is gone', {}, { observed: null }],
+    ['nothing needs its version any more', {}, { desired: desired(), metadata: metadata(chain(1, 1)) }],
+    ['its version is not listed any more', {}, { metadata: metadata([...chain(1, 1), ...chain(3, 3)]) }],
+    [
+      'its version was published anew',
+      {},
+      {
+        metadata: metadata([
+          ...chain(1, 1),
+          version('parcels', 2, { publishedAt: LONG_AGO }),
+          ...chain(3, 3),
+        ]),
+      },
+    ],
+  ])('is forgotten where %s, though it was approved', (_, waiting, changed) => {
+    expect(resultOf({ ...snapshotOf(2), ...APPROVED, ...waiting }, changed)).toBe('drop-candidate');
+  });
+
+  it.each<[string, Partial<Candidate>, Partial<PlanInput>]>([
+    ['a snapshot', snapshotOf(2), failedAs(contentOf(entry('parcels', 2), NOW))],
+    ['changes with values that cannot be mirrored', changesTo(2), failedAs(changesContentOf(second))],
+    ['changes that do not fit its table', changesTo(2), { inapplicable: new Map([[2, 'a reason']]) }],
+    ['several changes of which one does not', changesTo(3), { inapplicable: new Map([[3, 'a reason']]) }],
+  ])('of content that failed is forgotten with its approval: %s', (_, waiting, changed) => {
+    expect(resultOf({ ...waiting, ...APPROVED }, changed)).toBe('drop-candidate');
+  });
+
+  it('is judged by the versions from its own on', () => {
+    const unread = { ...metadata(chain(3, 3)), newerThan: 2 };
+    expect(resultOf(snapshotOf(2), { metadata: null })).toBe('read-metadata');
+    expect(resultOf(snapshotOf(2), { metadata: unread })).toBe('read-metadata');
+  });
+});
+
+describe('snapshots beside content that waits', () => {
   it('are loaded where their content is another, though it is older', () => {
     const listedEntries = [listedEntry(3), listedEntry(2)];
     expect(planBeside(snapshotOf(3), { ...NOT_APPLICABLE, listedEntries })).toBe('load 2');

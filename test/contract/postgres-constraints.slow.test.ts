@@ -91,6 +91,51 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
     },
   );
 
+  it.each([
+    [
+      'a trigger',
+      `CREATE FUNCTION public.shout() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.name = upper(NEW.name); RETURN NEW; END $$;
+       CREATE TRIGGER shout BEFORE INSERT OR UPDATE ON feeds.parcels FOR EACH ROW EXECUTE FUNCTION public.shout()`,
+      'DROP TRIGGER shout ON feeds.parcels',
+    ],
+    [
+      'a trigger that leaves rows out',
+      `CREATE FUNCTION public.skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+       CREATE TRIGGER skip BEFORE UPDATE ON feeds.parcels FOR EACH ROW EXECUTE FUNCTION public.skip()`,
+      'DROP TRIGGER skip ON feeds.parcels',
+    ],
+    [
+      'a rule',
+      'CREATE RULE nothing AS ON UPDATE TO feeds.parcels DO INSTEAD NOTHING',
+      'DROP RULE nothing ON feeds.parcels',
+    ],
+  ])(
+    'whose rows %s of a reader alters fails its dataset, also by changes, and is made once that is gone',
+    async (_, made, dropped) => {
+      const world = await databaseAtWork(await server.database());
+      const course = await world.loaded(firstContent(people, FIRST));
+      await world.byHand(made);
+      course.publishRows([
+        [1, 'another'],
+        [2, 'two'],
+      ]);
+      for (const act of [() => world.apply(course), () => world.load(course)]) {
+        const error = errorOf(await act());
+        expect([errorCodeOf(error), error.message]).toEqual([
+          'reader_dependency',
+          expect.stringContaining('a trigger, a rule or a policy alters the rows'),
+        ]);
+      }
+      expect(await world.byHand('SELECT name FROM feeds.parcels ORDER BY id')).toEqual([['one'], ['two']]);
+      await world.byHand(dropped);
+      expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand('SELECT name FROM feeds.parcels ORDER BY id')).toEqual([
+        ['another'],
+        ['two'],
+      ]);
+    },
+  );
+
   it('that brings a row which is too long for a table says so, and blames no reader', async () => {
     const many = Array.from({ length: 1_100 }, (_, index) => column(`c${index}`, 'number'));
     const wide = sourceSchema([column('id', 'integer', false), ...many]);

@@ -10,6 +10,7 @@ import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { asError } from '../../src/model/errors.ts';
+import { ALTERED } from '../../src/model/lost-past.ts';
 import { commandLine } from '../support/command-line.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { countyFeed } from '../support/county-feed.ts';
@@ -136,6 +137,24 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       ['changes', '2'],
       ['rollback', '1'],
     ]);
+  });
+
+  it('F74 tells the past that it has lost, also where the answer to COMMIT is lost', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, {
+      history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+    });
+    const course = await world.loaded(firstContent(people, FIRST));
+    course.publishRows([[1, 'ONE']]);
+    await world.apply(course);
+    await statement(address, "UPDATE feeds.parcels SET name = 'by hand'");
+    const job = await course.snapshot(course.newest(), await world.observed());
+    const validated = await world.destination.validate(job);
+    proxy.cutNext();
+    const committed = { lostPast: ALTERED, net: { added: 0, changed: 1, removed: 0 } };
+    expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed', committed }]);
+    expect(proxy.cuts()).toBe(1);
   });
 
   it('F74 is done once where the connection breaks and the server is not told, which keeps the locks of the session', async () => {

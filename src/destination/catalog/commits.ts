@@ -86,7 +86,7 @@ function commitAt(row: Row): CommitRecord {
 }
 
 /** Reads the counts of a commit, from the cell `first` on: added, changed, removed. */
-export function netAt(row: Row, first: number): RowDifference | null {
+function netAt(row: Row, first: number): RowDifference | null {
   const added = numberOrNullAt(row, first);
   return added === null
     ? null

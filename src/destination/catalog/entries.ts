@@ -100,7 +100,7 @@ interface CommitEntry {
 }
 
 /** The kinds of commit that each kind of job can produce. The type makes the compiler refuse a missing kind. */
-export const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind[]>> = {
+const KINDS_OF_JOB: Readonly<Record<WriteJob['kind'], readonly CommitKind[]>> = {
   snapshot: ['load', 'reload', 'return'],
   changes: ['changes'],
   retirement: ['retire'],

@@ -38,7 +38,15 @@ import {
   mirrored,
   sridOfColumn,
 } from './tables.ts';
-import { type Content, countRows, readContent, readTouched } from './write-rows.ts';
+import {
+  type Content,
+  countRows,
+  isSameContent,
+  readContent,
+  readPresent,
+  readTouched,
+  rowsAltered,
+} from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
 /** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
@@ -112,6 +120,8 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
       rowCount = await countRows(transaction, live.tableName);
       const { added, removed } = present(net, 'the rows of a net change are compared');
       prove(applying, { after, rowCount, expected: live.rowCount + added - removed });
+      if (isSameContent(after, await readPresent(transaction, target))) return;
+      throw rowsAltered(live.tableName);
     },
   });
   if ('kind' in written) return written;

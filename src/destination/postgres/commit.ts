@@ -5,9 +5,8 @@ import { asError, InterruptedError } from '../../model/errors.ts';
 import type { JudgedCommit } from '../../model/gate.ts';
 import { lostBy } from '../../model/lost-past.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
-import { integer, numberOrNullAt, text, textOrNullAt } from '../../staging/engine/sql.ts';
-import { netAt } from '../catalog/commits.ts';
-import { type CatalogEntry, KINDS_OF_JOB, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
+import { integer } from '../../staging/engine/sql.ts';
+import { type CatalogEntry, observedAfter, refuseIfPinned } from '../catalog/entries.ts';
 import { writeEntries } from '../catalog/entry-writes.ts';
 import type { HistoryOptions } from '../catalog/undo-logs.ts';
 import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
@@ -15,7 +14,7 @@ import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { deleteCandidate } from './candidates.ts';
 import { catalogTable } from './catalog/names.ts';
-import { type Current, readCurrent, readLiveLog, readTables } from './catalog/observed-state.ts';
+import { type Current, readCurrent, readLiveLog } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
@@ -25,7 +24,7 @@ import { type Lease, waitForEarlier } from './lease.ts';
 import { markCommitted } from './requests.ts';
 import { ARCHIVE_SCHEMA, dropKey, exceedsAnIndex, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
-import { locksOfUnions, readUnions, writeOutdatedUnions } from './unions.ts';
+import { locksOfUnions, writeOutdatedUnions } from './unions.ts';
 
 export interface Committing {
   readonly connection: Connection;
@@ -57,21 +56,28 @@ class AwaitsApproval extends Error {
   }
 }
 
+/** What a transaction comes to, should its COMMIT take effect. */
+interface Attempted {
+  readonly commitNumber: number;
+  readonly result: JobResult;
+  readonly written: readonly WrittenUnion[];
+}
+
 /** A COMMIT was sent, and whether it took effect could not be found out, because of the cause. */
 class SentCommit extends Error {
   override readonly name = 'SentCommit';
-  readonly commitNumber: number;
+  readonly attempted: Attempted;
 
-  constructor(commitNumber: number, cause: unknown) {
+  constructor(attempted: Attempted, cause: unknown) {
     super('The outcome of a COMMIT is not known.', { cause });
-    this.commitNumber = commitNumber;
+    this.attempted = attempted;
   }
 }
 
 /** What an attempt leaves for the next one. */
 interface Repetition {
-  /** The number of a commit that may have taken effect; null: no attempt got so far. */
-  readonly sentNumber: number | null;
+  /** The attempt whose COMMIT may have taken effect; null: none got so far. */
+  readonly sent: Attempted | null;
   /** The table goes without the index of its key, which cannot hold a value. */
   readonly dropsKey: boolean;
 }
@@ -82,7 +88,7 @@ interface Repetition {
  */
 export async function commitJob(committing: Committing, job: ValidatedWrite): Promise<JobResult | Error> {
   const { clock, signal } = committing;
-  let repetition: Repetition = { sentNumber: null, dropsKey: false };
+  let repetition: Repetition = { sent: null, dropsKey: false };
   for (let attempt = 1; ; attempt += 1) {
     try {
       if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
@@ -99,16 +105,16 @@ export async function commitJob(committing: Committing, job: ValidatedWrite): Pr
 async function repeated(
   committing: Committing,
   job: ValidatedWrite,
-  { sentNumber, dropsKey }: Repetition,
+  { sent, dropsKey }: Repetition,
 ): Promise<JobResult> {
-  const found = sentNumber === null ? null : await findSent(committing, job, sentNumber);
-  return found ?? (await attemptOf(committing, job, dropsKey));
+  if (sent !== null && (await hasTakenEffect(committing, sent))) return told(committing, sent);
+  return await attemptOf(committing, job, dropsKey);
 }
 
 /** Null: a repetition does not help. */
 function repetitionAfter(thrown: unknown, before: Repetition): Repetition | null {
   if (thrown instanceof SentCommit) {
-    return isRepeatable(thrown.cause) ? { ...before, sentNumber: thrown.commitNumber } : null;
+    return isRepeatable(thrown.cause) ? { ...before, sent: thrown.attempted } : null;
   }
   if (exceedsAnIndex(thrown)) return before.dropsKey ? null : { ...before, dropsKey: true };
   return isRepeatable(thrown) ? before : null;
@@ -130,50 +136,54 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
   const { connection, postgis, clock } = committing;
   const path = searchPath(postgis);
   const now = clock.now();
-  let commitNumber = 0;
-  let written: readonly WrittenUnion[] = [];
+  let attempted = null as Attempted | null;
   try {
-    const result = await connection.transaction(
+    const done = await connection.transaction(
       async (transaction) => {
         await committing.lease.holdAlone(transaction);
         const current = await readCurrent(transaction, job.job.datasetId, postgis);
-        commitNumber = current.newestNumber + 1;
         // Times never fall, so that each time names one state.
         const appliedAt = now > current.newestTime ? now : current.newestTime;
-        const executing = await executed(committing, { transaction, job, current, appliedAt, dropsKey });
-        written = executing.written;
-        return executing.result;
+        attempted = await executed(committing, { transaction, job, current, appliedAt, dropsKey });
+        return attempted;
       },
       { searchPath: path },
     );
-    committing.unions.wrote(written);
-    return result;
+    return told(committing, done);
   } catch (error) {
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
     }
-    if (!(error instanceof OutcomeUnknownError)) throw error;
-    const found = await findSent(committing, job, commitNumber).catch((why: unknown) => {
-      throw new SentCommit(commitNumber, why);
+    if (!(error instanceof OutcomeUnknownError) || attempted === null) throw error;
+    const sent = attempted;
+    const isFound = await hasTakenEffect(committing, sent).catch((why: unknown) => {
+      throw new SentCommit(sent, why);
     });
-    if (found === null) throw error.cause;
-    return found;
+    if (!isFound) throw error.cause;
+    return told(committing, sent);
   }
 }
 
-/** Returns what the commit did; null where it took no effect. */
-async function findSent(
-  { connection, lease, unions }: Committing,
-  job: ValidatedWrite,
-  commitNumber: number,
-): Promise<JobResult | null> {
+function told({ unions }: Committing, { result, written }: Attempted): JobResult {
+  unions.wrote(written);
+  return result;
+}
+
+/**
+ * Looks in the catalog whether a COMMIT without an answer took effect. Nobody but the instance that holds the lease gives numbers, and
+ * it gives them one after another, so the number is that of this commit or of none.
+ */
+async function hasTakenEffect(
+  { connection, lease }: Committing,
+  { commitNumber }: Attempted,
+): Promise<boolean> {
   return await connection.transaction(
     async (transaction) => {
       // The server may still be at the COMMIT.
       await waitForEarlier(transaction);
       await lease.refuseIfLost(transaction);
-      await unions.read(() => readUnions(transaction));
-      return await findCommitted(transaction, job, commitNumber);
+      const made = `SELECT 1 FROM ${catalogTable('commits')} WHERE commit_number = ${integer(commitNumber)}`;
+      return (await transaction.rows(made)).length > 0;
     },
     { isReadOnly: true },
   );
@@ -190,11 +200,12 @@ interface Attempt {
 async function executed(
   { writing, pipe, postgis, clock, lockWaitMs, indexes, history, unions }: Committing,
   { transaction, job, current, appliedAt, dropsKey }: Attempt,
-): Promise<{ readonly result: JobResult; readonly written: readonly WrittenUnion[] }> {
+): Promise<Attempted> {
   const { datasetId } = job.job;
+  const commitNumber = current.newestNumber + 1;
   const turn: Turn = {
     transaction,
-    commitNumber: current.newestNumber + 1,
+    commitNumber,
     appliedAt,
     keepsHistory: history.keeps(datasetId),
     postgis,
@@ -210,7 +221,7 @@ async function executed(
     turn,
     dropsKey ? await readCurrent(transaction, datasetId, postgis) : current,
   );
-  if (entry === null) return { result: { kind: 'stale-plan', datasetId }, written: [] };
+  if (entry === null) return { commitNumber, result: { kind: 'stale-plan', datasetId }, written: [] };
   if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
   refuseIfPinned(entry, current);
   for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
@@ -222,7 +233,7 @@ async function executed(
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
   const log = current.log === null ? null : await readLiveLog(transaction, datasetId);
   const lostPast = lostBy(current.log?.closing ?? null, log?.closing ?? null);
-  return { result: resultOf(job, entry, current, lostPast), written };
+  return { commitNumber, result: resultOf(job, entry, current, lostPast), written };
 }
 
 /** The content that an operator has approved, and that the job commits. */
@@ -245,27 +256,4 @@ function retired(job: ValidatedWrite['job'], tableName: string | null): JobResul
   const schema = job.kind === 'retirement' && job.how === 'keep' ? LIVE_SCHEMA : ARCHIVE_SCHEMA;
   const table = tableName === null ? null : `${schema}.${tableName}`;
   return { kind: 'retired', datasetId: job.datasetId, table };
-}
-
-/**
- * Null: the transaction took no effect. Nobody but the instance that holds the lease gives numbers, and it gives them one after
- * another, so the number is that of this commit or of none.
- */
-async function findCommitted(
-  transaction: Transaction,
-  { job }: ValidatedWrite,
-  commitNumber: number,
-): Promise<JobResult | null> {
-  const { datasetId } = job;
-  const kinds = KINDS_OF_JOB[job.kind].map(text).join(', ');
-  const [row] = await transaction.rows(`SELECT c.from_version, c.added, c.changed, c.removed,
-      (SELECT a.table_name FROM ${catalogTable('archived')} a
-        WHERE a.dataset_id = c.dataset_id AND a.archived_at = c.applied_at)
-    FROM ${catalogTable('commits')} c WHERE c.dataset_id = ${text(datasetId)} AND c.kind IN (${kinds})
-      AND c.to_version = ${integer(versionAfter(job))} AND c.commit_number = ${integer(commitNumber)}`);
-  if (row === undefined) return null;
-  if (job.kind === 'retirement') return retired(job, textOrNullAt(row, 4));
-  const observed = (await readTables(transaction, [datasetId])).get(datasetId)?.observed;
-  if (observed === undefined) return null;
-  return committed(job, numberOrNullAt(row, 0), netAt(row, 1), observed);
 }

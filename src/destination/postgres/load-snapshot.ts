@@ -35,7 +35,7 @@ import {
   mirrored,
   sridOfColumn,
 } from './tables.ts';
-import { type Content, isSameContent, readContent } from './write-rows.ts';
+import { type Content, isSameContent, readContent, rowsAltered } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
 /** @throws DataError, StorageError */
@@ -168,19 +168,16 @@ async function edit(
     digest: () => digest,
     rowCount,
     looksForAltered: true,
-    prove: async () => proveEqual(job, await readContent(transaction, table, columns), staged),
+    prove: async () => proveEqual(tableName, await readContent(transaction, table, columns), staged),
   });
   if ('kind' in written) return written;
   await transaction.run(comments(table, job.datasetId, columns).join(';\n'));
   return { ...staged, ...written };
 }
 
-/** Whatever was in the table before, it has the content of the snapshot now. @throws DataError */
-function proveEqual({ datasetId, version }: SnapshotJob, content: Content, staged: Content): void {
-  if (isSameContent(content, staged)) return;
-  throw new DataError(
-    `The table of ${datasetId} would not have the rows of the snapshot of version ${version}: a trigger or a rule changes them.`,
-  );
+/** Whatever was in the table before, it has the content of the snapshot now. @throws PostgresError */
+function proveEqual(tableName: string, content: Content, staged: Content): void {
+  if (!isSameContent(content, staged)) throw rowsAltered(tableName);
 }
 
 function copied(plan: TablePlan) {

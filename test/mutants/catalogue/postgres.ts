@@ -38,16 +38,16 @@ export const POSTGRES: Area = {
     {
       name: 'a COMMIT whose answer is lost is repeated without a look for what it did',
       file: COMMIT,
-      text: 'if (!(error instanceof OutcomeUnknownError)) throw error;',
+      text: 'if (!(error instanceof OutcomeUnknownError) || attempted === null) throw error;',
       instead:
-        'if (!(error instanceof OutcomeUnknownError) || commitNumber > 0)\n      throw error instanceof OutcomeUnknownError ? error.cause : error;',
+        'if (!(error instanceof OutcomeUnknownError) || attempted !== null)\n      throw error instanceof OutcomeUnknownError ? error.cause : error;',
       breaks: ['P3', 'F74'],
       tests: [FAULTS],
     },
     {
       name: 'a COMMIT that could not be looked for is forgotten',
       file: COMMIT,
-      text: '{ ...before, sentNumber: thrown.commitNumber }',
+      text: '{ ...before, sent: thrown.attempted }',
       instead: 'before',
       breaks: ['P3', 'F74'],
       tests: [FAULTS],

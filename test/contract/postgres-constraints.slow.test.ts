@@ -136,6 +136,44 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
     },
   );
 
+  it.each([
+    [
+      'a trigger that raises an error',
+      `CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
+       CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON feeds.parcels FOR EACH ROW EXECUTE FUNCTION public.refuse()`,
+      'not today',
+    ],
+    [
+      'a publication without a replica identity',
+      'CREATE PUBLICATION everything FOR ALL TABLES; ALTER TABLE feeds.parcels REPLICA IDENTITY NOTHING',
+      'replica identity',
+    ],
+  ])('that %s refuses fails its dataset alone', async (_, made, named) => {
+    const world = await databaseAtWork(await server.database());
+    const course = await world.loaded(firstContent(people, FIRST));
+    await world.byHand(made);
+    course.publishRows([[1, 'ONE']]);
+    for (const act of [() => world.apply(course), () => world.load(course)]) {
+      const error = errorOf(await act());
+      expect([errorCodeOf(error), error.message]).toEqual([
+        'reader_dependency',
+        expect.stringContaining(named),
+      ]);
+    }
+  });
+
+  it('that brings two columns which the server takes for one fails its dataset alone', async () => {
+    const name = 'a'.repeat(63);
+    const columns = [
+      column('id', 'integer', false),
+      column(`${name}1`, 'string'),
+      column(`${name}2`, 'string'),
+    ];
+    const world = await databaseAtWork(await server.database());
+    const course = world.published(firstContent(sourceSchema(columns), [[1, 'one', 'two']]));
+    expect(errorCodeOf(errorOf(await world.load(course)))).toBe('dataset_storage_failed');
+  });
+
   it('that brings a row which is too long for a table says so, and blames no reader', async () => {
     const many = Array.from({ length: 1_100 }, (_, index) => column(`c${index}`, 'number'));
     const wide = sourceSchema([column('id', 'integer', false), ...many]);

@@ -26,7 +26,7 @@ import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
 import { isSameTable } from '../catalog/guard.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
-import { destinationError, PostgresError } from './errors.ts';
+import { datasetError, PostgresError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { analyzeStage, createStage, stageWithColumns, type Target } from './stage.ts';
 import {
@@ -252,5 +252,5 @@ function explained(job: ChangesJob, error: unknown, place: string): Error {
   if (isRefused || (error instanceof DuckDbError && error.fault === 'statement')) {
     return inapplicableNet(job, firstLine(error).replace(/[.!]$/, ''));
   }
-  return destinationError(error, place);
+  return datasetError(error, place);
 }

@@ -50,6 +50,16 @@ const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['40', 'conflict'],
   ['2BP01', 'depended-on'],
   ['23', 'depended-on'],
+  // A trigger or a function of a reader refuses, or waits for the end of the transaction.
+  ['09', 'depended-on'],
+  ['27', 'depended-on'],
+  ['38', 'depended-on'],
+  ['39', 'depended-on'],
+  ['P0', 'depended-on'],
+  ['55006', 'depended-on'],
+  // A publication without a replica identity; a generated column.
+  ['55000', 'depended-on'],
+  ['428C9', 'depended-on'],
   ['57P01', 'unavailable'],
   ['57P02', 'unavailable'],
   ['57P03', 'unavailable'],
@@ -61,7 +71,7 @@ const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['58', 'storage'],
   ['XX', 'storage'],
   ['22', 'value'],
-  ['54000', 'value'],
+  ['54', 'value'],
 ]);
 
 /** An object of a reader stands in the way of an altered column: the code alone does not say so, for it has other meanings, too. */
@@ -124,6 +134,16 @@ export function destinationError(error: unknown, place: string): Error {
   const known = error instanceof OutcomeUnknownError ? error.cause : error;
   if (known instanceof PostgresError) return destinationFailure(known, place);
   return asError(error);
+}
+
+/** The same for an error of the transaction of one dataset: a statement that fails there holds up no other dataset. */
+export function datasetError(error: unknown, place: string): Error {
+  if (!(error instanceof PostgresError) || (error.fault !== 'statement' && error.fault !== 'value'))
+    return destinationError(error, place);
+  return new StorageError(`A table in the database ${place} cannot be written: ${sentence(error)}`, {
+    code: 'dataset_storage_failed',
+    cause: error,
+  });
 }
 
 function destinationFailure(error: PostgresError, place: string): FeedSyncError {

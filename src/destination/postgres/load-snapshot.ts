@@ -20,7 +20,7 @@ import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
-import { destinationError, PostgresError, sentence } from './errors.ts';
+import { datasetError, PostgresError, sentence } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { logOfCommit } from './past/commit-log.ts';
 import { freezeKept } from './past/history.ts';
@@ -233,7 +233,7 @@ async function explained(
   error: unknown,
   place: string,
 ): Promise<Error> {
-  if (!(error instanceof PostgresError) || error.fault !== 'value') return destinationError(error, place);
+  if (!(error instanceof PostgresError) || error.fault !== 'value') return datasetError(error, place);
   const { datasetId, version } = job;
   const found = HOLDS_NUL.has(error.sqlState ?? '') ? await findNul(engine, job, plan) : null;
   if (found !== null) return found;

@@ -18,7 +18,7 @@ import { plannedColumn } from '../catalog/restored-state.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { strayOf } from './count-tables.ts';
-import { destinationError } from './errors.ts';
+import { datasetError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import type { Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
@@ -32,7 +32,7 @@ export async function validateRepair(engine: Engine, job: RepairJob, place: stri
   return {
     job,
     execute: (turn, current) => repair(turn, job, content, current),
-    explain: async (_examiner, error) => destinationError(error, place),
+    explain: async (_examiner, error) => datasetError(error, place),
   };
 }
 

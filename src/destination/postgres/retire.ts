@@ -10,7 +10,7 @@ import { isPlannedFrom } from '../catalog/guard.ts';
 import { frozenNames } from '../catalog/undo-logs.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { selectTableNames } from './catalog/schema.ts';
-import { destinationError } from './errors.ts';
+import { datasetError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { dropLog, freezeLog, namesInHistory, viewFrozen } from './past/history.ts';
 import { ARCHIVE_SCHEMA, archived, LIVE_SCHEMA, mirrored } from './tables.ts';
@@ -33,7 +33,7 @@ export async function validateRetirement(
   return {
     job,
     execute: (turn, current) => retireTable(turn, job, current),
-    explain: async (_examiner, error) => destinationError(error, place),
+    explain: async (_examiner, error) => datasetError(error, place),
   };
 }
 

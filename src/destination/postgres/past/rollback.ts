@@ -24,7 +24,7 @@ import { nameInLog } from '../../catalog/undo-logs.ts';
 import type { Awaiting } from '../../judge-commit.ts';
 import type { Current } from '../catalog/observed-state.ts';
 import { readRecordedState } from '../catalog/recorded-state.ts';
-import { destinationError, PostgresError, sentence } from '../errors.ts';
+import { datasetError, PostgresError, sentence } from '../errors.ts';
 import type { Turn, ValidatedWrite } from '../job.ts';
 import { finishTable } from '../load-snapshot.ts';
 import { analyzeStage, columnNames, createStage, STAGED, stageWithColumns, type Target } from '../stage.ts';
@@ -45,7 +45,7 @@ export async function validateRollback(
     explain: async (_examiner, error) =>
       error instanceof PostgresError && (error.fault === 'statement' || error.fault === 'value')
         ? notRestored(job, sentence(error))
-        : destinationError(error, place),
+        : datasetError(error, place),
   };
 }
 

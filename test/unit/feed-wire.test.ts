@@ -295,6 +295,9 @@ describe('the manifest', () => {
     ['files[0].url', { ...entry, files: [{}] }],
     ['files[0].bytes', { ...entry, files: [{ ...file, bytes: '1' }] }],
     ['files[0].sha256', { ...entry, files: [{ ...file, sha256: SECRET_CONTENT }] }],
+    ['files[0].sha256', { ...entry, files: [{ ...file, sha256: `${SHA256}0` }] }],
+    ['files[0].sha256', { ...entry, files: [{ ...file, sha256: SHA256.replace(/^./, 'g') }] }],
+    ['files[0].sha256', { ...entry, files: [{ ...file, sha256: `0x${SHA256}` }] }],
     ['datasetId', { ...entry, datasetId: 'another' }],
     ['rowCount', { ...entry, rowCount: -1 }],
   ])('%s does not fit', (path, json) => {
@@ -342,13 +345,23 @@ describe('the Error shape', () => {
   const same = (text: string) => text;
 
   it('needs code and message', () => {
-    const links = { web: 'https://x.example/', script: 'javascript:alert(1)', number: 5 };
+    const others = {
+      script: 'javascript:alert(1)',
+      like: 'xhttps://x.example/',
+      more: 'httpsx://x.example/',
+    };
+    const links = { web: 'https://x.example/', plain: 'http://x.example/', ...others, number: 5 };
     expect(decodeErrorBody({ error: { code: 'c', message: 'm', links } }, same)).toEqual({
       code: 'c',
       message: 'm',
-      links: new Map([['web', 'https://x.example/']]),
+      links: new Map([
+        ['web', 'https://x.example/'],
+        ['plain', 'http://x.example/'],
+      ]),
     });
     expect(decodeErrorBody({ error: { code: 'c', message: 'm', links: 'none' } }, same)?.links.size).toBe(0);
+    const many = Object.fromEntries([...Array(25).keys()].map((n) => [`n${n}`, `https://x.example/${n}`]));
+    expect(decodeErrorBody({ error: { code: 'c', message: 'm', links: many } }, same)?.links.size).toBe(20);
   });
 
   it('F38 is told in whole characters, also where it is cut, and with links as they are followed', () => {

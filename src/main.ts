@@ -87,7 +87,7 @@ const context: Context = {
 
 openNoDebugger();
 nameSourcesOfUncaughtErrors();
-endQuietlyWhenNobodyReads();
+goOnWhereNothingCanBeWritten();
 process.exit(await start(process.argv.slice(2), described.version, context));
 
 /** The first signal asks to stop cleanly; a second one ends the process at once. */
@@ -172,16 +172,9 @@ function nameSourcesOfUncaughtErrors(): void {
   });
 }
 
-/** `feed-sync query … | head` is no error: the reader has what it needs. */
-function endQuietlyWhenNobodyReads(): void {
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(0);
-    throw error;
-  });
-  // Without a reader of its messages the work goes on: the exit code says how it ended.
-  process.stderr.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-  });
+/** A reader that leaves, or a full disk, ends no work: `write` is told of it, and the exit code says how the work ended. */
+function goOnWhereNothingCanBeWritten(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 }
 
 /** What the package says of itself. */

@@ -4,7 +4,8 @@ import type { ReadFile } from '../configuration/file.ts';
 import type { Environment, Machine } from '../configuration/setting.ts';
 import type { Random } from '../lib/backoff.ts';
 import type { Clock } from '../lib/clock.ts';
-import { systemCode } from '../lib/files.ts';
+import { systemCode, systemReason } from '../lib/files.ts';
+import { StorageError } from '../model/errors.ts';
 import type { ExitCode } from './exit-codes.ts';
 
 export interface Context {
@@ -70,9 +71,23 @@ export interface Terminal {
   readonly height: number | null;
 }
 
-/** Resolves once the stream has accepted the text, so that a slow reader slows the writer instead of filling the memory. */
-export function write(stream: NodeJS.WritableStream, text: string): Promise<void> {
+/**
+ * Resolves once the stream has accepted the text, so that a slow reader slows the writer instead of filling the memory. False where
+ * nobody reads any more, as behind `head`: that is no error. @throws StorageError where the text cannot be stored.
+ */
+export function write(stream: NodeJS.WritableStream, text: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    stream.write(text, (error) => (error && systemCode(error) !== 'EPIPE' ? reject(error) : resolve()));
+    stream.write(text, (error) => {
+      if (error == null) resolve(true);
+      else if (systemCode(error) === 'EPIPE') resolve(false);
+      else reject(notWritten(error));
+    });
+  });
+}
+
+function notWritten(cause: Error): StorageError {
+  return new StorageError(`The output could not be written: ${systemReason(cause)}.`, {
+    hint: 'Free some space where it is written to, or write it elsewhere.',
+    cause,
   });
 }

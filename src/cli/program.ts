@@ -168,7 +168,8 @@ export async function start(words: readonly string[], version: string, context: 
   try {
     return await runProgram(words, version, context);
   } catch (error) {
-    await write(context.terminal.stderr, `feed-sync: ${report(error)}\n`);
+    // Where it cannot be told, the exit code tells it.
+    await write(context.terminal.stderr, `feed-sync: ${report(error)}\n`).catch(() => {});
     return exitCodeOf(error);
   }
 }

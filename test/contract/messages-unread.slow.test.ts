@@ -1,4 +1,4 @@
-/** What becomes of the work where nobody reads its messages any more: a pager that was left, a log collector that ended. */
+/** What becomes of the work where nobody reads what it writes any more, or a full disk takes none of it. */
 
 import { spawn } from 'node:child_process';
 import { once as onceEvent } from 'node:events';
@@ -29,4 +29,32 @@ it('once goes on to its end, and ends with its own exit code', async () => {
   await onceEvent(shell, 'close');
   expect(said).toBe('ended with 0\n');
   await expectMirrored(installed, feed);
+});
+
+/** Runs a command of an installation without a mirror, whose status is to be tried again later. */
+async function exitCodeOf(redirected: string, ...words: readonly string[]) {
+  const { dataDirectory } = await program();
+  const script = `{ "$@" ${redirected}; echo "ended with $?" >&3; } 3>&2 | true`;
+  const command = [process.execPath, builtProgram(), ...words];
+  const shell = spawn('sh', ['-c', script, 'sh', ...command], {
+    env: { PATH: process.env['PATH'], FEED_SYNC_DATA_DIR: dataDirectory },
+  });
+  let said = '';
+  shell.stderr.on('data', (text) => {
+    said += text;
+  });
+  await onceEvent(shell, 'close');
+  return said;
+}
+
+it('a command whose output nobody reads ends with its own exit code', async () => {
+  expect(await exitCodeOf('', 'status', '--check')).toBe('ended with 75\n');
+});
+
+it('a command whose output finds no room says so, and one whose messages find none ends with its own exit code', async () => {
+  expect(await exitCodeOf('>/dev/full', 'status', '--check')).toBe(
+    'feed-sync: The output could not be written: no space left on device (ENOSPC). [storage_failed]\n' +
+      '→ Free some space where it is written to, or write it elsewhere.\nended with 74\n',
+  );
+  expect(await exitCodeOf('2>/dev/full', 'query', 'SELECT 1')).toBe('ended with 75\n');
 });

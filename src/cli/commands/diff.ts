@@ -11,7 +11,7 @@ import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { type PastStateFlags, pastStateOf } from '../past-state.ts';
 import { minuteOf } from '../render/messages.ts';
-import { inBatches, jsonValue, writeRows } from '../render/rows.ts';
+import { jsonValue, writeBatches, writeRows } from '../render/rows.ts';
 import { readingPlace } from '../render/screen.ts';
 import type { QueryFormat } from '../render/table.ts';
 
@@ -101,11 +101,9 @@ async function writeJson({ rows, keys, values }: DiffResult, stdout: NodeJS.Writ
     });
     return `{${fields.join(',')}}`;
   };
-  for await (const batch of inBatches(rows)) {
-    const lines = batch.map(({ change, key, before, after }) => {
-      const states = `"before":${object(values, before)},"after":${object(values, after)}`;
-      return `{"change":"${change}","key":${object(keys, key)},${states}}\n`;
-    });
-    await write(stdout, lines.join(''));
-  }
+  const line = ({ change, key, before, after }: DiffRow): string => {
+    const states = `"before":${object(values, before)},"after":${object(values, after)}`;
+    return `{"change":"${change}","key":${object(keys, key)},${states}}\n`;
+  };
+  await writeBatches(rows, stdout, (batch) => batch.map(line).join(''));
 }

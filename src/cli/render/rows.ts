@@ -34,10 +34,22 @@ export async function writeRows(
   stdout: NodeJS.WritableStream,
   shown: Partial<ShownRows> = {},
 ): Promise<void> {
-  if (format === 'table') return write(stdout, await table(result, { unit: 'row', width: null, ...shown }));
+  if (format === 'table') {
+    await write(stdout, await table(result, { unit: 'row', width: null, ...shown }));
+    return;
+  }
   if (format === 'csv') await write(stdout, csv([result.columnNames]));
-  for await (const rows of inBatches(result.rows)) {
-    await write(stdout, format === 'csv' ? csv(rows) : jsonLines(result, rows));
+  await writeBatches(result.rows, stdout, (rows) => (format === 'csv' ? csv(rows) : jsonLines(result, rows)));
+}
+
+/** Ends early where nobody reads any more. */
+export async function writeBatches<Item>(
+  rows: AsyncIterable<Item>,
+  stdout: NodeJS.WritableStream,
+  textOf: (batch: readonly Item[]) => string,
+): Promise<void> {
+  for await (const batch of inBatches(rows)) {
+    if (!(await write(stdout, textOf(batch)))) return;
   }
 }
 
@@ -98,7 +110,7 @@ export function jsonValue(value: Rendered, type: string): string {
   return JSON_AS_IT_IS.test(type) ? String(value) : JSON.stringify(value);
 }
 
-export async function* inBatches<Item>(rows: AsyncIterable<Item>): AsyncGenerator<readonly Item[]> {
+async function* inBatches<Item>(rows: AsyncIterable<Item>): AsyncGenerator<readonly Item[]> {
   let batch: Item[] = [];
   for await (const row of rows) {
     batch.push(row);

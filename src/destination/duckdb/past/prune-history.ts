@@ -34,6 +34,8 @@ type IsAwaited = () => boolean;
 
 export class HistoryPruning {
   readonly #options: PruningOptions;
+  /** Names of logs that could not be forgotten. They come last: there may be time for one log alone. */
+  readonly #unusable = new Set<string>();
   readonly limit: PastLimit;
 
   constructor(options: PruningOptions) {
@@ -78,20 +80,27 @@ export class HistoryPruning {
   async #prune(session: WriteSession, isAwaited: IsAwaited): Promise<Forgotten> {
     const before = this.limit.before();
     if (before === null) return 'nothing';
-    const logs = await session.transaction((engine) => readOldLogs(engine, before));
+    const found = await session.transaction((engine) => readOldLogs(engine, before));
+    const isUnusable = ({ logName }: OldLog): boolean => this.#unusable.has(logName);
+    const logs = found.toSorted((left, right) => Number(isUnusable(left)) - Number(isUnusable(right)));
     const unusable: StorageError[] = [];
+    let isAnyForgotten = false;
     const forget = async (log: OldLog): Promise<boolean> => {
       try {
-        return await session.transaction((engine) => forgetSome(engine, log, before), 'past');
+        const isMore = await session.transaction((engine) => forgetSome(engine, log, before), 'past');
+        isAnyForgotten = true;
+        return isMore;
       } catch (error) {
         if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
         unusable.push(altered(log));
+        this.#unusable.add(log.logName);
         return false;
       }
     };
     const isMore = await this.limit.prune(logs, forget, isAwaited);
     const [first] = unusable;
-    if (first !== undefined) throw first;
+    // Who is told that a part was forgotten asks for the rest at once.
+    if (first !== undefined && !(isMore && isAnyForgotten)) throw first;
     if (!isMore) this.limit.done(await session.transaction(readOldestEnd), logs.length > 0);
     if (logs.length === 0) return 'nothing';
     const { log, path } = this.#options;

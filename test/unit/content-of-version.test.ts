@@ -55,13 +55,22 @@ describe('the content for the version of a table', () => {
   it('F80 is not that of a manifest which may lag behind a reload that the table satisfies', () => {
     const reloads = reloadMarks([['sub_1', 101n]]);
     const reloaded = table(5, { publishedAt: NOW, reloads });
-    expect(found([listedEntry(5)], VERSIONS, reloaded)).toEqual({
+    expect(found([listedEntry(5, { content: 'earlier' })], VERSIONS, reloaded)).toEqual({
       kind: 'none',
       why: 'no manifest surely lists the content that its last reload has brought',
     });
     expect(found([listedEntry(4)], VERSIONS, reloaded)).toMatchObject({ kind: 'none' });
     const later = listedEntry(5, { watermark: { kind: 'number', through: 101n } });
     expect(found([later], VERSIONS, reloaded)).toEqual([5, []]);
+  });
+
+  it('is that which the table was loaded from, also where its manifest may lag behind a reload', () => {
+    const entry = listedEntry(5);
+    const loaded = { snapshotVersion: 5, snapshotDigest: snapshotDigest(entry.entry.files) ?? '' };
+    const reloads = reloadMarks([['sub_1', 101n]]);
+    const reloaded = table(6, { publishedAt: NOW, reloads, ...loaded });
+    expect(found([entry], VERSIONS, reloaded)).toEqual([5, [6]]);
+    expect(found([listedEntry(5, { content: 'other' })], VERSIONS, reloaded)).toMatchObject({ kind: 'none' });
   });
 
   it('is that which the table was loaded from, where two manifests list different content of one version', () => {

@@ -53,7 +53,7 @@ export function contentFor(
     return { kind: 'none', why: `version ${table.version} was published anew` };
   const listed = listedEntries.filter((each) => confirmationOf(each, metadata) === 'named');
   if (listed.length === 0) return { kind: 'none', why: 'no manifest lists a snapshot of a listed version' };
-  const current = listed.filter((each) => !lacksSatisfied(each, table));
+  const current = listed.filter((each) => isOwn(each.entry, table) || !lacksSatisfied(each, table));
   if (current.length === 0) {
     return { kind: 'none', why: 'no manifest surely lists the content that its last reload has brought' };
   }
@@ -78,7 +78,7 @@ export function contentFor(
   return { kind: 'none', why };
 }
 
-/** Whether the table was loaded from this snapshot. */
+/** Whether the table was loaded from this snapshot. Then it is the content that its last reload has brought, wherever it is listed. */
 function isOwn({ version, files }: ManifestEntry, table: ObservedTable): boolean {
   return version === table.snapshotVersion && snapshotDigest(files) === table.snapshotDigest;
 }

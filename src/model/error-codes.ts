@@ -187,6 +187,15 @@ export const ERRORS = {
     disposition: 'retry',
     remedy: 'End that process or let it read the published copy (destination.publish).',
   },
+  table_locked: {
+    meaning:
+      'A transaction of a reader in the database holds the table of one dataset for longer than feed-sync waits (lock.wait).',
+    exitCode: 75,
+    scope: 'part',
+    disposition: 'retry',
+    remedy:
+      'End the transaction: pg_locks and pg_stat_activity name it. The next catch-up goes on by itself.',
+  },
   mirror_missing: {
     meaning: 'There is no mirror yet: no catch-up has made it, or destination.path names another place.',
     exitCode: 75,

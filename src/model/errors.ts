@@ -68,7 +68,7 @@ export class ServiceUnavailableError extends FeedSyncError {
   }
 }
 
-type BusyCode = 'mirror_busy' | 'checkpoint_busy' | 'instance_running';
+type BusyCode = 'mirror_busy' | 'table_locked' | 'checkpoint_busy' | 'instance_running';
 
 /** Another process has locked the mirror (a reader) or the data directory (another instance). */
 export class BusyError extends FeedSyncError {

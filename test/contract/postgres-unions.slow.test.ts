@@ -320,13 +320,16 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     publish(LAKEWAY, [['a', 5]]);
     await once();
     publish(TRAVIS, [['b', 6, 'north']], WIDER);
+    publish(LAKEWAY, [['a', 7]]);
     const waited = await run('once');
-    expect([waited.exitCode, waited.stdout]).toEqual([75, expect.stringContaining('locked')]);
+    expect([waited.exitCode, waited.stdout]).toEqual([75, expect.stringContaining('[table_locked]')]);
+    // Others go on.
+    expect(await rows('SELECT * FROM parcels ORDER BY id')).toContain(`${LAKEWAY},a,7`);
     await reader.query('COMMIT');
     await once();
     expect(await rows('SELECT * FROM parcels ORDER BY id')).toEqual([
       'dataset_id,id,amount,side',
-      `${LAKEWAY},a,5,`,
+      `${LAKEWAY},a,7,`,
       `${TRAVIS},b,6,north`,
     ]);
   });

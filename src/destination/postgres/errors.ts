@@ -136,12 +136,27 @@ export function destinationError(error: unknown, place: string): Error {
   return asError(error);
 }
 
-/** The same for an error of the transaction of one dataset: a statement that fails there holds up no other dataset. */
+/** The same for an error of the transaction of one dataset: what fails or waits there holds up no other dataset. */
 export function datasetError(error: unknown, place: string): Error {
-  if (!(error instanceof PostgresError) || (error.fault !== 'statement' && error.fault !== 'value'))
-    return destinationError(error, place);
-  return new StorageError(`A table in the database ${place} cannot be written: ${sentence(error)}`, {
-    code: 'dataset_storage_failed',
+  if (!(error instanceof PostgresError)) return destinationError(error, place);
+  switch (error.fault) {
+    case 'locked':
+      return locked(error, place, 'table_locked');
+    case 'statement':
+    case 'value':
+      return new StorageError(`A table in the database ${place} cannot be written: ${sentence(error)}`, {
+        code: 'dataset_storage_failed',
+        cause: error,
+      });
+    default:
+      return destinationError(error, place);
+  }
+}
+
+function locked(error: PostgresError, place: string, code: 'mirror_busy' | 'table_locked'): BusyError {
+  return new BusyError(`Others hold a table in the database ${place} locked: ${sentence(error)}`, {
+    code,
+    hint: 'End the transactions that hold it; pg_locks and pg_stat_activity name them.',
     cause: error,
   });
 }
@@ -171,10 +186,7 @@ function destinationFailure(error: PostgresError, place: string): FeedSyncError 
     case 'interrupted':
       return new InterruptedError(`Work in the database ${place} was interrupted.`, { cause });
     case 'locked':
-      return new BusyError(`Others hold a table in the database ${place} locked: ${said}`, {
-        hint: 'End the transactions that hold it; pg_locks and pg_stat_activity name them.',
-        cause,
-      });
+      return locked(error, place, 'mirror_busy');
     case 'depended-on':
       return readerDependency(error, place);
     default:

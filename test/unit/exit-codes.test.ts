@@ -34,6 +34,7 @@ const CODES: readonly (readonly [errors.FeedSyncError, number])[] = [
   [new errors.ServiceUnavailableError('x'), 75],
   [new errors.CursorExpiredError('x'), 75],
   [new errors.BusyError('x'), 75],
+  [new errors.BusyError('x', { code: 'table_locked' }), 75],
   [new errors.BusyError('x', { code: 'checkpoint_busy' }), 75],
   [new errors.BusyError('x', { code: 'instance_running' }), 75],
   [new errors.DestinationError('x', { code: 'destination_unavailable' }), 75],

@@ -4,7 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { closeSync, openSync, readSync, type Stats, statfsSync, statSync } from 'node:fs';
+import { closeSync, openSync, readSync, type Stats, type StatsFs, statfsSync, statSync } from 'node:fs';
 import {
   chown,
   copyFile,
@@ -239,8 +239,17 @@ export const FREE_INODES =
 
 /** Whether no file can be made in the folder, however many bytes are free. False where that cannot be known. */
 export function hasNoInodes(folder: string): boolean {
+  return isOnFileSystem(folder, isOutOfInodes);
+}
+
+/** Whether inodes were wanting where there was no room a moment ago. False where that cannot be known. */
+function ranOutOfInodes(folder: string): boolean {
+  return isOnFileSystem(folder, wereInodesWanting);
+}
+
+function isOnFileSystem(folder: string, isSuch: (seen: StatsFs) => boolean): boolean {
   try {
-    return isOutOfInodes(statfsSync(folder));
+    return isSuch(statfsSync(folder));
   } catch {
     return false;
   }
@@ -256,25 +265,13 @@ function isForWantOfInodes(error: unknown): boolean {
   );
 }
 
-/** Whether inodes were wanting where there was no room a moment ago. */
-function ranOutOfInodes(folder: string): boolean {
-  try {
-    return wereInodesWanting(statfsSync(folder));
-  } catch {
-    return false;
-  }
-}
-
 /**
  * What else failed for the same reason may have given its files back before one looks: with room for bytes, hardly any inodes
  * are as good as none.
  */
-export function wereInodesWanting(seen: {
-  readonly files: number;
-  readonly ffree: number;
-  readonly bavail: number;
-  readonly bsize: number;
-}): boolean {
+export function wereInodesWanting(
+  seen: Readonly<Pick<StatsFs, 'files' | 'ffree' | 'bavail' | 'bsize'>>,
+): boolean {
   const areFew = seen.files > 0 && seen.ffree < FEW_INODES;
   return isOutOfInodes(seen) || (areFew && seen.bavail * seen.bsize >= ROOM_BYTES);
 }

@@ -73,6 +73,19 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     return result;
   }
 
+  /** A table that keeps its history and has taken changes, over a connection that can be cut. */
+  async function twoVersionsWithHistory() {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, {
+      history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+    });
+    const course = await world.loaded(firstContent(people, FIRST));
+    course.publishRows([[1, 'ONE']]);
+    await world.apply(course);
+    return { address, proxy, world, course };
+  }
+
   it.each(['before', 'after'] as const)(
     'F74 is done once where the connection is cut just %s any statement',
     async (moment) => {
@@ -115,14 +128,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
   });
 
   it('F74 is told as done where the answer to COMMIT is lost and the database is away when it is looked for', async () => {
-    const address = await server.database();
-    const proxy = await cuttingProxy(address);
-    const world = await databaseAtWork(proxy.address, {
-      history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
-    });
-    const course = await world.loaded(firstContent(people, FIRST));
-    course.publishRows([[1, 'ONE']]);
-    await world.apply(course);
+    const { address, proxy, world } = await twoVersionsWithHistory();
     const fetched = { bytes: 0, elapsedMs: () => 0 };
     const back = { kind: 'rollback', datasetId: 'parcels', toCommit: 1, version: 1, fetched } as const;
     const job = { ...back, plannedFrom: await world.observed() };
@@ -140,14 +146,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
   });
 
   it('F74 tells the past that it has lost, also where the answer to COMMIT is lost', async () => {
-    const address = await server.database();
-    const proxy = await cuttingProxy(address);
-    const world = await databaseAtWork(proxy.address, {
-      history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
-    });
-    const course = await world.loaded(firstContent(people, FIRST));
-    course.publishRows([[1, 'ONE']]);
-    await world.apply(course);
+    const { address, proxy, world, course } = await twoVersionsWithHistory();
     await statement(address, "UPDATE feeds.parcels SET name = 'by hand'");
     const job = await course.snapshot(course.newest(), await world.observed());
     const validated = await world.destination.validate(job);

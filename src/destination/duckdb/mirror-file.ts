@@ -96,21 +96,18 @@ export async function fileState(path: string): Promise<FileState> {
     });
   }
   try {
-    if (!(await file.stat()).isFile()) return 'other';
+    const stats = await file.stat();
+    if (!stats.isFile()) return 'other';
     const head = Buffer.alloc(SECTOR_BYTES);
     const { bytesRead } = await file.read(head, 0, head.length, 0);
     if (bytesRead === 0) return 'empty';
     if (head.subarray(MAGIC_OFFSET, MAGIC_OFFSET + MAGIC.length).equals(MAGIC)) return 'database';
     if (!isBlank(head)) return 'other';
-    return (await isWhollyBlank(file)) ? 'empty' : 'database';
+    const isWhollyBlank = stats.size <= MAX_BLANK_BYTES && isBlank(await file.readFile());
+    return isWhollyBlank ? 'empty' : 'database';
   } finally {
     await file.close();
   }
-}
-
-async function isWhollyBlank(file: FileHandle): Promise<boolean> {
-  if ((await file.stat()).size > MAX_BLANK_BYTES) return false;
-  return isBlank(await file.readFile());
 }
 
 function isBlank(bytes: Uint8Array): boolean {

@@ -7,7 +7,13 @@
  */
 
 import { join } from 'node:path';
-import { type DuckDBConnection, DuckDBInstance, type JS, version } from '@duckdb/node-api';
+import {
+  type DuckDBConnection,
+  DuckDBInstance,
+  type JS,
+  JSDuckDBValueConverter,
+  version,
+} from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
 import {
@@ -218,8 +224,10 @@ export class Engine {
 
   /** Returns the rows of a small result: 64-bit integers as bigint, lists as arrays. @throws DuckDbError */
   async rows(sql: string): Promise<readonly Row[]> {
-    const reader = await this.use((connection) => connection.runAndReadAll(sql));
-    return reader.getRowsJS();
+    const result = await this.use((connection) => connection.run(sql));
+    // All of the result is in memory by now. Fetching it would be two more calls to another thread for each statement.
+    const chunks = Array.from({ length: result.chunkCount }, (_, index) => result.getChunk(index));
+    return chunks.flatMap((chunk) => chunk.convertRows(JSDuckDBValueConverter));
   }
 
   /**
@@ -297,7 +305,7 @@ export class Engine {
     try {
       this.#instance = await DuckDBInstance.create(':memory:', creationOptions(this.#options));
       this.#connection = await this.#instance.connect();
-      for (const statement of lockDown(this.#options)) await this.#connection.run(statement);
+      await this.#connection.run(lockDown(this.#options).join(';\n'));
     } catch (error) {
       this.close();
       this.#opened = null;

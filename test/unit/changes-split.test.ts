@@ -62,10 +62,15 @@ it('reads as many pages at once as fit, and cuts those alone that do not fit', a
   };
   const wrapped = WRAPPING - 1;
   const million = MAX_BYTES_AT_ONCE / 4;
+  const stated = { counts: null, rowCount: null };
   const versions = [
-    { version: 1, pages: [page('a', 1.5 * million - wrapped), page('b', 2.5 * million - wrapped)] },
-    { version: 2, pages: [page('c', million), page('d', 2 * million, 2 * million, million)] },
-    { version: 3, pages: [page('e', million)] },
+    {
+      ...stated,
+      version: 1,
+      pages: [page('a', 1.5 * million - wrapped), page('b', 2.5 * million - wrapped)],
+    },
+    { ...stated, version: 2, pages: [page('c', million), page('d', 2 * million, 2 * million, million)] },
+    { ...stated, version: 3, pages: [page('e', million)] },
   ];
   const { all, batches } = await spooledPages(versions);
   const placed = batches.map((batch) =>

@@ -5,7 +5,12 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createDigests, type Digest, type Digests } from '../../src/feed/download/digest.ts';
-import { type WrittenFile, writeBody } from '../../src/feed/download/receive-file.ts';
+import {
+  MAX_PATHS_REMEMBERED,
+  remember,
+  type WrittenFile,
+  writeBody,
+} from '../../src/feed/download/receive-file.ts';
 import { fileJobs } from '../../src/feed/download/snapshot-file.ts';
 import { present } from '../../src/lib/assert.ts';
 import { InterruptedError, StorageError } from '../../src/model/errors.ts';
@@ -47,6 +52,17 @@ describe.each([
   ['on this thread', NEVER],
   ['on a thread of its own', 0],
 ])('a digest that is computed %s', (_, threadFromBytes) => {
+  it('covers a finished file, and a file that is not there is a fault of the disk', async () => {
+    const digests = createDigests(threadFromBytes);
+    const path = part(Buffer.concat(CHUNKS));
+    const digest = digests.beginFinished(path, CHUNK_BYTES * CHUNKS.length);
+    onTestFinished(() => digest.drop());
+    expect(await digest.end(CHUNK_BYTES * CHUNKS.length)).toBe(sha256(...CHUNKS));
+    const missing = digests.beginFinished(`${path}-missing`, 1);
+    onTestFinished(() => missing.drop());
+    await expect(missing.end(1)).rejects.toThrow(StorageError);
+  });
+
   it('covers the bytes that were there and the bytes that are added', async () => {
     const [first = Buffer.alloc(0), ...others] = CHUNKS;
     const path = part(first);
@@ -186,7 +202,7 @@ it('a body whose digest is awaited ends at once where it is interrupted', async 
     },
   };
   const directory = folder();
-  const digests: Digests = { begin: () => digest, readBytes: 0 };
+  const digests: Digests = { begin: () => digest, beginFinished: () => digest, readBytes: 0 };
   const files = [{ url: '/file', bytes: null, rowCount: null, sha256: null }];
   const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
   const job = present(fileJobs(entry, directory)[0], 'the entry has a file');
@@ -196,6 +212,16 @@ it('a body whose digest is awaited ends at once where it is interrupted', async 
   const written: Promise<WrittenFile> = writeBody(chunks(), incoming, job, { ...parts, signal: stop.signal });
   await expect(written).rejects.toThrow(InterruptedError);
   expect(isDropped).toBe(true);
+});
+
+it('a process remembers the paths of its files up to a bound, and forgets the oldest first', () => {
+  const paths = new Set<string>();
+  for (let number = 0; number < MAX_PATHS_REMEMBERED; number += 1) remember(paths, `file-${number}`);
+  remember(paths, 'file-0');
+  expect(paths.size).toBe(MAX_PATHS_REMEMBERED);
+  remember(paths, 'another');
+  expect(paths.size).toBe(MAX_PATHS_REMEMBERED);
+  expect(['file-0', 'file-1', 'another'].map((path) => paths.has(path))).toEqual([true, false, true]);
 });
 
 async function* chunks() {

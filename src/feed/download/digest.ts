@@ -7,7 +7,9 @@
  */
 
 import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { extname } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { Worker } from 'node:worker_threads';
 import { onDisk } from '../../model/disk-errors.ts';
 import { StorageError } from '../../model/errors.ts';
@@ -28,6 +30,8 @@ export interface Digests {
    * the length is not known.
    */
   begin(path: string, fromByte: number, expectedBytes: number | null): Digest;
+  /** Begins the digest of the finished file at `path`, which has `bytes` bytes. */
+  beginFinished(path: string, bytes: number): Pick<Digest, 'end' | 'drop'>;
   /** Bytes that all threads have read. */
   readonly readBytes: number;
 }
@@ -40,6 +44,9 @@ export function createDigests(threadFromBytes: number): Digests {
       fromByte === 0 && expectedBytes !== null && expectedBytes < threadFromBytes
         ? digestHere()
         : digestInThread({ path, readBytes }),
+    // A daemon that starts again may have thousands of small files, and a thread costs more than reading one.
+    beginFinished: (path, bytes) =>
+      bytes < threadFromBytes ? digestOfSmallFile(path) : digestInThread({ path, readBytes }),
     get readBytes() {
       return Number(Atomics.load(readBytes, 0));
     },
@@ -52,6 +59,18 @@ function digestHere(): Digest {
     add: (bytes) => void hash.update(bytes),
     end: async () => hash.digest('hex'),
     drop: () => {},
+  };
+}
+
+function digestOfSmallFile(path: string): Pick<Digest, 'end' | 'drop'> {
+  const ended = new AbortController();
+  return {
+    end: async () => {
+      const hash = createHash('sha256');
+      await onDisk(path, () => pipeline(createReadStream(path), hash, { signal: ended.signal }));
+      return hash.digest('hex');
+    },
+    drop: () => ended.abort(),
   };
 }
 

@@ -69,7 +69,7 @@ export async function receiveWhole(
     refuseOtherLength(job, totalBytes);
     await requireSpace(parts.directory, totalBytes, parts.reserveBytes, titleOf(job));
   }
-  parts.begunHere.add(job.path);
+  remember(parts.begunHere, job.path);
   return receiveRest(job, chunks, { fromByte: 0, totalBytes, etag }, parts);
 }
 
@@ -90,7 +90,7 @@ export async function receiveRest(
   const { fromByte, totalBytes, etag } = incoming;
   const written = await writeBody(upTo(job.file.bytes, fromByte, chunks), incoming, job, parts);
   const received = await finish(job, written, totalBytes === null ? null : etag);
-  parts.verifiedHere.add(job.path);
+  remember(parts.verifiedHere, job.path);
   return received;
 }
 
@@ -104,7 +104,7 @@ export async function isStillVerified(
   { digests, verifiedHere, signal }: Pick<ReceivingParts, 'digests' | 'verifiedHere' | 'signal'>,
 ): Promise<boolean> {
   if (verifiedHere.has(path)) return true;
-  const digest = digests.begin(path, bytes, bytes);
+  const digest = digests.beginFinished(path, bytes);
   try {
     if ((await unlessStopped(digest.end(bytes), signal)) !== sha256) return false;
   } catch (error) {
@@ -113,8 +113,19 @@ export async function isStillVerified(
   } finally {
     digest.drop();
   }
-  verifiedHere.add(path);
+  remember(verifiedHere, path);
   return true;
+}
+
+/** The paths that a process remembers in a set. A part that is forgotten begins anew, a finished file is verified once more. */
+export const MAX_PATHS_REMEMBERED = 10_000;
+
+/** Adds a path, and forgets the one that was added longest ago where there are too many. */
+export function remember(paths: Set<string>, path: string): void {
+  paths.delete(path);
+  paths.add(path);
+  const [oldest] = paths;
+  if (oldest !== undefined && paths.size > MAX_PATHS_REMEMBERED) paths.delete(oldest);
 }
 
 /** Names the bytes in messages. */

@@ -13,7 +13,7 @@ export default defineConfig({
       'test/unit/sync-rules.test.ts',
       'test/unit/candidates.test.ts',
       'test/unit/feed-wire*.test.ts',
-      'test/unit/changes-{ahead,coalesce,digest,geometry,split,values}.test.ts',
+      'test/unit/changes-{ahead,coalesce,digest,geometry,proof,split,values}.test.ts',
       'test/properties/{event-numbers,service-texts,wire-decoding,written-values,change-values}.test.ts',
     ],
     testTimeout: 60_000,

@@ -10,7 +10,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { eventually } from '../support/patience.ts';
-import { databaseAtWork } from '../support/postgres-destination.ts';
+import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -18,6 +18,59 @@ const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
 ];
+
+const all = sourceSchema([
+  column('id', 'integer', false),
+  column('name', 'string'),
+  column('size', 'number'),
+  column('is', 'boolean'),
+  column('day', 'date'),
+  column('at', 'timestamp'),
+  column('more', 'json'),
+]);
+const rowOf = (id: number, name = "a\\'b"): Row => {
+  const more = { json: { a: ["\\'"] } };
+  return [id, name, 0.1 + 0.2 + id, true, '2026-02-03', '2026-02-03T04:05:06.123456Z', more];
+};
+
+async function playAll(world: DatabaseAtWork): Promise<void> {
+  const course = await world.loaded(firstContent(all, [rowOf(1), rowOf(2)]));
+  course.publishRows([rowOf(1), rowOf(2, 'TWO'), rowOf(3)]);
+  expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+  course.publishRows([rowOf(1), rowOf(3)]);
+  expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+}
+
+const WHAT_IS_TOLD = `SELECT kind, added, changed, removed, d.row_count, d.checksum::text
+  FROM feed_sync.commits JOIN feed_sync.datasets d USING (dataset_id) ORDER BY commits.commit_number`;
+const MADE = `SELECT c.relname, m.amname FROM pg_class c JOIN pg_am m ON m.oid = c.relam
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE c.relkind = 'r' AND n.nspname IN ('feeds', 'feed_sync') ORDER BY 1`;
+
+/** With whom a promise would not be kept if a transaction did not set them itself. */
+const OTHERS: Readonly<Record<string, string>> = {
+  synchronous_commit: 'off',
+  session_replication_role: 'replica',
+  default_table_access_method: 'other',
+  search_path: 'public, pg_catalog',
+  row_security: 'off',
+  quote_all_identifiers: 'on',
+  DateStyle: "'German, DMY'",
+  IntervalStyle: 'iso_8601',
+  TimeZone: "'Asia/Kolkata'",
+  extra_float_digits: '-15',
+  bytea_output: 'escape',
+  standard_conforming_strings: 'off',
+  backslash_quote: 'off',
+  array_nulls: 'off',
+  transform_null_equals: 'on',
+  xmloption: 'document',
+  default_transaction_isolation: 'serializable',
+  statement_timeout: "'2s'",
+  lock_timeout: "'1ms'",
+  idle_in_transaction_session_timeout: "'1ms'",
+  idle_session_timeout: "'300ms'",
+};
 
 describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings of its own', () => {
   let server: PostgresServer;
@@ -77,6 +130,52 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
     });
     await reader.query('COMMIT');
     expect(await applied).toMatchObject({ kind: 'committed' });
+  });
+
+  it.each(['DATABASE', 'ROLE'])(
+    'is what it is without them, whatever the settings of the %s are',
+    async (of) => {
+      const address = await server.database();
+      await statement(address, 'CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler');
+      const name = of === 'ROLE' ? 'feeds' : address.match(/county_\d+/)?.[0];
+      for (const [setting, value] of Object.entries(OTHERS))
+        await statement(address, `ALTER ${of} ${name} SET ${setting} = ${value}`);
+      // The other tests have sessions of the role, too.
+      const reset = async () => void (await statement(address, `ALTER ${of} ${name} RESET ALL`));
+      onTestFinished(reset);
+      const world = await databaseAtWork(address, { leaseMs: 600 });
+      await world.byHand(`CREATE TABLE public.seen AS SELECT ''::text AS setting, ''::text AS value WHERE false;
+      CREATE FUNCTION public.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO public.seen SELECT s, current_setting(s) FROM unnest('{synchronous_commit,session_replication_role}'::text[]) AS s;
+        RETURN NEW; END $$;
+      CREATE TRIGGER see BEFORE INSERT ON feed_sync.commits EXECUTE FUNCTION public.see();
+      ALTER TABLE feed_sync.commits ENABLE ALWAYS TRIGGER see`);
+      await playAll(world);
+      await reset();
+      const plain = await databaseAtWork(await server.database());
+      await playAll(plain);
+      expect(await world.byHand(WHAT_IS_TOLD)).toEqual(await plain.byHand(WHAT_IS_TOLD));
+      expect(await world.byHand(MADE)).toEqual(await plain.byHand(MADE));
+      expect(await world.byHand('SELECT DISTINCT setting, value FROM public.seen ORDER BY 1')).toEqual([
+        ['session_replication_role', 'origin'],
+        ['synchronous_commit', 'on'],
+      ]);
+    },
+  );
+
+  it('is refused where no foreign key of a reader would be checked, which the role may not change', async () => {
+    const address = await server.database();
+    const name = address.match(/county_\d+/)?.[0];
+    await statement(
+      address,
+      `CREATE ROLE plain LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO plain;
+      ALTER ROLE plain SET session_replication_role = replica`,
+    );
+    const refused = databaseAtWork(address.replace('//feeds:', '//plain:'));
+    await expect(refused).rejects.toMatchObject({
+      code: 'configuration_invalid',
+      hint: 'ALTER ROLE "plain" SET session_replication_role = origin',
+    });
   });
 
   it('leaves checksums that are compared whatever way the database writes bytes in', async () => {

@@ -8,7 +8,7 @@ import {
   setUpScript,
 } from '../../destination/postgres/examine.ts';
 import { openPostgresReader } from '../../destination/postgres/reader.ts';
-import { LEAST_SERVER_VERSION } from '../../destination/postgres/server.ts';
+import { LEAST_SERVER_VERSION, triggersOn } from '../../destination/postgres/server.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { formatDuration, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
@@ -88,7 +88,12 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
     const hint = "Make the database anew: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0";
     findings.push(problem('server', `The database has the encoding ${encoding}.`, wrong, hint));
   }
-  findings.push(...judgeRole(examined), ...judgePooler(examined), judgeServerClock(examined));
+  findings.push(
+    ...judgeSettings(examined),
+    ...judgeRole(examined),
+    ...judgePooler(examined),
+    judgeServerClock(examined),
+  );
   findings.push(
     postgis === null
       ? warning(
@@ -99,6 +104,21 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
       : ok('PostGIS', `${postgis.version} in the schema ${postgis.schema}`),
   );
   return [...findings, ...judgeLocks(examined), ...judgePast(examined)];
+}
+
+/** What no session of feed-sync can set for itself. */
+function judgeSettings({ role, areTriggersOff, unsafeSettings }: ExaminedServer): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (areTriggersOff) {
+    const found = `The role ${role} has session_replication_role = replica: no foreign key of a reader is checked.`;
+    findings.push(problem('settings', found, EXIT_CODES.wrongConfiguration, triggersOn(role)));
+  }
+  if (unsafeSettings.length > 0) {
+    const found = `The server has ${unsafeSettings.join(', ')}: it may lose or hide rows that were committed.`;
+    const hint = 'Set them back to their defaults in postgresql.conf; verify finds what is lost until then.';
+    findings.push(warning('settings', found, hint));
+  }
+  return findings;
 }
 
 function judgeRole({ role, missingRights, isSuperuser, unknownReaders }: ExaminedServer): readonly Finding[] {

@@ -69,7 +69,7 @@ export class DatabaseCandidates implements StoredCandidates {
 
 /** Reads the candidates for a command of any instance. None: there is no catalog yet, or one of an earlier version. */
 export async function candidatesOf(options: ConnectionOptions): Promise<readonly Candidate[]> {
-  const connection = new Connection(options);
+  const connection = new Connection({ answerMs: SMALL_ANSWER_MS, ...options });
   try {
     return await readCandidates(connection, placeOfDatabase(options.url));
   } finally {

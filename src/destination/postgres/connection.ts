@@ -16,9 +16,12 @@ import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { diagnose, OutcomeUnknownError, PostgresError } from './errors.ts';
+import { firstStatements, SELECT_BEGUN } from './settings.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
 const ROLLED_BACK = 'ROLLBACK';
+/** The server ended a session on which nothing ran for as long as `idle_session_timeout` says. */
+const ENDED_IDLE = '57P05';
 const CONNECT_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_AFTER_MS = 10_000;
 /** After a statement was cancelled, the server gets so long to end it before the connection is closed. */
@@ -36,7 +39,10 @@ export interface ConnectionOptions {
   readonly url: Secret;
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
-  /** A statement that has no answer after so long closes the connection: the network is lost. Without it, TCP decides. */
+  /**
+   * A statement that has no answer after so long closes the connection: the network is lost. The server ends the session soon after.
+   * Without it, TCP decides.
+   */
   readonly answerMs?: number;
   readonly clock: Clock;
 }
@@ -51,24 +57,6 @@ export interface Transaction {
   copyIn(sql: string, source: Readable): Promise<number>;
   /** Feeds what a COPY writes to its end into a stream, and ends that. @throws PostgresError, or the error of the stream */
   copyOut(sql: string, sink: Writable): Promise<void>;
-}
-
-/** The first statements of every transaction. Literals have no escapes, and no name means an object of another schema. */
-function settings(searchPath: string): readonly string[] {
-  return [
-    'BEGIN ISOLATION LEVEL READ COMMITTED',
-    // A server may have a limit that is over before the others are set.
-    'SET LOCAL statement_timeout = 0',
-    'SET LOCAL lock_timeout = 0',
-    'SET LOCAL standard_conforming_strings = on',
-    "SET LOCAL TimeZone = 'UTC'",
-    "SET LOCAL DateStyle = 'ISO, YMD'",
-    'SET LOCAL extra_float_digits = 1',
-    "SET LOCAL bytea_output = 'hex'",
-    'SET LOCAL idle_in_transaction_session_timeout = 0',
-    'SET LOCAL client_min_messages = error',
-    `SET LOCAL search_path = ${searchPath}`,
-  ];
 }
 
 interface TransactionOptions {
@@ -142,7 +130,7 @@ export class Connection implements Transaction {
     { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false }: TransactionOptions,
   ): Promise<T> {
     await this.begin([
-      ...settings(searchPath),
+      ...firstStatements(searchPath, this.#options.answerMs),
       ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : []),
       ...(isSnapshot ? ['SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'] : []),
     ]);
@@ -158,14 +146,26 @@ export class Connection implements Transaction {
     return result;
   }
 
-  /** Runs the first statements of a transaction, and asks which process of the server runs it. @throws PostgresError */
+  /**
+   * Runs the first statements of a transaction, and asks which process of the server runs it. A session that the server ended because
+   * nothing ran on it has begun nothing, so they are repeated on another. @throws PostgresError
+   */
   async begin(statements: readonly string[]): Promise<void> {
+    try {
+      await this.#begin(statements);
+    } catch (error) {
+      if (!(error instanceof PostgresError) || error.sqlState !== ENDED_IDLE) throw error;
+      await this.#begin(statements);
+    }
+  }
+
+  async #begin(statements: readonly string[]): Promise<void> {
     this.#isInTransaction = false;
     await this.#stoppable(async () => {
       this.#isInTransaction = true;
     });
     try {
-      const [row = []] = await this.rows([...statements, SELECT_BACKEND].join(';'));
+      const [row = []] = await this.rows([...statements, SELECT_BEGUN].join(';'));
       this.#backend = row[0] as bigint;
       if (this.#backend === this.#lostBackend) this.#lostBackend = null;
     } catch (error) {
@@ -405,11 +405,6 @@ function answeredWithin(query_timeout: number, text: string): pg.QueryConfig {
   const config: pg.QueryConfig & Pick<pg.ClientConfig, 'query_timeout'> = { text, query_timeout };
   return config;
 }
-
-/** Since version 17 a server can limit whole transactions. It knows the setting by its name alone. */
-const SELECT_BACKEND = `SELECT pg_catalog.pg_backend_pid(),
-  CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
-    THEN pg_catalog.set_config('transaction_timeout', '0', true) END`;
 
 /** The driver gave up on an answer, which may still come. It has no code for that. */
 function isUnanswered(error: unknown): boolean {

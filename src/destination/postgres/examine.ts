@@ -29,6 +29,8 @@ export interface ExaminedServer extends Server {
   readonly unknownReaders: readonly string[];
   /** Whether a pooler such as PgBouncer stands between. */
   readonly isPooled: boolean;
+  /** Settings of the server with which it may lose, or hide, what it has: `fsync = off`. */
+  readonly unsafeSettings: readonly string[];
   /** How far the clock of the server is ahead of the clock of this machine. */
   readonly clockAheadMs: number;
   /** The process that works on the database; null where none does. */
@@ -75,6 +77,7 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
           isSuperuser: booleanAt(row, 1),
           unknownReaders: await unknownRoles(transaction, readers),
           isPooled,
+          unsafeSettings: (await transaction.rows(SELECT_UNSAFE)).map((setting) => textAt(setting, 0)),
           clockAheadMs: numberAt(row, 0) - betweenMs,
           holder: isThere ? await holderOfLease(transaction) : null,
           blockers: await readBlockers(transaction),
@@ -101,6 +104,11 @@ const SELECT_MISSING_RIGHTS = `SELECT 'create temporary tables in the database'
   UNION ALL SELECT 'own the table ' || n.nspname || '.' || c.relname FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ${text(CATALOG_SCHEMA)} AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')`;
+
+/** No session can change them, or may. A role that commits sets the others by itself. */
+const SELECT_UNSAFE = `SELECT name || ' = ' || setting FROM pg_settings WHERE (name, setting) IN
+  (('fsync', 'off'), ('full_page_writes', 'off'), ('ignore_checksum_failure', 'on'), ('zero_damaged_pages', 'on'))
+  ORDER BY name`;
 
 async function unknownRoles(
   transaction: Transaction,

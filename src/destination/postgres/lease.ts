@@ -51,8 +51,8 @@ export interface LeaseOptions {
   readonly onStandby?: (holder: string) => void;
   /** Called once when another writer has taken over. */
   readonly onSuperseded?: (error: BusyError) => void;
-  /** Called after each renewal, with its connection. */
-  readonly onRenewed?: (beside: Connection) => Promise<void>;
+  /** Called after each renewal, with a transaction of its connection. */
+  readonly onRenewed?: (beside: Transaction) => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal?: AbortSignal;
@@ -161,10 +161,15 @@ export class Lease {
     await this.#renewing;
     if (!this.#isAnswered) return false;
     const given = `UPDATE ${catalogTable('lease')} SET expires_at = clock_timestamp() WHERE ${this.#isOurs()}`;
-    return await this.#connection.run(given).then(
+    return await this.#written(given).then(
       () => true,
       () => false,
     );
+  }
+
+  /** Resolves to the number of rows. In a transaction, so that no setting of the role has a part in it. */
+  #written(statement: string): Promise<number> {
+    return this.#connection.transaction((transaction) => transaction.run(statement));
   }
 
   #isOurs(): string {
@@ -181,7 +186,7 @@ export class Lease {
         return;
       }
       try {
-        const renewed = await this.#connection.run(`UPDATE ${catalogTable('lease')}
+        const renewed = await this.#written(`UPDATE ${catalogTable('lease')}
           SET expires_at = clock_timestamp() + ${interval(leaseMs)} WHERE ${this.#isOurs()}`);
         this.#isAnswered = true;
         if (renewed === 0) {
@@ -189,7 +194,7 @@ export class Lease {
           return;
         }
         // What else was asked for says nothing of the lease.
-        await onRenewed?.(this.#connection).catch(() => {});
+        if (onRenewed !== undefined) await this.#connection.transaction(onRenewed).catch(() => {});
       } catch (error) {
         this.#isAnswered = false;
         log.warn({ path, why: diagnose(error).message }, 'The lease of the database could not be renewed.');

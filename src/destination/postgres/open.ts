@@ -12,7 +12,7 @@ import type { Destination } from '../destination.ts';
 import type { CommitSource, ExportSource } from '../publication.ts';
 import { completeCatalog, makeCatalog, makeHistory } from './catalog/make-catalog.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
-import { Connection } from './connection.ts';
+import { Connection, type Transaction } from './connection.ts';
 import { makePipe } from './copy-rows.ts';
 import { PostgresDestination, type PostgresOptions } from './destination.ts';
 import { destinationError } from './errors.ts';
@@ -73,7 +73,7 @@ export async function openPostgres(
       temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
     });
     opened.defer(() => writing.close());
-    const onRenewed = async (beside: Connection): Promise<void> => {
+    const onRenewed = async (beside: Transaction): Promise<void> => {
       await connection.noteWork(beside);
       await connection.endLost(beside, WRITES_ALONE);
     };

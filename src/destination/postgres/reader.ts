@@ -28,6 +28,7 @@ import { countDiff, selectDiff } from './past/diff.ts';
 import { pastCatalog, readPastLogs } from './past/past-logs.ts';
 import { comparePastTables } from './past/past-tables.ts';
 import { readServer } from './server.ts';
+import { firstStatementsOfQuery } from './settings.ts';
 import { LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { readUnions } from './unions.ts';
@@ -167,16 +168,8 @@ class PostgresReader implements DestinationReader {
   /** Names without a schema are those of the mirrored tables, then those that the role sees anyway. */
   #begin(isReadOnly: boolean): readonly string[] {
     const path = [LIVE_SCHEMA, ...(this.#postgis === null ? [] : [this.#postgis.schema]), 'public'];
-    return [
-      `BEGIN ISOLATION LEVEL REPEATABLE READ ${isReadOnly ? 'READ ONLY' : 'READ WRITE'}`,
-      'SET LOCAL standard_conforming_strings = on',
-      "SET LOCAL TimeZone = 'UTC'",
-      "SET LOCAL DateStyle = 'ISO, YMD'",
-      'SET LOCAL extra_float_digits = 1',
-      "SET LOCAL bytea_output = 'hex'",
-      `SET LOCAL statement_timeout = ${integer(MAX_QUERY_MS)}`,
-      `SET LOCAL search_path = ${[...new Set(path)].map(identifier).join(', ')}`,
-    ];
+    const searched = [...new Set(path)].map(identifier).join(', ');
+    return firstStatementsOfQuery(searched, isReadOnly, MAX_QUERY_MS);
   }
 
   /** The statement may name two columns alike, so they are named by their places. */

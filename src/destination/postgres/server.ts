@@ -1,7 +1,7 @@
 /** Facts about the server that statements depend on. */
 
 import { ConfigurationError } from '../../model/errors.ts';
-import { numberAt, textAt } from '../../staging/engine/sql.ts';
+import { booleanAt, identifier, numberAt, textAt } from '../../staging/engine/sql.ts';
 import type { Transaction } from './connection.ts';
 import type { Postgis } from './types.ts';
 
@@ -16,12 +16,15 @@ export interface Server {
   readonly role: string;
   readonly encoding: string;
   readonly isInRecovery: boolean;
+  /** Whether triggers and foreign keys do nothing in the sessions of the role, which may not change that. */
+  readonly areTriggersOff: boolean;
   readonly postgis: (Postgis & { readonly version: string }) | null;
 }
 
 export async function readServer(transaction: Transaction): Promise<Server> {
   const [row = []] = await transaction.rows(`SELECT current_setting('server_version_num')::int / 10000,
-    current_setting('server_version'), current_user::text, current_setting('server_encoding'), pg_is_in_recovery()`);
+    current_setting('server_version'), current_user::text, current_setting('server_encoding'), pg_is_in_recovery(),
+    current_setting('session_replication_role') = 'replica'`);
   const [postgis] = await transaction.rows(`SELECT n.nspname::text, e.extversion FROM pg_extension e
     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'postgis'`);
   return {
@@ -29,13 +32,15 @@ export async function readServer(transaction: Transaction): Promise<Server> {
     version: textAt(row, 1),
     role: textAt(row, 2),
     encoding: textAt(row, 3),
-    isInRecovery: row[4] === true,
+    isInRecovery: booleanAt(row, 4),
+    areTriggersOff: booleanAt(row, 5),
     postgis: postgis === undefined ? null : { schema: textAt(postgis, 0), version: textAt(postgis, 1) },
   };
 }
 
 /** @throws ConfigurationError where this program cannot work with the server. */
-export function refuseServer({ majorVersion, version, encoding }: Server, place: string): void {
+export function refuseServer(server: Server, place: string): void {
+  const { majorVersion, version, encoding, role, areTriggersOff } = server;
   if (majorVersion < LEAST_SERVER_VERSION) {
     throw new ConfigurationError(
       `The server of ${place} is PostgreSQL ${version}; feed-sync needs ${LEAST_SERVER_VERSION} or newer.`,
@@ -49,4 +54,15 @@ export function refuseServer({ majorVersion, version, encoding }: Server, place:
       },
     );
   }
+  if (areTriggersOff) {
+    throw new ConfigurationError(
+      `The role ${role} has session_replication_role = replica in the database ${place}, so that no foreign key of a reader is checked.`,
+      { hint: triggersOn(role) },
+    );
+  }
+}
+
+/** What a superuser runs so that triggers and foreign keys have their effect. */
+export function triggersOn(role: string): string {
+  return `ALTER ROLE ${identifier(role)} SET session_replication_role = origin`;
 }

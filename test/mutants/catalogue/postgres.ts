@@ -88,7 +88,7 @@ export const POSTGRES: Area = {
     {
       name: 'a lease that is renewed looks for no progress',
       file: 'src/destination/postgres/lease.ts',
-      text: 'await onRenewed?.(this.#connection).catch(() => {});',
+      text: 'if (onRenewed !== undefined) await this.#connection.transaction(onRenewed).catch(() => {});',
       instead: 'void onRenewed;',
       breaks: ['nothing is ended that works'],
       tests: [PROGRESS],

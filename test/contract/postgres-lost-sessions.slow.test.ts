@@ -1,0 +1,57 @@
+/** F74: what the server keeps of a session whose client is gone without a word: nothing for longer than an answer may take. */
+
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { Connection, type Transaction } from '../../src/destination/postgres/connection.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
+import { cuttingProxy } from '../support/cutting-proxy.ts';
+import { eventually } from '../support/patience.ts';
+
+const ANSWER_MS = 500;
+/** Whatever the session has, the server has ended it soon. */
+const IS_OVER = "SET statement_timeout = '15s'; UPDATE public.asked SET id = 2";
+
+describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose client is lost', () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres(EMBEDDED);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+
+  async function lost(work: (transaction: Transaction) => Promise<void>) {
+    const address = await server.database();
+    await statement(address, 'CREATE TABLE public.asked AS SELECT 1 AS id');
+    const proxy = await cuttingProxy(address);
+    const connection = new Connection({
+      url: new Secret(proxy.address),
+      clock: systemClock,
+      answerMs: ANSWER_MS,
+    });
+    onTestFinished(() => connection.abandon());
+    proxy.before('SELECT 2', async () => proxy.leave());
+    await expect(connection.transaction(work)).rejects.toMatchObject({ fault: 'unavailable' });
+    return address;
+  }
+
+  it('F74 keeps no locks of rows: the server ends it', async () => {
+    const address = await lost(async (transaction) => {
+      await transaction.run('UPDATE public.asked SET id = 1');
+      await transaction.run('SELECT 2');
+    });
+    await statement(address, IS_OVER);
+  });
+
+  it('F74 keeps no statement that works', async () => {
+    const address = await lost(async (transaction) => {
+      await transaction.run('UPDATE public.asked SET id = 1');
+      await transaction.run('SELECT 2, pg_sleep(3600)');
+    });
+    await statement(address, IS_OVER);
+    const left =
+      "SELECT 1 FROM pg_stat_activity WHERE application_name = 'feed-sync' AND xact_start IS NOT NULL";
+    await eventually(async () => expect(await statement(address, left)).toEqual([]));
+  });
+});

@@ -135,7 +135,7 @@ export const ERRORS = {
   },
   dataset_storage_failed: {
     meaning:
-      'Local storage stands in the way of one dataset, for example an object of that name in the mirror.',
+      'Storage stands in the way of one dataset, for example an object of that name, or a damaged table of the database.',
     exitCode: 74,
     scope: 'part',
     disposition: 'stop',

@@ -18,15 +18,18 @@ import { type Current, readCurrent, readLiveLog } from './catalog/observed-state
 import { statementsOf } from './catalog/rows.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
-import { OutcomeUnknownError, PostgresError } from './errors.ts';
-import { alterPatiently, copyInto, type Turn, type ValidatedWrite } from './job.ts';
+import { destinationError, OutcomeUnknownError, PostgresError } from './errors.ts';
+import { copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import { type Lease, waitForEarlier } from './lease.ts';
+import { alterPatiently, type LockPatience, waitAtMost } from './lock-waits.ts';
 import { markCommitted } from './requests.ts';
 import { ARCHIVE_SCHEMA, dropKey, exceedsAnIndex, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { locksOfUnions, writeOutdatedUnions } from './unions.ts';
 
 export interface Committing {
+  /** The database without its password, for messages. */
+  readonly place: string;
   readonly connection: Connection;
   readonly lease: Lease;
   readonly postgis: Postgis | null;
@@ -34,7 +37,7 @@ export interface Committing {
   /** Writes the rows of files. */
   readonly writing: Engine;
   readonly clock: Clock;
-  readonly lockWaitMs: number;
+  readonly patience: LockPatience;
   readonly indexes: Indexes;
   readonly history: HistoryOptions;
   readonly unions: KnownUnions;
@@ -94,6 +97,7 @@ export async function commitJob(committing: Committing, job: ValidatedWrite): Pr
       if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
       return await repeated(committing, job, repetition);
     } catch (thrown) {
+      if (isLocked(thrown)) committing.patience.noteVain();
       const next = attempt < MAX_ATTEMPTS ? repetitionAfter(thrown, repetition) : null;
       if (next === null) return lastError(thrown, repetition);
       repetition = next;
@@ -128,20 +132,26 @@ function lastError(thrown: unknown, { dropsKey }: Repetition): Error {
   return asError(thrown);
 }
 
+function isLocked(error: unknown): boolean {
+  return error instanceof PostgresError && error.fault === 'locked';
+}
+
 function isRepeatable(error: unknown): boolean {
   return error instanceof PostgresError && (error.fault === 'conflict' || error.fault === 'unavailable');
 }
 
 async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
-  const { connection, postgis, clock } = committing;
+  const { place, connection, lease, postgis, clock } = committing;
   const path = searchPath(postgis);
   const now = clock.now();
   let attempted = null as Attempted | null;
   try {
     const done = await connection.transaction(
       async (transaction) => {
-        await committing.lease.holdAlone(transaction);
-        const current = await readCurrent(transaction, job.job.datasetId, postgis);
+        const current = await forAll(place, async () => {
+          await lease.holdAlone(transaction);
+          return await readCurrent(transaction, job.job.datasetId, postgis);
+        });
         // Times never fall, so that each time names one state.
         const appliedAt = now > current.newestTime ? now : current.newestTime;
         attempted = await executed(committing, { transaction, job, current, appliedAt, dropsKey });
@@ -154,6 +164,8 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
     }
+    // A lock that COMMIT waits for is one of the reader whose constraint is checked so late.
+    if (attempted !== null && isOfAll(error) && !isLocked(error)) throw destinationError(error, place);
     if (!(error instanceof OutcomeUnknownError) || attempted === null) throw error;
     const sent = attempted;
     const isFound = await hasTakenEffect(committing, sent).catch((why: unknown) => {
@@ -198,10 +210,11 @@ interface Attempt {
 }
 
 async function executed(
-  { writing, pipe, postgis, clock, lockWaitMs, indexes, history, unions }: Committing,
+  { place, writing, pipe, postgis, clock, patience, indexes, history, unions }: Committing,
   { transaction, job, current, appliedAt, dropsKey }: Attempt,
 ): Promise<Attempted> {
   const { datasetId } = job.job;
+  const { lockWaitMs } = patience;
   const commitNumber = current.newestNumber + 1;
   const turn: Turn = {
     transaction,
@@ -216,6 +229,7 @@ async function executed(
       locksOfUnions(transaction, unions.options, datasetId),
     ),
   };
+  await transaction.run(waitAtMost(lockWaitMs));
   if (dropsKey && current.found !== null) await turn.alter(dropKey(current.tableName, current.found));
   const entry = await job.execute(
     turn,
@@ -224,16 +238,33 @@ async function executed(
   if (entry === null) return { commitNumber, result: { kind: 'stale-plan', datasetId }, written: [] };
   if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
   refuseIfPinned(entry, current);
-  for (const statement of statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA))) {
-    await transaction.run(statement);
-  }
-  await transaction.run(deleteCandidate(datasetId));
   const approved = approvedDigestOf(job.job);
-  if (approved !== null) await transaction.run(markCommitted(datasetId, versionAfter(job.job), approved));
+  const statements = [
+    ...statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA)),
+    deleteCandidate(datasetId),
+    ...(approved === null ? [] : [markCommitted(datasetId, versionAfter(job.job), approved)]),
+  ];
+  await forAll(place, async () => {
+    for (const statement of statements) await transaction.run(statement);
+  });
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
   const log = current.log === null ? null : await readLiveLog(transaction, datasetId);
   const lostPast = lostBy(current.log?.closing ?? null, log?.closing ?? null);
   return { commitNumber, result: resultOf(job, entry, current, lostPast), written };
+}
+
+/** Runs what has nothing to do with the rows of the dataset. @throws BusyError, StorageError where it fails for every dataset alike */
+async function forAll<T>(place: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw isOfAll(error) ? destinationError(error, place) : error;
+  }
+}
+
+/** Whether an error beside the rows of the dataset concerns all datasets. */
+function isOfAll(error: unknown): boolean {
+  return isLocked(error) || (error instanceof PostgresError && error.fault === 'storage');
 }
 
 /** The content that an operator has approved, and that the job commits. */

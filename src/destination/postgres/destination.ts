@@ -54,9 +54,10 @@ import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
 import { destinationError } from './errors.ts';
 import { exportTable } from './export-table.ts';
-import { alterPatiently, type ValidatedWrite } from './job.ts';
+import type { ValidatedWrite } from './job.ts';
 import type { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
+import { alterPatiently, LockPatience } from './lock-waits.ts';
 import { pruneHistory, readOldestEnd } from './past/prune-history.ts';
 import { renewFunctions } from './past/renew-functions.ts';
 import { validateRollback } from './past/rollback.ts';
@@ -122,6 +123,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   readonly #inTurn = pLimit(1);
   readonly #unions: KnownUnions;
   readonly #pastLimit: PastLimit;
+  readonly #patience: LockPatience;
   readonly requests: DatabaseRequests;
   readonly candidates: DatabaseCandidates;
 
@@ -131,6 +133,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     const { url, clock, log, unions = [], history = NO_HISTORY } = options;
     this.#pastLimit = new PastLimit(history.keepMs, clock);
     this.#unions = new KnownUnions(unions, log);
+    this.#patience = new LockPatience(options);
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
     this.candidates = new DatabaseCandidates({ url, clock }, opened.lease);
     const { place, validating } = opened;
@@ -199,11 +202,11 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   }
 
   #committing(): Committing {
-    const { clock, lockWaitMs, indexes, history = NO_HISTORY, signal } = this.#options;
+    const { clock, indexes, history = NO_HISTORY, signal } = this.#options;
     return {
       ...this.#opened,
       clock,
-      lockWaitMs,
+      patience: this.#patience,
       indexes,
       history,
       unions: this.#unions,

@@ -136,12 +136,22 @@ export function destinationError(error: unknown, place: string): Error {
   return asError(error);
 }
 
-/** The same for an error of the transaction of one dataset: what fails or waits there holds up no other dataset. */
+/** The disk is full: also the smallest of the other datasets finds no room. */
+const DISK_FULL = '53100';
+const DEADLOCK = '40P01';
+
+/**
+ * The same for an error that the rows of one dataset met: what fails or waits there holds up no other dataset. Deadlocks come here once
+ * the commit was repeated: another program locks the same tables in another order, again and again.
+ */
 export function datasetError(error: unknown, place: string): Error {
   if (!(error instanceof PostgresError)) return destinationError(error, place);
-  switch (error.fault) {
-    case 'locked':
-      return locked(error, place, 'table_locked');
+  const { fault, sqlState } = error;
+  if (fault === 'locked' || sqlState === DEADLOCK) return locked(error, place, 'table_locked');
+  if (sqlState === DISK_FULL) return destinationError(error, place);
+  switch (fault) {
+    // A limit for the statements of our role, or a damaged block of the table. The catalog and COMMIT say so where more is wrong.
+    case 'storage':
     case 'statement':
     case 'value':
       return new StorageError(`A table in the database ${place} cannot be written: ${sentence(error)}`, {

@@ -1,0 +1,47 @@
+/** What an error of PostgreSQL stops, and what the program ends with: by its code, and by what it met. */
+
+import { DatabaseError } from 'pg';
+import { describe, expect, it } from 'vitest';
+import { datasetError, destinationError, diagnose } from '../../src/destination/postgres/errors.ts';
+import { errorCodeOf, errorEntryOf } from '../../src/model/errors.ts';
+
+function serverError(code: string) {
+  return diagnose(Object.assign(new DatabaseError('said by the server', 0, 'error'), { code }));
+}
+
+describe('an error of PostgreSQL', () => {
+  it.each([
+    ['a lock that was not free in time', '55P03', 'table_locked', 'part', 75],
+    ['deadlocks that repeat', '40P01', 'table_locked', 'part', 75],
+    ['a limit of temporary files', '53400', 'dataset_storage_failed', 'part', 74],
+    ['too little memory for a statement', '53200', 'dataset_storage_failed', 'part', 74],
+    ['a damaged block', 'XX001', 'dataset_storage_failed', 'part', 74],
+    ['a damaged index', 'XX002', 'dataset_storage_failed', 'part', 74],
+    ['a row that is too large for the server', 'XX000', 'dataset_storage_failed', 'part', 74],
+    ['a file of a table that cannot be read', '58030', 'dataset_storage_failed', 'part', 74],
+    ['a statement that does not run', '42P01', 'dataset_storage_failed', 'part', 74],
+    ['a value that the server refuses', '22003', 'dataset_storage_failed', 'part', 74],
+    ['a constraint of a reader', '23503', 'reader_dependency', 'part', 77],
+    ['a missing right', '42501', 'destination_refused', 'part', 77],
+    ['a full disk', '53100', 'storage_failed', 'run', 74],
+    ['a server that ends', '57P01', 'destination_unavailable', 'run', 75],
+    ['a server that lets nobody write', '25006', 'destination_unavailable', 'run', 75],
+    ['too many connections', '53300', 'destination_unavailable', 'run', 75],
+    ['a statement that was cancelled', '57014', 'interrupted', 'run', 75],
+  ])('%s (%s), met by the rows of a dataset, has its code, scope and exit code', (_, code, ...expected) => {
+    const error = datasetError(serverError(code), 'db');
+    const { scope, exitCode } = errorEntryOf(error);
+    expect([errorCodeOf(error), scope, exitCode]).toEqual(expected);
+  });
+
+  it.each([
+    ['a lock that was not free in time', '55P03', 'mirror_busy', 75],
+    ['a deadlock', '40P01', 'destination_unavailable', 75],
+    ['a limit of temporary files', '53400', 'storage_failed', 74],
+    ['a damaged block', 'XX001', 'storage_failed', 74],
+  ])('%s (%s), met by what concerns all datasets, stops the run', (_, code, ...expected) => {
+    const error = destinationError(serverError(code), 'db');
+    const { scope, exitCode } = errorEntryOf(error);
+    expect([errorCodeOf(error), exitCode, scope]).toEqual([...expected, 'run']);
+  });
+});

@@ -1,0 +1,77 @@
+/** How long commits in PostgreSQL wait for the locks of readers. */
+
+import { expect, it } from 'vitest';
+import type { Transaction } from '../../src/destination/postgres/connection.ts';
+import { PostgresError } from '../../src/destination/postgres/errors.ts';
+import { alterPatiently, LockPatience, waitAtMost } from '../../src/destination/postgres/lock-waits.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+
+const LOCK_WAIT_MS = 60_000;
+
+function atWork() {
+  let nowMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => nowMs };
+  const tried: number[] = [];
+  let isHeld = true;
+  /** A table that a reader holds; each try and each pause takes as long as the statement says. */
+  const transaction = {
+    async run(sql: string) {
+      if (sql.includes('pg_sleep')) nowMs += 300;
+      if (!sql.startsWith('ALTER') || !isHeld) return 0;
+      nowMs += 200;
+      tried.push(nowMs);
+      throw new PostgresError('locked', 'canceling statement due to lock timeout', null);
+    },
+  } as unknown as Transaction;
+  const alter = alterPatiently(transaction, { clock, lockWaitMs: LOCK_WAIT_MS }, async () => []);
+  return {
+    clock,
+    tried,
+    alter: () => alter(['ALTER TABLE parcels']),
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+    hold: (isIt: boolean) => {
+      isHeld = isIt;
+    },
+  };
+}
+
+it('a statement that alters a table waits up to lock.wait, also after rows that took longer', async () => {
+  const { alter, pass, tried } = atWork();
+  pass(10 * LOCK_WAIT_MS);
+  await expect(alter()).rejects.toMatchObject({ fault: 'locked' });
+  expect([(tried.at(-1) ?? 0) - (tried[0] ?? 0) >= LOCK_WAIT_MS - 1_000, tried.length]).toEqual([true, 121]);
+});
+
+it('statements of one transaction wait for lock.wait together, without the time in which they did not wait', async () => {
+  const { alter, pass, tried, hold } = atWork();
+  hold(false);
+  await alter();
+  pass(10 * LOCK_WAIT_MS);
+  hold(true);
+  await expect(alter()).rejects.toMatchObject({ fault: 'locked' });
+  expect(tried.length).toBe(121);
+});
+
+it('commits after one that waited in vain wait for a moment only, for as long again', () => {
+  const { clock, pass } = atWork();
+  const patience = new LockPatience({ clock, lockWaitMs: LOCK_WAIT_MS });
+  expect(patience.lockWaitMs).toBe(LOCK_WAIT_MS);
+  pass(LOCK_WAIT_MS);
+  patience.noteVain();
+  expect(patience.lockWaitMs).toBe(2_000);
+  pass(LOCK_WAIT_MS - 1);
+  patience.noteVain();
+  expect(patience.lockWaitMs).toBe(2_000);
+  pass(1);
+  expect(patience.lockWaitMs).toBe(LOCK_WAIT_MS);
+});
+
+it.each([
+  [60_000, 60_000],
+  [0, 200],
+  [1e12, 2_147_483_647],
+])('a limit of %s ms is one that the server takes', (lockWaitMs, ms) => {
+  expect(waitAtMost(lockWaitMs)).toBe(`SET LOCAL lock_timeout = ${ms}`);
+});

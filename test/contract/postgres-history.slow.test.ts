@@ -121,6 +121,31 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     expect(await statement(address, 'SELECT * FROM public.now')).toEqual([['Ann']]);
   });
 
+  it('F69 a past that cannot be forgotten keeps no other from it, also where there is time for one alone', async () => {
+    const address = await server.database();
+    const told: string[] = [];
+    const log = { ...silentLog, info: (_fields: unknown, message: string) => void told.push(message) };
+    const first = await databaseAtWork(address, { history: ALL });
+    for (const id of ['areas', 'parcels']) {
+      const course = await first.loaded(firstContent(people, FIRST), id);
+      course.publishRows([[1, 'ONE']]);
+      await first.apply(course);
+    }
+    await first.destination.close();
+    await statement(address, 'ALTER TABLE history.areas DROP COLUMN _commit CASCADE');
+    const history = { keeps: () => true, keepMs: 1 };
+    const destination = await openDatabase(address, first.folder, { history, log });
+    onTestFinished(() => destination.close());
+    await destination.has();
+    for (let time = 1; time <= 2; time += 1) {
+      const forgotten = destination.forgetPast().catch(() => null);
+      // Work that waits ends the pruning after its first log.
+      await Promise.all([forgotten, destination.has()]);
+    }
+    expect(await statement(address, 'SELECT count(*) FROM history.parcels')).toEqual([['0']]);
+    expect(told).toEqual(['Forgot the past of tables that is older than history.keep.']);
+  });
+
   it('F70 counts and compares a table as one commit left it, whatever is committed meanwhile', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);

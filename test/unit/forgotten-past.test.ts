@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { type OldLog, PastLimit } from '../../src/destination/catalog/past-limit.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
+import { type Log, silentLog } from '../../src/lib/log.ts';
 import { ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
@@ -70,7 +71,9 @@ const LOGS = 'SELECT log_name, first_commit::VARCHAR, row_count::VARCHAR FROM fe
 async function fourDays(options: Partial<MirrorOptions> = {}) {
   const clock = manualClock();
   const history = { keeps: () => true, keepMs: 3 * DAY_MS };
-  const world = await mirrorAtWork({ ...options, clock, history });
+  const told: string[] = [];
+  const log: Log = { ...silentLog, info: (_fields, message) => void told.push(message) };
+  const world = await mirrorAtWork({ ...options, clock, history, log });
   const course = world.published(firstContent(people, [[1, 'Ann']]));
   await world.load(course);
   for (const owner of ['Bob', 'Cem', 'Dee']) {
@@ -79,7 +82,7 @@ async function fourDays(options: Partial<MirrorOptions> = {}) {
     await world.apply(course);
   }
   await world.mirror.has();
-  return { world, clock, history };
+  return { world, clock, history, told };
 }
 
 describe('a mirror without commits', () => {
@@ -133,7 +136,7 @@ describe('a mirror without commits', () => {
 
 /** Areas, which come before parcels, change on day 4, and get other columns on day 5; all of it is too old. */
 async function beside(...byHand: readonly string[]) {
-  const { world, clock } = await fourDays();
+  const { world, clock, told } = await fourDays();
   const areas = await world.loaded(firstContent(people, [[1, 'Ann']]), 'areas');
   await clock.sleep(DAY_MS);
   areas.publishRows([[1, 'Bob']]);
@@ -145,7 +148,7 @@ async function beside(...byHand: readonly string[]) {
   }
   await clock.sleep(9 * DAY_MS);
   await world.byHand(...byHand);
-  return { world, logs: () => inMirror(world.folder, `${LOGS} ORDER BY log_name`) };
+  return { world, told, logs: () => inMirror(world.folder, `${LOGS} ORDER BY log_name`) };
 }
 
 describe('a past that somebody dropped or altered by hand', () => {
@@ -161,11 +164,12 @@ describe('a past that somebody dropped or altered by hand', () => {
   });
 
   it('F69 is named with what to do, once everything else was forgotten', async () => {
-    const { world, logs } = await beside('ALTER TABLE history.areas DROP COLUMN _commit');
+    const { world, logs, told } = await beside('ALTER TABLE history.areas DROP COLUMN _commit');
     await expect(world.mirror.forgetPast()).rejects.toMatchObject({
       message: expect.stringContaining('The undo log history.areas of areas was dropped or altered'),
       hint: expect.stringContaining('feed-sync verify areas'),
     });
+    expect(told).toEqual(['Forgot the past of tables that is older than history.keep.']);
     expect(await logs()).toEqual([
       ['areas', '5', '1'],
       ['parcels', '4', '0'],

@@ -30,6 +30,8 @@ export class PastLimit {
   #prunedMs = Number.NEGATIVE_INFINITY;
   /** Null: not known yet. */
   #oldest: Date | null = null;
+  /** Names of logs that could not be forgotten. They come last: there may be time for one log alone. */
+  readonly #unusable = new Set<string>();
 
   constructor(keepMs: number, clock: Clock) {
     this.#keepMs = keepMs;
@@ -69,8 +71,10 @@ export class PastLimit {
     isAwaited: () => boolean,
   ): Promise<boolean> {
     const endMs = this.#clock.monotonicMs() + MAX_PRUNING_MS;
+    const isUnusable = ({ logName }: OldLog): boolean => this.#unusable.has(logName);
+    const inOrder = logs.toSorted((left, right) => Number(isUnusable(left)) - Number(isUnusable(right)));
     let isOver = false;
-    for (const log of logs) {
+    for (const log of inOrder) {
       for (let isMore = true; isMore; ) {
         if (isOver) return true;
         isMore = await forget(log);
@@ -78,6 +82,10 @@ export class PastLimit {
       }
     }
     return false;
+  }
+
+  noteUnusable({ logName }: OldLog): void {
+    this.#unusable.add(logName);
   }
 
   /** Everything old is gone; `oldest` as for `note`. */

@@ -267,11 +267,18 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       );
     const isAwaited = () => this.#inTurn.pendingCount > 0;
     const { log } = this.#options;
-    const { forgotten, staying } = await pruneHistory(inTransaction, this.#pastLimit, before, isAwaited);
+    const { forgotten, isAnyForgotten, error, staying } = await pruneHistory(
+      inTransaction,
+      this.#pastLimit,
+      before,
+      isAwaited,
+    );
     for (const each of staying)
       log.warn({ path, ...each }, 'A log stays: an object of a reader hangs on it.');
-    if (forgotten === 'nothing') return forgotten;
-    log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
+    if (isAnyForgotten)
+      log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
+    // Who is told that a part was forgotten asks for the rest at once.
+    if (error !== null && !(forgotten === 'part' && isAnyForgotten)) throw error;
     return forgotten;
   }
 

@@ -34,8 +34,6 @@ type IsAwaited = () => boolean;
 
 export class HistoryPruning {
   readonly #options: PruningOptions;
-  /** Names of logs that could not be forgotten. They come last: there may be time for one log alone. */
-  readonly #unusable = new Set<string>();
   readonly limit: PastLimit;
 
   constructor(options: PruningOptions) {
@@ -80,31 +78,30 @@ export class HistoryPruning {
   async #prune(session: WriteSession, isAwaited: IsAwaited): Promise<Forgotten> {
     const before = this.limit.before();
     if (before === null) return 'nothing';
-    const found = await session.transaction((engine) => readOldLogs(engine, before));
-    const isUnusable = ({ logName }: OldLog): boolean => this.#unusable.has(logName);
-    const logs = found.toSorted((left, right) => Number(isUnusable(left)) - Number(isUnusable(right)));
+    const logs = await session.transaction((engine) => readOldLogs(engine, before));
     const unusable: StorageError[] = [];
     let isAnyForgotten = false;
-    const forget = async (log: OldLog): Promise<boolean> => {
+    const forget = async (old: OldLog): Promise<boolean> => {
       try {
-        const isMore = await session.transaction((engine) => forgetSome(engine, log, before), 'past');
+        const isMore = await session.transaction((engine) => forgetSome(engine, old, before), 'past');
         isAnyForgotten = true;
         return isMore;
       } catch (error) {
         if (!(error instanceof DuckDbError) || error.fault !== 'statement') throw error;
-        unusable.push(altered(log));
-        this.#unusable.add(log.logName);
+        unusable.push(altered(old));
+        this.limit.noteUnusable(old);
         return false;
       }
     };
     const isMore = await this.limit.prune(logs, forget, isAwaited);
+    const { log, path } = this.#options;
+    if (isAnyForgotten)
+      log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
     const [first] = unusable;
     // Who is told that a part was forgotten asks for the rest at once.
     if (first !== undefined && !(isMore && isAnyForgotten)) throw first;
     if (!isMore) this.limit.done(await session.transaction(readOldestEnd), logs.length > 0);
     if (logs.length === 0) return 'nothing';
-    const { log, path } = this.#options;
-    log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
     return isMore ? 'part' : 'all';
   }
 }

@@ -39,14 +39,14 @@ interface StayingLog {
 
 interface Pruned {
   readonly forgotten: Forgotten;
+  readonly isAnyForgotten: boolean;
+  /** The first error of a log that a reader reads, or that was altered by hand. */
+  readonly error: PostgresError | null;
   /** Logs that something of a reader hangs on, which is never dropped for it. */
   readonly staying: readonly StayingLog[];
 }
 
-/**
- * Forgets what ended before `before`, in small transactions.
- * @throws PostgresError after the other logs, where a reader reads one, or one was altered by hand
- */
+/** Forgets what ended before `before`, in small transactions. @throws PostgresError */
 export async function pruneHistory(
   inTransaction: InTransaction,
   limit: PastLimit,
@@ -56,22 +56,25 @@ export async function pruneHistory(
   const logs = await inTransaction((transaction) => readOldLogs(transaction, before));
   const staying: StayingLog[] = [];
   const errors: PostgresError[] = [];
+  let isAnyForgotten = false;
   const forget = async (log: OldLog): Promise<boolean> => {
     try {
-      return await inTransaction((transaction) => forgetSome(transaction, log, before));
+      const isMore = await inTransaction((transaction) => forgetSome(transaction, log, before));
+      isAnyForgotten = true;
+      return isMore;
     } catch (error) {
       if (!(error instanceof PostgresError) || !FAULTS_OF_A_LOG.has(error.fault)) throw error;
+      limit.noteUnusable(log);
       if (error.fault !== 'depended-on') errors.push(error);
       else staying.push({ table: `${HISTORY_SCHEMA}.${log.logName}`, why: sentence(error) });
       return false;
     }
   };
   const isMore = await limit.prune(logs, forget, isAwaited);
-  const [first] = errors;
-  if (first !== undefined) throw first;
-  if (!isMore) limit.done(await inTransaction(readOldestEnd), logs.length > 0);
-  if (logs.length === staying.length) return { forgotten: 'nothing', staying };
-  return { forgotten: isMore ? 'part' : 'all', staying };
+  const [error = null] = errors;
+  if (!isMore && error === null) limit.done(await inTransaction(readOldestEnd), logs.length > 0);
+  const forgotten = logs.length === staying.length ? 'nothing' : isMore ? 'part' : 'all';
+  return { forgotten, isAnyForgotten, error, staying };
 }
 
 async function forgetSome(transaction: Transaction, log: OldLog, before: Date): Promise<boolean> {

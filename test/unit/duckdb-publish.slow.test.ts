@@ -308,6 +308,14 @@ describe('a place that is not for a copy is refused at the start', () => {
       },
     ],
     [
+      'an image of a disk, which begins with zeroes',
+      'it is no copy of a mirror, so it is left as it is',
+      async (folder) => {
+        await writeFile(join(folder, 'disk.img'), Buffer.alloc(20_000, 0xa5).fill(0, 0, 1_024));
+        return join(folder, 'disk.img');
+      },
+    ],
+    [
       'another database',
       'it is no copy of a mirror, so it is left as it is',
       async (folder) => {

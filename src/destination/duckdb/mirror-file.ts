@@ -65,6 +65,13 @@ async function targetOf(path: string): Promise<string | null> {
 /** A DuckDB file starts with a checksum of 8 bytes, followed by these. */
 const MAGIC = Buffer.from('DUCK');
 const MAGIC_OFFSET = 8;
+/** Two further headers follow. Each states the bytes of a block, and then the rows of a vector. */
+const HEADER_BYTES = 4_096;
+const BLOCK_BYTES_OFFSET = 40;
+const LEAST_BLOCK_BYTES = 16_384n;
+const MOST_BLOCK_BYTES = 262_144n;
+const VECTOR_ROWS_OFFSET = 48;
+const VECTOR_ROWS = 2_048n;
 
 export const WAL_SUFFIX = '.wal';
 
@@ -76,8 +83,9 @@ const SECTOR_BYTES = 512;
 const MAX_BLANK_BYTES = 1_000_000;
 
 /**
- * Classifies the file by its first bytes. A damaged database still counts as a `database` while these bytes are whole, or zeroes:
- * no other file is expected to begin with so many. A new file may have nothing but zeroes after a power cut; it counts as `empty`.
+ * Classifies the file by its first bytes. A damaged database still counts as a `database` while these bytes are whole, or zeroes
+ * before a header of DuckDB: images of disks begin with zeroes, too. A new file may have nothing but zeroes after a power cut; it counts
+ * as `empty`.
  */
 export async function fileState(path: string): Promise<FileState> {
   let file: FileHandle;
@@ -98,16 +106,23 @@ export async function fileState(path: string): Promise<FileState> {
   try {
     const stats = await file.stat();
     if (!stats.isFile()) return 'other';
-    const head = Buffer.alloc(SECTOR_BYTES);
+    const head = Buffer.alloc(3 * HEADER_BYTES);
     const { bytesRead } = await file.read(head, 0, head.length, 0);
     if (bytesRead === 0) return 'empty';
     if (head.subarray(MAGIC_OFFSET, MAGIC_OFFSET + MAGIC.length).equals(MAGIC)) return 'database';
-    if (!isBlank(head)) return 'other';
+    if (!isBlank(head.subarray(0, SECTOR_BYTES))) return 'other';
+    if (isHeader(head.subarray(HEADER_BYTES)) || isHeader(head.subarray(2 * HEADER_BYTES))) return 'database';
     const isWhollyBlank = stats.size <= MAX_BLANK_BYTES && isBlank(await file.readFile());
-    return isWhollyBlank ? 'empty' : 'database';
+    return isWhollyBlank ? 'empty' : 'other';
   } finally {
     await file.close();
   }
+}
+
+function isHeader(bytes: Buffer): boolean {
+  const blockBytes = bytes.readBigUInt64LE(BLOCK_BYTES_OFFSET);
+  const isBlockSize = blockBytes >= LEAST_BLOCK_BYTES && blockBytes <= MOST_BLOCK_BYTES;
+  return isBlockSize && bytes.readBigUInt64LE(VECTOR_ROWS_OFFSET) === VECTOR_ROWS;
 }
 
 function isBlank(bytes: Uint8Array): boolean {

@@ -267,12 +267,12 @@ function isForWantOfInodes(error: unknown): boolean {
 
 /**
  * What else failed for the same reason may have given its files back before one looks: with room for bytes, hardly any inodes
- * are as good as none.
+ * are as good as none. A file system that was made with few has most of them left where bytes were wanting.
  */
 export function wereInodesWanting(
   seen: Readonly<Pick<StatsFs, 'files' | 'ffree' | 'bavail' | 'bsize'>>,
 ): boolean {
-  const areFew = seen.files > 0 && seen.ffree < FEW_INODES;
+  const areFew = seen.ffree < Math.min(FEW_INODES, seen.files / 2);
   return isOutOfInodes(seen) || (areFew && seen.bavail * seen.bsize >= ROOM_BYTES);
 }
 

@@ -163,6 +163,12 @@ describe('F66 a file system', () => {
     ['in which files were given back since, with room', { ...room, ffree: 3 }, true],
     ['with few left, and without room', { ...room, bavail: 10, ffree: 3 }, false],
     ['with many left, in which bytes were given back since', { ...room, ffree: 90_000 }, false],
+    [
+      'that was made with few, in which bytes were given back since',
+      { ...room, files: 200, ffree: 150 },
+      false,
+    ],
+    ['that was made with few, in which files were given back since', { ...room, files: 60, ffree: 20 }, true],
     ['that makes them as they are needed', { ...room, files: 0, ffree: 0 }, false],
   ])('that had no room for a write, %s: whether inodes were wanting', (_, seen, were) =>
     expect(wereInodesWanting(seen)).toBe(were),

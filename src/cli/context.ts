@@ -79,10 +79,22 @@ export function write(stream: NodeJS.WritableStream, text: string): Promise<bool
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       if (error == null) resolve(true);
-      else if (systemCode(error) === 'EPIPE') resolve(false);
+      else if (isWithoutReader(stream, error)) resolve(false);
       else reject(notWritten(error));
     });
   });
+}
+
+/** Writes a message beside the result of a command. Where it cannot be told, the exit code tells it. */
+export async function tell({ stderr }: Pick<Terminal, 'stderr'>, text: string): Promise<void> {
+  await write(stderr, text).catch(() => {});
+}
+
+/** A pipe or a socket whose other end is closed, or a terminal that is gone. */
+function isWithoutReader(stream: NodeJS.WritableStream, error: Error): boolean {
+  const code = systemCode(error);
+  const isGone = code === 'EIO' && 'isTTY' in stream && stream.isTTY === true;
+  return code === 'EPIPE' || code === 'ECONNRESET' || isGone;
 }
 
 function notWritten(cause: Error): StorageError {

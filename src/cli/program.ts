@@ -5,7 +5,7 @@ import { sourceStack } from '../lib/source-stack.ts';
 import { nearest } from '../lib/text.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';
 import { defineCommands } from './commands.ts';
-import { type Context, write } from './context.ts';
+import { type Context, tell, write } from './context.ts';
 import { EXAMPLES } from './examples.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { formatError } from './render/messages.ts';
@@ -38,7 +38,8 @@ export async function runProgram(
   context: Context,
 ): Promise<ExitCode> {
   let exitCode: ExitCode = EXIT_CODES.caughtUp;
-  const program = plainProgram(context);
+  const shown: string[] = [];
+  const program = plainProgram(context, (text) => void shown.push(text));
   // An option of the program is taken wherever it stands, and approve has one of the same name.
   if (!words.includes('approve')) program.version(version, '-V, --version', 'print the version');
   defineCommands(program, version, context, (code) => {
@@ -54,7 +55,7 @@ export async function runProgram(
   try {
     // Commander would say that there is no command; whoever types nothing else wants to know which there are.
     if (words.length === 0) {
-      await write(context.terminal.stderr, program.helpInformation() + HELP_AFTER);
+      await tell(context.terminal, program.helpInformation() + HELP_AFTER);
       return EXIT_CODES.wrongUsage;
     }
     // Commander's help takes the first word alone, and would explain the group.
@@ -65,15 +66,17 @@ export async function runProgram(
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode !== 0) throw usageError(error, words, helpFor(words, program));
   }
+  if (shown.length > 0) await write(context.terminal.stdout, shown.join(''));
   return exitCode;
 }
 
-function plainProgram({ terminal: { stdout, width } }: Context): Command {
+/** `show` takes what the user asked to be explained. */
+function plainProgram({ terminal: { width } }: Context, show: (text: string) => void): Command {
   return new Command('feed-sync')
     .description(DESCRIPTION)
     .helpOption('-h, --help', 'explain the program or a command')
     .configureOutput({
-      writeOut: (text) => void stdout.write(text),
+      writeOut: show,
       writeErr() {},
       getOutHelpWidth: () => width,
     })
@@ -168,8 +171,7 @@ export async function start(words: readonly string[], version: string, context: 
   try {
     return await runProgram(words, version, context);
   } catch (error) {
-    // Where it cannot be told, the exit code tells it.
-    await write(context.terminal.stderr, `feed-sync: ${report(error)}\n`).catch(() => {});
+    await tell(context.terminal, `feed-sync: ${report(error)}\n`);
     return exitCodeOf(error);
   }
 }

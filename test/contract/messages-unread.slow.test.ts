@@ -57,4 +57,6 @@ it('a command whose output finds no room says so, and one whose messages find no
       '→ Free some space where it is written to, or write it elsewhere.\nended with 74\n',
   );
   expect(await exitCodeOf('2>/dev/full', 'query', 'SELECT 1')).toBe('ended with 75\n');
+  expect(await exitCodeOf('>/dev/full', '--help')).toContain('ended with 74\n');
+  expect(await exitCodeOf('>&- 2>&-', 'status', '--check')).toBe('ended with 75\n');
 });

@@ -87,3 +87,33 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
     },
   );
 });
+
+describe.skipIf(EMBEDDED.folder === null)('a lease that a session of a superuser has locked', () => {
+  it('F72 is told with that session and what ends it, and is taken once it is free', async () => {
+    const server = await startPostgres(EMBEDDED);
+    onTestFinished(() => server.stop());
+    const address = await server.database();
+    const name = address.match(/county_\d+/)?.[0];
+    await statement(address, `CREATE ROLE plain LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO plain`);
+    const plain = address.replace('//feeds:', '//plain:');
+    const folder = await temporaryFolder();
+    onTestFinished(() => folder[Symbol.asyncDispose]());
+    await (await openDatabase(plain, folder.path)).close();
+    const other = new pg.Client({ connectionString: address, application_name: 'psql' });
+    await other.connect();
+    onTestFinished(() => other.end());
+    await other.query('BEGIN; SELECT * FROM feed_sync.lease FOR UPDATE');
+    const [[pid] = []] = (await other.query({ text: 'SELECT pg_backend_pid()', rowMode: 'array' })).rows;
+    await expect(Lease.take(common(plain, 600, []))).rejects.toMatchObject({
+      code: 'mirror_busy',
+      message: expect.stringContaining(`(process ${pid}, role feeds, psql)`),
+      hint: `Have a superuser end it: SELECT pg_terminate_backend(${pid})`,
+    });
+    const seen: string[] = [];
+    const taking = Lease.take({ ...common(plain, 600, []), onStandby: (holder) => void seen.push(holder) });
+    await eventually(async () => expect(seen).not.toEqual([]));
+    await other.query('ROLLBACK');
+    const lease = await taking;
+    await lease.release();
+  });
+});

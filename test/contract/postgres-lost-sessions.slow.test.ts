@@ -7,6 +7,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { eventually } from '../support/patience.ts';
+import { databaseAtWork } from '../support/postgres-destination.ts';
 
 const ANSWER_MS = 500;
 /** Whatever the session has, the server has ended it soon. */
@@ -53,5 +54,23 @@ describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose c
     const left =
       "SELECT 1 FROM pg_stat_activity WHERE application_name = 'feed-sync' AND xact_start IS NOT NULL";
     await eventually(async () => expect(await statement(address, left)).toEqual([]));
+  });
+});
+
+describe.skipIf(EMBEDDED.folder === null)('the session of the mirror whose client is lost', () => {
+  it('F74 is ended by the next renewal also where its transaction only read', async () => {
+    const server = await startPostgres(EMBEDDED);
+    onTestFinished(() => server.stop());
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, { leaseMs: 600 });
+    proxy.before('FROM "feed_sync"."datasets"', async () => proxy.leave());
+    await expect(world.destination.has()).rejects.toMatchObject({ code: 'destination_unavailable' });
+    const left = `SELECT state FROM pg_stat_activity WHERE application_name = 'feed-sync'
+      AND xact_start < clock_timestamp() - interval '2 seconds'`;
+    const begun = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction'";
+    await eventually(async () => expect(await statement(address, begun)).not.toEqual([]));
+    await systemClock.sleep(4_000);
+    expect(await statement(address, left)).toEqual([]);
   });
 });

@@ -44,10 +44,10 @@ export class DatabaseCandidates implements StoredCandidates {
       timeOf(approvedAt),
       text(candidateText(candidate)),
     ];
-    await this.#write(`INSERT INTO ${CANDIDATES} (dataset_id, version, content, since, approved_at, candidate)
-      VALUES (${values.join(', ')}) ON CONFLICT (dataset_id) DO UPDATE SET version = excluded.version,
-        content = excluded.content, since = excluded.since, approved_at = excluded.approved_at,
-        candidate = excluded.candidate`);
+    // An index that somebody may have dropped is needed for neither.
+    await this.#write(`${deleteCandidate(datasetId)};
+      INSERT INTO ${CANDIDATES} (dataset_id, version, content, since, approved_at, candidate)
+      VALUES (${values.join(', ')})`);
   }
 
   async remove(datasetId: string): Promise<void> {

@@ -76,8 +76,10 @@ export class Connection implements Transaction {
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
   #isInTransaction = false;
-  /** The process whose transaction this connection has lost: the server may not have noticed, and keeps its locks. */
-  #lostBackend: bigint | null = null;
+  /** When the server began its transaction, in microseconds. */
+  #begunAt: bigint | null = null;
+  /** The session whose transaction this connection has lost: the server may not have noticed, and keeps its locks. */
+  #lost: { readonly backend: bigint; readonly begunAt: bigint | null } | null = null;
   #underWay = 0;
   #ended = 0;
   readonly #inTurn = pLimit(1);
@@ -103,14 +105,18 @@ export class Connection implements Transaction {
 
   /**
    * Ends over another connection the session that this one has lost in a transaction, where the server waits for its statements all
-   * the same: nobody else ends it for hours, and what comes next waits for its locks. `holds` is SQL: what else the session `pid` has.
+   * the same: nobody else ends it for hours, and what comes next waits for its locks, also for those of a transaction that only reads.
+   * Behind a pooler the process may serve another program by now: it is the session where its transaction is the one that was lost, or,
+   * where the server tells no times, where `holds`, which is SQL, is true of the session `pid`.
    */
   async endLost(beside: Transaction, holds: string): Promise<void> {
-    const lost = this.#lostBackend;
+    const lost = this.#lost;
     if (lost === null) return;
     const ended = `CASE WHEN wait_event_type = 'Client' THEN pg_catalog.pg_terminate_backend(pid) END`;
-    const found = `SELECT ${ended} FROM pg_catalog.pg_stat_get_activity(${lost}) WHERE ${holds}`;
-    if ((await beside.rows(found)).length === 0 && this.#lostBackend === lost) this.#lostBackend = null;
+    const begunAt = '(extract(epoch FROM xact_start) * 1000000)::bigint';
+    const found = `SELECT ${ended} FROM pg_catalog.pg_stat_get_activity(${lost.backend})
+      WHERE ${begunAt} = ${lost.begunAt} OR (${holds})`;
+    if ((await beside.rows(found)).length === 0 && this.#lost === lost) this.#lost = null;
   }
 
   /**
@@ -167,7 +173,8 @@ export class Connection implements Transaction {
     try {
       const [row = []] = await this.rows([...statements, SELECT_BEGUN].join(';'));
       this.#backend = row[0] as bigint;
-      if (this.#backend === this.#lostBackend) this.#lostBackend = null;
+      this.#begunAt = row[1] as bigint;
+      if (this.#backend === this.#lost?.backend) this.#lost = null;
     } catch (error) {
       await this.rollBack();
       throw error;
@@ -364,7 +371,7 @@ export class Connection implements Transaction {
   /** Forgets the client. A transaction that it had begun may go on in the server. */
   #lose(): void {
     this.#client = null;
-    this.#lostBackend = this.#backend ?? this.#lostBackend;
+    if (this.#backend !== null) this.#lost = { backend: this.#backend, begunAt: this.#begunAt };
     this.#backend = null;
   }
 

@@ -91,7 +91,7 @@ export class Lease {
         }
         options.onStandby?.(epoch.holder);
         const isLate = clock.monotonicMs() - startedMs >= options.waitMs;
-        if (isLate && options.onStandby === undefined) throw held(options, epoch.holder);
+        if (isLate && options.onStandby === undefined) throw held(options, epoch);
         await clock.sleep(LOOK_EVERY_MS, signal);
       }
     } catch (error) {
@@ -210,6 +210,8 @@ export async function waitForEarlier(transaction: Transaction): Promise<void> {
 
 interface Held {
   readonly holder: string;
+  /** What an operator does about a holder that is no other instance. */
+  readonly hint?: string;
 }
 
 /** A standby outlives a server that restarts. */
@@ -232,8 +234,10 @@ async function takeOver(connection: Connection, options: LeaseOptions): Promise<
     return await raiseEpoch(connection, options);
   } catch (error) {
     if (!(error instanceof PostgresError) || error.fault !== 'locked') throw error;
-    await endHolders(connection);
-    return { holder: 'a writer whose session is being ended' };
+    const others = await endHolders(connection);
+    if (others.length === 0) return { holder: 'a writer whose session is being ended' };
+    const hint = `Have a superuser end it: ${others.map(({ pid }) => `SELECT pg_terminate_backend(${pid})`).join('; ')}`;
+    return { holder: others.map(nameOf).join('; '), hint };
   }
 }
 
@@ -255,31 +259,64 @@ async function raiseEpoch(
     await waitForEarlier(transaction);
     const held = await readHolder(transaction, ' FOR UPDATE');
     if (held !== null) return held;
-    // Somebody may have deleted the row.
-    const [row = []] =
-      await transaction.rows(`INSERT INTO ${catalogTable('lease')} AS l (only_row, epoch, token, holder, expires_at)
-      VALUES (true, 1, ${text(token)}, ${text(holder)}, clock_timestamp() + ${interval(leaseMs)})
-      ON CONFLICT (only_row) DO UPDATE SET epoch = l.epoch + 1, token = excluded.token, holder = excluded.holder,
-        expires_at = excluded.expires_at RETURNING epoch`);
+    const values = `${text(token)}, ${text(holder)}, clock_timestamp() + ${interval(leaseMs)}`;
+    const [raised] = await transaction.rows(`UPDATE ${catalogTable('lease')}
+      SET (epoch, token, holder, expires_at) = ROW (epoch + 1, ${values}) RETURNING epoch`);
+    if (raised !== undefined) return numberAt(raised, 0);
+    // Somebody has deleted the row. An index that somebody may have dropped is needed for none of it.
+    const [row = []] = await transaction.rows(`INSERT INTO ${catalogTable('lease')}
+      (only_row, epoch, token, holder, expires_at) VALUES (true, 1, ${values}) RETURNING epoch`);
     return numberAt(row, 0);
   });
 }
 
-/** Ends the sessions of the same role that hold the row or write: a stopped process keeps its locks. */
-async function endHolders(connection: Connection): Promise<void> {
-  await connection.transaction(async (transaction) => {
-    await transaction.run(`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid <> pg_backend_pid()
-      AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR ${HAS_ALONE})`);
+/** A session that holds the lease, and that the role may not end. */
+interface ForeignSession {
+  readonly pid: number;
+  readonly role: string;
+  readonly program: string;
+}
+
+function nameOf({ pid, role, program }: ForeignSession): string {
+  return `a session that this role may not end, which has the lease locked (process ${pid}, role ${role}, ${program})`;
+}
+
+/** Ends the sessions that hold the row or write: a stopped process keeps its locks. Returns those that the role may not end. */
+async function endHolders(connection: Connection): Promise<readonly ForeignSession[]> {
+  const holders = await connection.transaction(async (transaction) => {
+    const rows = await transaction.rows(`SELECT DISTINCT a.pid, coalesce(a.usename, 'unknown')::text,
+        coalesce(nullif(a.application_name, ''), 'a program without a name')
+      FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE pid <> pg_backend_pid()
+        AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR ${HAS_ALONE}) ORDER BY pid`);
+    return rows.map((row) => ({ pid: numberAt(row, 0), role: textAt(row, 1), program: textAt(row, 2) }));
   });
+  const others: ForeignSession[] = [];
+  for (const holder of holders) if (!(await hasEnded(connection, holder))) others.push(holder);
+  return others;
+}
+
+/** Of the sessions of a superuser only a superuser may end one. */
+async function hasEnded(connection: Connection, { pid }: ForeignSession): Promise<boolean> {
+  try {
+    const ended = `SELECT pg_terminate_backend(${integer(pid)})`;
+    await connection.transaction((transaction) => transaction.rows(ended));
+    return true;
+  } catch (error) {
+    if (error instanceof PostgresError && error.fault === 'not-permitted') return false;
+    throw error;
+  }
 }
 
 function interval(durationMs: number): string {
   return `interval '${integer(Math.round(durationMs))} milliseconds'`;
 }
 
-function held({ place, waitMs }: LeaseOptions, holder: string): BusyError {
-  return new BusyError(
-    `Another feed-sync works on the database ${place}: ${holder}. It was waited for ${Math.round(waitMs / 1000)} s (lock.wait).`,
-    { code: 'instance_running', hint: 'Stop it, or let this one wait longer.' },
-  );
+function held({ place, waitMs }: LeaseOptions, { holder, hint }: Held): BusyError {
+  const waited = `It was waited for ${Math.round(waitMs / 1000)} s (lock.wait).`;
+  if (hint !== undefined)
+    return new BusyError(`Nobody can work on the database ${place}: ${holder}. ${waited}`, { hint });
+  return new BusyError(`Another feed-sync works on the database ${place}: ${holder}. ${waited}`, {
+    code: 'instance_running',
+    hint: 'Stop it, or let this one wait longer.',
+  });
 }

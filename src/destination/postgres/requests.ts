@@ -70,10 +70,13 @@ export class DatabaseRequests implements Requests {
   async ask({ requestId, datasetId, command, parameters }: OperatorRequest): Promise<void> {
     const values = [requestId, datasetId, command, JSON.stringify(parameters)].map(text).join(', ');
     await this.#writing(async (transaction) => {
+      const repeated = await transaction.run(
+        `UPDATE ${REQUESTS} SET asked_at = clock_timestamp() WHERE request_id = ${text(requestId)}`,
+      );
+      if (repeated > 0) return;
       await transaction.run(`INSERT INTO ${REQUESTS}
         (request_id, dataset_id, command, arguments, requested_at, asked_at, state)
-        VALUES (${values}, clock_timestamp(), clock_timestamp(), 'waiting')
-        ON CONFLICT (request_id) DO UPDATE SET asked_at = clock_timestamp()`);
+        VALUES (${values}, clock_timestamp(), clock_timestamp(), 'waiting')`);
       await transaction.run(`DELETE FROM ${REQUESTS} WHERE request_id IN
         (SELECT request_id FROM ${REQUESTS} ORDER BY requested_at DESC OFFSET ${integer(MAX_REQUESTS)})`);
     });

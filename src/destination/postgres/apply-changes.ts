@@ -26,6 +26,7 @@ import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
 import { isSameTable } from '../catalog/guard.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
+import { MAX_COLUMNS, withPossibleNames } from './column-names.ts';
 import { datasetError, PostgresError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { analyzeStage, createStage, stageWithColumns, type Target } from './stage.ts';
@@ -69,7 +70,10 @@ export async function validateChangesTogether(
 }
 
 function validatedChanges(job: ChangesJob, net: NetChange, place: string): ValidatedWrite {
-  const columns = columnsAfter(job.plannedFrom.columns, net.columns);
+  const { columns: before } = job.plannedFrom;
+  const columns = withPossibleNames(columnsAfter(before, net.columns), before);
+  if (columns.length > Math.max(before.length, MAX_COLUMNS))
+    throw inapplicableNet(job, `a table has at most ${MAX_COLUMNS} columns`);
   for (const value of [job.datasetId, job.schema.schemaVersion]) text(value);
   for (const { column } of columns) text(column.sourceName);
   comments('table', job.datasetId, columns);

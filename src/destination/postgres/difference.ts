@@ -9,12 +9,11 @@
 
 import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
 import type { Counts } from '../../model/records.ts';
-import { PRESENT } from '../../staging/changes/columns.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import type { Transaction } from './connection.ts';
-import { STAGED, sameKey, type Target } from './stage.ts';
+import { IS_PRESENT, STAGED, sameKey, type Target } from './stage.ts';
 import { mirrored } from './tables.ts';
 import { differs } from './types.ts';
 
@@ -66,12 +65,12 @@ function selectDifference({ target, known, keepsRows }: Differing): string {
     return conditions.length === 0 ? 'false' : `(${conditions.join(' OR ')})`;
   };
   const isThere = 's.ctid IS NOT NULL AND t.ctid IS NOT NULL';
-  const isPresent = isNet ? `s.${PRESENT}` : 'true';
+  const isPresent = isNet ? `s.${IS_PRESENT}` : 'true';
   const counted = differ(columns.filter(({ columnName }) => known.has(columnName)));
   const join = isNet
     ? `${STAGED} AS s LEFT JOIN ${mirrored(tableName)} AS t`
     : `${mirrored(tableName)} AS t FULL JOIN ${STAGED} AS s`;
-  const isRemoved = isNet ? `NOT s.${PRESENT}` : 's.ctid IS NULL';
+  const isRemoved = isNet ? `NOT s.${IS_PRESENT}` : 's.ctid IS NULL';
   return `SELECT CASE WHEN t.ctid IS NULL THEN 'added' WHEN ${isRemoved} THEN 'removed' ELSE 'changed' END AS operation,
       t.ctid AS place, s.ctid AS staged, ${isThere} AND ${isPresent} AND ${counted} AS is_counted, ${values.join(', ')}
     FROM ${join} ON ${sameKey(columns)}

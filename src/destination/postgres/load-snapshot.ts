@@ -19,6 +19,7 @@ import { isPlannedFrom } from '../catalog/guard.ts';
 import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current } from './catalog/observed-state.ts';
+import { refuseTooManyColumns, withPossibleNames } from './column-names.ts';
 import type { Transaction } from './connection.ts';
 import { datasetError, PostgresError, sentence } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
@@ -44,7 +45,9 @@ export async function validateSnapshot(
   job: SnapshotJob,
   place: string,
 ): Promise<ValidatedWrite> {
-  const { plan } = await examineSnapshot(engine, job);
+  const examined = await examineSnapshot(engine, job);
+  refuseTooManyColumns(job.datasetId, examined.plan.columns);
+  const plan = { ...examined.plan, columns: withPossibleNames(examined.plan.columns) };
   refuseUnspeakable(job, plan);
   return {
     job,

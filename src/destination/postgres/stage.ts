@@ -3,13 +3,15 @@
  * afterwards. It lasts until the end of the transaction.
  */
 
-import { PRESENT } from '../../staging/changes/columns.ts';
 import { identifier, tuple } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Postgis, typeName } from './types.ts';
 
 /** As SQL. */
 export const STAGED = identifier('feed-sync: stage');
+
+/** As SQL. Whether the row of a net change is there afterwards. No dataset has a column of this name. */
+export const IS_PRESENT = identifier('feed-sync: present');
 
 /** A table, and the rows that are staged for it. */
 export interface Target {
@@ -24,13 +26,13 @@ export function createStage({ columns, isNet }: Omit<Target, 'tableName'>, postg
   const defined = columns.map(
     ({ columnName, type }) => `${identifier(columnName)} ${typeName(type, postgis)}`,
   );
-  return `CREATE TEMPORARY TABLE ${STAGED} (${[...defined, ...(isNet ? [`${PRESENT} boolean`] : [])].join(', ')})
+  return `CREATE TEMPORARY TABLE ${STAGED} (${[...defined, ...(isNet ? [`${IS_PRESENT} boolean`] : [])].join(', ')})
     ON COMMIT DROP`;
 }
 
 /** Returns the stage with its columns, as what rows are written into. */
 export function stageWithColumns({ columns, isNet }: Omit<Target, 'tableName'>): string {
-  return `${STAGED} ${tuple([...columnNames(columns), ...(isNet ? [PRESENT] : [])])}`;
+  return `${STAGED} ${tuple([...columnNames(columns), ...(isNet ? [IS_PRESENT] : [])])}`;
 }
 
 export function analyzeStage(): string {

@@ -3,14 +3,13 @@
  * changed is never deleted, because a reader's foreign key may hang on it. Then proves what was written.
  */
 
-import { PRESENT } from '../../staging/changes/columns.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import type { Transaction } from './connection.ts';
 import { DIFFERENCE } from './difference.ts';
 import { PostgresError } from './errors.ts';
-import { columnNames, STAGED, sameKey, type Target } from './stage.ts';
+import { columnNames, IS_PRESENT, STAGED, sameKey, type Target } from './stage.ts';
 import { LIVE_SCHEMA, mirrored } from './tables.ts';
 import { CHECKSUM_VERSION, rowHash, sumOfHashes } from './types.ts';
 
@@ -96,7 +95,7 @@ export async function readTouched(
 
 /** Reads the rows of a staged net change that are in the table afterwards. */
 export async function readPresent(transaction: Transaction, { columns }: Target): Promise<Content> {
-  return await readContent(transaction, `(SELECT s.* FROM ${STAGED} AS s WHERE s.${PRESENT})`, columns);
+  return await readContent(transaction, `(SELECT s.* FROM ${STAGED} AS s WHERE s.${IS_PRESENT})`, columns);
 }
 
 /** The rows of the table are not those that were written. */

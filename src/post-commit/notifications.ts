@@ -166,7 +166,14 @@ async function post(
     const why = signal.aborted ? 'no answer came in time' : connectionFault(error);
     throw failed(why);
   }
-  if (status < 200 || status > 299) throw failed(`it answered with the status ${status}`);
+  if (status < 200 || status > 299) throw failed(`it answered with the status ${status}${moved(status)}`);
+}
+
+/** The new address may be as secret as the old one, so it is not shown. */
+function moved(status: number): string {
+  return status >= 300 && status <= 399
+    ? ', a redirect, which is not followed: set the address that it leads to'
+    : '';
 }
 
 function connectionFault(error: unknown): string {

@@ -107,6 +107,15 @@ describe('an address that does not take it', () => {
     ).toEqual(['/services/T0/B0/secretpath']);
   });
 
+  it('that has moved is told apart from a service that refuses', async () => {
+    const moved = await ownServer((_, response) => {
+      response.writeHead(308, { Location: '/services/T0/elsewhere' }).end();
+    });
+    await expect(delivering(moved.url)(NOTIFICATION, NOON, UNTIL_TESTED)).rejects.toThrow(
+      'the status 308, a redirect, which is not followed: set the address that it leads to.',
+    );
+  });
+
   it('gets what lasts once it answers again, and nothing twice', async () => {
     const receiver = await webhookReceiver();
     const clock = new SteppedClock();

@@ -12,12 +12,12 @@ function atWork() {
   let nowMs = 0;
   const clock = { ...systemClock, monotonicMs: () => nowMs };
   const tried: number[] = [];
-  let isHeld = true;
+  let isLocked = true;
   /** A table that a reader holds; each try and each pause takes as long as the statement says. */
   const transaction = {
     async run(sql: string) {
       if (sql.includes('pg_sleep')) nowMs += 300;
-      if (!sql.startsWith('ALTER') || !isHeld) return 0;
+      if (!sql.startsWith('ALTER') || !isLocked) return 0;
       nowMs += 200;
       tried.push(nowMs);
       throw new PostgresError('locked', 'canceling statement due to lock timeout', null);
@@ -32,7 +32,7 @@ function atWork() {
       nowMs += ms;
     },
     hold: (isIt: boolean) => {
-      isHeld = isIt;
+      isLocked = isIt;
     },
   };
 }

@@ -1,6 +1,7 @@
 /** A file at `destination.path` that is no mirror: every command says so alike, and leaves it as it is. */
 
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -74,6 +75,17 @@ describe('a file that never was a DuckDB database', () => {
       expect(said).toContain('→ Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own');
       expect(said).not.toMatch(/extension|\\u000a/i);
       expect(readFileSync(mirrorPath).equals(before)).toBe(true);
+    }
+  });
+
+  it('is not waited for where it is a named pipe that nobody writes', async () => {
+    const { line, mirrorPath } = await installed();
+    expect(spawnSync('mkfifo', [mirrorPath]).status).toBe(0);
+    for (const words of COMMANDS) {
+      const { exitCode, stdout, stderr } = await line.run(...words);
+      expect(exitCode).toBe(78);
+      expect(`${stdout}${stderr}`).toContain(`${mirrorPath} is no DuckDB database, so it is left as it is.`);
+      expect(statSync(mirrorPath).isFIFO()).toBe(true);
     }
   });
 

@@ -3,6 +3,7 @@
  * path. So every process must name the file the same way.
  */
 
+import { constants } from 'node:fs';
 import { type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
@@ -90,7 +91,8 @@ const MAX_BLANK_BYTES = 1_000_000;
 export async function fileState(path: string): Promise<FileState> {
   let file: FileHandle;
   try {
-    file = await open(path, 'r');
+    // A named pipe would otherwise be waited for until somebody writes into it.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return 'absent';
     const inTheWay = fileInTheWay(path);

@@ -121,7 +121,7 @@ function sqlOutsideItsFolders(file: SourceFile): readonly string[] {
 }
 
 const MUTATING_FILE_CALLS =
-  /\b(?:writeFile|appendFile|rename|rm|rmdir|unlink|mkdir|mkdtemp|copyFile|cp|truncate|symlink|link|chmod|chown|createWriteStream)(?:Sync)?\b[^;]*from 'node:fs(?:\/promises)?'|\bawait open\((?![^)]*, 'r'\))/;
+  /\b(?:writeFile|appendFile|rename|rm|rmdir|unlink|mkdir|mkdtemp|copyFile|cp|truncate|symlink|link|chmod|chown|createWriteStream)(?:Sync)?\b[^;]*from 'node:fs(?:\/promises)?'|\bawait open\((?![^)]*, (?:'r'|constants\.O_RDONLY \| constants\.O_NONBLOCK)\))/;
 
 function fileChangesOutsideFiles(file: SourceFile): readonly string[] {
   return file.path === 'src/lib/files.ts' ? [] : (MUTATING_FILE_CALLS.exec(file.code) ?? []);

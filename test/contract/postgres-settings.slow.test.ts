@@ -53,7 +53,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   session_replication_role: 'replica',
   default_table_access_method: 'other',
   search_path: 'public, pg_catalog',
-  row_security: 'off',
+  row_security: 'on',
   quote_all_identifiers: 'on',
   DateStyle: "'German, DMY'",
   IntervalStyle: 'iso_8601',
@@ -176,6 +176,33 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
       code: 'configuration_invalid',
       hint: 'ALTER ROLE "plain" SET session_replication_role = origin',
     });
+  });
+
+  it('never takes the rows that a policy shows it for all that there are', async () => {
+    const address = await server.database();
+    const name = address.match(/county_\d+/)?.[0];
+    await statement(address, `CREATE ROLE owner LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO owner`);
+    const world = await databaseAtWork(address.replace('//feeds:', '//owner:'));
+    const course = await world.loaded(firstContent(people, FIRST));
+    await world.byHand(`ALTER TABLE feeds.parcels ENABLE ROW LEVEL SECURITY;
+      ALTER TABLE feeds.parcels FORCE ROW LEVEL SECURITY;
+      CREATE POLICY first ON feeds.parcels USING (id = 1) WITH CHECK (true)`);
+    course.publishRows([
+      [1, 'ONE'],
+      [2, 'TWO'],
+    ]);
+    const inTheWay = {
+      code: 'reader_dependency',
+      message: expect.stringContaining('row-level security policy'),
+    };
+    expect(await world.apply(course)).toMatchObject({ kind: 'failed', error: inTheWay });
+    expect(await world.load(course)).toMatchObject({ kind: 'failed', error: inTheWay });
+    expect(await statement(address, 'SELECT * FROM feeds.parcels ORDER BY id')).toEqual([
+      ['1', 'one'],
+      ['2', 'two'],
+    ]);
+    await world.byHand('ALTER TABLE feeds.parcels DISABLE ROW LEVEL SECURITY');
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
   });
 
   it('leaves checksums that are compared whatever way the database writes bytes in', async () => {

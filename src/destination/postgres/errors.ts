@@ -76,6 +76,8 @@ const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
 
 /** An object of a reader stands in the way of an altered column: the code alone does not say so, for it has other meanings, too. */
 const NOT_SUPPORTED = '0A000';
+/** The function of the server that refuses to read past a policy for rows. Its code is that of a missing right. */
+const OF_POLICIES = 'check_enable_rls';
 
 export class PostgresError extends Error {
   override readonly name = 'PostgresError';
@@ -116,12 +118,16 @@ export function diagnose(thrown: unknown): PostgresError {
   if (thrown instanceof PostgresError) return thrown;
   if (thrown instanceof DatabaseError) {
     const { code = '' } = thrown;
-    const dependent = code === NOT_SUPPORTED && thrown.detail !== undefined ? 'depended-on' : null;
-    const fault = FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? dependent ?? 'statement';
-    return new PostgresError(fault, thrown.message, thrown);
+    const fault = isOfReader(thrown) ? 'depended-on' : (FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)));
+    return new PostgresError(fault ?? 'statement', thrown.message, thrown);
   }
   const why = systemCode(thrown) === null ? messageOf(thrown) : systemReason(thrown);
   return new PostgresError('unavailable', why, thrown);
+}
+
+/** Whether a reader's object refuses, where the code alone does not say so. */
+function isOfReader({ code, detail, routine }: DatabaseError): boolean {
+  return (code === NOT_SUPPORTED && detail !== undefined) || routine === OF_POLICIES;
 }
 
 function messageOf(thrown: unknown): string {

@@ -1,6 +1,10 @@
 /** F38 F39: names of columns that PostgreSQL cannot take, and more columns than it can hold. */
 
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { MAX_COLUMNS } from '../../src/destination/postgres/column-names.ts';
@@ -9,8 +13,11 @@ import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { CANARY_KEY } from '../support/feed-client.ts';
+import { queryRows } from '../support/parquet-reader.ts';
+import { checkInput } from '../support/patient.ts';
 import { databaseAtWork, textsInPostgres } from '../support/postgres-destination.ts';
-import { column } from '../support/small-content.ts';
+import { column, smallContent } from '../support/small-content.ts';
 
 const BEGINNING = 'x'.repeat(63);
 const GIVEN: readonly (readonly [name: string, columnName: string])[] = [
@@ -38,6 +45,24 @@ const rowOf = (given: typeof GIVEN, id: number, value: string): Row => [
   ...given.slice(1).map(([, columnName]) => `${columnName} ${value}`),
 ];
 const texts = (rows: readonly Row[]) => rows.map((row) => row.map(String));
+
+async function installedWith(address: string) {
+  const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
+  onTestFinished(feed.close);
+  feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels'] });
+  feed.publisher.addDataset({ datasetId: 'parcels' });
+  const first = [rowOf(GIVEN, 1, 'one'), rowOf(GIVEN, 2, 'two')];
+  feed.publisher.publish('parcels', smallContent(first, null, schemaOf(GIVEN, '1')));
+  const environment = {
+    PATH: process.env['PATH'] ?? '',
+    FEED_SYNC_DESTINATION_URL: address,
+    FEED_SYNC_HISTORY_DATASETS: '*',
+  };
+  const { run, home, environment: variables } = checkInput({ feed, environment });
+  const folder = join(home, 'export');
+  variables['FEED_SYNC_EXPORT_PATH'] = folder;
+  return { feed, run, folder };
+}
 
 describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
   let server: PostgresServer;
@@ -101,6 +126,37 @@ describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
     expect(await rows()).toEqual(texts(third));
     const asOf = await statement(address, 'SELECT "xmin_2" FROM history.parcels_as_of_commit(4)');
     expect(asOf).toEqual([['xmin_2 last']]);
+  });
+
+  it('F38 F39 with such names are named alike by every command that shows or reads them', async () => {
+    const { feed, run, folder } = await installedWith(await server.database());
+    expect(await run('once')).toMatchObject({ exitCode: 0 });
+    const changed = rowOf(GIVEN, 2, 'TWO');
+    feed.publisher.publish(
+      'parcels',
+      smallContent(
+        [rowOf(GIVEN, 1, 'one'), changed],
+        [{ op: 'changed', row: changed }],
+        schemaOf(GIVEN, '1'),
+      ),
+    );
+    expect(await run('once')).toMatchObject({ exitCode: 0 });
+
+    expect(await run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+    const [, ...others] = GIVEN.map(([, columnName]) => columnName);
+    const { stdout: difference } = await run('diff', 'parcels', '--from-version', '1', '--format', 'json');
+    const shown = JSON.parse(difference);
+    expect(shown).toMatchObject({ change: 'changed', key: { id: 2 } });
+    expect(Object.keys(shown.before).toSorted()).toEqual(others.toSorted());
+    const queried = await run('query', 'SELECT xmin_2 FROM parcels ORDER BY id', '--format', 'csv');
+    expect(queried.stdout + queried.stderr).toBe('xmin_2\nxmin_2 one\nxmin_2 TWO\n');
+    const { stdout: sources } = await run('dbt-sources');
+    for (const name of others) expect(sources).toContain(`- name: ${name}\n            quote: true`);
+    const { files } = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
+    const exported = await queryRows(
+      `DESCRIBE FROM read_parquet('${join(folder, files[0].file)}', hive_partitioning = false)`,
+    );
+    expect(exported.map(([name]) => name)).toEqual(['id', ...others]);
   });
 
   it('F38 F39 with names that an earlier version let the server cut are mended by the next version', async () => {

@@ -162,18 +162,6 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
     }
   });
 
-  it('that brings two columns which the server takes for one fails its dataset alone', async () => {
-    const name = 'a'.repeat(63);
-    const columns = [
-      column('id', 'integer', false),
-      column(`${name}1`, 'string'),
-      column(`${name}2`, 'string'),
-    ];
-    const world = await databaseAtWork(await server.database());
-    const course = world.published(firstContent(sourceSchema(columns), [[1, 'one', 'two']]));
-    expect(errorCodeOf(errorOf(await world.load(course)))).toBe('dataset_storage_failed');
-  });
-
   it('that brings a row which is too long for a table says so, and blames no reader', async () => {
     const many = Array.from({ length: 1_100 }, (_, index) => column(`c${index}`, 'number'));
     const wide = sourceSchema([column('id', 'integer', false), ...many]);

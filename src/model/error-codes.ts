@@ -237,7 +237,7 @@ export const ERRORS = {
     exitCode: 75,
     scope: 'operation',
     disposition: 'retry',
-    remedy: 'Correct the command; its own output is in the message.',
+    remedy: 'Correct the command; the end of its output is in the log.',
   },
   notification_failed: {
     meaning: 'A notification could not be delivered to the address in notify.url. It stays due.',

@@ -235,7 +235,7 @@ async function coalesceOrdinary(
   engine: Engine,
   jobs: readonly ChangesJob[],
 ): Promise<readonly NetChange[] | null> {
-  const columns = changesColumns(present(jobs[0], 'there are units'));
+  const columns = changesColumns(present(jobs[0], 'there are jobs'));
   const pages = await spooledPages(jobs.flatMap(({ versions }) => versions));
   const select = selectDecoded({ pages, columns }, 'usual');
   await engine.run(`CREATE OR REPLACE TEMP TABLE ${DECODED} AS ${select}`);

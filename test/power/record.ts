@@ -77,10 +77,11 @@ export async function record(course: Course, county: OpenCountyFeed, folder: str
       const bytes = damaged(readFileSync(place));
       const { ino } = statSync(place);
       writeFileSync(place, bytes);
+      // First: from the damage on, whatever of it is on the disk, nothing is promised.
+      if (isLoss) note('say 0 0 0', REPORTS_LOST);
       note(`truncate ${ino} 0 0`);
       note(`write ${ino} 0 0`, bytes);
       note(`sync ${ino} 0 0`);
-      if (isLoss) note('say 0 0 0', REPORTS_LOST);
     },
   });
   const left = `${home}-left`;

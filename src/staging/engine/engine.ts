@@ -224,10 +224,12 @@ export class Engine {
 
   /** Returns the rows of a small result: 64-bit integers as bigint, lists as arrays. @throws DuckDbError */
   async rows(sql: string): Promise<readonly Row[]> {
-    const result = await this.use((connection) => connection.run(sql));
-    // All of the result is in memory by now. Fetching it would be two more calls to another thread for each statement.
-    const chunks = Array.from({ length: result.chunkCount }, (_, index) => result.getChunk(index));
-    return chunks.flatMap((chunk) => chunk.convertRows(JSDuckDBValueConverter));
+    return await this.use(async (connection) => {
+      const result = await connection.run(sql);
+      // All of the result is in memory by now. Fetching it would be two more calls to another thread for each statement.
+      const chunks = Array.from({ length: result.chunkCount }, (_, index) => result.getChunk(index));
+      return chunks.flatMap((chunk) => chunk.convertRows(JSDuckDBValueConverter));
+    });
   }
 
   /**

@@ -46,7 +46,7 @@ describe('the time after which an absence is confirmed', () => {
     [LOG, 10],
     [TABLE, 10],
     [VERSION, 60],
-  ] as const)('of %o is %i minutes', (subject, minutes) => {
+  ] as const)('confirms the absence of %o after %i minutes', (subject, minutes) => {
     const absence = { subject, since: NOW };
     expect(confirmedAt(absence)).toEqual(at(minutes));
     expect(isConfirmed(absence, at(minutes - 0.001))).toBe(false);
@@ -54,7 +54,7 @@ describe('the time after which an absence is confirmed', () => {
     expect(isConfirmed(absence, at(minutes + 10_000))).toBe(true);
   });
 
-  it('W44 F52 is not over where the absence was noted by a later time of the service', () => {
+  it('W44 F52 does not confirm an absence that was noted at a later service time', () => {
     expect(isConfirmed({ subject: MEMBER, since: at(30) }, NOW)).toBe(false);
     expect(absentSince(at(30), NOW)).toEqual(NOW);
     expect(absentSince(NOW, at(30))).toEqual(NOW);
@@ -62,8 +62,8 @@ describe('the time after which an absence is confirmed', () => {
   });
 });
 
-describe('F55 what a complete read lacks', () => {
-  it('is gone once a second read lacks it ten minutes later, and not before', async () => {
+describe('F55 a subject that a complete reading lacks', () => {
+  it('confirms an absence by a second reading ten minutes later, and no sooner', async () => {
     const checkpoint = await openNew();
     expect(lacks(checkpoint, 0)).toBe(false);
     expect(checkpoint.absences()).toEqual([{ subject: MEMBER, since: at(0) }]);
@@ -73,14 +73,14 @@ describe('F55 what a complete read lacks', () => {
     expect(lacks(checkpoint, 10)).toBe(true);
   });
 
-  it('is not gone where one read skipped it, however long ago', async () => {
+  it('drops an absence once a reading shows its subject, however long ago it was noted', async () => {
     const checkpoint = await openNew();
     expect(lacks(checkpoint, 0)).toBe(false);
     shows(checkpoint, 60 * 24);
     expect(checkpoint.absences()).toEqual([]);
   });
 
-  it('is measured anew after a read in between that shows it', async () => {
+  it('measures an absence anew after a reading in between that shows its subject', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0);
     shows(checkpoint, 5);
@@ -89,7 +89,7 @@ describe('F55 what a complete read lacks', () => {
     expect(lacks(checkpoint, 21)).toBe(true);
   });
 
-  it('is measured across runs', async () => {
+  it('confirms an absence that an earlier run noted', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const before = await openAt(path);
     lacks(before, 0);
@@ -97,7 +97,7 @@ describe('F55 what a complete read lacks', () => {
     expect(lacks(await openAt(path), 10)).toBe(true);
   });
 
-  it('is forgotten where it is acted on, so that it is measured anew, and kept where the caller says so', async () => {
+  it('forgets a confirmed absence, and keeps it where the caller asks for that', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0);
     lacks(checkpoint, 10);
@@ -108,7 +108,7 @@ describe('F55 what a complete read lacks', () => {
     expect(checkpoint.absences()).toContainEqual({ subject: VERSION, since: at(0) });
   });
 
-  it('is told apart from all else that is absent, and stored as it is', async () => {
+  it('stores each absence as it is, and distinguishes it from every other', async () => {
     const checkpoint = await openNew();
     const others: readonly AbsenceSubject[] = [
       ...SUBJECTS,
@@ -129,7 +129,7 @@ describe('F55 what a complete read lacks', () => {
     expect(checkpoint.absences()).toHaveLength(others.length - 1);
   });
 
-  it('costs no write where nothing is news', async () => {
+  it('writes nothing to the checkpoint where a reading changes no absence', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0);
     let writes = 0;
@@ -146,8 +146,8 @@ describe('F55 what a complete read lacks', () => {
   });
 });
 
-describe('W44 F52 a service whose time jumps', () => {
-  it('ahead and back again confirms no absence that did not last', async () => {
+describe('W44 F52 a service time that jumps', () => {
+  it('confirms no absence that did not last where service time jumps ahead and back', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 60);
     expect(lacks(checkpoint, 0)).toBe(false);
@@ -156,7 +156,7 @@ describe('W44 F52 a service whose time jumps', () => {
     expect(lacks(checkpoint, 10)).toBe(true);
   });
 
-  it('back delays the end of the wait by what it takes to be confirmed, and no more', async () => {
+  it('delays a confirmation by no more than its wait where service time jumps back by a day', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0);
     lacks(checkpoint, 9);
@@ -164,7 +164,7 @@ describe('W44 F52 a service whose time jumps', () => {
     expect(lacks(checkpoint, -60 * 24 + 10)).toBe(true);
   });
 
-  it('back by less than the wait does not lengthen it beyond the time first seen', async () => {
+  it('does not lengthen the wait of an absence where service time jumps back by less than the wait', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0);
     lacks(checkpoint, 8);
@@ -173,8 +173,8 @@ describe('W44 F52 a service whose time jumps', () => {
   });
 });
 
-describe('an absence of before', () => {
-  it('F55 says nothing of a dataset that has left by an event and joined again', async () => {
+describe('an earlier absence', () => {
+  it('F55 drops the absence of a dataset that left by an event and joined again', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d', { eventNumber: 1n }), joined('e', { eventNumber: 2n }));
     lacks(checkpoint, 0);
@@ -185,7 +185,7 @@ describe('an absence of before', () => {
     expect(lacks(checkpoint, 60)).toBe(false);
   });
 
-  it('says nothing of a dataset that a later event has added once more', async () => {
+  it('drops the absence of a dataset that a later event added once more', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d', { eventNumber: 1n }));
     lacks(checkpoint, 0);
@@ -194,7 +194,7 @@ describe('an absence of before', () => {
     expect(lacks(checkpoint, 20)).toBe(true);
   });
 
-  it('stays where what is said of the dataset decides nothing of its membership', async () => {
+  it('keeps an absence after changes that do not decide the membership of its dataset', async () => {
     const checkpoint = await openNew();
     const added = joined('d', { eventNumber: 2n });
     commit(checkpoint, 's', added);
@@ -204,7 +204,7 @@ describe('an absence of before', () => {
     expect(checkpoint.absences()).toEqual([{ subject: MEMBER, since: at(0) }]);
   });
 
-  it('goes with a subscription that is given up', async () => {
+  it('drops the absences of a subscription that is given up', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d'));
     for (const subject of SUBJECTS) lacks(checkpoint, 0, subject);
@@ -216,7 +216,7 @@ describe('an absence of before', () => {
     expect(checkpoint.absences()).toHaveLength(3);
   });
 
-  it('goes with a table that is retired', async () => {
+  it('drops the absences of a table that is retired', async () => {
     const checkpoint = await openNew();
     for (const subject of SUBJECTS) lacks(checkpoint, 0, subject);
     lacks(checkpoint, 0, { ...VERSION, datasetId: 'e' });
@@ -231,7 +231,7 @@ describe('an absence of before', () => {
 });
 
 describe('W21 F51 a dataset that leaves a subscription without an event', () => {
-  it('is retired after two manifests that lack it, and loaded when it is back, though the log has no newer event', async () => {
+  it('retires a dataset after two manifests that lack it, and loads it once a manifest lists it again', async () => {
     const world = await oneSubscription('parcels', 'permits');
     const caughtUpAfter = async (minutes: number) => {
       elapse(world, minutes * 60_000);
@@ -247,7 +247,7 @@ describe('W21 F51 a dataset that leaves a subscription without an event', () => 
     expect(await caughtUpAfter(1)).toEqual({ parcels: 'current', permits: 'loaded' });
   });
 
-  it('F55 stays where a manifest between the two shows it', async () => {
+  it('F55 keeps a dataset that a manifest between two others lists', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     for (const listed of [['parcels'], ['parcels', 'permits'], ['parcels']]) {

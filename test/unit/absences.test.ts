@@ -26,7 +26,7 @@ describe('an absence', () => {
     ['table', 10, { kind: 'table', datasetId: 'parcels' }],
     ['version', 60, { kind: 'version', datasetId: 'parcels', version: 3 }],
   ])(
-    'of a %s is confirmed by a second reading %i minutes later, and no sooner',
+    'confirms the absence of a %s by a second reading %i minutes later, and no sooner',
     async (_, minutes, subject) => {
       const checkpoint = await openNew();
       const aMillisecond = 1 / MINUTE_MS;
@@ -38,7 +38,7 @@ describe('an absence', () => {
     },
   );
 
-  it('is remembered no more once it is confirmed and acted on: it is measured anew', async () => {
+  it('forgets a confirmed absence, so that the next one is measured anew', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0, parcels);
     expect(lacks(checkpoint, 10, parcels)).toEqual([parcels]);
@@ -46,7 +46,7 @@ describe('an absence', () => {
     expect(lacks(checkpoint, 11, parcels)).toEqual([]);
   });
 
-  it('is confirmed again and again where whoever asks keeps it until it is shown', async () => {
+  it('confirms an absence at every reading where the caller keeps it until its subject is shown', async () => {
     const checkpoint = await openNew();
     const keep = (minutes: number) => noteAbsences([parcels], [], at(minutes), { checkpoint }, 'keep');
     expect([keep(0), keep(10), keep(20)]).toEqual([[], [parcels], [parcels]]);
@@ -55,7 +55,7 @@ describe('an absence', () => {
     expect(keep(22)).toEqual([]);
   });
 
-  it('is measured anew after a reading that shows it, and goes on where a reading says nothing of it', async () => {
+  it('measures an absence anew after a reading that shows its subject, and on after one that leaves it out', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 0, parcels, permits);
     shows(checkpoint, 5, parcels);
@@ -64,7 +64,7 @@ describe('an absence', () => {
     expect(lacks(checkpoint, 20, parcels)).toEqual([parcels]);
   });
 
-  it('F52 is measured anew where it was first seen later than the newest answer', async () => {
+  it('F52 measures an absence anew where it was first seen later than the newest answer', async () => {
     const checkpoint = await openNew();
     lacks(checkpoint, 60, parcels);
     expect(lacks(checkpoint, 0, parcels)).toEqual([]);
@@ -72,7 +72,7 @@ describe('an absence', () => {
     expect(lacks(checkpoint, 10, parcels)).toEqual([parcels]);
   });
 
-  it('is measured across runs', async () => {
+  it('confirms an absence that an earlier run noted', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const first = await openAt(path);
     lacks(first, 0, parcels);
@@ -80,7 +80,7 @@ describe('an absence', () => {
     expect(lacks(await openAt(path), 10, parcels)).toEqual([parcels]);
   });
 
-  it('is of its own subscription, dataset and version alone', () => {
+  it('distinguishes absences by kind, subscription, dataset and version', () => {
     const subjects: readonly AbsenceSubject[] = [
       parcels,
       permits,

@@ -22,13 +22,16 @@ import {
 } from '../support/small-world.ts';
 import { entry, event, id, LONG_AGO, NOW, subscription } from '../support/sync-values.ts';
 
-async function heldOf({ parts }: World) {
+async function observedStateOf({ parts }: World) {
   return await parts.destination.has();
 }
 
 /** The mirror stores how far it was followed, as it is now. */
 async function store(world: World): Promise<StoredProgress> {
-  const progress = present(progressToStore(await heldOf(world), world.parts, 'alone'), 'nothing is lacked');
+  const progress = present(
+    progressToStore(await observedStateOf(world), world.parts, 'alone'),
+    'nothing is missing',
+  );
   world.progress = progress;
   return progress;
 }
@@ -61,8 +64,8 @@ const warnings = ({ logged }: World) =>
 const ADOPTED =
   'The checkpoint is older than the mirror: positions, members and owed reloads are taken from the mirror.';
 
-describe('a checkpoint that is lost', () => {
-  it('W43 costs one reading of the logs, and no table is loaded again, though changes led it on', async () => {
+describe('a lost checkpoint', () => {
+  it('W43 reads the logs once and loads no table again, though changes led one on', async () => {
     const world = await ledOn();
     await store(world);
     await withoutCheckpoint(world);
@@ -81,7 +84,7 @@ describe('a checkpoint that is lost', () => {
     });
   });
 
-  it('knows the members that are stored: none is brought back, and none that was dropped is missed', async () => {
+  it('restores exactly the members and former members that are stored, and owes no reload', async () => {
     const world = await ledOn();
     const before = world.parts.checkpoint.desiredStates();
     await store(world);
@@ -97,7 +100,7 @@ describe('a checkpoint that is lost', () => {
     }
   });
 
-  it('reads on what has happened since', async () => {
+  it('follows the log on from the stored position to a version published since', async () => {
     const world = await ledOn();
     await store(world);
     publish(world, 'parcels');
@@ -106,7 +109,7 @@ describe('a checkpoint that is lost', () => {
     expect(versions(world)).toMatchObject({ parcels: 3 });
   });
 
-  it('owes the reloads that are stored, until a manifest answers them', async () => {
+  it('owes the stored reloads until a manifest satisfies them', async () => {
     const world = await ledOn();
     elapse(world, 60_000);
     const createdAt = world.parts.clock.now();
@@ -125,7 +128,7 @@ describe('a checkpoint that is lost', () => {
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
   });
 
-  it('owes a reload, too, that a subscription has asked for which has dropped the dataset since', async () => {
+  it('owes a stored reload of a subscription that has dropped the dataset since', async () => {
     const world = await ledOn();
     const progress = await store(world);
     const dropped = { subscriptionId: 'sub_2', datasetId: 'zoning', addedEvent: null, droppedEvent: 105n };
@@ -148,7 +151,7 @@ describe('a checkpoint that is lost', () => {
     ).toContainEqual(['sub_2', 104n]);
   });
 
-  it('starts from the manifest where the mirror has stored nothing, and keeps what is its snapshot', async () => {
+  it('starts from the manifest where the mirror stores no progress, and keeps tables of the listed snapshots', async () => {
     const world = await ledOn();
     world.progress = null;
     await withoutCheckpoint(world);
@@ -158,7 +161,7 @@ describe('a checkpoint that is lost', () => {
     expect(world.parts.checkpoint.desired('parcels')?.reloads).toHaveLength(1);
   });
 
-  it('F81 starts from the manifest where the tables know of a later log than the stored position is in', async () => {
+  it('F81 starts from the manifest where a table satisfied a reload of a later log than the stored one', async () => {
     const world = await ledOn();
     await store(world);
     const satisfied = { logNumber: 2, eventNumber: 1n, createdAt: null };
@@ -173,7 +176,7 @@ describe('a checkpoint that is lost', () => {
     expect(checkpoint.desired('parcels')?.reloads).toMatchObject([{ subscriptionId: 'sub_1', logNumber: 3 }]);
   });
 
-  it('reads a log from its start of which no event was ever read', async () => {
+  it('reads a log from its start where the stored position names no event', async () => {
     const world = await oneSubscription('parcels');
     world.service.subscriptions = [subscription({ lastEventId: null })];
     world.service.watermarkCovers.delete('sub_1');
@@ -187,7 +190,7 @@ describe('a checkpoint that is lost', () => {
   });
 });
 
-describe('a log that the service began anew before the checkpoint was lost', () => {
+describe('a log restart before the checkpoint was lost', () => {
   /** The new log has passed the stored position: its event there asks for a reload. */
   function beginAnew(world: World, createdAt: Date): void {
     world.service.logs.set('sub_1', [
@@ -204,7 +207,7 @@ describe('a log that the service began anew before the checkpoint was lost', () 
     expect(world.parts.checkpoint.followed().get('sub_1')).toMatchObject({ logNumber: 2, cursor: id(101) });
   }
 
-  it('W42 is noticed by when the event at the stored position was created', async () => {
+  it('W42 recognizes a log restart by when the event at the stored position was created', async () => {
     const world = await ledOn();
     const [stored] = (await store(world)).subscriptions;
     expect(stored).toMatchObject({ subscriptionId: 'sub_1', eventNumber: 101n, eventCreatedAt: NOW });
@@ -213,7 +216,7 @@ describe('a log that the service began anew before the checkpoint was lost', () 
     await expectTakenAnew(world);
   });
 
-  it('W42 is noticed, too, by when the position was taken, where only a manifest had named its event', async () => {
+  it('W42 recognizes a log restart by when the position was taken, where only a manifest named its event', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.subscriptions = [subscription({ lastEventId: id(101) })];
     world.service.watermarkCovers.set('sub_1', id(101));
@@ -226,7 +229,7 @@ describe('a log that the service began anew before the checkpoint was lost', () 
     await expectTakenAnew(world);
   });
 
-  it('W42 is doubted where the record names no newest event any more, as it did before', async () => {
+  it('W42 doubts a log whose record names no newest event any more', async () => {
     const world = await ledOn();
     await store(world);
     world.service.subscriptions = world.service.subscriptions.map((record) => ({
@@ -244,7 +247,7 @@ describe('a log that the service began anew before the checkpoint was lost', () 
 });
 
 describe('a checkpoint that is older than the mirror', () => {
-  it('starts from the mirror; one that is as new is kept', async () => {
+  it('takes the positions of the mirror where the checkpoint is older, and keeps a checkpoint that is as new', async () => {
     const world = await ledOn();
     const progress = await store(world);
     await world.catchUp();
@@ -261,7 +264,7 @@ describe('a checkpoint that is older than the mirror', () => {
     expect(world.parts.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(151));
   });
 
-  it('is left alone where it is older in a subscription that an operator gave up', async () => {
+  it('ignores the stored progress of a subscription that an operator gave up', async () => {
     const world = await ledOn();
     await store(world);
     await withoutCheckpoint(world);
@@ -282,22 +285,22 @@ describe('a checkpoint that is older than the mirror', () => {
     ['where the mirror was followed further', followed(1, 9n), 1, 10n, true],
     ['where it has read nothing and the mirror has', followed(1, null), 1, 0n, true],
     ['where the mirror has a newer log, whatever the numbers', followed(1, 90n), 2, 3n, true],
-  ])('is so %s', (_, one, logNumber, eventNumber, expected) => {
+  ])('finds the checkpoint behind the mirror %s', (_, one, logNumber, eventNumber, expected) => {
     expect(isBehind(one, { logNumber, eventNumber })).toBe(expected);
   });
 
   it.each([
-    ['where both are as far', followed(1, 9n), 1, 9n],
+    ['where both are equally far', followed(1, 9n), 1, 9n],
     ['where it is further', followed(1, 10n), 1, 9n],
     ['where neither has read anything', followed(1, null), 1, null],
     ['where it has a newer log, whatever the numbers', followed(2, 3n), 1, 90n],
-  ])('is not %s', (_, one, logNumber, eventNumber) => {
+  ])('does not find the checkpoint behind the mirror %s', (_, one, logNumber, eventNumber) => {
     expect(isBehind(one, { logNumber, eventNumber })).toBe(false);
   });
 });
 
-describe('what is stored with the mirror', () => {
-  it('is nothing while a table lacks what only the logs have told', async () => {
+describe('the progress that is stored with the mirror', () => {
+  it('stores no progress while a table lacks a version that only the logs announced', async () => {
     const world = await ledOn();
     const before = await store(world);
     publish(world, 'parcels');
@@ -308,10 +311,13 @@ describe('what is stored with the mirror', () => {
     expect(world.parts.checkpoint.failure('parcels')).not.toBeNull();
     // What has failed is found again by an audit; what waits is not.
     world.parts.checkpoint.clearFailure('parcels');
-    expect(progressToStore(await heldOf(world), world.parts, 'alone')).toBeNull();
+    expect(progressToStore(await observedStateOf(world), world.parts, 'alone')).toBeNull();
     calm(world);
     await world.catchUp();
-    const after = present(progressToStore(await heldOf(world), world.parts, 'alone'), 'nothing is lacked');
+    const after = present(
+      progressToStore(await observedStateOf(world), world.parts, 'alone'),
+      'nothing is missing',
+    );
     expect(isSameProgress(before, after)).toBe(false);
     expect(after.subscriptions).toContainEqual({
       subscriptionId: 'sub_1',
@@ -325,17 +331,17 @@ describe('what is stored with the mirror', () => {
   });
 
   it.each<readonly [string, Partial<StoredSubscription>]>([
-    ['when the event at a position was created', { eventCreatedAt: LONG_AGO }],
-    ['that nobody knows when that event was created', { eventCreatedAt: null }],
+    ['the creation time of the event at a position', { eventCreatedAt: LONG_AGO }],
+    ['whether that creation time is known', { eventCreatedAt: null }],
     ['when a position was taken', { positionAt: LONG_AGO }],
-    ['that a record has named its newest event', { statesLastEvent: false }],
-  ])('is stored again where it does not say %s', async (_, changed) => {
+    ['whether a record named its newest event', { statesLastEvent: false }],
+  ])('stores progress again where it differs in %s', async (_, changed) => {
     const progress = await store(await ledOn());
     const subscriptions = progress.subscriptions.map((one) => ({ ...one, ...changed }));
     expect(isSameProgress({ ...progress, subscriptions }, progress)).toBe(false);
   });
 
-  it('names the members of every subscription, and those that dropped a dataset while its table is there', async () => {
+  it('stores the members of every subscription, and former members while their table exists', async () => {
     const world = await ledOn();
     const { members } = await store(world);
     const rows = members.map((one) => [one.subscriptionId, one.datasetId, one.addedEvent, one.droppedEvent]);

@@ -1,4 +1,4 @@
-/** When the daemon publishes a copy and tells the command after commits, on a clock that the test lets pass. */
+/** When the daemon publishes a copy and runs the command after commits, on a clock that the test lets pass. */
 
 import { expect, it } from 'vitest';
 import { nextCopyMs } from '../../src/daemon/after-commit.ts';
@@ -23,8 +23,8 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const EVERY = { path: '/srv/copy.duckdb', everyMs: MINUTE_MS };
 
-/** A mirror whose history has so many lines, a copy of it and a command, all in memory. */
-async function outletOf(options: {
+/** A mirror with so many commits, a copy of it and a command, all in memory. */
+async function postCommitOf(options: {
   readonly isPublished: boolean;
   readonly hasHook: boolean;
   readonly notifications?: Readers['notifications'];
@@ -34,7 +34,7 @@ async function outletOf(options: {
   const world = await smallWorld();
   const clock = new SteppedClock();
   const ending = new AbortController();
-  const seen = { lines: 1, copied: 0, copies: [] as number[], reported: [] as (number | null)[] };
+  const seen = { commits: 1, copied: 0, copies: [] as number[], reported: [] as (number | null)[] };
   const acts = { copy: async () => {}, report: async () => {} };
   const session = new Session({
     parts: { ...world.parts, clock },
@@ -53,12 +53,12 @@ async function outletOf(options: {
             },
       postCommit: {
         async publish(): Promise<Publication> {
-          const { lines } = seen;
+          const { commits } = seen;
           seen.copies.push(clock.monotonicMs());
           await acts.copy();
-          if (seen.copied === lines) return { kind: 'current', commitNumber: lines };
-          seen.copied = lines;
-          return { kind: 'published', commitNumber: lines, bytes: 1, isClone: false };
+          if (seen.copied === commits) return { kind: 'current', commitNumber: commits };
+          seen.copied = commits;
+          return { kind: 'published', commitNumber: commits, bytes: 1, isClone: false };
         },
       },
       hook: options.hasHook
@@ -84,7 +84,7 @@ async function outletOf(options: {
     ending,
     logged: world.logged,
     async commit() {
-      seen.lines += 1;
+      seen.commits += 1;
       session.report({ kind: 'retired', datasetId: 'parcels' });
       await goRound();
     },
@@ -98,8 +98,8 @@ async function outletOf(options: {
   };
 }
 
-it('publishes at the start and after commits, at most every so often, and not where nothing was committed', async () => {
-  const { seen, commit, pass, goRound } = await outletOf({ isPublished: true, hasHook: false });
+it('publishes a copy at the start and after commits, at most once per interval, and none without a commit', async () => {
+  const { seen, commit, pass, goRound } = await postCommitOf({ isPublished: true, hasHook: false });
   await goRound();
   expect(seen.copies).toEqual([0]);
   await pass(10 * MINUTE_MS);
@@ -112,11 +112,11 @@ it('publishes at the start and after commits, at most every so often, and not wh
   }
   await pass(10 * MINUTE_MS);
   expect(seen.copies.slice(2)).toEqual([11 * MINUTE_MS, 12 * MINUTE_MS]);
-  expect(seen.copied).toBe(seen.lines);
+  expect(seen.copied).toBe(seen.commits);
 });
 
-it('publishes a copy after the past was forgotten, and not where nothing was too old', async () => {
-  const { seen, pass, goRound, session } = await outletOf({ isPublished: true, hasHook: false });
+it('publishes a copy after old history was forgotten, and none where nothing was too old', async () => {
+  const { seen, pass, goRound, session } = await postCommitOf({ isPublished: true, hasHook: false });
   await goRound();
   await session.mirror.refresh(true);
   const upkeep = new Upkeep(session);
@@ -133,16 +133,16 @@ it('publishes a copy after the past was forgotten, and not where nothing was too
   expect(seen.copies).toEqual([0, MINUTE_MS]);
 });
 
-it('a copy that takes long is made less often: commits wait for it a tenth of the time at most', () => {
+it('makes a slow copy less often: commits wait for it a tenth of the time at most', () => {
   expect(nextCopyMs(1_000, 1_100, MINUTE_MS)).toBe(1_000 + MINUTE_MS);
   expect(nextCopyMs(1_000, 1_000 + MINUTE_MS, MINUTE_MS)).toBe(1_000 + 10 * MINUTE_MS);
 });
 
 const GENERATION = { generation: 1, written: 1, files: 1, bytes: 1 };
 
-it('exports at the start and after commits, at most every export.every, and not where nothing was committed', async () => {
+it('exports at the start and after commits, at most once per export.every, and nothing without a commit', async () => {
   const exports: number[] = [];
-  const { commit, pass, goRound } = await outletOf({
+  const { commit, pass, goRound } = await postCommitOf({
     isPublished: false,
     hasHook: false,
     async onExport(atMs) {
@@ -161,9 +161,9 @@ it('exports at the start and after commits, at most every export.every, and not 
   expect(exports.slice(1)).toEqual([60 * MINUTE_MS, 75 * MINUTE_MS, 90 * MINUTE_MS, 105 * MINUTE_MS]);
 });
 
-it('an export that fails is counted, told, and tried again before export.every is over', async () => {
+it('counts and reports a failed export, and tries it again before export.every is over', async () => {
   let attempts = 0;
-  const { pass, goRound, session } = await outletOf({
+  const { pass, goRound, session } = await postCommitOf({
     isPublished: false,
     hasHook: false,
     async onExport() {
@@ -182,8 +182,8 @@ it('an export that fails is counted, told, and tried again before export.every i
   expect(Object.fromEntries(session.counts.counters().exports)).toEqual({ failed: 2, written: 1 });
 });
 
-it('what is committed while a copy is made is in the next one', async () => {
-  const { seen, acts, commit, pass, goRound } = await outletOf({ isPublished: true, hasHook: false });
+it('publishes a commit that comes while a copy is made with the next copy', async () => {
+  const { seen, acts, commit, pass, goRound } = await postCommitOf({ isPublished: true, hasHook: false });
   let finish = (): void => {};
   acts.copy = () => new Promise((resolve) => (finish = resolve));
   await goRound();
@@ -196,8 +196,8 @@ it('what is committed while a copy is made is in the next one', async () => {
   expect(seen.copied).toBe(2);
 });
 
-it('the command is told once the copy has what it is told of', async () => {
-  const { seen, acts, commit, pass, goRound } = await outletOf({ isPublished: true, hasHook: true });
+it('runs the command once the copy contains the commits that it reports', async () => {
+  const { seen, acts, commit, pass, goRound } = await postCommitOf({ isPublished: true, hasHook: true });
   let finish = (): void => {};
   acts.copy = () => new Promise((resolve) => (finish = resolve));
   await goRound();
@@ -216,8 +216,8 @@ it('the command is told once the copy has what it is told of', async () => {
   expect(seen.reported).toEqual([1, 2]);
 });
 
-it('without a copy the command is told at once, of all there is, one run at a time', async () => {
-  const { seen, acts, commit, goRound } = await outletOf({ isPublished: false, hasHook: true });
+it('runs the command at once for all commits where no copy is published, one run at a time', async () => {
+  const { seen, acts, commit, goRound } = await postCommitOf({ isPublished: false, hasHook: true });
   let finish = (): void => {};
   acts.report = () => new Promise((resolve) => (finish = resolve));
   await goRound();
@@ -231,8 +231,8 @@ it('without a copy the command is told at once, of all there is, one run at a ti
   expect(seen.copies).toEqual([]);
 });
 
-it('what fails is tried again with growing waits, told once, and once when it is over', async () => {
-  const { seen, acts, pass, goRound, logged, session } = await outletOf({
+it('retries a failed command with growing waits, and logs the failure once and the recovery once', async () => {
+  const { seen, acts, pass, goRound, logged, session } = await postCommitOf({
     isPublished: false,
     hasHook: true,
   });
@@ -255,8 +255,8 @@ it('what fails is tried again with growing waits, told once, and once when it is
   ]);
 });
 
-it('asked to end, it begins nothing more, and what is interrupted is no trouble', async () => {
-  const { seen, acts, commit, ending, session, goRound } = await outletOf({
+it('starts nothing more once asked to stop, and raises no incident for an interruption', async () => {
+  const { seen, acts, commit, ending, session, goRound } = await postCommitOf({
     isPublished: false,
     hasHook: true,
   });
@@ -273,7 +273,7 @@ it('asked to end, it begins nothing more, and what is interrupted is no trouble'
 });
 
 it('a notification that is not delivered holds up nothing, and is tried again with growing waits', async () => {
-  const looks: (readonly string[])[] = [];
+  const reports: (readonly string[])[] = [];
   const fates: (() => Promise<number>)[] = [
     () => new Promise<number>(() => {}),
     () => Promise.reject(new NotificationError('no')),
@@ -284,10 +284,10 @@ it('a notification that is not delivered holds up nothing, and is tried again wi
     kept += 1;
   };
   const tell = (conditions: readonly Condition[]) => {
-    looks.push(conditions.map(({ kind, cause, subject }) => `${kind} ${cause} ${subject}`));
+    reports.push(conditions.map(({ kind, cause, subject }) => `${kind} ${cause} ${subject}`));
     return fate?.() ?? Promise.resolve(0);
   };
-  const { seen, session, commit, pass, goRound } = await outletOf({
+  const { seen, session, commit, pass, goRound } = await postCommitOf({
     isPublished: true,
     hasHook: false,
     notifications: { tell, keep },
@@ -296,15 +296,15 @@ it('a notification that is not delivered holds up nothing, and is tried again wi
   await goRound();
   await pass(MINUTE_MS);
   const failing = 'failing service_unavailable service';
-  expect(looks.slice(0, 2), 'its own failure is told to nobody').toEqual([[failing], [failing]]);
-  expect(looks.length).toBeLessThan(6);
+  expect(reports.slice(0, 2), 'its own failure is reported to nobody').toEqual([[failing], [failing]]);
+  expect(reports.length).toBeLessThan(6);
   fate = fates[0];
   await pass(15 * MINUTE_MS);
-  const before = looks.length;
+  const before = reports.length;
   const keptBefore = kept;
   await commit();
   await pass(2 * MINUTE_MS);
   expect(kept - keptBefore, 'what happens meanwhile is stored').toBeGreaterThan(1);
-  expect(seen.copied, 'copies go on').toBe(seen.lines);
-  expect(looks.length, 'one at a time').toBe(before);
+  expect(seen.copied, 'copies go on').toBe(seen.commits);
+  expect(reports.length, 'one at a time').toBe(before);
 });

@@ -77,7 +77,7 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
   },
   {
     what: /\bMath\.random\(|\brandom(?:UUID|Bytes|Int)\b/,
-    // The names of files for a moment, which nobody may foresee.
+    // The names of temporary files, which nobody may foresee.
     allowed: [/^src\/lib\/backoff\.ts$/, /^src\/lib\/files\.ts$/],
   },
   // Only by its id can a group of processes be ended.
@@ -148,11 +148,11 @@ describe('floors', () => {
   it('a file imports its own folder and lower floors only', () => {
     expect(violations(src, importsFromAbove)).toEqual({});
   });
-  it('sync knows the ports, never a driver', () => {
+  it('sync imports the ports, and never a driver', () => {
     const sync = src.filter(({ path }) => path.startsWith('src/sync/'));
     expect(violations(sync, driversInSync)).toEqual({});
   });
-  it('no two folders import each other, of which none is inside the other', () => {
+  it('no two folders import each other unless one is inside the other', () => {
     expect(mutualFolders(src)).toEqual([]);
     const there = sourceFile('src/feed/wire/x.ts', "import { a } from '../http/y.ts';");
     const back = sourceFile('src/feed/http/y.ts', "import { b } from '../wire/x.ts';");
@@ -162,7 +162,7 @@ describe('floors', () => {
       mutualFolders([port, sourceFile('src/feed/wire/x.ts', "import { a } from '../feed.ts';")]),
     ).toEqual([]);
   });
-  it('no files load each other', () => {
+  it('no files load each other in a cycle', () => {
     expect(filesInRings(src)).toEqual([]);
     const ring = [
       sourceFile('src/feed/a.ts', "import { b } from './b.ts';"),
@@ -183,7 +183,7 @@ describe('floors', () => {
       file.imports.filter((path) => path.startsWith('src/'));
     expect(violations(fixtures, shared)).toEqual({});
   });
-  it('sees a violation', () => {
+  it('the checks of imports see a violation', () => {
     const upward = sourceFile('src/model/x.ts', "import { a } from '../sync/plan.ts';");
     expect(importsFromAbove(upward)).toEqual(['src/sync/plan.ts']);
     const driver = sourceFile('src/sync/x.ts', "import { a } from '../feed/http/client.ts';");
@@ -204,7 +204,7 @@ describe('sizes', () => {
     expect(`${lint.stdout}${lint.stderr}`).toMatch(/Checked \d{2,} files/);
     expect(lint.status, `${lint.stdout}${lint.stderr}`).toBe(0);
   });
-  it('sees a violation', () => {
+  it('the check of sizes sees a violation', () => {
     const wide = sourceFile(
       'src/lib/x.ts',
       `${'x'.repeat(MAX_LINE_LENGTH + 1)}\n${'\n'.repeat(MAX_FILE_LINES)}`,
@@ -223,7 +223,7 @@ describe('effects', () => {
   it('files are changed through lib/files.ts only, which names every durable effect', () => {
     expect(violations(src, fileChangesOutsideFiles)).toEqual({});
   });
-  it('sees a violation', () => {
+  it('the checks of effects see a violation', () => {
     expect(ambientCalls(sourceFile('src/sync/x.ts', 'const a = Date.now();'))).toEqual(['Date.now(']);
     expect(ambientCalls(sourceFile('src/sync/x.ts', '// Date.now()'))).toEqual([]);
     expect(sqlOutsideItsFolders(sourceFile('src/sync/x.ts', "run('COMMIT ')"))).toHaveLength(1);
@@ -234,7 +234,7 @@ describe('effects', () => {
 
 describe('durable effects', () => {
   const names = durableEffects(src);
-  it('are named, each name once, after the folder they stand in', () => {
+  it('durable effects are named, each name once, after the folder they stand in', () => {
     expect(names.length).toBeGreaterThan(5);
     const twice = names.filter(
       ({ name }, index) => names.findIndex((other) => other.name === name) !== index,
@@ -242,7 +242,7 @@ describe('durable effects', () => {
     expect(twice).toEqual([]);
     expect(names.filter(({ path, name }) => !name.startsWith(`${path.split('/')[1]}.`))).toEqual([]);
   });
-  it('that end a transaction or a window of a database run through durable', () => {
+  it('every COMMIT and CHECKPOINT runs through durable', () => {
     const endings = src.flatMap(({ path, code }) =>
       Array.from(code.matchAll(/^.*[`'"](?:COMMIT|CHECKPOINT\b).*$/gm), (match) => ({
         path,

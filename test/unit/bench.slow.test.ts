@@ -35,7 +35,7 @@ function sample(seconds: number, counts: Sample['counts'] = {}): Sample {
   return { seconds, cpuSeconds: seconds / 2, peakMegabytes: seconds * 100, counts };
 }
 
-/** A case whose sides take what they are told, in turn. */
+/** A case whose sides take the scripted seconds, in turn. */
 function scripted(subjectSeconds: readonly number[], referenceSeconds: readonly number[]): BenchCase {
   const order: string[] = [];
   const next = (side: string, seconds: readonly number[]) => async () => {
@@ -45,7 +45,7 @@ function scripted(subjectSeconds: readonly number[], referenceSeconds: readonly 
   };
   return {
     name: 'scripted',
-    what: 'takes what it is told',
+    what: 'takes the scripted seconds',
     reach: [{ measure: 'ratio', atMost: 2, moonshot: 1 }],
     validate: async () => ({
       subject: next('subject', subjectSeconds),
@@ -55,8 +55,8 @@ function scripted(subjectSeconds: readonly number[], referenceSeconds: readonly 
   };
 }
 
-describe('arithmetic', () => {
-  it('takes the middle value, or the mean of the two in the middle', () => {
+describe('the arithmetic of the bench', () => {
+  it('takes the middle value as the median, or the mean of the two in the middle', () => {
     expect(median([9, 1, 5])).toBe(5);
     expect(median([10, 2, 4, 1])).toBe(3);
     expect(median([7])).toBe(7);
@@ -77,7 +77,7 @@ describe('arithmetic', () => {
     expect(reference?.seconds.median).toBe(4);
   });
 
-  it('judges goals by medians, counts among them, and knows no others', () => {
+  it('judges goals by medians, counts among them, and refuses an unknown measure', () => {
     const summary = summarize([{ subject: sample(2, { requests: 4 }), reference: null }]);
     expect(summary.ratio).toBeNull();
     const goals = judge(
@@ -95,8 +95,8 @@ describe('arithmetic', () => {
   });
 });
 
-describe('a case', () => {
-  it('runs both sides in turn and leaves the first pair out', async () => {
+describe('a case of the bench', () => {
+  it('runs both sides of a case in turn and leaves the first pair out', async () => {
     const seen: number[] = [];
     const result = await runCase(scripted([100, 4, 6, 2], [1, 2, 2, 2]), {
       size: 'quick',
@@ -114,7 +114,7 @@ describe('a case', () => {
     expect(result.goals).toEqual([{ measure: 'ratio', atMost: 2, moonshot: 1, value: 2, reached: true }]);
   });
 
-  it('whose runs are long or repeat inside themselves runs as often as it says, and counts every pair', async () => {
+  it('runs a long case as often as the case says, and counts every pair', async () => {
     const seen: number[] = [];
     const long = { ...scripted([8, 4, 6], [2, 2, 2]), fewRuns: 2 };
     const result = await runCase(long, { size: 'quick', runs: 5, onPair: (number) => seen.push(number) });
@@ -124,7 +124,7 @@ describe('a case', () => {
     expect(single.pairs).toHaveLength(1);
   });
 
-  it('is shown as a table and as JSON', async () => {
+  it('shows the result of a case as a table and as JSON', async () => {
     const result = await runCase(scripted([1, 3, 3], [1, 1, 1]), { size: 'full', runs: 2, onPair: () => {} });
     const report: Report = {
       measuredAt: '2026-01-02T03:04:05.000Z',
@@ -138,7 +138,7 @@ describe('a case', () => {
     expect(table).toContain('3.00 (3.00–3.00)');
     expect(table).toContain('300 / 100');
     expect(table).toContain('ratio 3.00 is above 2');
-    expect(table).toContain('scripted: takes what it is told.');
+    expect(table).toContain('scripted: takes the scripted seconds.');
     expect(table).toContain('position 4.00 (3.00–5.00)');
     expect(table).toContain('Median (least–most). 2 cores, 4096 MB, Node v24, DuckDB v1.');
     expect(JSON.parse(reportJson(report))).toEqual(report);
@@ -146,7 +146,7 @@ describe('a case', () => {
 });
 
 describe('a wrong result', () => {
-  it('of a process that fails carries what it wrote', async () => {
+  it('reports what a failed process wrote', async () => {
     const script = join(folder, 'fails.mjs');
     await writeFile(script, "process.stderr.write('no room'); process.exitCode = 74;");
     const failing = measureScript({ script, values: [], folder });
@@ -154,7 +154,7 @@ describe('a wrong result', () => {
     await expect(failing).rejects.toThrow(/74[\s\S]*no room/);
   });
 
-  it('of a table is named with its counts', async () => {
+  it('names a table with a wrong row count or a wrong type', async () => {
     const own = await mkdtemp(join(folder, 'wrong-'));
     const database = join(own, 'raw.duckdb');
     const instance = await DuckDBInstance.create(database);
@@ -171,7 +171,7 @@ describe('a wrong result', () => {
   });
 });
 
-it('measures its own process only: time, CPU and peak memory', async () => {
+it('measures time, CPU and peak memory of one process only', async () => {
   const script = join(folder, 'uses.mjs');
   await writeFile(script, 'globalThis.kept = Buffer.alloc(300 * 1024 * 1024, 1);');
   const big = await measureScript({ script, values: [], folder });
@@ -187,10 +187,10 @@ it('sees from outside how long a process has a database open, and never disturbs
   const path = join(folder, 'locked.duckdb');
   (await DuckDBInstance.create(path)).closeSync();
   using locks = new LockWatch(process.pid, path);
-  for (const heldMs of [120, 60]) {
+  for (const lockedMs of [120, 60]) {
     const instance = await DuckDBInstance.create(path);
-    await until('a look that finds it held', () => locks.isLocked);
-    await sleep(heldMs);
+    await until('a reading that finds it locked', () => locks.isLocked);
+    await sleep(lockedMs);
     instance.closeSync();
     await locks.free(50);
   }
@@ -202,12 +202,12 @@ it('sees from outside how long a process has a database open, and never disturbs
   expect(locks.take().observed).toEqual([]);
 });
 
-describe('growth', () => {
+describe('the growth of cost', () => {
   const axis = { ...(AXES[0] as Axis), job: 'rows', what: 'loads' };
   const at = (amount: number, seconds: number) =>
     pointOf(amount, [sample(seconds, { mirrorMegabytes: amount })]);
 
-  it('is the exponent of the power that fits best, and above all that of the upper half', () => {
+  it('fits the exponent of growth, overall and for the upper half', () => {
     const square = [10, 100, 1_000, 10_000].map((size) => [size, 3 * size ** 2] as const);
     expect(exponents(square)?.overall).toBeCloseTo(2);
     const afterAConstant = [1, 10, 1_000, 10_000].map((size) => [size, Math.max(1_000, size)] as const);
@@ -216,7 +216,7 @@ describe('growth', () => {
     expect(exponents([[10, 1]])).toBeNull();
   });
 
-  it('adds what is measured to what was measured before', () => {
+  it('adds new measurements of growth to earlier ones', () => {
     const { points, exponents: fitted } = growthOf(
       axis,
       [at(10, 1), at(1_000, 7)],
@@ -230,7 +230,7 @@ describe('growth', () => {
     expect(fitted?.seconds).toEqual({ overall: expect.closeTo(1), upperHalf: expect.closeTo(1) });
   });
 
-  it('is a table for people', () => {
+  it('renders growth as a Markdown table', () => {
     const table = growthMarkdown([growthOf(axis, [], [at(1_000, 1), at(10_000, 10)])]);
     expect(table.split('\n')).toEqual([
       '| loads | s | CPU s | peak MB | mirror MB |',
@@ -243,7 +243,7 @@ describe('growth', () => {
     ]);
   });
 
-  it('is measured with real processes, part by part', () => {
+  it('measures growth with real processes, part by part', () => {
     const json = join(folder, 'growth.json');
     const grow = (...values: readonly string[]) => {
       const words = ['test/bench/main.ts', 'growth', '--quick', '--runs', '1', '--json', json, ...values];
@@ -261,7 +261,7 @@ describe('growth', () => {
 describe('npm run bench:check', () => {
   const recorded: Recorded = { measuredAt: '2026-01-02T03:04:05Z', machine: '', ratios: { known: 1.5 } };
 
-  it('fails where a ratio is worse than twice the recorded one, or nothing is recorded', () => {
+  it('fails the check where a ratio is worse than twice the recorded one, or nothing is recorded', () => {
     expect(judgeRatio('known', 3, recorded).isGood).toBe(true);
     expect(judgeRatio('known', 3.01, recorded)).toEqual({
       isGood: false,
@@ -270,7 +270,7 @@ describe('npm run bench:check', () => {
     expect(judgeRatio('new', 1, recorded).isGood).toBe(false);
   });
 
-  it('measures again what fails, up to three times in all', async () => {
+  it('measures a failing case again, up to three times in all', async () => {
     const measuring = (...ratios: number[]) => vi.fn(async () => ratios.shift() ?? Number.NaN);
     const disturbed = measuring(9, 1.4);
     expect((await judgeCase('known', disturbed, recorded)).isGood).toBe(true);
@@ -283,7 +283,7 @@ describe('npm run bench:check', () => {
     expect(good).toHaveBeenCalledTimes(1);
   });
 
-  it('has something recorded of every case that it measures', () => {
+  it('has a recorded ratio for every case that it measures', () => {
     const path = join(projectRoot, 'test/bench/check/recorded.json');
     const { ratios }: Recorded = JSON.parse(readFileSync(path, 'utf8'));
     expect(Object.keys(ratios)).toEqual(CHECKED_CASES.map(({ name }) => name));

@@ -39,18 +39,18 @@ describe('content that takes the place of a candidate', () => {
     );
   };
 
-  it('remembers what waited: two manifests that answer different reloads are not fetched from in turns', async () => {
+  it('remembers the replaced candidate, so that two manifests in turn cause no repeated fetch', async () => {
     const after = await noteBeside(before);
     expect(after).toMatchObject({ version: 2, later: [{ version: 3, alike: ['content of 3'] }] });
     expect(waitingContent(after, limits)).toEqual(new Set(['content of 2', 'content of 3']));
   });
 
-  it('forgets what was judged of another state of the table', async () => {
+  it('forgets a candidate that was judged against another state of the table', async () => {
     expect((await noteBeside({ ...before, base: 'another' })).later).toEqual([]);
   });
 });
 
-describe('versions after changes that wait, where each version is a commit of its own', () => {
+describe('versions after a candidate of changes, where each version is a commit of its own', () => {
   const limits = { ...NO_LIMITS, removedRows: { rows: 5, share: null } };
   const versions = chain(2, 6);
   const upTo = (last: number) => versions.filter(({ version }) => version <= last);
@@ -65,35 +65,35 @@ describe('versions after changes that wait, where each version is a commit of it
     const identity = pathContentOf(upTo(2));
     const content = { kind: 'changes', versions: [{ version: 2, pages: [], bytes: 1, sha256: '' }] } as const;
     const judged = { ...candidate().judged, counts: first.counts };
-    const standing = candidate({ version: 2, judged, identity, content, alike: first.alike, later });
+    const beside = candidate({ version: 2, judged, identity, content, alike: first.alike, later });
     return planOf({
       observed: table(1),
       desired: desired(announcing(6)),
       metadata: metadata([...chain(1, 1), ...known]),
-      suspension: suspensionOfCandidate(standing),
+      suspension: suspensionOfCandidate(beside),
       commitsEveryVersion: true,
       limits,
     });
   };
 
-  it('are judged with it as sums, the shortest that is not known to wait first', () => {
+  it('judges later versions as sums with the candidate, from the shortest sum not known to wait', () => {
     expect(planBeside([])).toMatchObject({ kind: 'apply', versions, shortestSum: 2 });
     expect(planBeside([waits(3, 8), waits(4, 9)])).toMatchObject({ versions, shortestSum: 4 });
     // Only the newest of many sums are remembered.
     expect(planBeside([waits(4, 9)])).toMatchObject({ versions, shortestSum: 4 });
   });
 
-  it('wait with it where every sum is known to wait, also where the path was cut on the way', () => {
+  it('suspends the dataset where every sum is known to wait, also where the path was cut on the way', () => {
     expect(planBeside([waits(6, 7)])).toMatchObject({ kind: 'report-suspension' });
     const cut = { ...waits(4, 7), alike: [...waits(4, 7).alike, ...identitiesOfPath(versions)] };
     expect(planBeside([cut])).toMatchObject({ kind: 'report-suspension' });
   });
 
-  it('are judged again up to a sum that raised limits let through', () => {
+  it('judges later versions again up to a sum that raised limits pass', () => {
     expect(planBeside([waits(3, 4), waits(6, 7)])).toMatchObject({ versions, shortestSum: 2 });
   });
 
-  it('are judged from the first sum on that has other content', () => {
+  it('judges later versions from the first sum with other content', () => {
     const anew = chain(4, 6, { rowCount: 12 });
     expect(planBeside([waits(3, 8), waits(4, 9)], [...upTo(3), ...anew])).toMatchObject({ shortestSum: 3 });
   });
@@ -142,12 +142,12 @@ describe('a candidate', () => {
   const failedAs = (content: string) => ({ failure: failure({ contents: [content] }) });
   const second = version('parcels', 2);
 
-  it('is committed once an operator has approved it, whatever newer versions there are', () => {
+  it('commits an approved candidate, whatever newer versions there are', () => {
     expect(resultOf({ ...snapshotOf(2), ...APPROVED })).toBe('load 2');
     expect(resultOf({ ...changesTo(2), ...APPROVED })).toBe('apply 2');
   });
 
-  it('is committed once the limits of its gate were raised', () => {
+  it('commits a candidate once the limits of its gate were raised', () => {
     expect(resultOf(snapshotOf(2), { limits: NO_LIMITS })).toBe('load 2');
   });
 
@@ -167,7 +167,7 @@ describe('a candidate', () => {
         ]),
       },
     ],
-  ])('is forgotten where %s, though it was approved', (_, waiting, changed) => {
+  ])('forgets an approved candidate where %s', (_, waiting, changed) => {
     expect(resultOf({ ...snapshotOf(2), ...APPROVED, ...waiting }, changed)).toBe('drop-candidate');
   });
 
@@ -175,20 +175,20 @@ describe('a candidate', () => {
     ['a snapshot', snapshotOf(2), failedAs(contentOf(entry('parcels', 2), NOW))],
     ['changes with values that cannot be mirrored', changesTo(2), failedAs(changesContentOf(second))],
     ['changes that do not fit its table', changesTo(2), { inapplicable: new Map([[2, 'a reason']]) }],
-    ['several changes of which one does not', changesTo(3), { inapplicable: new Map([[3, 'a reason']]) }],
-  ])('of content that failed is forgotten with its approval: %s', (_, waiting, changed) => {
+    ['several changes of which one does not fit', changesTo(3), { inapplicable: new Map([[3, 'a reason']]) }],
+  ])('forgets a candidate of failed content with its approval: %s', (_, waiting, changed) => {
     expect(resultOf({ ...waiting, ...APPROVED }, changed)).toBe('drop-candidate');
   });
 
-  it('is judged by the versions from its own on', () => {
+  it('reads the metadata where the versions from the candidate on are unread', () => {
     const unread = { ...metadata(chain(3, 3)), newerThan: 2 };
     expect(resultOf(snapshotOf(2), { metadata: null })).toBe('read-metadata');
     expect(resultOf(snapshotOf(2), { metadata: unread })).toBe('read-metadata');
   });
 });
 
-describe('snapshots beside content that waits', () => {
-  it('are loaded where their content is another, though it is older', () => {
+describe('snapshots beside a candidate', () => {
+  it('loads a snapshot of other content than the candidate, though it is older', () => {
     const listedEntries = [listedEntry(3), listedEntry(2)];
     expect(planBeside(snapshotOf(3), { ...NOT_APPLICABLE, listedEntries })).toBe('load 2');
     expect(planBeside(snapshotOf(2), { ...NOT_APPLICABLE, listedEntries })).toBe('load 3');
@@ -197,7 +197,7 @@ describe('snapshots beside content that waits', () => {
     );
   });
 
-  it('have the content of changes that wait, so that they are loaded only where a person or the service demands one', () => {
+  it('loads the snapshot of a candidate of changes only where an operator or the service demands a reload', () => {
     const offered = { desired: desired(announcing(2)), listedEntries: [listedEntry(2)] };
     const known = { metadata: metadata(chain(1, 2)) };
     expect(planBeside(changesTo(2), { ...offered, ...known })).toBe('report-suspension');
@@ -205,13 +205,13 @@ describe('snapshots beside content that waits', () => {
     expect(planBeside(changesTo(2), { ...offered, ...known, desired: demanded })).toBe('load 2');
   });
 
-  it('that wait are not loaded because a person demands one', () => {
+  it('does not load a waiting snapshot because an operator demands a reload', () => {
     const demanded = desired({ ...announcing(2), resyncNumber: 1 });
     const offered = { desired: demanded, listedEntries: [listedEntry(2)], metadata: metadata(chain(1, 2)) };
     expect(planBeside(snapshotOf(2), offered)).toBe('report-suspension');
   });
 
-  it('give way to changes of other content, and to none that wait as well', () => {
+  it('applies changes of other content in place of a waiting snapshot, and none that wait as well', () => {
     const listedEntries = [listedEntry(2)];
     expect(planBeside(snapshotOf(2), { listedEntries })).toBe('apply 2,3');
     const { alike = [] } = changesTo(3);

@@ -18,7 +18,7 @@ function minutesOf({ again }: CatchUpResult): number | null {
   return again === null ? null : (again.at.getTime() - NOW.getTime()) / MINUTE_MS;
 }
 
-it('is no time where nothing waits, nor where it waits for something that no rule gives a time for', async () => {
+it('names no time where nothing waits, or where no rule gives a time for what waits', async () => {
   const world = await oneSubscription('parcels');
   expect((await world.catchUp()).again).toBeNull();
   publish(world, 'parcels', { resyncRequired: true });
@@ -27,7 +27,7 @@ it('is no time where nothing waits, nor where it waits for something that no rul
   expect(waiting.again).toBeNull();
 });
 
-it('is when what is absent without an event is confirmed to be gone', async () => {
+it('names the time at which an absence is confirmed', async () => {
   const world = await oneSubscription('parcels', 'permits');
   await world.catchUp();
   world.service.members.set('sub_1', ['parcels']);
@@ -39,7 +39,7 @@ it('is when what is absent without an event is confirmed to be gone', async () =
   expect(gone.again).toBeNull();
 });
 
-it('is never a time that has passed, so that whoever stays for it does not ask without end', async () => {
+it('never names a time that has passed', async () => {
   const world = await oneSubscription('parcels');
   const { service } = world;
   service.watermarkCovers.delete('sub_1');

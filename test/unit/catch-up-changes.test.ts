@@ -1,4 +1,4 @@
-/** Changes in a catch-up: fetched ahead, applied as one, and what gives way to the snapshot instead. */
+/** Changes in a catch-up: fetched ahead, applied as one, and which of them fall back to the snapshot. */
 
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -57,7 +57,7 @@ function syncRuns(world: World): readonly string[] {
 }
 
 describe('published changes', () => {
-  it('are applied as one, without a download', async () => {
+  it('applies the changes of several versions as one commit, without a download', async () => {
     const world = await caughtUp('parcels');
     for (const added of [1, 2, 3]) {
       publish(world, 'parcels', { counts: { added, changed: 1, removed: 0 }, rowCount: null });
@@ -106,7 +106,7 @@ describe('published changes', () => {
     expect(asked(world)).toEqual([]);
   });
 
-  it('are read by the destination while later ones are fetched, where they are large', async () => {
+  it('has large changes read by the destination while later ones are fetched', async () => {
     const world = await caughtUp('parcels');
     for (const bytes of [LEAST_BYTES_AHEAD, LEAST_BYTES_AHEAD / 2, LEAST_BYTES_AHEAD / 2]) {
       const { version: number } = publish(world, 'parcels', {
@@ -134,7 +134,7 @@ describe('published changes', () => {
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
-  it('F36: of 600 versions are one commit, each in a folder of its own, a few fetched at once', async () => {
+  it('F36: applies 600 versions as one commit, each in a folder of its own, a few fetched at once', async () => {
     const world = await caughtUp('parcels');
     const folders = new Set<string>();
     let [now, most] = [0, 0];
@@ -157,7 +157,7 @@ describe('published changes', () => {
     expect(most).toBe(8);
   });
 
-  it('of a long backlog are not all fetched before those of others', async () => {
+  it('fetches the changes of other datasets before all those of a long backlog', async () => {
     const world = await caughtUp('parcels', 'permits');
     const counts = { added: 0, changed: 1, removed: 0 };
     const records = Array.from({ length: 50 }, (_, index) => version('parcels', 51 - index, { counts }));
@@ -183,7 +183,7 @@ describe('published changes', () => {
   it.each([
     ['500 MB', MAX_SMALL_ROWS, 100_000_000],
     ['4 MB where few rows are listed', 1, MAX_SMALL_BYTES / 5],
-  ])('beyond what is spooled for one commit are the next one: %s', async (_, changed, bytes) => {
+  ])('leaves changes beyond the spool of one commit to the next one: %s', async (_, changed, bytes) => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 21; number++) {
       const record = publish(world, 'parcels', { counts: { added: 0, changed, removed: 0 } });
@@ -200,7 +200,7 @@ describe('published changes', () => {
     expect(world.applied[1]?.versions[0]?.version).toBe(14);
   });
 
-  it('follow the snapshot of a manifest that lags, in the same catch-up', async () => {
+  it('applies changes after the snapshot of a manifest that lags, in the same catch-up', async () => {
     const world = await oneSubscription('parcels');
     publish(world, 'parcels');
     publish(world, 'parcels');
@@ -209,7 +209,7 @@ describe('published changes', () => {
     expect(world.calls.filter((call) => call === 'versions parcels')).toHaveLength(1);
   });
 
-  it('are planned again from what the mirror has by then, where it is not what they were planned from', async () => {
+  it('plans changes again where the table is not the one that they were planned from', async () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     publish(world, 'parcels');
@@ -220,7 +220,7 @@ describe('published changes', () => {
     expect(commitsOf(await world.catchUp())).toMatchObject([{ fromVersion: 2, toVersion: 3 }]);
   });
 
-  it('W24 W25 that add columns are applied with them where the user chose so, and loaded else', async () => {
+  it('W24 W25 applies changes that add columns where the operator chose so, and loads the snapshot else', async () => {
     for (const schemaChanges of ['alter', 'reload'] as const) {
       const world = await caughtUp('parcels');
       Object.assign(world.parts.choices, { schemaChanges });
@@ -245,23 +245,23 @@ describe('published changes', () => {
   });
 });
 
-describe('F30 changes give way to the snapshot', () => {
+describe('F30 the fallback to the snapshot', () => {
   const contradicts = (says: Parameters<typeof recorded>[1]) => (request: ChangesRequest) =>
     recorded(request, says);
 
   it.each([
-    ['that are not recorded', notRecorded, 'the service says that it has not recorded them'],
+    ['are not recorded', notRecorded, 'the service says that it has not recorded them'],
     [
-      'that start from another version than their record says',
+      'start from another version than their record says',
       contradicts({ previousVersion: 1, schemaVersion: '1' }),
       'they start from version 1, and the list of versions says 2',
     ],
     [
-      'that have another schema than their record says',
+      'have another schema than their record says',
       contradicts({ previousVersion: 2, schemaVersion: '7' }),
       'they have the schema "7", and the list of versions says "1"',
     ],
-  ])('%s', async (_, answer, why) => {
+  ])('falls back from changes to the snapshot where they %s', async (_, answer, why) => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 4; number++) publishWithSnapshot(world, 'parcels');
     world.service.changes.set('parcels 3', answer);
@@ -276,23 +276,26 @@ describe('F30 changes give way to the snapshot', () => {
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
-  it.each(['prepare', 'commit'])('V10 F31 whose numbers do not add up: found in %s', async (where) => {
-    const world = await caughtUp('parcels');
-    publishWithSnapshot(world, 'parcels');
-    const error = new InapplicableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');
-    if (where === 'commit') {
-      world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
-    } else {
-      let inspected = 0;
-      world.intervene = (call) => {
-        if (call === 'prepare parcels' && ++inspected === 1) throw error;
-      };
-    }
-    expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
-    expect(syncRuns(world)[1]).toContain('the changes of version 2 to the snapshot: they add 3 rows');
-  });
+  it.each(['prepare', 'commit'])(
+    'V10 F31 falls back from changes whose numbers do not add up to the snapshot: found in %s',
+    async (where) => {
+      const world = await caughtUp('parcels');
+      publishWithSnapshot(world, 'parcels');
+      const error = new InapplicableChangesError('parcels', 2, 'they add 3 rows, and its record says 2');
+      if (where === 'commit') {
+        world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
+      } else {
+        let inspected = 0;
+        world.intervene = (call) => {
+          if (call === 'prepare parcels' && ++inspected === 1) throw error;
+        };
+      }
+      expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+      expect(syncRuns(world)[1]).toContain('the changes of version 2 to the snapshot: they add 3 rows');
+    },
+  );
 
-  it('V4 as far as the manifest is there: until then the table moves as far as it can, and waits', async () => {
+  it('V4 falls back once the manifest has the version: until then the table takes what it can, and waits', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 4; number++) publish(world, 'parcels');
     world.service.changes.set('parcels 3', notRecorded);
@@ -320,7 +323,7 @@ describe('bad changes', () => {
     return () => found.mockRestore();
   }
 
-  it('F57 fail their dataset alone at the version before, are not fetched again, and are passed over by a resync', async () => {
+  it('F57 fails a dataset with bad changes alone, fetches them no more, and loads the snapshot by a resync', async () => {
     const world = await caughtUp('parcels', 'permits');
     for (let number = 2; number <= 3; number++) publishWithSnapshot(world, 'parcels');
     for (let number = 2; number <= 4; number++) publish(world, 'permits');
@@ -344,7 +347,7 @@ describe('bad changes', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  it('C13 are led around by the snapshot of a later version', async () => {
+  it('C13 leads around bad changes by the snapshot of a later version', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 3; number++) publishWithSnapshot(world, 'parcels');
     const restore = findBad(world);
@@ -358,7 +361,7 @@ describe('bad changes', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  it('are fetched again after a day', async () => {
+  it('fetches bad changes again after a day', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 4; number++) publish(world, 'parcels');
     const restore = findBad(world);
@@ -371,7 +374,7 @@ describe('bad changes', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  it('after a snapshot that was loaded: what was committed is told', async () => {
+  it('reports the commit of a snapshot that bad changes follow', async () => {
     const world = await oneSubscription('parcels');
     publish(world, 'parcels');
     world.intervene = (call) => {
@@ -383,7 +386,7 @@ describe('bad changes', () => {
     expect(syncRuns(world)).toHaveLength(1);
   });
 
-  it('C19 with columns that the schema does not know make it be read once more', async () => {
+  it('C19 reads the schema once more for changes with columns that it does not know', async () => {
     const world = await caughtUp('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
@@ -403,8 +406,8 @@ describe('bad changes', () => {
   });
 });
 
-describe('trouble on the way', () => {
-  it('of one version applies none, and leaves nothing behind', async () => {
+describe('incidents while changes are fetched and applied', () => {
+  it('applies none of the changes where one version cannot be fetched, and leaves nothing behind', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 4; number++) publish(world, 'parcels');
     throwAt(world, /^changes parcels 3/, new ServiceUnavailableError('unreachable'));
@@ -418,7 +421,7 @@ describe('trouble on the way', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  it('stopped between the fetch and the commit, it is done again at the next catch-up', async () => {
+  it('applies changes at the next catch-up where it was stopped between fetch and commit', async () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     const stop = new AbortController();
@@ -434,7 +437,7 @@ describe('trouble on the way', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
   });
 
-  it('a refusal holds the dataset, and nothing more is asked for it', async () => {
+  it('suspends a dataset whose changes are refused, and asks nothing more for it', async () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     throwAt(world, /^changes/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
@@ -444,7 +447,7 @@ describe('trouble on the way', () => {
     expect(asked(world)).toEqual([]);
   });
 
-  it('a failure of other content stands while changes before it are applied', async () => {
+  it('keeps a failure of other content while changes before it are applied', async () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     publish(world, 'parcels', { resyncRequired: true });
@@ -457,21 +460,21 @@ describe('trouble on the way', () => {
   });
 });
 
-describe('a resync that a person asks for', () => {
-  it('loads the same version again, once', async () => {
+describe('a resync that an operator asks for', () => {
+  it('loads the same version again, once, where an operator asks for a resync', async () => {
     const world = await caughtUp('parcels', 'permits');
     world.checkpoint.requestResync(['parcels']);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'current' });
     expect(syncRuns(world)[0]).toContain('an operator asked for it');
-    const wanted = present(world.checkpoint.desired('parcels'), 'it is wanted');
-    expect(wanted.resyncNumber).toBeGreaterThan(0);
-    expect(owesResync(world.tables.get('parcels') ?? null, wanted)).toBe(false);
+    const desiredState = present(world.checkpoint.desired('parcels'), 'it is desired');
+    expect(desiredState.resyncNumber).toBeGreaterThan(0);
+    expect(owesResync(world.tables.get('parcels') ?? null, desiredState)).toBe(false);
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
     expect(asked(world)).toEqual([]);
   });
 
-  it('waits where the manifest is older than the table', async () => {
+  it('waits with a resync where the manifest is older than the table', async () => {
     const world = await caughtUp('parcels');
     publish(world, 'parcels');
     await world.catchUp();

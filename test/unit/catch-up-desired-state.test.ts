@@ -1,4 +1,4 @@
-/** What a catch-up comes to want, from events, manifests and lists of versions, and for how long it is wanted. */
+/** The desired states that a catch-up takes from events, manifests and lists of versions, and how long they last. */
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
@@ -54,7 +54,7 @@ function desiredStateOf(world: World, datasetId = 'parcels') {
 
 /** The highest version that was announced. */
 function announcedOf(world: World, datasetId = 'parcels'): number | null {
-  return announcedVersion(present(desiredStateOf(world, datasetId), 'something is wanted of it'));
+  return announcedVersion(present(desiredStateOf(world, datasetId), 'it has a desired state'));
 }
 
 /** The numbers of the events that asked for reloads, met or not. */
@@ -70,8 +70,8 @@ function askedOf(world: World): readonly string[] {
   return world.calls.filter((call) => /^(versions|schemas|changes|download) /.test(call));
 }
 
-describe('wants', () => {
-  it('W2 F04 are never cleared: a mirror that is restored from a backup is seen to be behind, without an event', async () => {
+describe('desired states', () => {
+  it('W2 F04 desired states are never cleared: a mirror restored from a backup is behind without an event', async () => {
     const world = await caughtUp('parcels', 'permits');
     const backup = [...world.tables];
     world.service.logs.set('sub_1', [
@@ -89,23 +89,23 @@ describe('wants', () => {
     expect(kinds(await again(world))).toEqual({ parcels: 'applied', permits: 'loaded' });
   });
 
-  it('W2 are compared with the mirror anew before every unit of work', async () => {
+  it('W2 compares the desired state with the mirror anew before every write job', async () => {
     const world = await caughtUp('parcels');
     for (const _ of [2, 3, 4]) publish(world, 'parcels');
     const plannedFrom: (number | undefined)[] = [];
-    const overtakenBy = (observed: number) => (job: WriteJob) => {
+    const staleFrom = (observed: number) => (job: WriteJob) => {
       plannedFrom.push(job.plannedFrom?.version);
       world.tables.set('parcels', table(observed, { reloads: reloadMarks([['sub_1', 100n]]) }));
       return { kind: 'stale-plan', datasetId: 'parcels' } as const;
     };
-    world.service.outcomes.push(overtakenBy(2), overtakenBy(4));
+    world.service.outcomes.push(staleFrom(2), staleFrom(4));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
     expect(plannedFrom).toEqual([1, 2]);
   });
 });
 
 describe('an event', () => {
-  it('V1 is a reason to look, whatever it says of the way: the list of versions tells that', async () => {
+  it('V1 takes an event as a hint only: the list of versions says which changes there are', async () => {
     const world = await caughtUp('parcels');
     for (const _ of [2, 3, 4]) publish(world, 'parcels');
     const lies = { previousVersion: 9, schemaVersion: '9', counts: { added: 9, changed: 9, removed: 9 } };
@@ -120,7 +120,7 @@ describe('an event', () => {
     ]);
   });
 
-  it('W8 W9 without a version is a look, which is done once lists were read after it and the table is at their head', async () => {
+  it('W8 W9 an event without a version keeps a metadata refresh pending until the table has the newest version', async () => {
     const world = await caughtUp('parcels');
     world.service.logs.set('sub_1', [event(101, 'dataset.updated')]);
     world.service.versions.set('parcels', [
@@ -140,7 +140,7 @@ describe('an event', () => {
     expect(askedOf(world)).toEqual([]);
   });
 
-  it('W10 about a dataset that is no member changes nothing: the manifest tells whether it is one', async () => {
+  it('W10 ignores an event about a dataset that is no member: the manifest decides about members', async () => {
     const world = await caughtUp('parcels');
     const about = (datasetId: string, number: number): FeedEvent =>
       event(number, 'dataset.updated', { datasetId, version: 1 });
@@ -161,7 +161,7 @@ describe('an event', () => {
     expect(desiredStateOf(world, 'zoning')).toBeUndefined();
   });
 
-  it('W12 of a page counts, whatever its number; the position is the highest of the page', async () => {
+  it('W12 reads every event of a page whatever its number, and takes the highest as the position', async () => {
     const world = await oneSubscription('parcels', 'permits', 'zoning');
     world.service.watermarkCovers.set('sub_1', id(90));
     world.service.logs.set('sub_1', [event(100, 'dataset.schema_changed')]);
@@ -178,7 +178,7 @@ describe('an event', () => {
     expect(world.checkpoint.followed().get('sub_1')?.cursor).toEqual(id(102));
   });
 
-  it('W13 F29 that cannot be read is told once and counted, has its dataset looked at, and stops nothing', async () => {
+  it('W13 F29 reports and counts unreadable events once, refreshes their datasets, and goes on', async () => {
     const world = await caughtUp('parcels', 'permits');
     world.service.logs.set('sub_1', [
       unreadable({ id: id(101), problem: 'type: "dataset.split" is not known' }),
@@ -197,7 +197,7 @@ describe('an event', () => {
   });
 });
 
-describe('where the position is taken from the manifest', () => {
+describe('a position that is taken from the manifest', () => {
   const ways: Readonly<Record<string, () => Promise<World>>> = {
     'at a first start': () => oneSubscription('parcels'),
     'where the position has expired': async () => {
@@ -216,7 +216,7 @@ describe('where the position is taken from the manifest', () => {
   };
 
   it.each(Object.entries(ways))(
-    'W17 W18 %s, what happens between the two reads is read in the log',
+    'W17 W18 reads in the log what happens between record and manifest %s',
     async (_, make) => {
       const world = await make();
       const [before = subscription()] = world.service.subscriptions;
@@ -238,7 +238,7 @@ describe('where the position is taken from the manifest', () => {
 });
 
 describe('every dataset of the manifest', () => {
-  it('W20 is loaded, but for a table of its version and digest to which nothing was applied', async () => {
+  it('W20 loads every dataset of the manifest, except tables of its version and digest without changes', async () => {
     const world = await oneSubscription(
       'absent',
       'very-snapshot',
@@ -262,7 +262,7 @@ describe('every dataset of the manifest', () => {
     expect(new Set(Object.values(versions(world)))).toEqual(new Set([1]));
   });
 
-  it('W21 W23 F28 and what it has in another version, or lacks for ten minutes, is made good though no event came', async () => {
+  it('W21 W23 F28 follows versions and members of the manifest without an event, absences after ten minutes', async () => {
     const world = await caughtUp('parcels', 'permits', 'zoning');
     world.service.members.set('sub_1', ['parcels', 'roads']);
     world.service.snapshots.set('parcels', entry('parcels', 2));
@@ -285,17 +285,17 @@ describe('every dataset of the manifest', () => {
   });
 });
 
-describe('what only the lists of versions and schemas tell', () => {
-  /** An event tells of version 2; version 3, of which none tells, is in the list and needs the snapshot. */
-  function publishUntold(world: World): void {
+describe('versions and schemas that no event announced', () => {
+  /** An event announces version 2; version 3, which none announces, is in the list and needs the snapshot. */
+  function publishUnannounced(world: World): void {
     publish(world, 'parcels');
     const listed = world.service.versions.get('parcels') ?? [];
     world.service.versions.set('parcels', [version('parcels', 3, { resyncRequired: true }), ...listed]);
   }
 
-  it('W30 and cannot be had yet is wanted from then on: each catch-up waits, until the manifest has it', async () => {
+  it('W30 an unannounced version that the manifest lacks is desired from then on, and waited for', async () => {
     const world = await caughtUp('parcels');
-    publishUntold(world);
+    publishUnannounced(world);
     const why = 'the manifest is older than what the service has announced, or may be';
     const waiting = { kind: 'waiting', why };
     const first = await world.catchUp();
@@ -310,11 +310,11 @@ describe('what only the lists of versions and schemas tell', () => {
     expect(askedOf(world)).toEqual([]);
   });
 
-  it('W30 leaves a quiet log quiet', async () => {
+  it('W30 an unannounced version leaves a quiet log quiet', async () => {
     const world = await caughtUp('parcels');
     world.service.keepsEventsFrom = 200n;
     await world.catchUp();
-    publishUntold(world);
+    publishUnannounced(world);
     world.service.logs.set('sub_1', []);
     world.service.snapshots.set('parcels', entry('parcels', 2));
     expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
@@ -323,7 +323,7 @@ describe('what only the lists of versions and schemas tell', () => {
     expect(followed).toMatchObject({ cursor: id(100), replayedAt: expect.any(Date) });
   });
 
-  it('W30 also where what it needs is there and failed', async () => {
+  it('W30 an unannounced version stays desired where its changes failed', async () => {
     const world = await caughtUp('parcels');
     world.service.logs.set('sub_1', [event(101, 'dataset.resync_required', { version: 1 })]);
     world.service.watermarkCovers.set('sub_1', id(101));
@@ -339,7 +339,7 @@ describe('what only the lists of versions and schemas tell', () => {
     expect(askedOf(world)).toEqual(['versions parcels', 'schemas parcels']);
   });
 
-  it('W30 of a schema, too: it is looked at until it is there', async () => {
+  it('W30 keeps a metadata refresh pending until the manifest has the new schema', async () => {
     const world = await caughtUp('parcels');
     world.service.schemas.set('parcels', [
       schema('parcels', { schemaVersion: '2', firstVersion: 2 }),
@@ -355,7 +355,7 @@ describe('what only the lists of versions and schemas tell', () => {
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
   });
 
-  it('W30 but not while a reload is waited for: the changes may follow on content that the table does not have', async () => {
+  it('W30 applies no changes of an unannounced version while a reload is owed', async () => {
     const world = await oneSubscription('parcels');
     world.service.snapshots.set('parcels', entry('parcels', 9));
     await world.catchUp();
@@ -370,9 +370,9 @@ describe('what only the lists of versions and schemas tell', () => {
   });
 });
 
-describe('versions that have begun anew, of which no event told', () => {
+describe('a version restart that no event announced', () => {
   /** A table at version 3, and a service that has the dataset at version 2 and never had the table's. */
-  async function begunAnew(): Promise<World> {
+  async function restarted(): Promise<World> {
     const world = await caughtUp('parcels');
     for (const _ of [2, 3]) publishWithSnapshot(world, 'parcels');
     await world.catchUp();
@@ -384,8 +384,8 @@ describe('versions that have begun anew, of which no event told', () => {
 
   const HOUR_MS = 60 * MINUTE_MS;
 
-  it('W32 are loaded, once the list of versions has not named that of the table for an hour, and then left alone', async () => {
-    const world = await begunAnew();
+  it('W32 loads restarted versions once the list has lacked the version of the table for an hour, and only once', async () => {
+    const world = await restarted();
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
     elapse(world, HOUR_MS - 1);
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
@@ -399,22 +399,22 @@ describe('versions that have begun anew, of which no event told', () => {
     expect(askedOf(world)).toEqual([]);
   });
 
-  it('W32 are then waited for as long as a manifest may lag that does not say how far it goes', async () => {
-    const world = await begunAnew();
+  it('W32 waits with a version restart as long as a manifest without a watermark may lag', async () => {
+    const world = await restarted();
     world.service.watermarkCovers.delete('sub_1');
     expect(kinds(await again(world))).toEqual({ parcels: 'current' });
     elapse(world, HOUR_MS);
     expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
     elapse(world, 15 * MINUTE_MS);
-    // The moment itself is to be covered, and service time has whole seconds.
+    // That very time is to be covered, and service time has whole seconds.
     expect(kinds(await again(world))).toEqual({ parcels: 'waiting' });
     elapse(world, 1_000);
     expect(kinds(await again(world))).toEqual({ parcels: 'loaded' });
     expect(versions(world)).toEqual({ parcels: 2 });
   });
 
-  it('W32 are not what a manifest lists that is older than the list of versions', async () => {
-    const world = await begunAnew();
+  it('W32 takes no lower version of a manifest that is older than the list of versions', async () => {
+    const world = await restarted();
     const listed = [3, 2, 1].map((number) => version('parcels', number));
     world.service.versions.set('parcels', listed);
     for (let times = 0; times < 3; times += 1) {
@@ -427,7 +427,7 @@ describe('versions that have begun anew, of which no event told', () => {
 });
 
 describe('a dataset without key columns', () => {
-  it('V13 takes no changes: every new version loads the snapshot', async () => {
+  it('V13 loads the snapshot of every new version of a dataset without key columns', async () => {
     const world = await oneSubscription('parcels');
     world.service.schemas.set('parcels', [schema('parcels', { keyColumns: [] })]);
     await world.catchUp();
@@ -441,7 +441,7 @@ describe('a dataset without key columns', () => {
 });
 
 describe('F35 a dataset in several subscriptions', () => {
-  it('W1 is held, and to be loaded again, by each for itself; to be had in one version; and to be looked at', async () => {
+  it('W1 keeps members, announced versions and reloads by subscription, and one metadata refresh for all', async () => {
     const world = await caughtUp('parcels');
     subscribe(world, subscription({ id: 'sub_2', name: 'Hays' }), 'parcels');
     world.service.logs.set('sub_1', [event(101, 'dataset.resync_required', { version: 1 })]);

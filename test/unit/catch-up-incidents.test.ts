@@ -1,4 +1,4 @@
-/** What a catch-up makes of trouble: whose it is, what goes on beside it, and what is asked no more. */
+/** The incidents of a catch-up: what they concern, what goes on beside them, and which requests they end. */
 
 import { readdir } from 'node:fs/promises';
 import fc from 'fast-check';
@@ -34,7 +34,7 @@ import { entry, event, refusal, subscription, unreadable } from '../support/sync
 const UNREACHABLE = new ServiceUnavailableError('The service could not be reached.');
 
 describe('a refused workspace', () => {
-  it('F23 stops every call, is told, and makes not one call until it is lifted', async () => {
+  it('F23 a refused workspace stops every call and is reported, and nothing is asked until it is resumed', async () => {
     const world = await oneSubscription('parcels', 'permits');
     throwAt(world, /^versions/, refusal({ kind: 'workspace' }, { status: 401, code: null }));
     const result = await world.catchUp();
@@ -48,7 +48,7 @@ describe('a refused workspace', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
   });
 
-  it('R3 R16 stops what is under way for other datasets and subscriptions, too', async () => {
+  it('R3 R16 a refused workspace stops what is under way for other datasets and subscriptions, too', async () => {
     const world = await oneSubscription('parcels', 'permits');
     throwAt(world, /^versions parcels/, refusal({ kind: 'workspace' }));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'waiting' });
@@ -62,7 +62,7 @@ describe('a refused workspace', () => {
     expect(world.calls.filter((call) => call.endsWith('sub_2'))).toEqual([]);
   });
 
-  it('R14 is lifted by another key', async () => {
+  it('R14 another key lifts the suspension of the workspace', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
     expect(await world.catchUp()).toMatchObject({ suspensions: [{ keyHash: 'key-1' }] });
@@ -72,14 +72,14 @@ describe('a refused workspace', () => {
   });
 });
 
-describe('trouble of a subscription', () => {
+describe('an incident of a subscription', () => {
   async function two(): Promise<World> {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'permits');
     return world;
   }
 
-  it('stays with it: the others go on', async () => {
+  it('an incident of a subscription stays with it: the others go on', async () => {
     const world = await two();
     throwAt(world, /^manifest sub_1/, UNREACHABLE);
     const result = await world.catchUp();
@@ -87,7 +87,7 @@ describe('trouble of a subscription', () => {
     expect(kinds(result)).toEqual({ permits: 'loaded' });
   });
 
-  it('that is a refusal holds it, and nothing more is asked for it', async () => {
+  it('a refusal suspends its subscription, and nothing more is asked for it', async () => {
     const world = await two();
     throwAt(world, /^events sub_1/, refusal({ kind: 'subscription', subscriptionId: 'sub_1' }));
     expect(await world.catchUp()).toMatchObject({
@@ -101,7 +101,7 @@ describe('trouble of a subscription', () => {
     expect(world.calls.filter((call) => call.endsWith('sub_1'))).toEqual([]);
   });
 
-  it('F25 a log that promises more and gives none is noticed', async () => {
+  it('F25 reports a log that promises more events and gives none', async () => {
     const world = await two();
     await world.catchUp();
     world.service.logs.set(
@@ -122,13 +122,13 @@ describe('trouble of a subscription', () => {
   });
 });
 
-describe('trouble of a dataset', () => {
+describe('an incident of a dataset', () => {
   it.each([
     ['a refusal', refusal({ kind: 'dataset', datasetId: 'parcels' }), 'suspended'],
     ['an outage', UNREACHABLE, 'failed'],
     ['an answer that does not fit', new ContractViolationError('no', 'versions.0'), 'failed'],
     ['bad content', new DataError('The file is broken.'), 'failed'],
-  ])('%s stays with it', async (_, error, kind) => {
+  ])('%s stays with its dataset: the others go on', async (_, error, kind) => {
     const world = await oneSubscription('parcels', 'permits');
     throwAt(world, /^download parcels/, error);
     const result = await world.catchUp();
@@ -139,7 +139,7 @@ describe('trouble of a dataset', () => {
     );
   });
 
-  it('F24 that is held: nothing more is asked for it, and its table serves', async () => {
+  it('F24 asks nothing more for a suspended dataset, and its table serves', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.snapshots.set('parcels', entry('parcels', 2));
@@ -153,7 +153,7 @@ describe('trouble of a dataset', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied' });
   });
 
-  it('bad content is told again and not fetched again, until the service names other content', async () => {
+  it('reports bad content again without fetching it, until the service names other content', async () => {
     const world = await oneSubscription('parcels');
     const error = new DataError('The file is broken.', { hint: 'Tell the service.' });
     throwAt(world, /^prepare/, error);
@@ -168,7 +168,7 @@ describe('trouble of a dataset', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  describe('a snapshot that does not match: the old table serves, and it is not fetched again', () => {
+  describe('a snapshot that does not match', () => {
     const error = new DataError('It has 9 rows, but the version record states 10.');
 
     /** Version 2 failed, and is offered still. */
@@ -188,21 +188,24 @@ describe('trouble of a dataset', () => {
         'until the service names other content',
         ({ service }) => service.snapshots.set('parcels', entry('parcels', 2, 'corrected')),
       ],
-      ['until a person asks', ({ checkpoint }) => checkpoint.requestResync(['parcels'])],
+      ['until an operator asks', ({ checkpoint }) => checkpoint.requestResync(['parcels'])],
       ['before 24 hours have passed', (world) => elapse(world, 1)],
-    ])('V11 F31 %s', async (_, happen) => {
-      const world = await failed();
-      elapse(world, 24 * 3_600_000 - 1);
-      expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
-      expect(world.calls).not.toContain('download parcels');
-      expect(versions(world)).toEqual({ parcels: 1 });
-      happen(world);
-      expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
-      expect(versions(world)).toEqual({ parcels: 2 });
-    });
+    ])(
+      'V11 F31 keeps the table and does not fetch a snapshot again that did not match, %s',
+      async (_, happen) => {
+        const world = await failed();
+        elapse(world, 24 * 3_600_000 - 1);
+        expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
+        expect(world.calls).not.toContain('download parcels');
+        expect(versions(world)).toEqual({ parcels: 1 });
+        happen(world);
+        expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
+        expect(versions(world)).toEqual({ parcels: 2 });
+      },
+    );
   });
 
-  it('an outage is tried again at once, and is forgotten when there is nothing left to do', async () => {
+  it('tries again at once after an outage, and forgets it where nothing is left to do', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.logs.set('sub_1', [event(101, 'dataset.updated')]);
@@ -214,7 +217,7 @@ describe('trouble of a dataset', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  it('a commit that fails for one fails for no other', async () => {
+  it('a commit that fails for one dataset fails for no other', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.outcomes.push(({ datasetId }) => ({
       kind: 'failed',
@@ -225,7 +228,7 @@ describe('trouble of a dataset', () => {
   });
 });
 
-it('F02 of SQLite after a commit: the version is read from the destination, and nothing is done twice', async () => {
+it('F02 reads the version from the destination where SQLite fails after a commit, and does nothing twice', async () => {
   const world = await oneSubscription('parcels');
   await world.catchUp();
   publish(world, 'parcels');
@@ -240,7 +243,7 @@ it('F02 of SQLite after a commit: the version is read from the destination, and 
   ]);
 });
 
-it('F07 trouble of the window after every unit was told of its end is told of the run', async () => {
+it('F07 reports an incident of the write session that follows the results of all jobs as one of the run', async () => {
   const world = await oneSubscription('parcels');
   const { destination, progress } = world.parts;
   const error = new StorageError('No room for the checkpoint.');
@@ -262,7 +265,7 @@ it('F07 trouble of the window after every unit was told of its end is told of th
 });
 
 describe('a bug', () => {
-  it('fails the dataset it struck, and the others go on', async () => {
+  it('a bug fails the dataset that it struck, and the others go on', async () => {
     const world = await oneSubscription('parcels', 'permits');
     const error = new TypeError('undefined is not a function');
     world.service.outcomes.push(({ datasetId }) => ({ kind: 'failed', datasetId, error }));
@@ -273,7 +276,7 @@ describe('a bug', () => {
   });
 });
 
-it('a dataset that has no room on the disk is told, and those that fit are loaded', async () => {
+it('reports a dataset that does not fit on the disk, and loads those that fit', async () => {
   const world = await oneSubscription('a', 'large', 'z');
   const error = new StorageError('Not enough space: large needs 3 GB.', { code: 'disk_full' });
   throwAt(world, /^download large$/, error);
@@ -283,12 +286,12 @@ it('a dataset that has no room on the disk is told, and those that fit are loade
   expect(exitCodeOfResult(result)).toBe(EXIT_CODES.storageFault);
 });
 
-describe('trouble of the run', () => {
+describe('an incident of the run', () => {
   it.each([
     ['a full disk', new StorageError('The disk is full.')],
     ['a busy mirror', new BusyError('A reader holds the mirror.')],
     ['a mirror of a newer program', new ConfigurationError('The mirror is of a newer format.')],
-  ])('%s ends it, told once for all datasets', async (_, error) => {
+  ])('%s ends the run, reported once for all datasets', async (_, error) => {
     const ids = Array.from({ length: 70 }, (_none, index) => `dataset-${index}`);
     const world = await oneSubscription(...ids);
     throwAt(world, /^commit$/, error);
@@ -299,7 +302,7 @@ describe('trouble of the run', () => {
     expect(world.calls.filter((call) => call.startsWith('download')).length).toBeLessThan(70);
   });
 
-  it('an interruption is told once, and what was committed is kept', async () => {
+  it('reports an interruption once, and keeps what was committed', async () => {
     const ids = Array.from({ length: 70 }, (_none, index) => `dataset-${index}`);
     const world = await oneSubscription(...ids);
     const stop = new AbortController();
@@ -321,7 +324,7 @@ describe('trouble of the run', () => {
     expect(again.filter((kind) => kind === 'loaded')).toHaveLength(70 - loaded);
   });
 
-  it('one before it began is told and nothing is asked', async () => {
+  it('reports an interruption from before the start, and asks nothing', async () => {
     const world = await oneSubscription('a');
     const reason = new InterruptedError('Interrupted by SIGTERM.');
     const result = await world.catchUp(AbortSignal.abort(reason));
@@ -329,7 +332,7 @@ describe('trouble of the run', () => {
     expect(world.calls).toEqual([]);
   });
 
-  it('a hold that cannot be stored is told, with what was refused', async () => {
+  it('reports a suspension that cannot be stored, together with the refusal', async () => {
     const world = await oneSubscription('parcels');
     const full = new StorageError('The checkpoint cannot be written.');
     const refused = refusal({ kind: 'dataset', datasetId: 'parcels' });
@@ -342,7 +345,7 @@ describe('trouble of the run', () => {
   });
 });
 
-describe('whatever goes wrong, wherever', () => {
+describe('incidents at random calls', () => {
   const scopes = fc.constantFrom(
     { kind: 'workspace' } as const,
     { kind: 'subscription', subscriptionId: 'sub_1' } as const,
@@ -364,7 +367,7 @@ describe('whatever goes wrong, wherever', () => {
   /** Every call of a port fails with some chance, each with an error of its own. */
   const faults = fc.array(fc.option(errors, { freq: 6 }), { minLength: 1, maxLength: 40 });
 
-  it('a catch-up ends with a result for every dataset it began, and the next calm one has all', async () => {
+  it('ends with a result for every dataset, and the next catch-up without faults has everything', async () => {
     let faulty = 0;
     await fc.assert(
       fc.asyncProperty(
@@ -400,8 +403,8 @@ describe('whatever goes wrong, wherever', () => {
   });
 });
 
-describe('the polls that are stored', () => {
-  it('have the last success and its process, and the failure with its beginning until it is over', async () => {
+describe('stored polls', () => {
+  it('stores the last successful poll with its process, and a failure with its start until it is over', async () => {
     const world = await oneSubscription('parcels');
     const { process } = world.parts;
     await world.catchUp();
@@ -423,7 +426,7 @@ describe('the polls that are stored', () => {
     expect(world.checkpoint.polls()).toMatchObject([{ failure: null }, { failure: null }]);
   });
 
-  it('say nothing of a refusal, which is a suspension, nor of a subscription that was given up', async () => {
+  it('stores no failed poll for a refusal, and none for a subscription that was given up', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     throwAt(world, /^events sub_1/, refusal({ kind: 'subscription', subscriptionId: 'sub_1' }));

@@ -148,7 +148,7 @@ async function ask(question: string): Promise<string> {
   }
 }
 
-/** A terminal that was never told its size says 0. Either stream may be a file while the other is the screen. */
+/** A terminal that does not know its size says 0. Either stream may be a file while the other is the screen. */
 function screenWidth(): number {
   return process.stderr.columns || process.stdout.columns || DEFAULT_WIDTH;
 }
@@ -172,7 +172,7 @@ function nameSourcesOfUncaughtErrors(): void {
   });
 }
 
-/** A reader that leaves, or a full disk, ends no work: `write` is told of it, and the exit code says how the work ended. */
+/** A reader that leaves, or a full disk, ends no work: `write` gets the error, and the exit code says how the work ended. */
 function goOnWhereNothingCanBeWritten(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 }

@@ -22,7 +22,7 @@ interface Unknown {
   readonly text: string;
 }
 
-/** Looks for names that no dataset has. Only a catch-up can tell, because it has read what the subscriptions contain by now. */
+/** Looks for names that no dataset has. Only a catch-up knows them, because it has read what the subscriptions contain by now. */
 export function unknownAmong(
   names: readonly string[],
   { checkpoint }: Pick<Parts, 'checkpoint'>,

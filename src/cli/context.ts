@@ -85,8 +85,8 @@ export function write(stream: NodeJS.WritableStream, text: string): Promise<bool
   });
 }
 
-/** Writes a message beside the result of a command. Where it cannot be told, the exit code tells it. */
-export async function tell({ stderr }: Pick<Terminal, 'stderr'>, text: string): Promise<void> {
+/** Writes a message beside the result of a command. A message that cannot be written is lost: the exit code stands for it. */
+export async function writeMessage({ stderr }: Pick<Terminal, 'stderr'>, text: string): Promise<void> {
   await write(stderr, text).catch(() => {});
 }
 

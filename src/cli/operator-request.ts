@@ -18,7 +18,7 @@ import { type Parts, requestsOf } from '../sync/parts.ts';
 import { silentProgress } from '../sync/progress.ts';
 import { WorkQueue } from '../sync/work-queue.ts';
 import { WorkerPool } from '../sync/worker-pool.ts';
-import { type Context, tell } from './context.ts';
+import { type Context, writeMessage } from './context.ts';
 import { openParts } from './open-parts.ts';
 import { logFor } from './render/screen.ts';
 import { nothingHere, openRequestPlace, type RequestPlace } from './request-place.ts';
@@ -112,7 +112,7 @@ async function askRunning(
   const request = withId(requested, context);
   await place.requests().ask(request, clock.now());
   if (terminal.isWatched) {
-    await tell(terminal, `${worker}: it was asked, and answers once it has done it.\n`);
+    await writeMessage(terminal, `${worker}: it was asked, and answers once it has done it.\n`);
   }
   return await answerOf(request, place, context);
 }

@@ -5,7 +5,7 @@ import { sourceStack } from '../lib/source-stack.ts';
 import { nearest } from '../lib/text.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';
 import { defineCommands } from './commands.ts';
-import { type Context, tell, write } from './context.ts';
+import { type Context, write, writeMessage } from './context.ts';
 import { EXAMPLES } from './examples.ts';
 import { EXIT_CODES, EXIT_CODES_HELP, type ExitCode, exitCodeOf } from './exit-codes.ts';
 import { formatError } from './render/messages.ts';
@@ -55,7 +55,7 @@ export async function runProgram(
   try {
     // Commander would say that there is no command; whoever types nothing else wants to know which there are.
     if (words.length === 0) {
-      await tell(context.terminal, program.helpInformation() + HELP_AFTER);
+      await writeMessage(context.terminal, program.helpInformation() + HELP_AFTER);
       return EXIT_CODES.wrongUsage;
     }
     // Commander's help takes the first word alone, and would explain the group.
@@ -171,7 +171,7 @@ export async function start(words: readonly string[], version: string, context: 
   try {
     return await runProgram(words, version, context);
   } catch (error) {
-    await tell(context.terminal, `feed-sync: ${report(error)}\n`);
+    await writeMessage(context.terminal, `feed-sync: ${report(error)}\n`);
     return exitCodeOf(error);
   }
 }

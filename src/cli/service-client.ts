@@ -66,7 +66,7 @@ export function proxyOf(environment: Context['environment']): FeedOptions['proxy
   return { httpProxy: either('HTTP_PROXY'), httpsProxy: either('HTTPS_PROXY'), noProxy: either('NO_PROXY') };
 }
 
-/** Hashes tell keys and base URLs apart without revealing them. */
+/** Returns hashes that distinguish keys and base URLs without revealing them. */
 export function keyHashOf({ apiKey, baseUrl }: Pick<Configuration['service'], 'apiKey' | 'baseUrl'>): string {
   const ofKey = createHash('sha256').update('feed-sync key\n').update(apiKey.reveal()).digest('hex');
   const ofBaseUrl = createHash('sha256').update('feed-sync base URL\n').update(baseUrl).digest('hex');

@@ -155,7 +155,7 @@ export class AfterCommit {
       parts,
       ongoing.map(({ of, error }) => ({ of, error, isLoud: loud.has(of) })),
     );
-    await this.#readers.notifications?.tell(conditions, isCaughtUp);
+    await this.#readers.notifications?.notify(conditions, isCaughtUp);
     return this.#session.nowMs() + NOTIFY_EVERY_MS;
   }
 }

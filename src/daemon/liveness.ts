@@ -2,7 +2,7 @@
  * The condition of a subscription, by three clocks: when its log was last read to its head, when something of it was
  * last applied, and where its log ends. Pure: time is passed in.
  *
- * Remaining work tells idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
+ * Remaining work distinguishes idle from stalled: an idle subscription has none, a stalled one has some and makes no progress.
  */
 
 import { EXPIRY_WARNINGS_MS } from '../reporting/conditions.ts';

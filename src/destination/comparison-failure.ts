@@ -1,4 +1,4 @@
-/** What an operator is told of a comparison that found no room: it writes into a folder of its own, and not into the tables. */
+/** The error of a comparison that found too little space: a comparison writes into a folder of its own, and not into the tables. */
 
 import { type FeedSyncError, StorageError } from '../model/errors.ts';
 import type { ObservedTable } from '../model/write-jobs.ts';

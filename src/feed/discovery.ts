@@ -115,7 +115,7 @@ type Fields = ReadonlyMap<string, unknown>;
 
 /**
  * Finds the GET operation whose path ends in `/manifest`, preferring a path below a subscription to one below a dataset. Its
- * single parameter may have any name, because its position tells its meaning.
+ * single parameter may have any name, because its position gives its meaning.
  */
 function recogniseManifestPath(paths: Fields): string | null {
   const candidates = [...paths]

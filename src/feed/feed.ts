@@ -49,7 +49,7 @@ export interface Feed {
    */
   changes(request: ChangesRequest, signal: AbortSignal): Promise<Changes>;
 
-  /** Tells whether a manifest lists the datasets of a subscription or describes one dataset; known after `discover`. */
+  /** Returns whether a manifest lists the datasets of a subscription or describes one dataset; known after `discover`. */
   manifestShape(): 'subscription' | 'dataset';
 
   /** Reads all pages of a subscription's manifest. Only for the shape `subscription`. */
@@ -67,7 +67,7 @@ export interface Feed {
   download(request: DownloadRequest, signal: AbortSignal): Promise<Download>;
 
   /**
-   * Changes while files are read for their digests, of which `onBytes` does not tell. Cheap to call.
+   * Returns a number that changes while files are read for their digests, which `onBytes` does not report. Cheap to call.
    */
   progress(): number;
 

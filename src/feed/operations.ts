@@ -51,7 +51,7 @@ export interface Operation {
   /** Sent as JSON; no body without it. */
   readonly body?: NewWebhook;
   /**
-   * Tells an operator what to do when it is unknown whether the command was done. Set for commands that must not run twice;
+   * The advice to an operator when it is unknown whether the command was done. Set for commands that must not run twice;
    * these are repeated only while the request surely never arrived.
    */
   readonly ifInDoubt?: string;

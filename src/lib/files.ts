@@ -195,7 +195,7 @@ export function giveFile(name: string, path: string, owner: FileOwner): Promise<
   });
 }
 
-/** Tells whether a file or folder exists at `path`. @throws the system's error when that cannot be known. */
+/** Returns whether a file or folder exists at `path`. @throws the system's error when that cannot be known. */
 export async function isThere(path: string): Promise<boolean> {
   return (await statOrNull(path)) !== null;
 }

@@ -167,7 +167,7 @@ function keepOutput(child: ChildProcess): () => string {
   return () => kept.toString('utf8').trim();
 }
 
-/** Tells whether no process of this machine has the number. One of another user is there, too. */
+/** Returns whether no process of this machine has the number. One of another user is there, too. */
 export function isProcessGone(pid: number): boolean {
   try {
     return !process.kill(pid, 0);

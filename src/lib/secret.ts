@@ -33,7 +33,7 @@ export class Secret {
 export const LEAST_SECRET_CHARACTERS = 6;
 const LEAST_BASE64_CHARACTERS = 8;
 
-/** Tells whether the text contains any of the secrets, in any form. */
+/** Returns whether the text contains any of the secrets, in any form. */
 export function containsSecret(text: string, secrets: readonly string[]): boolean {
   return allForms(secrets).some((form) => text.includes(form));
 }
@@ -125,7 +125,7 @@ export function databaseAddress(text: string): Pick<URL, keyof typeof UNKNOWN_AD
 
 const NO_HOST = 'socket';
 
-/** The parameters that tell where the server is, before what the address itself tells. */
+/** The parameters that name the server; they precede the host and port of the address itself. */
 const WHERE = ['host', 'port'];
 
 /**
@@ -135,7 +135,7 @@ const WHERE = ['host', 'port'];
 export function placeOfDatabase(url: Secret): string {
   const address = databaseAddress(url.reveal()) ?? UNKNOWN_ADDRESS;
   const { protocol, username, host, pathname, searchParams } = address;
-  const told = [...searchParams].filter(([name]) => WHERE.includes(name)).map((pair) => pair.join('='));
-  const where = told.length === 0 ? '' : `?${told.join('&')}`;
+  const named = [...searchParams].filter(([name]) => WHERE.includes(name)).map((pair) => pair.join('='));
+  const where = named.length === 0 ? '' : `?${named.join('&')}`;
   return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}${where}`;
 }

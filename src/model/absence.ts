@@ -45,7 +45,7 @@ export function confirmedAt({ subject, since }: Absence): Date {
   return new Date(since.getTime() + CONFIRMED_AFTER_MS[subject.kind]);
 }
 
-/** Tells whether a complete read at `readAt` without the subject confirms the absence. */
+/** Returns whether a complete read at `readAt` without the subject confirms the absence. */
 export function isConfirmed(absence: Absence, readAt: Date): boolean {
   return absence.since <= readAt && confirmedAt(absence) <= readAt;
 }

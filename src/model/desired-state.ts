@@ -389,7 +389,7 @@ function isLater(change: Decision, decided: Decision): boolean {
 }
 
 /**
- * Tells whether the change undoes the opposite decision. An event decides only one of them: when both have the same number, a
+ * Returns whether the change undoes the opposite decision. An event decides only one of them: when both have the same number, a
  * manifest or a record stated one of them as of its newest event, and the later time wins. Times have whole seconds: without
  * numbers, the decision that was reported last wins a tie.
  */
@@ -415,7 +415,7 @@ export interface ReloadMark {
   readonly createdAt: Date | null;
 }
 
-/** Tells whether `mark` is later than another mark of its subscription. Of two marks with equal numbers the later time wins. */
+/** Returns whether `mark` is later than another mark of its subscription. Of two marks with equal numbers the later time wins. */
 export function isLaterMark(mark: ReloadMark, than: ReloadMark): boolean {
   if (mark.logNumber !== than.logNumber) return mark.logNumber > than.logNumber;
   if (mark.eventNumber !== than.eventNumber) return mark.eventNumber > than.eventNumber;

@@ -242,7 +242,7 @@ export class UnknownColumnsError extends DataError {
     const rest = columns.length > names.length ? ` and ${columns.length - names.length} more` : '';
     super(`${holder} has columns that the schema does not know: ${names.join(', ')}${rest}.`, {
       code: 'columns_unknown',
-      hint: 'The schemas were read again, and do not list them. Tell the service.',
+      hint: 'The schemas were read again, and do not list them. Report it to the service.',
     });
     this.datasetId = datasetId;
     this.columns = columns;

@@ -85,7 +85,7 @@ export function hasLimits({ removedRows, changedRows, emptied }: GateLimits): bo
   return removedRows !== null || changedRows !== null || emptied;
 }
 
-/** Without a known difference only the row counts tell what is added and removed. */
+/** Without a known difference only the row counts show how many rows are added and removed. */
 export function rowCountsOf(before: number, after: number, net: RowDifference | null): RowCounts {
   if (net !== null) return { before, after, ...net, isByKey: true };
   const added = Math.max(0, after - before);

@@ -18,13 +18,13 @@ export interface Condition {
   readonly kind: ConditionKind;
   /** A code: conditions of one kind and cause are sent together. */
   readonly cause: string;
-  /** Tells the conditions of a cause apart: another key is another transition. */
+  /** Distinguishes the conditions of a cause: another key is another transition. */
   readonly key: string;
   /** `dataset parcels`, `subscription sub_1`. */
   readonly subject: string;
   readonly text: string;
   readonly advice: string;
-  /** False: too young to tell, but not over. */
+  /** False: too young to be reported, but not over. */
   readonly isLoud: boolean;
 }
 

@@ -203,6 +203,6 @@ interface ExpectedRowCount {
 
 /**
  * The state of a table that a job was planned from. A repair and a rollback leave a table with the version and the digest that it
- * had, so the commit number tells them apart; a mirror that was rebuilt counts its commits anew, so the number alone does not.
+ * had, so the commit number distinguishes them; a mirror that was rebuilt counts its commits anew, so the number alone does not.
  */
 export type PlannedFrom = Pick<ObservedTable, 'commitNumber' | 'version' | 'snapshotDigest'>;

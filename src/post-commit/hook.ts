@@ -52,7 +52,7 @@ export interface Readers {
   } | null;
   readonly hook: Pick<Hook, 'report'> | null;
   /** Null: operators are notified of nothing. */
-  readonly notifications: Pick<Notifications, 'tell' | 'keep'> | null;
+  readonly notifications: Pick<Notifications, 'notify' | 'keep'> | null;
 }
 
 export class Hook {

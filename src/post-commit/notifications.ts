@@ -84,7 +84,7 @@ export class Notifications {
    * Sends whatever is due, one notification after another. `isComplete` as `nextNotification` takes it. @returns how many were sent.
    * @throws NotificationError where one cannot be delivered: it stays due; the errors of the checkpoint.
    */
-  async tell(conditions: readonly Condition[], isComplete: boolean): Promise<number> {
+  async notify(conditions: readonly Condition[], isComplete: boolean): Promise<number> {
     const { clock, log } = this.#parts;
     for (let sent = 0; ; sent += 1) {
       this.keep();

@@ -1,5 +1,5 @@
 /**
- * JSON texts in SQL: tells whether a text is JSON, and computes its canonical text. DuckDB's JSON reader is laxer than JSON: it
+ * JSON texts in SQL: decides whether a text is JSON, and computes its canonical text. DuckDB's JSON reader is laxer than JSON: it
  * accepts numbers such as NaN, and a comma behind the last item. Pure.
  *
  * Invariant: a value has the same text whether it came in a file or in a change. DuckDB's reader parses changes and writes what

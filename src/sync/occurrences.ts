@@ -20,7 +20,7 @@ export function noteOccurrences(before: ObservedTable | null, commit: CommitResu
   parts.onOccurrence?.({ kind: 'schema_changed', subject, text });
 }
 
-/** Tells of a commit that has lost the past of its table: once, because nothing that comes later brings it back. */
+/** Reports a commit that has lost the past of its table: once, because nothing that comes later brings it back. */
 export function noteLostPast(
   { observed, tableName: table, toVersion: version, lostPast }: CommitResult,
   { log }: Pick<Reporters, 'log'>,

@@ -482,7 +482,7 @@ describe('F20, F21: where links lead', () => {
       expect(error.name).toBe('DataError');
       expect(error.message).toContain(why);
       expect(error.message).not.toContain('secret');
-      expect(error.hint).toMatch(/downloads\.allowedOrigins|Tell the service/);
+      expect(error.hint).toMatch(/downloads\.allowedOrigins|Report it to the service/);
     }
     expect(base.seen).toHaveLength(1);
   });

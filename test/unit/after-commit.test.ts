@@ -283,14 +283,14 @@ it('a notification that is not delivered holds up nothing, and is tried again wi
   const keep = () => {
     kept += 1;
   };
-  const tell = (conditions: readonly Condition[]) => {
+  const notify = (conditions: readonly Condition[]) => {
     reports.push(conditions.map(({ kind, cause, subject }) => `${kind} ${cause} ${subject}`));
     return fate?.() ?? Promise.resolve(0);
   };
   const { seen, session, commit, pass, goRound } = await postCommitOf({
     isPublished: true,
     hasHook: false,
-    notifications: { tell, keep },
+    notifications: { notify, keep },
   });
   session.raise('service', new ServiceUnavailableError('It cannot be reached.'));
   await goRound();

@@ -155,7 +155,7 @@ describe('an incident of a dataset', () => {
 
   it('reports bad content again without fetching it, until the service names other content', async () => {
     const world = await oneSubscription('parcels');
-    const error = new DataError('The file is broken.', { hint: 'Tell the service.' });
+    const error = new DataError('The file is broken.', { hint: 'Report it to the service.' });
     throwAt(world, /^prepare/, error);
     expect(await world.catchUp()).toMatchObject({ datasets: [{ kind: 'failed', error }] });
     calm(world);

@@ -2,7 +2,7 @@
 
 import { Writable } from 'node:stream';
 import { expect, it } from 'vitest';
-import { tell, write } from '../../src/cli/context.ts';
+import { write, writeMessage } from '../../src/cli/context.ts';
 
 /** A stream that takes nothing, as a screen or not. */
 function refusing(code: string, isTTY = false): NodeJS.WritableStream {
@@ -27,5 +27,5 @@ it.each([
   ['a disk that fails', 'EIO'],
 ])('%s is one, and none of a message beside the result', async (_, code) => {
   await expect(write(refusing(code), 'a result')).rejects.toMatchObject({ code: 'storage_failed' });
-  await expect(tell({ stderr: refusing(code) }, 'a message')).resolves.toBeUndefined();
+  await expect(writeMessage({ stderr: refusing(code) }, 'a message')).resolves.toBeUndefined();
 });

@@ -135,10 +135,10 @@ describe('an address that does not take it', () => {
     const notifications = restarted();
     notifications.note([{ kind: 'large_change', subject: 'dataset b', text: 'version 2 removed all' }]);
     receiver.status = 503;
-    await expect(notifications.tell([lasting], true)).rejects.toThrow('it answered with the status 503');
+    await expect(notifications.notify([lasting], true)).rejects.toThrow('it answered with the status 503');
     receiver.status = 200;
-    expect(await restarted().tell([lasting], true)).toBe(2);
-    expect(await restarted().tell([lasting], true)).toBe(0);
+    expect(await restarted().notify([lasting], true)).toBe(2);
+    expect(await restarted().notify([lasting], true)).toBe(0);
     const titles = receiver.received.slice(1).map(({ body }) => JSON.parse(body).title);
     expect(titles).toEqual(['Large change: dataset b', 'Suspended: dataset a (no_credits)']);
     checkpoint.close();
@@ -154,7 +154,7 @@ it('what happens while an address is out of reach, or while it answers, is not l
   const notifications = new Notifications(parts);
   const counted = () => checkpoint.notificationLedger().pending['large_change']?.count;
   notifications.note(noted('dataset a'));
-  const failing = notifications.tell([], true);
+  const failing = notifications.notify([], true);
   notifications.note(noted('dataset b'));
   notifications.keep();
   expect(counted(), 'during a delivery').toBe(1);
@@ -164,7 +164,7 @@ it('what happens while an address is out of reach, or while it answers, is not l
   expect(counted(), 'after it has failed').toBe(2);
 
   answer = Promise.withResolvers<void>();
-  const delivered = notifications.tell([], true);
+  const delivered = notifications.notify([], true);
   notifications.note(noted('dataset c'));
   answer.resolve();
   expect(await delivered).toBe(1);

@@ -349,7 +349,7 @@ it('the text of all that can be in the way', () => {
   const broken = failure({
     datasetId: 'roads',
     attempts: 2,
-    hint: 'Tell the service.',
+    hint: 'Report it to the service.',
     contents: ['v4'],
     retryAt,
   });
@@ -414,7 +414,7 @@ it('the text of all that can be in the way', () => {
       '',
       'Dataset roads failed 2 times, last at 2026-03-01 12:00 UTC (just now): [data_invalid]',
       '  The file is broken.',
-      '→ Tell the service.',
+      '→ Report it to the service.',
       '→ The same content is not fetched again before 2026-03-02 12:00 UTC (in 1 day), unless you ask: feed-sync resume --dataset roads',
       '',
       '2 datasets: 1 suspended, 1 failed.',

@@ -61,7 +61,7 @@ function losing(datasetId: string, lostPast: string): DatasetResult {
   return { kind: 'updated', datasetId, commits: [commit({ fromVersion: 1, lostPast })], recheckAt: null };
 }
 
-const broken = new DataError('The file part-0.parquet is cut.', { hint: 'Tell the service.' });
+const broken = new DataError('The file part-0.parquet is cut.', { hint: 'Report it to the service.' });
 const failed: DatasetResult = {
   kind: 'failed',
   datasetId: 'zoning',
@@ -239,7 +239,7 @@ describe('the summary', () => {
         '',
         'Failed:',
         '  zoning: The file part-0.parquet is cut. [data_invalid]',
-        '    → Tell the service.',
+        '    → Report it to the service.',
         '    → The next catch-up tries it again.',
         '',
         'Waiting for the next catch-up:',
@@ -337,7 +337,9 @@ describe('the exit code of a catch-up', () => {
 
 describe('what a person is told', () => {
   it('of an error: the message with its code, below a text of several lines, and what to do', () => {
-    expect(formatError(broken)).toBe('The file part-0.parquet is cut. [data_invalid]\n→ Tell the service.');
+    expect(formatError(broken)).toBe(
+      'The file part-0.parquet is cut. [data_invalid]\n→ Report it to the service.',
+    );
     expect(formatError(new DataError('No hint.'))).toBe('No hint. [data_invalid]');
     expect(formatError(new TypeError('a bug'))).toBe('a bug [bug]');
     expect(formatError(new DataError('One\nTwo'))).toBe('One\nTwo\n[data_invalid]');

@@ -202,7 +202,7 @@ describe('the state of a dataset', () => {
 });
 
 describe('a failure', () => {
-  const bad = new DataError('The file is broken.', { hint: 'Tell the service.' });
+  const bad = new DataError('The file is broken.', { hint: 'Report it to the service.' });
   const unreachable = new ServiceUnavailableError('unreachable');
 
   it('of content is tried again after a day, and remembers the content', () => {
@@ -210,7 +210,7 @@ describe('a failure', () => {
       datasetId: 'parcels',
       error: 'data_invalid',
       message: 'The file is broken.',
-      hint: 'Tell the service.',
+      hint: 'Report it to the service.',
       contents: ['version 3'],
       differing: [],
       attempts: 1,

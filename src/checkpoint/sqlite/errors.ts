@@ -75,7 +75,7 @@ function named(place: Place, error: unknown): unknown {
   return describe(isFull ? 'full' : fault, place, error);
 }
 
-/** SQLite does not tell why it could not make the log, or its index, beside its file. */
+/** SQLite does not say why it could not make the log, or its index, beside its file. */
 const COULD_NOT_MAKE_A_FILE: readonly string[] = ['SQLITE_CANTOPEN', 'SQLITE_IOERR_SHMOPEN'];
 
 function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Error): Error {

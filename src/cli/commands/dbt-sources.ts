@@ -4,7 +4,7 @@ import type { LocalConfiguration } from '../../configuration/configuration.ts';
 import { describedTables } from '../../destination/catalog/described-tables.ts';
 import { plural } from '../../lib/units.ts';
 import { usingMirror } from '../../reporting/stores.ts';
-import { type Context, tell, write } from '../context.ts';
+import { type Context, write, writeMessage } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { type DbtOptions, dbtSources } from '../render/dbt-sources.ts';
 import { readingPlace } from '../render/screen.ts';
@@ -30,7 +30,7 @@ export async function writeDbtSources(
   await write(context.terminal.stdout, text);
   if (leftOut.length > 0) {
     const what = `${plural(leftOut.length, 'column')} with Jinja, quotes or control characters in the name`;
-    await tell(context.terminal, `Left out, because dbt cannot name them: ${what}.\n`);
+    await writeMessage(context.terminal, `Left out, because dbt cannot name them: ${what}.\n`);
   }
   return EXIT_CODES.caughtUp;
 }

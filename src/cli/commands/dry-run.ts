@@ -7,7 +7,7 @@ import { freeBytes } from '../../lib/files.ts';
 import { catchUp } from '../../sync/catch-up.ts';
 import { dryRunExecutor } from '../../sync/dry-run.ts';
 import { askedBy, unknownAmong } from '../asked-datasets.ts';
-import { type Context, tell, write } from '../context.ts';
+import { type Context, write, writeMessage } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { openReadOnlyParts } from '../read-only-parts.ts';
 import { dryRunOf, renderDryRun } from '../render/dry-run.ts';
@@ -36,7 +36,7 @@ export async function dryRun(
     const view = dryRunOf(result, disk);
     await write(stdout, json ? jsonText(view) : `${renderDryRun(view, result, width)}\n`);
     const unknown = unknownAmong(names, opened.parts, configuration);
-    if (unknown !== null) await tell(context.terminal, unknown.text);
+    if (unknown !== null) await writeMessage(context.terminal, unknown.text);
     return mostUrgent([exitCodeOfResult(result), ...(unknown ? [unknown.exitCode] : [])]);
   } finally {
     await opened.close();

@@ -12,7 +12,7 @@ import type { Parts } from '../../sync/parts.ts';
 import { logCommit, logRetirement, logStep, logWaiting, type Progress } from '../../sync/progress.ts';
 import type { CatchUpResult, DatasetResult } from '../../sync/result.ts';
 import { askedBy, unknownAmong } from '../asked-datasets.ts';
-import { type Context, tell, write } from '../context.ts';
+import { type Context, write, writeMessage } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { type OpenedParts, openParts } from '../open-parts.ts';
 import { LiveView } from '../render/live-view.ts';
@@ -61,11 +61,11 @@ export async function once(
     ]);
     if (json) {
       await write(terminal.stdout, jsonText(summaryJson(result, exitCode)));
-      if (served.reported.length > 0) await tell(terminal, `${served.reported.join('\n')}\n`);
+      if (served.reported.length > 0) await writeMessage(terminal, `${served.reported.join('\n')}\n`);
     } else {
       await write(terminal.stdout, `${[summarize(result), ...served.reported].join('\n')}\n`);
     }
-    if (unknown !== null) await tell(terminal, unknown.text);
+    if (unknown !== null) await writeMessage(terminal, unknown.text);
     return exitCode;
   } finally {
     await opened.close();
@@ -102,7 +102,7 @@ async function notify(
   ];
   try {
     if (signal.aborted) notifications.keep();
-    else await notifications.tell(currentConditions(parts, met), incidents.length === 0);
+    else await notifications.notify(currentConditions(parts, met), incidents.length === 0);
   } catch (error) {
     parts.log.warn({ error: errorCodeOf(error), why: String(error) }, 'An operator could not be notified.');
   }

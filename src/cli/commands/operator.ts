@@ -11,7 +11,7 @@ import { formatCount, plural } from '../../lib/units.ts';
 import { CommandRefusedError, FeedSyncError, UsageError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
 import { readCheckpoint } from '../../reporting/stores.ts';
-import { type Context, tell, write } from '../context.ts';
+import { type Context, write, writeMessage } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
 import { formatError, listed, minuteOf } from '../render/messages.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
@@ -218,10 +218,10 @@ export async function oneByOne(
       if (!(error instanceof FeedSyncError)) throw error;
       codes.push(exitCodeOf(error));
       const names = error.code === 'input_refused' ? await knownLine(id, request) : '';
-      await tell(terminal, `feed-sync: ${formatError(error)}\n${names}`);
+      await writeMessage(terminal, `feed-sync: ${formatError(error)}\n${names}`);
       if (isOfOneOnly(error)) continue;
       const left = ids.length - index - 1;
-      if (left > 0) await tell(terminal, `Not requested: ${formatCount(left)} more.\n`);
+      if (left > 0) await writeMessage(terminal, `Not requested: ${formatCount(left)} more.\n`);
       break;
     }
   }

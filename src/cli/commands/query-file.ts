@@ -25,7 +25,7 @@ import { plural } from '../../lib/units.ts';
 import { StorageError, UsageError } from '../../model/errors.ts';
 import { usingMirrorFile } from '../../reporting/stores.ts';
 import { confirm } from '../confirm.ts';
-import { type Context, tell } from '../context.ts';
+import { type Context, writeMessage } from '../context.ts';
 import { writeRows } from '../render/rows.ts';
 import { readingPlace } from '../render/screen.ts';
 import type { QueryFileFormat, QueryFormat } from '../render/table.ts';
@@ -124,7 +124,7 @@ export async function writeToFile(
     await settleFile('cli.settle-query-result', part);
     await renameFile('cli.place-query-result', part, path);
     const count = rows === null ? '' : ` (${plural(rows, 'row')})`;
-    await tell(context.terminal, `Wrote ${printable(path)}${count}.\n`);
+    await writeMessage(context.terminal, `Wrote ${printable(path)}${count}.\n`);
   } catch (error) {
     if (systemCode(error) === null || !(error instanceof Error)) throw error;
     throw new StorageError(`The file ${printable(path)} cannot be written: ${systemReason(error)}.`, {

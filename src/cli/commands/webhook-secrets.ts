@@ -105,7 +105,7 @@ function unwritable(path: string, error: unknown): StorageError {
   );
 }
 
-/** Tells which line of the file is its secret, and nothing else of the secret. */
+/** Returns a digest that finds the line of a secret in the file, and reveals nothing else of the secret. */
 export function digestOf(secret: string): string {
   return createHash('sha256').update('feed-sync webhook\n').update(secret).digest('hex');
 }

@@ -81,7 +81,7 @@ function certificateFinding(tls: TlsSeen, now: Date): Finding {
   return warning(
     'certificate',
     `It expires in ${plural(days, 'day')}: ${found}.`,
-    'Tell whoever runs the service.',
+    'Report it to whoever runs the service.',
   );
 }
 
@@ -107,8 +107,8 @@ const RESOLUTION_MS = 1_000;
 /** Returns the finding about the clock. Pure. */
 export function judgeClock(answer: AnswerSeen | null): Finding {
   const about = 'clock';
-  if (answer === null) return skipped(about, 'There is no answer of the service that could tell its time.');
-  if (answer.serviceTime === null) return skipped(about, 'The service did not tell its time (header Date).');
+  if (answer === null) return skipped(about, 'There is no answer of the service that could state its time.');
+  if (answer.serviceTime === null) return skipped(about, 'The service did not state its time (header Date).');
   const aheadMs = answer.ourTime.getTime() - answer.serviceTime.getTime();
   const skewMs = Math.abs(aheadMs);
   if (skewMs < WARNING_FROM_MS) {

@@ -147,8 +147,8 @@ export interface DatasetProblem {
   readonly text: string;
 }
 
-/** Tells one cause once: in the words of its first dataset, with the names of the others. */
-export function tellCauses(problems: readonly DatasetProblem[]): readonly DatasetProblem[] {
+/** Keeps one problem of each cause: in the words of its first dataset, with the names of the others. */
+export function groupByCause(problems: readonly DatasetProblem[]): readonly DatasetProblem[] {
   const byCause = Map.groupBy(problems, ({ datasetId, cause }) => causeIn(cause, datasetId));
   return [...byCause.values()].flatMap(([first, ...others]) => {
     if (first === undefined) return [];

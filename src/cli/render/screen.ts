@@ -131,7 +131,7 @@ export function cut(text: string, width: number): string {
   return text.length <= width ? text : `${text.slice(0, Math.max(0, width - LEFT_OUT.length))}${LEFT_OUT}`;
 }
 
-/** Joins as many parts as fit, the most telling parts first. */
+/** Joins as many parts as fit, the most important parts first. */
 export function joined(parts: readonly string[], width: number): string {
   const whole = parts.join(' · ');
   return whole.length <= width || parts.length <= 1 ? cut(whole, width) : joined(parts.slice(0, -1), width);
@@ -151,7 +151,7 @@ export function logFor(
   return createLog({ level, format, stream: screen === null ? stderr : above(screen), color: hasColor });
 }
 
-/** Returns the place of a mirror that is read, with a log that tells of a long wait for it. */
+/** Returns the place of a mirror that is read, with a log that reports a long wait for it. */
 export function readingPlace(configuration: LocalConfiguration, context: Context): MirrorPlace {
   const { clock, random, signal, terminal } = context;
   return { clock, random, signal, log: logFor(configuration, terminal) };

@@ -32,10 +32,10 @@ import {
   formatSuspension,
   formatTime,
   formatTimeFrom,
+  groupByCause,
   listed,
   minuteOf,
   suspensionProblem,
-  tellCauses,
 } from './messages.ts';
 import { renderTable, rightAligned } from './table.ts';
 
@@ -160,7 +160,7 @@ function problemTexts(
     return suspension === null ? [] : [suspensionProblem(dataset.id, suspension)];
   });
   const failed = datasets.flatMap(({ failure }) => (failure === null ? [] : [failureProblem(failure, now)]));
-  return [...above.map(formatSuspension), ...tellCauses([...suspended, ...failed]).map(({ text }) => text)];
+  return [...above.map(formatSuspension), ...groupByCause([...suspended, ...failed]).map(({ text }) => text)];
 }
 
 function failureProblem(failure: Failure, now: Date): DatasetProblem {

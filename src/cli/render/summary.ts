@@ -18,9 +18,9 @@ import {
   formatSuspension,
   formatTime,
   formatTimeRoundedUp,
+  groupByCause,
   isSuspendedItself,
   suspensionProblem,
-  tellCauses,
 } from './messages.ts';
 
 /** The most datasets named under a heading; the rest is counted and left to `feed-sync status`. */
@@ -194,7 +194,7 @@ function section<T extends DatasetResult>(
 
 function named(title: string, problems: readonly DatasetProblem[]): readonly string[] {
   if (problems.length === 0) return [];
-  const causes = tellCauses(problems);
+  const causes = groupByCause(problems);
   // All lines after the first are indented further, so that the next dataset is easy to find.
   const lines = causes
     .slice(0, MAX_NAMED)

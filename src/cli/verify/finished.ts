@@ -36,7 +36,7 @@ type Finished = z.infer<typeof FINISHED>;
 
 export interface ComparisonFolder {
   readonly path: string;
-  /** Tells whether this commit was found equal with this content lately. */
+  /** Returns whether this commit was found equal with this content lately. */
   isFinished(table: Omit<Finished, 'comparedAt'>): boolean;
   finish(table: Omit<Finished, 'comparedAt'>): Promise<void>;
   /** `isWhole`: nothing is left to compare. Without that the folder stays where a table was found equal. */

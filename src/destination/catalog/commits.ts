@@ -1,6 +1,6 @@
 /**
- * Pages of the commits in the catalog. Commit numbers only grow, and each position carries a digest of its commit: it tells a
- * position in this mirror from one in a mirror that was replaced.
+ * Pages of the commits in the catalog. Commit numbers only grow, and each position carries a digest of its commit, which
+ * distinguishes a position in this mirror from one in a mirror that was replaced.
  */
 
 import type { CommitPosition, CommitRecord, RowDifference } from '../../model/commits.ts';

@@ -28,7 +28,7 @@ export interface Compared {
   readonly to: PastCommit;
 }
 
-/** `to` is the newest state where it is null. @throws UsageError where the history cannot tell. */
+/** Compares two states of a table; a null `to` is the newest one. @throws UsageError where the history does not reach a state. */
 export async function compareStates(
   past: PastCatalog,
   datasetId: string,

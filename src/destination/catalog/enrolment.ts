@@ -11,7 +11,7 @@ interface Enrolled {
   readonly names: ReadonlyMap<string, string>;
 }
 
-/** Tells whether the catalog already contains the whole enrolment. */
+/** Returns whether the catalog already contains the whole enrolment. */
 export function hasEnrolment({ service, names }: Enrolled, enrolment: Enrolment): boolean {
   return (
     service?.origin === enrolment.origin &&

@@ -1,4 +1,4 @@
-/** Tells whether the destination is still in the state that a job was planned from. Otherwise the plan is stale. Pure. */
+/** Judges whether the destination is still in the state that a job was planned from. Otherwise the plan is stale. Pure. */
 
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { ObservedTable, PlannedFrom } from '../../model/write-jobs.ts';

@@ -1,4 +1,4 @@
-/** Tells which undo logs know a state, with which columns, and why a state is not known. Pure. */
+/** Finds the undo logs that know a state, with their columns, and the reason why a state is not known. Pure. */
 
 import { assert } from '../../lib/assert.ts';
 import { shellWord } from '../../lib/text.ts';

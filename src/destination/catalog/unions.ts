@@ -227,7 +227,7 @@ function haveConflict(kinds: readonly string[]): boolean {
   return known.length < kinds.length && known.some((kind) => !kind.startsWith('geometry'));
 }
 
-/** Tells what became of a table, as far as unions depend on it. */
+/** A change of a table, as far as unions depend on it. */
 export interface MemberChange {
   /** Null: there was no live table. */
   readonly before: Pick<ObservedTable, 'columns'> | null;

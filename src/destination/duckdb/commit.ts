@@ -192,7 +192,7 @@ interface Attempted {
 }
 
 /**
- * After a COMMIT that was refused, the catalog tells whether the transaction took effect: nobody but the instance that holds the lock
+ * After a COMMIT that was refused, the catalog shows whether the transaction took effect: nobody but the instance that holds the lock
  * gives numbers, so the newest one is that of this transaction or an earlier one.
  * @throws the reason of the refusal where it took none.
  */

@@ -1,5 +1,5 @@
 /**
- * The difference that a reload makes. By default the keys alone are compared, which tells how many rows are added and removed:
+ * The difference that a reload makes. By default the keys alone are compared, which shows how many rows are added and removed:
  * comparing whole rows costs as much as the load itself, the keys a tenth of it. Where history is kept the rows are compared.
  */
 

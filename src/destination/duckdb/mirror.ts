@@ -92,11 +92,11 @@ export interface MirrorOptions {
   readonly random: Random;
   readonly log: Log;
   readonly signal?: AbortSignal;
-  /** Tells which datasets keep their history, and for how long; none by default. */
+  /** The datasets that keep their history, and for how long; none by default. */
   readonly history?: HistoryOptions;
   /** The views over several tables; none by default. */
   readonly unions?: readonly UnionOptions[];
-  /** Called when a commit cannot be brought into the file for a reason that no table tells; does nothing by default. */
+  /** Called when a commit cannot be brought into the file for a reason that no table shows; does nothing by default. */
   readonly onSuspect?: () => void;
   /** Settings of the published copy; null when none is published. */
   readonly publish?: PublishOptions | null;

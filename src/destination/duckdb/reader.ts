@@ -274,7 +274,7 @@ class Reader implements MirrorReader {
   }
 
   /**
-   * A statement that fails or is interrupted after its first rows ends like one that has no more: the library tells no error. The
+   * A statement that fails or is interrupted after its first rows ends like one that has no more: the library reports no error. The
    * transaction takes no further statement then, and the statement, run again, says why.
    */
   async #requireAllRows(sql: string): Promise<void> {

@@ -2,7 +2,7 @@
  * Stores the checksums that the catalog lacks, or has of another version of the hash, and closes undo logs that are not as they were
  * written.
  *
- * Invariant: a recorded checksum of today's hash is never replaced here, whatever the rows are: it tells that they were altered.
+ * Invariant: a recorded checksum of today's hash is never replaced here, whatever the rows are: it shows that they were altered.
  */
 
 import type { Clock } from '../../lib/clock.ts';

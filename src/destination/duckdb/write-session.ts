@@ -43,7 +43,7 @@ export interface WriteSessionOptions extends WaitOptions {
   readonly onSuspect?: () => void;
 }
 
-/** DuckDB refused the COMMIT. Only the catalog in the file tells whether the transaction took effect. */
+/** DuckDB refused the COMMIT. Only the catalog in the file shows whether the transaction took effect. */
 export class OutcomeUnknownError extends Error {
   override readonly name = 'OutcomeUnknownError';
   override readonly cause: DuckDbError;

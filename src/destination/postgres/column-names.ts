@@ -1,6 +1,6 @@
 /**
  * The names of columns that PostgreSQL cannot take: those of its own columns of every table, and those above 63 bytes, which it would
- * cut. A column with such a name gets another one, which the catalog tells beside the service's name; every other name stays. Pure.
+ * cut. A column with such a name gets another one, which the catalog has beside the service's name; every other name stays. Pure.
  *
  * Invariants: a name depends on the names of the dataset alone, so that every instance gives the same one. A column that the table
  * has already keeps its name.

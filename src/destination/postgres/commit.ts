@@ -86,10 +86,13 @@ interface Repetition {
 }
 
 /**
- * Never throws for the job: an error is returned as it came, because its cause in the data is looked for afterwards. A COMMIT whose
- * outcome is not known is looked for before anything is repeated, also where the database is away for a while.
+ * Commits a job, in up to five attempts. Never throws for the job: an error is returned as it came, because the caller searches
+ * the data for its cause. A COMMIT whose outcome is unknown is looked up before a retry, also where the database is away for a while.
  */
-export async function commitJob(committing: Committing, job: ValidatedWrite): Promise<JobResult | Error> {
+export async function commitWithRetries(
+  committing: Committing,
+  job: ValidatedWrite,
+): Promise<JobResult | Error> {
   const { clock, signal } = committing;
   let repetition: Repetition = { sent: null, dropsKey: false };
   for (let attempt = 1; ; attempt += 1) {
@@ -111,7 +114,7 @@ async function repeated(
   job: ValidatedWrite,
   { sent, dropsKey }: Repetition,
 ): Promise<JobResult> {
-  if (sent !== null && (await hasTakenEffect(committing, sent))) return told(committing, sent);
+  if (sent !== null && (await hasTakenEffect(committing, sent))) return completed(committing, sent);
   return await attemptOf(committing, job, dropsKey);
 }
 
@@ -159,7 +162,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
       },
       { searchPath: path },
     );
-    return told(committing, done);
+    return completed(committing, done);
   } catch (error) {
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
@@ -172,11 +175,11 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
       throw new SentCommit(sent, why);
     });
     if (!isFound) throw error.cause;
-    return told(committing, sent);
+    return completed(committing, sent);
   }
 }
 
-function told({ unions }: Committing, { result, written }: Attempted): JobResult {
+function completed({ unions }: Committing, { result, written }: Attempted): JobResult {
   unions.wrote(written);
   return result;
 }

@@ -97,7 +97,7 @@ export class Connection implements Transaction {
   /** Asks over another connection whether the server works on the statement of the transaction, and waits neither for a lock nor for us. */
   async noteWork(beside: Transaction): Promise<void> {
     if (this.#underWay === 0 || this.#backend === null) return;
-    // A server that tracks no activities tells all the same what its processes wait for; SyncRep is its own standby.
+    // A server that tracks no activities shows all the same what its processes wait for; SyncRep is its own standby.
     const working = `SELECT 1 FROM pg_catalog.pg_stat_get_activity(${this.#backend}) WHERE state IN ('active', 'disabled')
       AND coalesce(wait_event_type, '') NOT IN ('Lock', 'Client') AND wait_event IS DISTINCT FROM 'SyncRep'`;
     this.#ended += (await beside.rows(working)).length;
@@ -107,7 +107,7 @@ export class Connection implements Transaction {
    * Ends over another connection the session that this one has lost in a transaction, where the server waits for its statements all
    * the same: nobody else ends it for hours, and what comes next waits for its locks, also for those of a transaction that only reads.
    * Behind a pooler the process may serve another program by now: it is the session where its transaction is the one that was lost, or,
-   * where the server tells no times, where `holds`, which is SQL, is true of the session `pid`.
+   * where the server shows no times, where `holds`, which is SQL, is true of the session `pid`.
    */
   async endLost(beside: Transaction, holds: string): Promise<void> {
     const lost = this.#lost;
@@ -215,7 +215,7 @@ export class Connection implements Transaction {
     });
   }
 
-  /** Whether a pooler stands between: it tells a number of its own for the process of the server. Null outside a transaction. */
+  /** Whether a pooler stands between: a pooler announces a number of its own for the process of the server. Null outside a transaction. */
   get isPooled(): boolean | null {
     if (this.#client === null || this.#backend === null) return null;
     return BigInt(announcedBackend(this.#client)) !== this.#backend;

@@ -49,7 +49,7 @@ import {
 } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { unpinned } from './catalog/schema.ts';
-import { type Committing, commitJob } from './commit.ts';
+import { type Committing, commitWithRetries } from './commit.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
 import { destinationError } from './errors.ts';
@@ -83,7 +83,7 @@ export interface PostgresOptions {
   readonly readers: readonly string[];
   /** The indexes of new tables. */
   readonly indexes: Indexes;
-  /** Tells which datasets keep their history, and for how long; none by default. */
+  /** The datasets that keep their history, and for how long; none by default. */
   readonly history?: HistoryOptions;
   /** Views over many tables; none by default. */
   readonly unions?: readonly UnionOptions[];
@@ -186,7 +186,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       for (let jobs = queue.take(); jobs.length > 0; jobs = queue.take()) {
         for (const validated of jobs) {
           const job = ownValidated(validated);
-          const result = await commitJob(this.#committing(), job);
+          const result = await commitWithRetries(this.#committing(), job);
           if (result instanceof Error) failed.push([job, result]);
           else queue.report(job, result);
         }
@@ -277,7 +277,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       log.warn({ path, ...each }, 'A log stays: an object of a reader hangs on it.');
     if (isAnyForgotten)
       log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
-    // Who is told that a part was forgotten asks for the rest at once.
+    // After the answer `part` the caller asks for the rest at once.
     if (error !== null && !(forgotten === 'part' && isAnyForgotten)) throw error;
     return forgotten;
   }
@@ -294,7 +294,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     return this.#inTurn(() => this.#translated(() => exportTable(this.#opened, datasetId, to)));
   }
 
-  /** A server tells of damage itself, by the error of a statement. */
+  /** A server reports damage itself, by the error of a statement. */
   async findDamage(): Promise<readonly []> {
     return [];
   }

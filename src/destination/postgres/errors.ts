@@ -102,7 +102,7 @@ export class PostgresError extends Error {
   }
 }
 
-/** The connection broke while COMMIT was under way: only the catalog tells whether it took effect. */
+/** The connection broke while COMMIT was under way: only the catalog shows whether it took effect. */
 export class OutcomeUnknownError extends Error {
   override readonly name = 'OutcomeUnknownError';
   override readonly cause: PostgresError;

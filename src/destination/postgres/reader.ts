@@ -256,7 +256,7 @@ function withoutNul(sql: string): string {
   return sql;
 }
 
-/** The names by which `query` tells how a value is written are those of DuckDB, whatever the destination. */
+/** `query` chooses the form of a value by the names of DuckDB’s types, whatever the destination. */
 const TYPE_NAMES: ReadonlyMap<string, string> = new Map([
   ['text', 'VARCHAR'],
   ['character varying', 'VARCHAR'],

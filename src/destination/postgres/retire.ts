@@ -97,7 +97,7 @@ async function archive(turn: Turn, { plannedFrom }: RetirementJob, tableName: st
   return { tableName: name, removedRows };
 }
 
-/** The end tells archived tables apart, so the beginning is cut. */
+/** Cuts the beginning of a name, because the end distinguishes archived tables. */
 function endingIn(name: string, ending: string): string {
   return `${name.slice(Math.max(0, name.length + ending.length - MAX_TABLE_NAME_BYTES))}${ending}`;
 }

@@ -1,5 +1,5 @@
 /**
- * The stage: a temporary table with the rows of a snapshot, or with those of a net change and a column that tells which are present
+ * The stage: a temporary table with the rows of a snapshot, or with those of a net change and a column that marks those present
  * afterwards. It lasts until the end of the transaction.
  */
 

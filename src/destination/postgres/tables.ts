@@ -53,7 +53,7 @@ const TOO_LONG_FOR_AN_INDEX = '54000';
 const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
 
 /**
- * Gives a table its key. One without keys or indexes, and one whose keys no index can hold, tells publications whole rows: its
+ * Gives a table its key. One without keys or indexes, and one whose keys no index can hold, gives publications whole rows: its
  * keys are proven by every commit all the same. @throws PostgresError
  */
 export async function addKey(

@@ -218,7 +218,7 @@ function takenNamesIn(definition: string): readonly string[] {
   );
 }
 
-/** The comment of a view tells its definition and the names of its columns, because a view that is replaced keeps its comment. */
+/** The comment of a view has a digest of its definition and its column names, because a view that is replaced keeps its comment. */
 function commentOf(oid: string): string {
   const definition = `(SELECT r.ev_action::text FROM pg_rewrite r WHERE r.ev_class = ${oid} AND r.rulename = '_RETURN')`;
   const columns = `(SELECT json_agg(a.attname ORDER BY a.attnum)::text FROM pg_attribute a WHERE a.attrelid = ${oid} AND a.attnum > 0)`;
@@ -227,8 +227,8 @@ function commentOf(oid: string): string {
 
 /** A function that is replaced keeps its comment, too. */
 function commentOfFunction(oid: string): string {
-  const told = 'f.prosrc, f.prolang, f.provolatile, f.prosecdef, f.proconfig';
-  return `(SELECT ${text(`${FUNCTION_COMMENT}, `)} || md5(concat_ws(' ', ${told})) FROM pg_proc f WHERE f.oid = ${oid})`;
+  const compared = 'f.prosrc, f.prolang, f.provolatile, f.prosecdef, f.proconfig';
+  return `(SELECT ${text(`${FUNCTION_COMMENT}, `)} || md5(concat_ws(' ', ${compared})) FROM pg_proc f WHERE f.oid = ${oid})`;
 }
 
 const FUNCTION_COMMENT = 'The rows of a union of tables, made by feed-sync';

@@ -14,7 +14,7 @@ import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } fr
 import type { Current } from './catalog/observed-state.ts';
 import { createDifference, type Difference, lowestKeys } from './difference.ts';
 import type { Turn } from './job.ts';
-import { type CommitLog, logOfCommit, NO_LOG, tellsOfAlteration } from './past/commit-log.ts';
+import { type CommitLog, isAltered, logOfCommit, NO_LOG } from './past/commit-log.ts';
 import type { Target } from './stage.ts';
 import { type Alteration, addKey, type FoundTable, isSameType, mirrored } from './tables.ts';
 import { countRows, hasRepeatedKey, readContent, replaceRows, writeInPlace } from './write-rows.ts';
@@ -112,7 +112,7 @@ async function whyLost(
   }
   if (!looksForAltered || live.columns.some(({ columnName }) => !known.has(columnName))) return null;
   const found = await readContent(transaction, mirrored(live.tableName), live.columns);
-  return tellsOfAlteration(checksum, found.checksum) ? ALTERED : null;
+  return isAltered(checksum, found.checksum) ? ALTERED : null;
 }
 
 function netOf(difference: Difference | null): Counts | null {

@@ -150,7 +150,9 @@ async function openFile(
 
 function absolute(link: string, base: string): URL {
   if (URL.canParse(link, base)) return new URL(link, base);
-  throw new RefusedLinkError('A link to a file cannot be read as an address.', { hint: 'Tell the service.' });
+  throw new RefusedLinkError('A link to a file cannot be read as an address.', {
+    hint: 'Report it to the service.',
+  });
 }
 
 interface FileStart {

@@ -154,7 +154,7 @@ async function refuseMixture(
 function linksTooShort({ datasetId, version }: FileJob, files: number): ServiceUnavailableError {
   const snapshot = `the ${plural(files, 'file')} of dataset ${shown(datasetId)}, version ${version}`;
   return new ServiceUnavailableError(
-    `Could not tell whether ${snapshot} are of one content: their links expire before all of them were asked about.`,
+    `Could not determine whether ${snapshot} are of one content: their links expire before all of them were asked about.`,
     {
       hint: 'They are asked about again later. If it stays so, ask the service to state the digests of the files.',
     },

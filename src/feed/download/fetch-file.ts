@@ -130,14 +130,14 @@ function pause(retry: number, { retryPolicy, options, signal }: FetchParts): Pro
 function wrongContent(job: FileJob, { stated, found, isStated }: ContentDiffers): DataError {
   const difference = `stated ${stated}, found ${found}, in each of ${MAX_WRONG_CONTENTS} downloads`;
   const message = `The ${describeJob(job)} differs from what its manifest states: ${difference}.`;
-  const hint = 'The service has to publish the file or its manifest anew. Tell it the name of the file.';
+  const hint = 'The service has to publish the file or its manifest anew. Report the name of the file to it.';
   return new DataError(message, { code: isStated ? 'content_mismatch' : 'data_invalid', hint });
 }
 
 function noLinkOpens(job: FileJob, { status }: LinkExpired): ServiceUnavailableError {
   const fault = `its link has expired (${status}), and ${MAX_EXPIRED_LINKS - 1} fresh links did not open either`;
   return new ServiceUnavailableError(`Could not download ${describeJob(job)}: ${fault}.`, {
-    hint: 'If it stays so, tell the service.',
+    hint: 'If it stays so, report it to the service.',
   });
 }
 

@@ -176,7 +176,7 @@ export function checkLink(link: URL, from: URL | null, rules: LinkRules): void {
   }
 }
 
-const INFORM_THE_SERVICE = 'No setting allows this. Tell the service.';
+const INFORM_THE_SERVICE = 'No setting allows this. Report it to the service.';
 
 export class RefusedLinkError extends DataError {
   /** `place` names the link's target without path and query; `reason` is the rest of the sentence. */

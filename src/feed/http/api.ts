@@ -196,7 +196,7 @@ function queryText(query: Query): string {
 }
 
 /**
- * Runs `repeat` with attempts that stop for good once one may have been carried out. `hint` tells what to do then.
+ * Runs `repeat` with attempts that stop for good once one may have been carried out. `hint` says what to do then.
  * @throws ServiceUnavailableError, or an InterruptedError, with that hint; any other error of `repeat`.
  */
 async function unlessDone<T>(

@@ -152,6 +152,6 @@ export function repeatsKey(title: string): ContractViolationError {
   return new ContractViolationError(
     `Could not ${title}: the answer repeats the API key, so it was discarded.`,
     WHOLE_BODY,
-    { hint: 'Tell the service, and get a new key: others may have seen this one.' },
+    { hint: 'Report it to the service, and get a new key: others may have seen this one.' },
   );
 }

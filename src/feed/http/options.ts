@@ -23,7 +23,7 @@ export interface ConnectionOptions {
   readonly onExchange?: OnExchange;
   readonly limits?: Partial<FeedLimits>;
   /**
-   * Tells whether a call at the origin of the base URL succeeded in an earlier process; false by default. Called only when the
+   * Returns whether a call at the origin of the base URL succeeded in an earlier process; false by default. Called only when the
    * list of subscriptions is missing.
    */
   readonly isKnownOrigin?: () => Promise<boolean>;

@@ -85,7 +85,7 @@ export function violation(title: string, path: string, fault: string): ContractV
   return new ContractViolationError(
     `Could not ${title}: the answer does not fit the interface at ${path}: ${fault}.`,
     path,
-    { hint: 'The next catch-up asks again. If the answer stays the same, tell the service.' },
+    { hint: 'The next catch-up asks again. If the answer stays the same, report it to the service.' },
   );
 }
 

@@ -191,7 +191,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
         `Not enough space in ${said}: a table of ${path} needs more than is free beyond disk.reserve.`,
         {
           code: 'disk_full',
-          hint: 'Free some space. Where the files are small, tell the service: few bytes can hold very long rows.',
+          hint: 'Free some space. Where the files are small, report it to the service: few bytes can hold very long rows.',
           cause,
         },
       );

@@ -1,6 +1,6 @@
 /**
  * A cast converts the values of a physical column to the type of a column in the mirror. A cast keeps every value exact, or
- * tells which value it would change.
+ * names the value that it would change.
  */
 
 import { DataError } from '../../model/errors.ts';
@@ -169,7 +169,7 @@ const MISSING = text('?');
  *
  * @param encoding in lower case and without `geoarrow.`
  * @param type of the column, as DuckDB names it
- * @param stated the coordinates of each position by the file's metadata, when the type does not tell
+ * @param stated the coordinates of each position by the file's metadata, when the type does not state them
  */
 function geoArrowWkb(
   encoding: string,

@@ -31,7 +31,7 @@ export type FoundContent =
       readonly listedEntry: ListedEntry;
       /** The versions after the snapshot up to the table's, oldest first. */
       readonly versions: readonly Version[];
-      /** Tells this content from other content of the version. */
+      /** Distinguishes this content from other content of the version. */
       readonly identity: string;
       readonly metadata: Metadata;
     }

@@ -77,8 +77,8 @@ export type StepResult =
       readonly oversized: Version | null;
     };
 
-/** @throws the error of the validation, or the error of the job. */
-export async function commitJob(
+/** Has the destination validate the job, then queues it for the writer. @throws the error of the validation or of the job. */
+export async function validateAndCommit(
   job: WriteJob,
   { parts, writer }: Tools,
 ): Promise<Exclude<JobResult, { readonly kind: 'failed' }>> {

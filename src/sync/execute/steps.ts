@@ -26,11 +26,11 @@ import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
 import { keepChanges, keepSnapshot, keptFiles, keptVersions } from './keep-candidate.ts';
 import {
   type Awaiting,
-  commitJob,
   type FetchTools,
   type StepDependencies,
   type StepResult,
   type Tools,
+  validateAndCommit,
   type WorkOf,
 } from './step-tools.ts';
 
@@ -137,7 +137,7 @@ async function commitSnapshot(
   const metadata = present(dependencies.metadata, 'a load is planned with the metadata');
   const loaded = snapshotJob(listedEntry, metadata, files, { bytes, elapsedMs });
   const job = { ...loaded, reloads, plannedFrom: dependencies.known.observed };
-  const result = await commitJob(withGate(job, work, dependencies, tools), tools);
+  const result = await validateAndCommit(withGate(job, work, dependencies, tools), tools);
   if (result.kind !== 'awaiting') return result;
   const candidate = standingCandidate(dependencies.known, work);
   const awaiting = {
@@ -230,7 +230,7 @@ export async function fetchAndApply(
       tools.signal.throwIfAborted();
       const schema = schemaAfter(work, some, present(metadata, 'changes are planned with the metadata'));
       const job = { ...changesJob(work, observed, some, elapsedMs, schema), ahead };
-      const result = await commitJob(withGate(job, work, dependencies, tools), tools);
+      const result = await validateAndCommit(withGate(job, work, dependencies, tools), tools);
       if (result.kind !== 'awaiting') return result;
       const isLast = some.length === fetched.length;
       const content =
@@ -340,7 +340,7 @@ export async function retire(
     isApproved,
     plannedFrom: observed,
   };
-  const result = await commitJob(job, tools);
+  const result = await validateAndCommit(job, tools);
   assert(result.kind !== 'awaiting', 'a retirement is not judged');
   return result;
 }

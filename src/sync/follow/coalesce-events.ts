@@ -1,6 +1,6 @@
 /**
  * Turns events into changes of the desired state. Pure: a page gives the same changes however often it is read, so
- * replaying an event changes nothing. Events are hints; versions and schemas tell what happened.
+ * replaying an event changes nothing. Events are hints; versions and schemas say what happened.
  */
 
 import { unreachable } from '../../lib/assert.ts';

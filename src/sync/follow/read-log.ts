@@ -65,7 +65,7 @@ export async function followLog(options: LogOptions, parts: Parts, signal: Abort
   if (await isAtHead()) return there;
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} cannot be read on: a position that it has just given has expired already.`,
-    { hint: 'It is read again at the next catch-up. If it stays so, tell the service.' },
+    { hint: 'It is read again at the next catch-up. If it stays so, report it to the service.' },
   );
 }
 
@@ -274,7 +274,7 @@ function refuseStandstill(subscription: Reader, { after: before }: Position, { a
   const stuckAt = before?.text ?? 'its start';
   throw new ServiceUnavailableError(
     `The log of subscription ${subscription.id} makes no progress: more events are to follow ${stuckAt}, and none come.`,
-    { hint: 'It is read again later. If it stays so, tell the service.' },
+    { hint: 'It is read again later. If it stays so, report it to the service.' },
   );
 }
 

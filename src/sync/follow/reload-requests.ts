@@ -70,7 +70,7 @@ interface ReloadTime {
 /**
  * Returns the reload as of that time. The reload comes after every reload that the table satisfies, after every earlier
  * request, also of a subscription that has left since, and after the dataset's joining, even where service time in
- * whole seconds does not tell them apart.
+ * whole seconds does not distinguish them.
  */
 export function reloadAt(
   timestamp: ReloadTime,

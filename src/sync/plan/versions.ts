@@ -83,7 +83,7 @@ export function differingCounts(
 
 /**
  * Whether the version of an entry was published again between two lists. The entry does not say which of the two
- * contents it has where service time, in whole seconds, cannot tell them apart.
+ * contents it has where service time, in whole seconds, cannot distinguish them.
  */
 export function isAnyReplaced(entries: readonly ManifestEntry[], before: Metadata, after: Metadata): boolean {
   return entries.some(({ version }) => {
@@ -159,7 +159,7 @@ export function absentSchema(
   return new ContractViolationError(
     `The schema ${which} version ${version} of dataset ${datasetId} is not in the service's list of schemas.`,
     'schemas',
-    { hint: 'The next catch-up asks again. If the answer stays the same, tell the service.' },
+    { hint: 'The next catch-up asks again. If the answer stays the same, report it to the service.' },
   );
 }
 

@@ -22,7 +22,7 @@ export async function migrateFrom(engine: Engine, format: number): Promise<void>
   for (const statement of migrate(format)) await engine.run(statement);
 }
 
-/** Tells whether the attached database is a mirror. */
+/** Returns whether the attached database is a mirror. */
 export async function hasSchema(engine: Engine): Promise<boolean> {
   return (await engine.rows(selectSchema())).length > 0;
 }

@@ -58,7 +58,7 @@ async function presentOf(engine: Engine, tables: readonly string[]): Promise<rea
   return rows.map((row) => textAt(row, 0));
 }
 
-/** Tells whether the mirror already contains the whole enrolment. */
+/** Returns whether the mirror already contains the whole enrolment. */
 export async function isEnrolled(engine: Engine, path: string, enrolment: Enrolment): Promise<boolean> {
   if (!(await hasSchema(engine))) return false;
   const { service, format } = await readMeta(engine, path);

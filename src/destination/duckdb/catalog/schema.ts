@@ -123,17 +123,17 @@ const FORMAT_OF_HISTORY = 4;
 
 const TABLES_OF_PROGRESS = ['subscriptions', 'members', 'owed'] as const satisfies readonly CatalogTable[];
 
-/** Tells whether this program can read the format. */
+/** Returns whether this program can read the format. */
 export function isKnownFormat(format: number): boolean {
   return Number.isInteger(format) && format >= OLDEST_FORMAT && format <= FORMAT_VERSION;
 }
 
-/** Tells whether mirrors of this format have checksums and undo logs. */
+/** Returns whether mirrors of this format have checksums and undo logs. */
 export function storesHistory(format: number): boolean {
   return format >= FORMAT_OF_HISTORY;
 }
 
-/** Tells whether mirrors of this format have the tables of stored progress. */
+/** Returns whether mirrors of this format have the tables of stored progress. */
 export function storesProgress(format: number): boolean {
   return format >= FORMAT_OF_PROGRESS;
 }

@@ -224,7 +224,7 @@ export class Publisher {
 }
 
 /**
- * Tells whether readers find the same in both. Newer progress alone is not worth a copy: a copy with older progress only starts
+ * Returns whether readers find the same in both. Newer progress alone is not worth a copy: a copy with older progress only starts
  * further back in the event logs if it ever becomes the mirror.
  */
 function hasSameContent(published: Awaited<ReturnType<typeof catalogAt>>, catalog: Catalog): boolean {

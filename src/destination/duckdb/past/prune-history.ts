@@ -42,7 +42,7 @@ export class HistoryPruning {
     this.limit = new PastLimit(history.keepMs, clock);
   }
 
-  /** Reads how old the past of the attached mirror is. In doubt it is old: pruning then tells what is wrong. */
+  /** Reads how old the past of the attached mirror is. In doubt it is old: pruning then reports the error. */
   async look(engine: Engine): Promise<void> {
     try {
       await this.limit.look(() => readOldestEnd(engine));
@@ -98,7 +98,7 @@ export class HistoryPruning {
     if (isAnyForgotten)
       log.info({ path, before }, 'Forgot the past of tables that is older than history.keep.');
     const [first] = unusable;
-    // Who is told that a part was forgotten asks for the rest at once.
+    // After the answer `part` the caller asks for the rest at once.
     if (first !== undefined && !(isMore && isAnyForgotten)) throw first;
     if (!isMore) this.limit.done(await session.transaction(readOldestEnd), logs.length > 0);
     if (logs.length === 0) return 'nothing';

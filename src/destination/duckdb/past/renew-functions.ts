@@ -26,7 +26,7 @@ import { findColumnsOfLog, readLoggedColumns, readPastLogs } from './past-logs.t
 const DIGEST = digestOfFunctions(asOfMacros(SPECIMEN_LOG));
 
 /**
- * Tells whether the functions in the mirror have the text of this program. True where there are none, and in a mirror of an earlier
+ * Returns whether the functions in the mirror have the text of this program. True where there are none, and in a mirror of an earlier
  * format, which is left as it is until something is written to it.
  */
 export async function hasOurFunctions(engine: Engine): Promise<boolean> {

@@ -1,6 +1,6 @@
 /**
- * Shows one statement the tables as they were at an earlier time: temporary views with the names of the tables hide these. Then a
- * view of the statement tells what it reads: no present row passes for an earlier one.
+ * Shows one statement the tables as they were at an earlier time: temporary views with the names of the tables hide these. A
+ * view of the statement then shows which tables it reads, so that no present row passes for an earlier one.
  */
 
 import { type FeedSyncError, UsageError } from '../../../model/errors.ts';

@@ -159,6 +159,6 @@ function logOfOther(
 }
 
 /** Whether the recorded checksum says that rows were altered by hand. */
-export function tellsOfAlteration(recorded: Checksum | null, found: Checksum): boolean {
+export function isAltered(recorded: Checksum | null, found: Checksum): boolean {
   return recorded !== null && recorded.version === found.version && recorded.sum !== found.sum;
 }

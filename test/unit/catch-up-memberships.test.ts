@@ -1,4 +1,4 @@
-/** Datasets that move between subscriptions, logs that begin anew, events that are lost: what one catch-up after another does. */
+/** Datasets that move between subscriptions, logs that restart, events that are lost: what one catch-up after another does. */
 
 import { describe, expect, it } from 'vitest';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
@@ -27,7 +27,7 @@ interface Announcement extends Partial<Pick<FeedEvent, 'datasetId' | 'version' |
   readonly sub?: 'sub_1' | 'sub_2';
 }
 
-/** Something happens a minute later, and the log of a subscription tells it. */
+/** Something happens a minute later, and the log of a subscription reports it. */
 function happens(world: World, type: EventType, { sub = 'sub_1', ...changed }: Announcement = {}): FeedEvent {
   elapse(world, MINUTE_MS);
   const log = world.service.logs.get(sub) ?? [];
@@ -37,7 +37,7 @@ function happens(world: World, type: EventType, { sub = 'sub_1', ...changed }: A
   return reported;
 }
 
-/** The manifests list these datasets, and reflect all that the logs tell. */
+/** The manifests list these datasets, and reflect everything in the logs. */
 function manifestsList(world: World, listed: Readonly<Record<string, readonly string[]>>): void {
   for (const [sub, datasetIds] of Object.entries(listed)) {
     world.service.members.set(sub, [...datasetIds]);
@@ -75,12 +75,12 @@ async function catchUpTo(world: World, exitCode: number): Promise<CatchUpResult>
 }
 
 const ORDERS = [
-  ['the one first', ['sub_1', 'sub_2']],
-  ['the other first', ['sub_2', 'sub_1']],
+  ['sub_1 first', ['sub_1', 'sub_2']],
+  ['sub_2 first', ['sub_2', 'sub_1']],
 ] as const;
 
-describe.each(ORDERS)('read %s', (_, order) => {
-  it('F46 a version that was announced by a subscription that dropped the dataset is waited for no more', async () => {
+describe.each(ORDERS)('two subscriptions, listed with %s', (_, order) => {
+  it('F46 waits no more for a version that only subscriptions announced which dropped the dataset', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: ['parcels'] }, order);
     for (const sub of ['sub_1', 'sub_2'] as const) {
       happens(world, 'dataset.updated', { sub, version: 5 });
@@ -98,7 +98,7 @@ describe.each(ORDERS)('read %s', (_, order) => {
     expect(world.retired).toEqual([]);
   });
 
-  it('F82 a reload that was asked for by the subscription that leaves is owed by the table', async () => {
+  it('F82 owes a reload of a subscription that the dataset leaves, until another manifest reflects it', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] }, order);
     happens(world, 'dataset.resync_required');
     happens(world, 'dataset.added', { sub: 'sub_2', version: 1 });
@@ -114,7 +114,7 @@ describe.each(ORDERS)('read %s', (_, order) => {
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'current' });
   });
 
-  it('F82 what happened between leaving one subscription and joining another is loaded', async () => {
+  it('F82 loads content that changed between leaving one subscription and joining another', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] }, order);
     happens(world, 'dataset.removed');
     changeContent(world);
@@ -126,7 +126,7 @@ describe.each(ORDERS)('read %s', (_, order) => {
     expect(world.retired).toEqual([]);
   });
 
-  it('a dataset that joins another subscription before it leaves the one is not loaded again', async () => {
+  it('does not load a dataset again that joins another subscription before it leaves the first', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] }, order);
     happens(world, 'dataset.added', { sub: 'sub_2', version: 1 });
     happens(world, 'dataset.removed');
@@ -135,7 +135,7 @@ describe.each(ORDERS)('read %s', (_, order) => {
     expect(world.calls).not.toContain('download parcels');
   });
 
-  it('F49 a dataset that joins a subscription whose log was read, and leaves the other then, is never retired', async () => {
+  it('F49 never retires a dataset that joins a subscription after its log was read, and then leaves the other', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: ['permits'] }, order);
     const [, last = ''] = order;
     const [stays, leaves] = last === 'sub_1' ? (['sub_2', 'sub_1'] as const) : (['sub_1', 'sub_2'] as const);
@@ -155,7 +155,7 @@ describe.each(ORDERS)('read %s', (_, order) => {
     expect(world.calls.filter((call) => call === `events ${stays}`).length).toBeGreaterThan(1);
   });
 
-  it('F84 a dataset that joins without an event, by the record alone, and leaves the other, is never retired', async () => {
+  it('F84 never retires a dataset that joins by the record alone, without an event, and leaves the other', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] }, order);
     world.service.subscriptions = world.service.subscriptions.map((record) =>
       record.id === 'sub_2' ? { ...record, datasetIds: ['parcels'] } : record,
@@ -192,14 +192,14 @@ describe('F84 a record and a manifest', () => {
     return { world, record };
   }
 
-  it('from before the drop of their own subscription say nothing of the dataset', async () => {
+  it('ignores a manifest from before the drop of a dataset, and retires the dataset', async () => {
     const { world, record } = await droppedBeside();
     record.isOld = false;
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'retired' });
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({});
   });
 
-  it('F54 of which the record is older than the log are waited for: the log may have begun anew', async () => {
+  it('F54 waits while the record is older than the log, which may have restarted', async () => {
     const { world, record } = await droppedBeside();
     for (let times = 0; times < 3; times += 1) {
       expect(kinds(await catchUpTo(world, EXIT_CODES.tryAgainLater))).toEqual({ parcels: 'waiting' });
@@ -210,8 +210,8 @@ describe('F84 a record and a manifest', () => {
   });
 });
 
-describe('a drop', () => {
-  it('F49 by another subscription, read in a later round, has everything read once more: it may have come back', async () => {
+describe('a drop by another subscription', () => {
+  it('F49 reads everything once more after a drop in a later round, because the dataset may have come back', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
     happens(world, 'dataset.removed');
     manifestsList(world, { sub_1: [] });
@@ -230,7 +230,7 @@ describe('a drop', () => {
     expect(world.parts.checkpoint.desired('parcels')?.members.has('sub_1')).toBe(true);
   });
 
-  it('that is read in the last of three rounds waits for the next catch-up', async () => {
+  it('leaves a drop that the last of three rounds reads to the next catch-up', async () => {
     const datasetIds = ['a', 'b', 'c', 'd', 'e'];
     const world = await two({ sub_1: datasetIds, sub_2: ['zoning'] });
     let rounds = 0;
@@ -252,7 +252,7 @@ describe('a drop', () => {
     });
   });
 
-  it('is read once more where all is read anyway, and not where nothing left', async () => {
+  it('reads everything once more after a drop, and not where nothing left', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: ['permits'] });
     happens(world, 'dataset.removed');
     manifestsList(world, { sub_1: [] });
@@ -265,7 +265,7 @@ describe('a drop', () => {
 });
 
 describe('F51 F55 a member that is gone without an event', () => {
-  it('is retired ten minutes after it was first lacked, and until then nothing changes', async () => {
+  it('retires a member ten minutes after a manifest first lacked it, and changes nothing until then', async () => {
     const world = await two({ sub_1: ['parcels', 'permits'], sub_2: [] });
     world.service.members.set('sub_1', ['permits']);
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({
@@ -285,7 +285,7 @@ describe('F51 F55 a member that is gone without an event', () => {
     expect(world.retired).toMatchObject([{ reason: 'left subscription sub_1: not listed any more' }]);
   });
 
-  it('stays where it is listed again, and is no reload then', async () => {
+  it('keeps a member that is listed again, without a reload', async () => {
     const world = await two({ sub_1: ['parcels', 'permits'], sub_2: [] });
     for (let times = 0; times < 3; times += 1) {
       world.service.members.set('sub_1', ['permits']);
@@ -299,7 +299,7 @@ describe('F51 F55 a member that is gone without an event', () => {
     expect(world.calls).not.toContain('download parcels');
   });
 
-  it('F82 that comes back without an event, changed, is loaded again where its table is left', async () => {
+  it('F82 reloads a kept table whose dataset comes back changed without an event', async () => {
     const world = await two({ sub_1: ['parcels', 'permits'], sub_2: [] });
     Object.assign(world.parts.choices, { removedDatasets: 'keep' });
     world.service.members.set('sub_1', ['permits']);
@@ -318,9 +318,9 @@ describe('F51 F55 a member that is gone without an event', () => {
   });
 
   it.each([
-    ['and the service says that it is not found', true],
-    ['and the service still has it', false],
-  ])('of a record, with a manifest for each dataset, is retired in the end %s', async (_, isGone) => {
+    ['where the service says that it is not found', true],
+    ['where the service still has it', false],
+  ])('retires a member that the record lacks, with a manifest for each dataset, %s', async (_, isGone) => {
     const world = await smallWorld();
     world.service.shape = 'dataset';
     const record = (...datasetIds: string[]) => subscription({ datasetIds, datasetCount: datasetIds.length });
@@ -338,7 +338,7 @@ describe('F51 F55 a member that is gone without an event', () => {
   });
 });
 
-describe('F56 tables that go', () => {
+describe('F56 the blast radius of retirements', () => {
   const MANY = Array.from({ length: 20 }, (_, index) => `dataset-${String(index).padStart(2, '0')}`);
 
   async function leaveInTurn(apartMs: number): Promise<readonly number[]> {
@@ -354,15 +354,15 @@ describe('F56 tables that go', () => {
     return left;
   }
 
-  it('nine at a time within a day wait for an operator from the tenth on', async () => {
+  it('suspends retirements of nine tables at a time within a day from the tenth on', async () => {
     expect(await leaveInTurn(60 * MINUTE_MS)).toEqual([11, 11]);
   });
 
-  it('nine at a time more than a day apart go', async () => {
+  it('retires nine tables at a time that leave more than a day apart', async () => {
     expect(await leaveInTurn(DAY_MS)).toEqual([11, 2]);
   });
 
-  it('by a manifest that is empty twice within seconds do not', async () => {
+  it('retires nothing by a manifest that is empty twice within seconds', async () => {
     const world = await two({ sub_1: MANY.slice(0, 9), sub_2: [] });
     manifestsList(world, { sub_1: [] });
     for (let times = 0; times < 3; times += 1) {
@@ -373,9 +373,9 @@ describe('F56 tables that go', () => {
   });
 });
 
-describe('F54 F81 a log that begins anew', () => {
+describe('F54 F81 a log restart', () => {
   /** The numbers of `sub_1` begin again, and its manifest is of the new log. */
-  function beginAnew(world: World): void {
+  function restartLog(world: World): void {
     world.service.logs.set('sub_1', []);
     const at = world.service.subscriptions.findIndex(({ id: one }) => one === 'sub_1');
     world.service.subscriptions[at] = {
@@ -399,9 +399,9 @@ describe('F54 F81 a log that begins anew', () => {
     world.service.watermarkCovers.set('sub_1', reported.id);
   }
 
-  it('below the position is read from its start within ten minutes, and the table gets what it tells', async () => {
+  it('reads a restarted log from its start within ten minutes, and applies what it announces', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
-    beginAnew(world);
+    restartLog(world);
     publishAnew(world, 2);
     publishAnew(world, 3);
     await world.catchUp();
@@ -414,13 +414,13 @@ describe('F54 F81 a log that begins anew', () => {
     expect(versions(world)).toEqual({ parcels: 4 });
   });
 
-  it('F81 leaves nothing waiting for ever that was owed under a number of the old one', async () => {
+  it('F81 leaves nothing waiting forever that was owed under a number of the old log', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
-    // Without a digest nothing but the number tells that it is other content.
+    // Without a digest only the number shows that it is other content.
     world.service.snapshots.set('parcels', entry('parcels', 1, null));
     happens(world, 'dataset.resync_required');
     expect(kinds(await catchUpTo(world, EXIT_CODES.tryAgainLater))).toEqual({ parcels: 'waiting' });
-    beginAnew(world);
+    restartLog(world);
     expect(kinds(await catchUpTo(world, EXIT_CODES.tryAgainLater))).toEqual({ parcels: 'waiting' });
     elapse(world, 10 * MINUTE_MS);
     expect(kinds(await catchUpTo(world, EXIT_CODES.caughtUp))).toEqual({ parcels: 'loaded' });
@@ -430,12 +430,12 @@ describe('F54 F81 a log that begins anew', () => {
     expect(world.calls).not.toContain('download parcels');
   });
 
-  it('F81 has a reload of the new one below a number that the table satisfies loaded all the same', async () => {
+  it('F81 satisfies a reload of the new log below a number that the table has satisfied', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
     happens(world, 'dataset.resync_required');
     manifestsList(world, { sub_1: ['parcels'] });
     await catchUpTo(world, EXIT_CODES.caughtUp);
-    beginAnew(world);
+    restartLog(world);
     await world.catchUp();
     elapse(world, 10 * MINUTE_MS);
     await catchUpTo(world, EXIT_CODES.caughtUp);
@@ -447,13 +447,13 @@ describe('F54 F81 a log that begins anew', () => {
     expect(hasContent(world)).toBe(true);
   });
 
-  it('F81 takes nothing from a frozen manifest of the old one, however high its number is', async () => {
+  it('F81 takes nothing from a frozen manifest of the old log, however high its number is', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
     happens(world, 'dataset.updated', { version: 1 });
     manifestsList(world, { sub_1: ['parcels'] });
     await catchUpTo(world, EXIT_CODES.caughtUp);
     // Frozen as it is now: it says that it reflects event 101.
-    beginAnew(world);
+    restartLog(world);
     world.service.watermarkCovers.set('sub_1', id(101));
     const reported = event(1, 'dataset.resync_required', { createdAt: world.parts.clock.now() });
     world.service.logs.set('sub_1', [reported]);
@@ -483,7 +483,7 @@ describe('ninety days without an event', () => {
   }
 
   it.each(['stated', 'never stated'] as const)(
-    'F83 cost one reading from the manifest where the newest event is %s, and lose no reload before or after',
+    'F83 reads the manifest once where the newest event is %s, and loses no reload before or after',
     async (isStated) => {
       const world = await quiet(isStated);
       // What asked for this is past retention.
@@ -501,7 +501,7 @@ describe('ninety days without an event', () => {
     },
   );
 
-  it('F87 has a dataset loaded whose entry that reading lacked, when a later one names it', async () => {
+  it('F87 loads a dataset whose entry that manifest lacked, once a later one names it', async () => {
     const world = await quiet('stated');
     changeContent(world, 'permits');
     world.service.members.set('sub_1', ['parcels']);

@@ -55,26 +55,29 @@ function remove(
 }
 
 describe('F35 a dataset that leaves its subscription', () => {
-  it.each(['archive', 'drop', 'keep'] as const)('W7 W16 is retired as the user chose: %s', async (how) => {
-    const world = await caughtUp('parcels', 'permits');
-    Object.assign(world.parts.choices, { removedDatasets: how });
-    remove(world, ['parcels']);
-    const result = await world.catchUp();
-    const table = { archive: 'archived.parcels__1', drop: null, keep: 'main.parcels' }[how];
-    expect(result.datasets).toMatchObject([{ kind: 'retired', table }, { kind: 'current' }]);
-    expect(world.retired).toMatchObject([
-      { datasetId: 'parcels', how, reason: 'left subscription sub_1: left_coverage' },
-    ]);
-    expect(world.checkpoint.recentSyncRuns(1)[0]).toMatchObject({
-      kind: 'retired',
-      detail: `left subscription sub_1: left_coverage; ${table === null ? 'dropped' : `its rows are in ${table}`}`,
-    });
-    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
-    expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
-    expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
-  });
+  it.each(['archive', 'drop', 'keep'] as const)(
+    'W7 W16 retires a dataset that leaves its subscription by the chosen method: %s',
+    async (how) => {
+      const world = await caughtUp('parcels', 'permits');
+      Object.assign(world.parts.choices, { removedDatasets: how });
+      remove(world, ['parcels']);
+      const result = await world.catchUp();
+      const table = { archive: 'archived.parcels__1', drop: null, keep: 'main.parcels' }[how];
+      expect(result.datasets).toMatchObject([{ kind: 'retired', table }, { kind: 'current' }]);
+      expect(world.retired).toMatchObject([
+        { datasetId: 'parcels', how, reason: 'left subscription sub_1: left_coverage' },
+      ]);
+      expect(world.checkpoint.recentSyncRuns(1)[0]).toMatchObject({
+        kind: 'retired',
+        detail: `left subscription sub_1: left_coverage; ${table === null ? 'dropped' : `its rows are in ${table}`}`,
+      });
+      expect(exitCodeOfResult(result)).toBe(EXIT_CODES.caughtUp);
+      expect(world.calls.filter((call) => call.endsWith('parcels'))).toEqual([]);
+      expect(kinds(await world.catchUp())).toEqual({ permits: 'current' });
+    },
+  );
 
-  it('leaves nothing behind of a download that was begun, whether it has a table or not', async () => {
+  it('leaves nothing behind of a download of a dataset that leaves, with a table or without', async () => {
     const world = await caughtUp('parcels', 'permits', 'zoning');
     const { stagingDirectory } = world.parts.choices;
     const staging = openStaging(stagingDirectory);
@@ -87,7 +90,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(await readdir(stagingDirectory)).toEqual([]);
   });
 
-  it('W3 W14 is loaded again when it comes back, also with a lower version', async () => {
+  it('W3 W14 loads a dataset again that comes back, also with a lower version', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 7));
     await world.catchUp();
@@ -101,7 +104,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
   });
 
-  it('and comes back on the same page is loaded again, and not retired', async () => {
+  it('loads a dataset again that leaves and comes back on the same page, and does not retire it', async () => {
     const world = await caughtUp('parcels');
     world.service.logs.set('sub_1', [
       event(101, 'dataset.removed'),
@@ -112,7 +115,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(world.retired).toEqual([]);
   });
 
-  it('W16 stays as long as another subscription holds it', async () => {
+  it('W16 keeps a dataset as long as another subscription contains it', async () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     await world.catchUp();
@@ -123,7 +126,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired' });
   });
 
-  it('W16 stays until every log was read: it may have come to another subscription', async () => {
+  it('W16 retires a dataset only after every log was read: another subscription may contain it', async () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'permits');
     await world.catchUp();
@@ -167,7 +170,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
   });
 
-  it('W16 names the suspended subscription that contained it, and stays until an operator resumes that', async () => {
+  it('W16 names the suspended subscription that contained it, and waits until an operator resumes that', async () => {
     const world = await leftASuspendedOne();
     for (let times = 0; times < 2; times += 1) {
       const result = await world.catchUp();
@@ -187,7 +190,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
   });
 
-  it('W16 W28 is retired once an operator forgets the suspended subscription', async () => {
+  it('W16 W28 retires a dataset once an operator forgets the suspended subscription', async () => {
     const world = await leftASuspendedOne();
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'current' });
     world.checkpoint.forget('sub_2');
@@ -195,7 +198,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
   });
 
-  it('W16 names the subscription whose record still names it', async () => {
+  it('W16 names the subscription whose record still names the dataset', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     remove(world, ['parcels']);
@@ -208,7 +211,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
   });
 
-  it('W16 F55 stays where one reading of a record lacks it that has named it, and goes ten minutes later', async () => {
+  it('W16 F55 retires a dataset ten minutes after a record lacks it that named it, and not before', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     remove(world, ['parcels']);
@@ -236,7 +239,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(world.checkpoint.mentions()).toEqual([]);
   });
 
-  it('W16 goes at once where an event says that it left again after its record named it', async () => {
+  it('W16 retires a dataset at once where an event drops it again after its record named it', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     remove(world, ['parcels']);
@@ -247,7 +250,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired', permits: 'current' });
   });
 
-  it('W21 is gone once two manifests lack it, also where the record names it: the manifest decides about members', async () => {
+  it('W21 drops a member after two manifests that lack it, though the record names it: the manifest decides', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.subscriptions = [subscription({ datasetIds: ['parcels'] })];
     await world.catchUp();
@@ -260,7 +263,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(world.checkpoint.mentions()).toEqual([{ subscriptionId: 'sub_1', datasetId: 'parcels' }]);
   });
 
-  it('W16 waits for a suspended subscription whose record named it, though no event did', async () => {
+  it('W16 waits for a suspended subscription whose record named the dataset, though no event did', async () => {
     const world = await oneSubscription('parcels', 'permits');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
     await world.catchUp();
@@ -284,7 +287,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toMatchObject({ parcels: 'retired' });
   });
 
-  it('W16 names every subscription where it was dropped after the others were read', async () => {
+  it('W16 names every subscription where the dataset was dropped after the others were read', async () => {
     const world = await caughtUp('parcels', 'permits');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
     await world.catchUp();
@@ -301,7 +304,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     });
   });
 
-  it('that the user did not choose is left alone', async () => {
+  it('leaves a dataset alone that the operator excluded', async () => {
     const world = await caughtUp('parcels', 'permits');
     remove(world, ['parcels']);
     Object.assign(world.parts.choices, { exclude: ['parcels'] });
@@ -309,7 +312,7 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(versions(world)).toEqual({ parcels: 1, permits: 1 });
   });
 
-  it('that changed meanwhile is planned again', async () => {
+  it('plans a retirement again where its plan is stale', async () => {
     const world = await caughtUp('parcels', 'permits');
     remove(world, ['parcels']);
     world.service.outcomes.push(({ datasetId }) => ({ kind: 'stale-plan', datasetId }));
@@ -320,7 +323,7 @@ describe('F35 a dataset that leaves its subscription', () => {
 describe('F35 many datasets that leave at once', () => {
   const MANY = Array.from({ length: 12 }, (_, index) => `dataset-${String(index).padStart(2, '0')}`);
 
-  it('W26 wait for a person, are told once, and go when the person agrees', async () => {
+  it('W26 suspends mass retirement, reports it once, and retires once an operator agrees', async () => {
     const world = await caughtUp(...MANY, 'parcels');
     remove(world, MANY);
     const result = await world.catchUp();
@@ -338,7 +341,7 @@ describe('F35 many datasets that leave at once', () => {
     expect(versions(world)).toEqual({ parcels: 1 });
   });
 
-  it('are held no more once they are back', async () => {
+  it('lifts the suspension of retirements once the datasets are back', async () => {
     const world = await caughtUp(...MANY);
     remove(world, MANY);
     await world.catchUp();
@@ -354,7 +357,7 @@ describe('F35 many datasets that leave at once', () => {
     expect(world.checkpoint.suspensions()).toEqual([]);
   });
 
-  it('are still held when a log could not be read meanwhile', async () => {
+  it('keeps the suspension of retirements where a log cannot be read meanwhile', async () => {
     const world = await oneSubscription(...MANY);
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     await world.catchUp();
@@ -378,7 +381,7 @@ describe('F35 a subscription that is gone', () => {
 
   it.each([
     [
-      'the service no longer lists it, ten minutes long',
+      'the service lists it no more for ten minutes',
       async (world: World) => {
         world.service.subscriptions.pop();
         const result = await world.catchUp();
@@ -392,21 +395,24 @@ describe('F35 a subscription that is gone', () => {
       'it is selected no more',
       async (world: World) => Object.assign(world.parts.choices, { subscriptions: ['Travis'] }),
     ],
-  ])('W27 is held, and its datasets stay and cost no call: %s', async (_, disappear) => {
-    const world = await twoSubscriptions();
-    await disappear(world);
-    const result = await world.catchUp();
-    expect(result).toMatchObject({
-      subscriptions: 1,
-      suspensions: [{ refusal: { scope: { subscriptionId: 'sub_2' }, code: 'subscription_missing' } }],
-    });
-    expect(kinds(result)).toEqual({ parcels: 'current', permits: 'suspended' });
-    expect(exitCodeOfResult(result)).toBe(EXIT_CODES.operatorMustAct);
-    expect(world.tables.size).toBe(2);
-    expect(world.calls.filter((call) => /sub_2|permits/.test(call))).toEqual([]);
-  });
+  ])(
+    'W27 suspends a missing subscription, and keeps its datasets without a call: %s',
+    async (_, disappear) => {
+      const world = await twoSubscriptions();
+      await disappear(world);
+      const result = await world.catchUp();
+      expect(result).toMatchObject({
+        subscriptions: 1,
+        suspensions: [{ refusal: { scope: { subscriptionId: 'sub_2' }, code: 'subscription_missing' } }],
+      });
+      expect(kinds(result)).toEqual({ parcels: 'current', permits: 'suspended' });
+      expect(exitCodeOfResult(result)).toBe(EXIT_CODES.operatorMustAct);
+      expect(world.tables.size).toBe(2);
+      expect(world.calls.filter((call) => /sub_2|permits/.test(call))).toEqual([]);
+    },
+  );
 
-  it('W28 is given up: what only it held is retired, and the destination names it no more', async () => {
+  it('W28 retires what only a forgotten subscription contained, and removes it from the destination', async () => {
     const world = await twoSubscriptions();
     world.service.subscriptions.pop();
     await missedForTenMinutes(world);
@@ -423,7 +429,7 @@ describe('F35 a subscription that is gone', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
   });
 
-  it('W28 stays given up until the destination names it no more, however often that is tried', async () => {
+  it('W28 keeps a subscription forgotten until the destination names it no more, however often it tries', async () => {
     const world = await twoSubscriptions();
     world.service.subscriptions.pop();
     world.checkpoint.forget('sub_2');
@@ -435,7 +441,7 @@ describe('F35 a subscription that is gone', () => {
     expect(world.checkpoint.forgotten()).toEqual([]);
   });
 
-  it('that is refused holds its datasets, but not one that another subscription has too', async () => {
+  it('a missing subscription suspends its datasets, but none that another subscription contains', async () => {
     const world = await twoSubscriptions();
     world.service.members.set('sub_2', ['parcels', 'permits']);
     await world.catchUp();
@@ -443,7 +449,7 @@ describe('F35 a subscription that is gone', () => {
     expect(kinds(await missedForTenMinutes(world))).toEqual({ parcels: 'current', permits: 'suspended' });
   });
 
-  it('F55 that one reading of the list skipped is neither held nor are its datasets retired', async () => {
+  it('F55 neither suspends a subscription nor retires its datasets where one reading of the list skips it', async () => {
     const world = await twoSubscriptions();
     const listed = [...world.service.subscriptions];
     for (let times = 0; times < 3; times += 1) {
@@ -460,7 +466,7 @@ describe('F35 a subscription that is gone', () => {
     expect(world.checkpoint.absences()).toEqual([]);
   });
 
-  it('F55 that is not listed yet to be gone holds up every retirement: its log was not read', async () => {
+  it('F55 a subscription whose absence is not confirmed holds up every retirement: its log was not read', async () => {
     const world = await twoSubscriptions();
     remove(world, ['parcels']);
     world.service.subscriptions.pop();
@@ -472,7 +478,7 @@ describe('F35 a subscription that is gone', () => {
 });
 
 describe('a table that no checkpoint knows', () => {
-  it('W31 is retired once all that the mirror has seen is read', async () => {
+  it('W31 retires a table that no checkpoint knows once every log that the mirror knows is read', async () => {
     const world = await oneSubscription('parcels');
     world.enrolments.push({
       origin: 'https://feed.example',
@@ -481,7 +487,7 @@ describe('a table that no checkpoint knows', () => {
       datasetIds: [],
     });
     world.tables.set('permits', table(1, { datasetId: 'permits', tableName: 'permits' }));
-    // The mirror has seen a subscription that is not there: it may hold the table.
+    // The mirror has seen a subscription that is not there: it may contain the dataset.
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(world.tables.has('permits')).toBe(true);
     world.checkpoint.forget('sub_2');

@@ -41,7 +41,7 @@ import {
 } from '../support/sync-values.ts';
 
 describe('a first start', () => {
-  it('loads every dataset of the manifest, in order of id for their names, and reads the log on from there', async () => {
+  it('loads every dataset of the manifest at a first start, named in order of id, and reads the log on from there', async () => {
     const world = await oneSubscription('permits', 'parcels');
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'loaded', permits: 'loaded' });
@@ -67,7 +67,7 @@ describe('a first start', () => {
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
-  it('is not caught up while the manifest is older than what the log announces', async () => {
+  it('waits at a first start while the manifest is older than what the log announces', async () => {
     const world = await oneSubscription('parcels');
     publish(world, 'parcels', { resyncRequired: true });
     expect(await world.catchUp()).toMatchObject({
@@ -84,13 +84,13 @@ describe('a first start', () => {
     expect(versions(world)).toEqual({ parcels: 2 });
   });
 
-  it('of a mirror that holds the very snapshot keeps it, and loads the rest', async () => {
+  it('keeps a table of the listed snapshot at a first start, and loads the rest', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.tables.set('parcels', table(1));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'loaded' });
   });
 
-  it('W19 without a position in the manifest takes from the log what the manifest may not reflect', async () => {
+  it('W19 takes from the log what a manifest without a watermark may not reflect', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.watermarkCovers.delete('sub_1');
     world.tables.set('parcels', table(1));
@@ -111,7 +111,7 @@ describe('a first start', () => {
   it.each([
     ['another service', { origin: 'https://other.example' }],
     ['other subscriptions', { subscriptionIds: ['sub_8', 'sub_9'] }],
-  ])('W29 of a mirror of %s ends, touches nothing, and says that a setting is wrong', async (_, another) => {
+  ])('W29 refuses a mirror of %s as a wrong setting, and touches nothing', async (_, another) => {
     const world = await oneSubscription('parcels');
     const origin = 'https://feed.example';
     const own = { origin, subscriptionIds: ['sub_1'], forgottenSubscriptionIds: [], datasetIds: [] };
@@ -145,7 +145,7 @@ describe('a first start', () => {
 });
 
 describe('a later catch-up', () => {
-  it('M21 V8 keeps the table where list and manifest state different row counts, tells both, and loads once they agree', async () => {
+  it('M21 V8 waits while list and manifest state different row counts, and loads once they agree', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     const stated = publishWithSnapshot(world, 'permits', { resyncRequired: true });
@@ -169,7 +169,7 @@ describe('a later catch-up', () => {
     expect(versions(world)).toEqual({ parcels: 1, permits: 2 });
   });
 
-  it('F37 tells of a position before it expires', async () => {
+  it('F37 warns of a position before it expires', async () => {
     const day = 86_400_000;
     const world = await oneSubscription('parcels');
     await world.catchUp();
@@ -182,7 +182,7 @@ describe('a later catch-up', () => {
     expect(warnings()).toEqual([expect.stringContaining('No event has come for a long time')]);
   });
 
-  it('F04 says that the mirror is gone, where one was filled before, and fills it again', async () => {
+  it('F04 reports that a mirror is missing that was filled before, and fills it again', async () => {
     const world = await oneSubscription('parcels', 'permits');
     const missed = () => world.logged.filter(([, , message]) => message.startsWith('The mirror is missing'));
     await world.catchUp();
@@ -193,7 +193,7 @@ describe('a later catch-up', () => {
     expect(missed()).toHaveLength(1);
   });
 
-  it('asks nothing of a dataset that is where it should be', async () => {
+  it('asks nothing for a dataset that is not behind', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     calm(world);
@@ -208,7 +208,7 @@ describe('a later catch-up', () => {
     ]);
   });
 
-  it('removes what an ended process left staged of a dataset that is committed, and nothing else', async () => {
+  it('removes the staged files of a committed dataset that an ended process left, and no others', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     const { stagingDirectory } = world.parts.choices;
@@ -223,7 +223,7 @@ describe('a later catch-up', () => {
     expect(await readdir(begun)).toEqual(['part-0']);
   });
 
-  it('loads what the log asks for, over several pages', async () => {
+  it('loads what the log announces over several pages', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     world.service.logs.set('sub_1', [
@@ -242,7 +242,7 @@ describe('a later catch-up', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'current' });
   });
 
-  it('F28 makes good what no event told: members and versions of the manifest', async () => {
+  it('F28 follows members and versions of the manifest that no event announced', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.members.set('sub_1', ['parcels', 'permits']);
@@ -268,7 +268,7 @@ describe('a later catch-up', () => {
     expect(versions(world)).toMatchObject({ parcels: 3 });
   });
 
-  it('M3 nor, where it does not say how far it goes, against any event', async () => {
+  it('M3 believes no manifest without a watermark against any event', async () => {
     const world = await oneSubscription('parcels', 'permits');
     world.service.snapshots.set('parcels', entry('parcels', 9));
     world.service.watermarkCovers.delete('sub_1');
@@ -286,7 +286,7 @@ describe('a later catch-up', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'loaded' });
   });
 
-  it('looks at a dataset whose event cannot be read', async () => {
+  it('refreshes the metadata of a dataset whose event cannot be read', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     calm(world);
@@ -295,7 +295,7 @@ describe('a later catch-up', () => {
     expect(world.calls).toContain('versions parcels');
   });
 
-  it('waits for a version that a look has found, until the manifest has it', async () => {
+  it('waits for a version that a metadata refresh found, until the manifest has it', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.logs.set('sub_1', [event(101, 'dataset.schema_changed')]);
@@ -329,8 +329,8 @@ describe('a later catch-up', () => {
   });
 });
 
-describe('a lost position', () => {
-  it('R8 F26 is taken anew from the manifest, and the log read on from there', async () => {
+describe('a position that expired', () => {
+  it('R8 F26 takes an expired position anew from the manifest, and reads the log on from there', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
@@ -348,7 +348,7 @@ describe('a lost position', () => {
     });
   });
 
-  it('F26 of a log that was quiet for longer than it is kept ends no run, and reloads nothing', async () => {
+  it('F26 reads a log on that was quiet for longer than it is kept, and reloads nothing', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.keepsEventsFrom = 200n;
@@ -357,13 +357,13 @@ describe('a lost position', () => {
     expect(world.calls.filter((call) => call.startsWith('events'))).toHaveLength(3);
   });
 
-  it('right at the first start is no trouble', async () => {
+  it('raises no incident for an expired position at a first start', async () => {
     const world = await oneSubscription('parcels');
     world.service.keepsEventsFrom = 200n;
     expect(await world.catchUp()).toMatchObject({ incidents: [], datasets: [{ kind: 'updated' }] });
   });
 
-  it('F26 in a later page keeps what the pages before it said', async () => {
+  it('F26 keeps earlier pages where the position expires in a later one', async () => {
     const world = await oneSubscription('parcels', 'permits');
     await world.catchUp();
     world.service.logs.set(
@@ -404,7 +404,7 @@ describe('a manifest for each dataset', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', zoning: 'current' });
   });
 
-  it('keeps the trouble of one entry with its dataset', async () => {
+  it('keeps the failure of one entry with its dataset', async () => {
     const world = await byDataset('parcels', 'permits');
     throwAt(world, /^entry parcels/, new ContractViolationError('It does not fit.', 'files'));
     const result = await world.catchUp();
@@ -412,7 +412,7 @@ describe('a manifest for each dataset', () => {
     expect(result.incidents).toEqual([]);
   });
 
-  it('R16 asks no more for the entry of a dataset that is held', async () => {
+  it('R16 asks no more for the entry of a suspended dataset', async () => {
     const world = await byDataset('parcels', 'permits');
     throwAt(world, /^entry parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'suspended', permits: 'loaded' });
@@ -428,7 +428,7 @@ describe('a manifest for each dataset', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', zoning: 'loaded' });
   });
 
-  it('starts anew where the position is lost, and sees a version whose event is gone', async () => {
+  it('starts from the manifests of the datasets where the position expired, and finds a version without an event', async () => {
     const world = await byDataset('parcels');
     world.service.logs.set('sub_1', [event(1, 'dataset.updated', { version: 1 })]);
     await world.catchUp();
@@ -441,7 +441,7 @@ describe('a manifest for each dataset', () => {
   });
 });
 
-describe('a world that moves meanwhile', () => {
+describe('a service that changes during a catch-up', () => {
   /** While it downloads, a newer version is published, which the manifest names when it is read again. */
   const superseded =
     (world: World) =>
@@ -451,7 +451,7 @@ describe('a world that moves meanwhile', () => {
       return { kind: 'superseded', entry: await refresh() };
     };
 
-  it('what a manifest read again names is loaded instead', async () => {
+  it('loads the snapshot that the manifest names when it is read again', async () => {
     const world = await oneSubscription('parcels');
     world.service.downloads.push(superseded(world), superseded(world));
     expect(await world.catchUp()).toMatchObject({
@@ -476,7 +476,7 @@ describe('a world that moves meanwhile', () => {
     expect(world.calls.filter((call) => call === 'download parcels')).toHaveLength(4);
   });
 
-  it('C19 columns that the schema does not know make the schemas be read once more', async () => {
+  it('C19 reads the schemas once more for columns that they do not know', async () => {
     const world = await oneSubscription('parcels', 'permits');
     let inspected = 0;
     world.intervene = (call) => {
@@ -489,7 +489,7 @@ describe('a world that moves meanwhile', () => {
     expect(world.calls.filter((call) => call === 'schemas permits')).toHaveLength(2);
   });
 
-  it('a dataset that leaves the manifest while it downloads waits', async () => {
+  it('waits with a dataset that leaves the manifest while it downloads', async () => {
     const world = await oneSubscription('parcels');
     world.service.downloads.push(async (request) => {
       world.service.members.set('sub_1', []);
@@ -500,7 +500,7 @@ describe('a world that moves meanwhile', () => {
     });
   });
 
-  it('a unit that was overtaken is planned anew from what the mirror has by then', async () => {
+  it('plans again from the mirror as it is where a plan is stale', async () => {
     const world = await oneSubscription('parcels');
     world.service.outcomes.push(({ datasetId }) => {
       world.tables.set(datasetId, table(1, { reloads: reloadMarks([['sub_1', 100n]]) }));
@@ -510,8 +510,8 @@ describe('a world that moves meanwhile', () => {
   });
 });
 
-describe('the journal', () => {
-  it('has a line for each load', async () => {
+describe('sync runs', () => {
+  it('records a sync run for each load', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     expect(world.checkpoint.recentSyncRuns(10)).toEqual([

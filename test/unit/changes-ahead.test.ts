@@ -1,4 +1,4 @@
-/** Changes that are read while later versions are still being fetched come to what they come to when all is there. */
+/** Changes that are read while later versions are still being fetched have the same net change as all of them together. */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -40,7 +40,7 @@ interface GivenChange {
 }
 
 /**
- * Pages of changes as they are written. Keys that are few occur in several versions, which are folded; others never. No version
+ * Pages of changes as they are written. Keys that are few occur in several versions, which are coalesced; others never. No version
  * lists one twice.
  */
 function versionsOf(
@@ -76,7 +76,7 @@ async function counted<T>(work: () => Promise<T>): Promise<{ readonly result: T;
 }
 
 describe('changes that are read ahead', () => {
-  it('come to the same, however they are cut, and whatever of them is left for the end', async () => {
+  it('changes that are read ahead have the same net change, however they are cut, and whatever is left for the end', async () => {
     const change = fc.record({ id: fc.integer({ min: 1, max: 6 }), stays: fc.boolean(), odd: fc.boolean() });
     const version = fc.array(fc.array(change, { maxLength: 4 }), { minLength: 1, maxLength: 3 });
     const versions = fc.array(version, { minLength: 1, maxLength: 6 });
@@ -93,7 +93,7 @@ describe('changes that are read ahead', () => {
     );
   });
 
-  it('are taken apart once', async () => {
+  it('reads each page once where changes are read ahead', async () => {
     const versions = [1, 2, 3, 4, 5].map((id) => version(row(id, 'a')));
     const { result, reads } = await counted(() => folder.coalesce({ ...table, ahead: [2, 1] }, ...versions));
     expect(result.net).toMatchObject({ rows: 5, removals: 0 });
@@ -103,7 +103,7 @@ describe('changes that are read ahead', () => {
     expect(all.reads).toBe(2);
   });
 
-  it('as of another schema than the whole has in the end are taken apart again', async () => {
+  it('reads changes again that were read ahead with another schema than the whole has in the end', async () => {
     // The path was cut before the version that adds the column in the middle.
     const wider = {
       columns: [column('id', 'integer'), column('w', 'string'), column('v', 'string')],
@@ -122,27 +122,30 @@ describe('changes that are read ahead', () => {
   });
 
   it.each([
-    ['a value that cannot be, in a part', [version(row(1, 'a')), version(added('{"id":2,"v":3}'))]],
     [
-      'a value that cannot be, behind the parts',
+      'a value that does not fit its type, in a part',
+      [version(row(1, 'a')), version(added('{"id":2,"v":3}'))],
+    ],
+    [
+      'a value that does not fit its type, behind the parts',
       [version(row(1, 'a')), version(), version(row(2, 'a'), added('{"id":3,"v":3}'))],
     ],
-    ['a geometry that is none', [version(row(1, 'a', point)), version(row(2, 'a', ',"g":{"type":"Pint"}'))]],
+    ['a malformed geometry', [version(row(1, 'a', point)), version(row(2, 'a', ',"g":{"type":"Pint"}'))]],
     [
       'a name that the schema does not know',
       [version(row(1, 'a')), version(row(2, 'a'), row(3, 'b', ',"w":1'))],
     ],
     ['a key with two rows', [version(row(1, 'a')), version(row(2, 'a')), version(row(3, 'a'), row(3, 'b'))]],
-    ['a page that is none', [version(row(1, 'a')), { pages: [pageOf([row(2, 'b')]), '{"changes":[}'] }]],
+    ['a malformed page', [version(row(1, 'a')), { pages: [pageOf([row(2, 'b')]), '{"changes":[}'] }]],
     ['no key', [version(row(1, 'a')), version(row(2, 'a')), version(added('{"id":null}'))]],
-  ] as const)('are refused in the same words: %s', async (_, versions) => {
+  ] as const)('refuses changes that are read ahead in the same words: %s', async (_, versions) => {
     const whole = await folder.refusal(table, ...versions);
     for (const ahead of [[1], [1, 1], [2, 1], [3]]) {
       expect(await folder.refusal({ ...table, ahead }, ...versions)).toEqual(whole);
     }
   });
 
-  it('are refused in the same words where a number would lose digits', async () => {
+  it('refuses changes that are read ahead in the same words where a number would lose digits', async () => {
     const facts = { columns: [column('id', 'integer'), column('f', 'json')] };
     const fact = (id: number, text: string) => version(added(`{"id":${id},"f":${text}}`));
     const versions = [fact(1, '{"a":1.5}'), fact(2, '{"a":0.12345678901234567890123}')];
@@ -152,7 +155,7 @@ describe('changes that are read ahead', () => {
     }
   });
 
-  it('are applied by the mirror that read them', async () => {
+  it('applies changes by the mirror that read them ahead', async () => {
     const world = await mirrorAtWork();
     const schema = sourceSchema([sourceColumn('id', 'integer', false), sourceColumn('name', 'string')]);
     const course = await world.loaded(firstContent(schema, [[1, 'one']]));
@@ -173,7 +176,7 @@ describe('changes that are read ahead', () => {
   it.each([
     ['two parts at once in two instances', 1_200_000_000],
     ['with little memory one after the other', 100_000_000],
-  ])('are read by the mirror, %s', async (_, memoryLimitBytes) => {
+  ])('the mirror reads changes ahead, %s', async (_, memoryLimitBytes) => {
     const world = await mirrorAtWork({ memoryLimitBytes });
     const schema = sourceSchema([sourceColumn('id', 'integer', false), sourceColumn('name', 'string')]);
     const course = await world.loaded(firstContent(schema, [[1, 'one']]));
@@ -192,7 +195,7 @@ describe('changes that are read ahead', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('that cannot be read ahead are no trouble before the whole is prepared', async () => {
+  it('changes that cannot be read ahead raise no error before the whole is validated', async () => {
     const world = await mirrorAtWork();
     const schema = sourceSchema([sourceColumn('id', 'integer', false), sourceColumn('name', 'string')]);
     const course = await world.loaded(firstContent(schema, [[1, 'one']]));

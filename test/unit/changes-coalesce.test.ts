@@ -1,4 +1,4 @@
-/** What a backlog of changes comes to, and what of it is refused (F31, F33, F38, F39, F41). */
+/** The net change of a backlog, and which changes are refused (F31, F33, F38, F39, F41). */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -46,35 +46,35 @@ function result({ net, rows }: Folded): Record<string, unknown> {
   );
 }
 
-describe('the fold', () => {
-  it('of one version', async () => {
-    const folded = await folder.coalesce(table, version(row(1, 'a', 'added'), row(2, null), gone(3)));
-    expect(result(folded)).toEqual({ 1: 'a', 2: null, 3: 'gone' });
+describe('the net change', () => {
+  it('coalesces one version', async () => {
+    const coalesced = await folder.coalesce(table, version(row(1, 'a', 'added'), row(2, null), gone(3)));
+    expect(result(coalesced)).toEqual({ 1: 'a', 2: null, 3: 'gone' });
   });
 
-  it('of no changes at all', async () => {
+  it('coalesces versions without changes to an empty net change', async () => {
     expect(result(await folder.coalesce(table, version(), { changes: [[], []] }))).toEqual({});
   });
 
-  it('of several versions: the last word on a key', async () => {
-    const folded = await folder.coalesce(
+  it('keeps the last operation for each key of several versions', async () => {
+    const coalesced = await folder.coalesce(
       table,
       version(row(1, 'a'), row(2, 'a'), row(3, 'a'), gone(4), gone(5)),
       version(gone(1), row(2, 'b'), row(4, 'b', 'added')),
       version(row(1, 'c', 'added'), row(4, 'c')),
     );
-    expect(result(folded)).toEqual({ 1: 'c', 2: 'b', 3: 'a', 4: 'c', 5: 'gone' });
+    expect(result(coalesced)).toEqual({ 1: 'c', 2: 'b', 3: 'a', 4: 'c', 5: 'gone' });
   });
 
-  it('of a key that is removed and has a row in one version: the row, whatever comes first', async () => {
-    const folded = await folder.coalesce(
+  it('keeps the row of a key that the same version removes, whichever comes first', async () => {
+    const coalesced = await folder.coalesce(
       table,
       version(row(1, 'a'), gone(1), gone(2), gone(2), gone(3), row(3, 'b')),
     );
-    expect(result(folded)).toEqual({ 1: 'a', 2: 'gone', 3: 'b' });
+    expect(result(coalesced)).toEqual({ 1: 'a', 2: 'gone', 3: 'b' });
   });
 
-  it('equals the versions one after another', async () => {
+  it('coalesces versions to the result of one after another', async () => {
     const change = fc.record({
       id: fc.integer({ min: 1, max: 6 }),
       op: fc.constantFrom('added', 'changed', 'removed', 'removed'),
@@ -98,17 +98,17 @@ describe('the fold', () => {
           for (const { id, value } of page.filter(({ op }) => op !== 'removed'))
             expected.set(String(id), value);
         }
-        const folded = await folder.coalesce(
+        const coalesced = await folder.coalesce(
           table,
           ...backlog.map((pages) => ({ changes: pages.map((page) => page.map(texts)) })),
         );
-        expect(result(folded)).toEqual(Object.fromEntries(expected));
+        expect(result(coalesced)).toEqual(Object.fromEntries(expected));
       }),
       { seed: SEED, numRuns: 25 },
     );
   });
 
-  it('of pages that are too large to be read at once', async () => {
+  it('coalesces pages that are too large to be read at once', async () => {
     const long = 'x'.repeat(MAX_BYTES_AT_ONCE / 2);
     const pages = [[row(1, long), row(2, long), row(3, 'short')], [row(4, long)]];
     const { net, rows } = await folder.coalesce(table, { changes: pages }, version(row(3, 'later')));
@@ -125,7 +125,7 @@ describe('the fold', () => {
     expect(error.message).toContain('Version 3 of parcels, page 2, row 4: the column "id" holds "x"');
   });
 
-  it('gives way to the snapshot where there is not enough memory', async () => {
+  it('falls back to the snapshot where there is not enough memory', async () => {
     const small = await changeFolder({ memoryLimitBytes: 20_000_000 });
     try {
       const many = Array.from({ length: 20 }, (_, id) => row(id, 'x'.repeat(MAX_BYTES_AT_ONCE / 40)));
@@ -137,7 +137,7 @@ describe('the fold', () => {
     }
   });
 
-  it('of keys of several columns, which a removal may give as a row', async () => {
+  it('coalesces keys of several columns, which a removal may give as a row', async () => {
     const keys = {
       columns: [column('b', 'date'), column('v', 'string'), column('a', 'string')],
       keyColumns: ['a', 'b'],
@@ -159,7 +159,7 @@ describe('the fold', () => {
     ]);
   });
 
-  it('of columns with any name', async () => {
+  it('coalesces columns with any name', async () => {
     const names = [
       'id',
       'ID',
@@ -194,7 +194,7 @@ describe('the fold', () => {
     ]);
   });
 
-  it('of 200 columns', async () => {
+  it('coalesces 200 columns', async () => {
     const many = Array.from({ length: 200 }, (_, index) =>
       column(index === 0 ? 'id' : `c${index}`, 'integer'),
     );
@@ -205,7 +205,7 @@ describe('the fold', () => {
 });
 
 describe('the columns of the net change', () => {
-  it('are those of the table', async () => {
+  it('takes the columns of the net change from the table', async () => {
     const { net } = await folder.coalesce(
       { columns: [...columns, column('new', 'date')], lacks: ['new'] },
       version(row(1, 'a')),
@@ -215,7 +215,7 @@ describe('the columns of the net change', () => {
       ['v', 'data'],
     ]);
   });
-  it('are those of the schema where they are added', async () => {
+  it('takes the columns of the net change from the schema where columns are added', async () => {
     const added2 = {
       columns: [column('new', 'date'), ...columns],
       lacks: ['new'],
@@ -237,7 +237,7 @@ describe('the columns of the net change', () => {
       [true, '2024-01-01', '1', null, 'x'],
     ]);
   });
-  it('give way to a load where the schema is another', async () => {
+  it('falls back to the snapshot where the schema is another than that of the table', async () => {
     const other = {
       columns,
       job: {
@@ -267,8 +267,8 @@ describe('the columns of the net change', () => {
   });
 });
 
-describe('F39 names', () => {
-  it('that the schema does not know', async () => {
+describe('F39 column names', () => {
+  it('refuses column names that the schema does not know', async () => {
     const error = await folder.refusal(
       table,
       version(row(1, 'a'), added('{"id":2,"V":"a","y":null}')),
@@ -281,7 +281,7 @@ describe('F39 names', () => {
       message: 'Version 2 of parcels, page 1, row 2 has columns that the schema does not know: "V", "y".',
     });
   });
-  it('that are there twice', async () => {
+  it('refuses a row with a column that is there twice', async () => {
     const error = await folder.refusal(
       table,
       version(row(1, 'a')),
@@ -292,7 +292,7 @@ describe('F39 names', () => {
     const inKey = await folder.refusal(table, version(removed('{"id":1,"id":2}')));
     expect(inKey.message).toContain('the column "id" is there twice');
   });
-  it('of the table that rows do not carry', async () => {
+  it('falls back to the snapshot where rows do not carry a column of the table', async () => {
     const enveloped = { ...table, envelopeColumns: [column('_at', 'string')] };
     const error = await folder.refusal(
       enveloped,
@@ -303,7 +303,7 @@ describe('F39 names', () => {
     expect(error).toMatchObject({ version: 3 });
     expect(error.message).toContain('rows do not carry the column "_at" of the table');
   });
-  it('that the table lacks', async () => {
+  it('falls back to the snapshot where rows carry a column that the table lacks', async () => {
     const without = { ...table, envelopeColumns: [column('_at', 'string')], lacks: ['_at'] };
     expect(result(await folder.coalesce(without, version(row(1, 'a'))))).toEqual({ 1: 'a' });
     const error = await folder.refusal(without, version(added('{"id":1,"_at":"x"}')));
@@ -312,7 +312,7 @@ describe('F39 names', () => {
   });
 });
 
-describe('changes that say not what they must', () => {
+describe('malformed changes', () => {
   const place = 'Version 3 of parcels, page 2, row 2: ';
   it.each([
     [
@@ -333,7 +333,7 @@ describe('changes that say not what they must', () => {
     ['{"op":"removed","key":{}}', 'the key column "id" is null'],
     ['{"op":"removed","key":{"v":"a"},"row":{"id":1}}', 'the key column "id" is null'],
     ['{"op":"removed","key":{"id":"x"}}', 'the column "id" holds "x", which is no integer of 64 bits'],
-  ])('%s', async (change, why) => {
+  ])('refuses the change %s', async (change, why) => {
     const error = await folder.refusal(table, version(row(1, 'a')), {
       changes: [[row(1, 'a')], [gone(2), change, 'null']],
     });
@@ -342,7 +342,7 @@ describe('changes that say not what they must', () => {
     expect(error.message).toContain(place + why);
   });
 
-  it('a key that has a row twice in one version', async () => {
+  it('refuses a key that has a row twice in one version', async () => {
     const keys = { columns: [...columns, column('day', 'date')], keyColumns: ['id', 'day'] };
     const of = (day: string): string => added(`{"id":1,"day":"${day}"}`);
     const error = await folder.refusal(keys, version(of('2024-01-02')), {
@@ -359,7 +359,7 @@ describe('changes that say not what they must', () => {
     ['{"changes":{}}', 'it has no list of changes'],
     ['{}', 'it has no list of changes'],
     [Buffer.from(pageOf([row(1, 'é')]), 'latin1'), 'it is not in UTF-8'],
-  ])('the page %s', async (page, why) => {
+  ])('refuses the page %s', async (page, why) => {
     const error = await folder.refusal(table, { pages: [pageOf([]), page] });
     expect(error).toBeInstanceOf(BadChangesError);
     expect(error.message).toBe(`Version 2 of parcels, page 2: ${why}.`);
@@ -370,7 +370,7 @@ describe('F31 counts', () => {
   const one = version(row(1, 'a', 'added'), row(2, 'a'), row(3, 'a'), gone(4));
   const counts = { added: 1, changed: 2, removed: 1 };
 
-  it('that add up', async () => {
+  it('accepts counts that add up', async () => {
     const backlog = [{ ...one, counts, rowCount: 100 }, one, { ...version(gone(1), gone(2)), rowCount: 98 }];
     expect((await folder.coalesce(table, ...backlog)).net).toMatchObject({ rows: 1, removals: 3 });
   });
@@ -380,7 +380,7 @@ describe('F31 counts', () => {
       '1 added, 2 changed and 1 removed, and the service counted 1 added, 1 changed and 1 removed',
     ],
     [{ added: 3, changed: 0, removed: 1 }, 'the service counted 3 added, 0 changed and 1 removed'],
-  ])('that are not the listed ones: %j', async (stated, why) => {
+  ])('refuses changes that are not those counted: %j', async (stated, why) => {
     const error = await folder.refusal(table, { ...one, counts }, { ...one, counts: stated });
     expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ datasetId: 'parcels', version: 3 });
@@ -393,7 +393,7 @@ describe('F31 counts', () => {
       '100 rows with 1 added, 2 changed and 1 removed are 100, and the service states 101',
     ],
     [[one, { ...version(gone(1)), rowCount: 100 }], 3, 'are 99, and the service states 100'],
-  ])('rows that do not follow from those before', async (backlog, wrong, why) => {
+  ])('refuses a row count that does not follow from the one before', async (backlog, wrong, why) => {
     const error = await folder.refusal(table, ...backlog);
     expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ version: wrong });

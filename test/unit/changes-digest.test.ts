@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => folder.close());
 
-it('is the same whatever the order of the rows, their pages and the versions that they come from', async () => {
+it('gives the same digest whatever the order of the rows, their pages and their versions', async () => {
   const digest = await digestOf({ changes: [[one, two, gone]] });
   expect(digest).toMatch(/^[0-9a-f]{64}$/);
   expect(await digestOf({ changes: [[gone, two], [one]] })).toBe(digest);
@@ -55,11 +55,11 @@ it.each([
     'values of two rows exchanged',
     [added(`{"id":2,"v":"a","w":"b","g":${point(1)}}`), added('{"id":1,"v":"c","w":null,"g":null}'), gone],
   ],
-])('is another one with %s', async (_, changes) => {
+])('gives another digest with %s', async (_, changes) => {
   expect(await digestOf({ changes: [changes] })).not.toBe(await digestOf({ changes: [[one, two, gone]] }));
 });
 
-it('is another one with other columns, even where the values are the same', async () => {
+it('gives another digest with other columns, even where the values are the same', async () => {
   const change = { changes: [[added('{"id":1,"v":"7"}')]] };
   const digests = [
     await digestOf(change),
@@ -84,7 +84,7 @@ it('is another one with other columns, even where the values are the same', asyn
   expect(new Set(digests).size).toBe(digests.length);
 });
 
-it('is there for no changes at all', async () => {
+it('gives a digest for no changes at all', async () => {
   expect(await digestOf({ changes: [[]] })).toMatch(/^[0-9a-f]{64}$/);
 });
 

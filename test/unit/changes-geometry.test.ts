@@ -39,13 +39,13 @@ const hexOf = (geometry: Geometry): string =>
   Buffer.from(wkbFromGeometry(geometry)).toString('hex').toUpperCase();
 
 describe('F42 GeoJSON', () => {
-  it('of all types, with heights, empty, nested', async () => {
+  it('decodes GeoJSON of all types, with heights, empty and nested', async () => {
     expect(await decoded(EXTREME_GEOMETRIES.map((geometry) => JSON.stringify(geometry)))).toEqual(
       EXTREME_GEOMETRIES.map(hexOf),
     );
   });
 
-  it('with its members in any order, among others, with white space', async () => {
+  it('decodes GeoJSON with its members in any order, among others, with white space', async () => {
     const others = (geometry: Geometry): object =>
       geometry.type === 'GeometryCollection'
         ? { bbox: [0, 0, 1, 1], geometries: geometry.geometries.map(others), type: geometry.type }
@@ -54,7 +54,7 @@ describe('F42 GeoJSON', () => {
     expect(await decoded(written)).toEqual(EXTREME_GEOMETRIES.map(hexOf));
   });
 
-  it('with parts that are empty, and nulls', async () => {
+  it('decodes GeoJSON with empty parts, and nulls', async () => {
     const parts: readonly Geometry[] = [
       ...GEOMETRIES_WITH_EMPTY_PARTS,
       { type: 'MultiPoint', coordinates: [[], [1, 2, 3]] },
@@ -71,7 +71,7 @@ describe('F42 GeoJSON', () => {
     expect(await decoded(written)).toEqual([null, ...parts.map(hexOf)]);
   });
 
-  it('random polygons to the last bit', async () => {
+  it('decodes random polygons in GeoJSON to the last bit', async () => {
     const random = randomFrom(20_261_121);
     const number = () => (random.fraction() - 0.5) * 10 ** random.integer(-20, 20);
     const polygons = Array.from({ length: 200 }, (): Geometry => {
@@ -84,7 +84,7 @@ describe('F42 GeoJSON', () => {
   });
 });
 
-it('WKT and WKB in hexadecimal digits', async () => {
+it('decodes WKT, and WKB in hexadecimal digits', async () => {
   const texts = [
     '"POINT (5 1)"',
     '"  point z ( 1\\n2 -3.5e-7 ) "',
@@ -130,7 +130,7 @@ describe('F42 WKB in hexadecimal digits', () => {
   const MEASURE = 0x4000_0000;
   const SRID = 0x2000_0000;
 
-  it('of ISO and of EWKB, with heights and measures, in both orders of bytes, in capitals or not', async () => {
+  it('decodes WKB of ISO and of EWKB, with heights and measures, in both byte orders and cases', async () => {
     const forms = [
       [1, 2, 'POINT (1 2)'],
       [1_001, 3, 'POINT Z (1 2 3)'],
@@ -162,7 +162,7 @@ describe('F42 WKB in hexadecimal digits', () => {
     ['EPSG:2277', 2_277],
     ['urn:ogc:def:crs:EPSG::2277', 2_277],
     ['http://www.opengis.net/def/crs/EPSG/0/2277', 2_277],
-  ])('that carries the coordinate system of the table, %s, is kept', async (crs, srid) => {
+  ])('keeps WKB that carries the coordinate system of the table: %s', async (crs, srid) => {
     const values = carrying(srid).map((digits, id) => rowOf(id, `"${digits}"`));
     const { rows } = await folder.coalesce({ columns, crs }, { changes: [values] });
     expect(rows).toHaveLength(4);
@@ -174,7 +174,7 @@ describe('F42 WKB in hexadecimal digits', () => {
     ['EPSG:2277', 0],
     ['NAD83 / Texas Central', 2_277],
     [null, 4_326],
-  ])('that carries another one than that of the table, %s, is refused', async (crs, srid) => {
+  ])('refuses WKB that carries another coordinate system than the table: %s', async (crs, srid) => {
     for (const digits of carrying(srid)) {
       const changes = [[rowOf(1, 'null'), rowOf(2, `"${digits}"`)]];
       const error = await folder.refusal({ columns, crs }, { changes });
@@ -197,7 +197,7 @@ describe('F42 WKB in hexadecimal digits', () => {
       'more parts inside one another than can be shown',
       `${'010700000001000000'.repeat(16)}${point(1, 2, 'little')}`,
     ],
-  ])('with %s is refused, though DuckDB takes it', async (_, digits) => {
+  ])('refuses WKB with %s, though DuckDB takes it', async (_, digits) => {
     const changes = [[rowOf(1, 'null')], [rowOf(2, `"${point(1, 2, 'big')}"`), rowOf(3, `"${digits}"`)]];
     const error = await folder.refusal({ columns }, { changes });
     expect(error).toBeInstanceOf(BadChangesError);
@@ -206,20 +206,20 @@ describe('F42 WKB in hexadecimal digits', () => {
     );
   });
 
-  it('with as many parts inside one another as can be shown is kept', async () => {
+  it('keeps WKB with as many nested parts as can be shown', async () => {
     const digits = `${'010700000001000000'.repeat(15)}${point(1, 2, 'little')}`.toUpperCase();
     expect(await decoded([`"${digits}"`])).toEqual([digits]);
     expect(await asText([`"${digits}"`])).toEqual([expect.stringContaining('POINT (1 2)')]);
   });
 
-  it('of which a part carries a coordinate system is refused', async () => {
+  it('refuses WKB of which a part carries a coordinate system', async () => {
     const collection = `010700000001000000${point(SRID + 1, 2, 'little', 2_277)}`;
     const error = await folder.refusal({ columns }, { changes: [[rowOf(1, `"${collection}"`)]] });
     expect(error).toBeInstanceOf(BadChangesError);
   });
 });
 
-describe('F42 what is no geometry', () => {
+describe('F42 a value that is no geometry', () => {
   const point = (coordinates: string): string => `{"type":"Point","coordinates":${coordinates}}`;
   it.each([
     '5',
@@ -255,7 +255,7 @@ describe('F42 what is no geometry', () => {
     '"0101"',
     '"0101000000000000000000F03F0000000000000040FFFF"',
     '"0102000000FFFFFFFF"',
-  ])('%s', async (value) => {
+  ])('refuses %s as a geometry', async (value) => {
     const error = await folder.refusal({ columns }, { changes: [[rowOf(1, 'null'), rowOf(2, value)]] });
     expect(error).toBeInstanceOf(BadChangesError);
     expect(error.message).toContain(
@@ -267,13 +267,13 @@ describe('F42 what is no geometry', () => {
 describe('the coordinate system of the table', () => {
   const geoJson = '{"type":"Point","coordinates":[1,2]}';
   const changes = [{ changes: [[rowOf(1, 'null')]] }, { changes: [[rowOf(2, geoJson)]] }] as const;
-  it.each(['EPSG:2277', 'NAD83 / Texas Central'])('%s takes no GeoJSON', async (crs) => {
+  it.each(['EPSG:2277', 'NAD83 / Texas Central'])('a table in %s takes no GeoJSON', async (crs) => {
     const error = await folder.refusal({ columns, crs }, ...changes);
     expect(error).toBeInstanceOf(InapplicableChangesError);
     expect(error).toMatchObject({ version: 3 });
     expect(error.message).toContain(crs);
   });
-  it('F48 becomes known by GeoJSON where it is not known and the table holds no geometry, which the table tells', async () => {
+  it('F48 GeoJSON names an unknown coordinate system where the table proves to have no geometry', async () => {
     const { net } = await folder.coalesce({ columns, crs: null }, ...changes);
     expect(net.columns[1]?.crs).toBe('OGC:CRS84');
     const [first, ...others] = net.firstValues;
@@ -281,24 +281,24 @@ describe('the coordinate system of the table', () => {
     expect(first).toMatchObject({ columnName: 'g', refusal: { version: 3 } });
     expect(first?.refusal.message).toContain('an unknown coordinate system');
   });
-  it.each(['EPSG:2277', null])('%s takes WKT as it is', async (crs) => {
+  it.each(['EPSG:2277', null])('a table in %s takes WKT as it is', async (crs) => {
     const { net } = await folder.coalesce({ columns, crs }, { changes: [[rowOf(1, '"POINT (1 2)"')]] });
     expect(net.columns[1]?.crs).toBe(crs);
   });
   it.each(['OGC:CRS84', 'EPSG:4326', 'WGS 84 (CRS84)', 'urn:ogc:def:crs:OGC:1.3:CRS84'])(
-    '%s takes GeoJSON',
+    'a table in %s takes GeoJSON',
     async (crs) => {
       const { net } = await folder.coalesce({ columns, crs }, ...changes);
       expect(net.columns[1]?.crs).toBe(crs);
     },
   );
-  it('becomes known by GeoJSON where the table is empty', async () => {
+  it('GeoJSON gives its coordinate system to an empty table', async () => {
     for (const crs of [null, 'EPSG:2277']) {
       const { net } = await folder.coalesce({ columns, crs, rowCount: 0 }, ...changes);
       expect(net).toMatchObject({ columns: [{}, { crs: 'OGC:CRS84' }], firstValues: [] });
     }
   });
-  it('F48 is not that of GeoJSON where a geometry of another form came before it', async () => {
+  it('F48 GeoJSON gives no coordinate system after a geometry of another form', async () => {
     const wkt = { changes: [[rowOf(3, '"POINT (3000000 1)"')]] };
     for (const table of [{ rowCount: 0 }, {}, { lacks: ['g'], job: { addsColumns: true } }]) {
       const error = await folder.refusal({ columns, crs: null, ...table }, wkt, ...changes);
@@ -308,7 +308,7 @@ describe('the coordinate system of the table', () => {
     const { net } = await folder.coalesce({ columns, crs: null, rowCount: 0 }, ...changes, wkt);
     expect(net.columns[1]?.crs).toBe('OGC:CRS84');
   });
-  it('becomes known by GeoJSON where the column is added', async () => {
+  it('GeoJSON gives its coordinate system to an added column', async () => {
     const table = { columns, lacks: ['g'], job: { addsColumns: true } };
     expect((await folder.coalesce(table, ...changes)).net.columns[1]?.crs).toBe('OGC:CRS84');
     expect(

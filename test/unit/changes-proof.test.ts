@@ -30,7 +30,7 @@ const counts = (added: number, changed: number, removed: number) => ({ added, ch
 const counted = (step: number, op: string, changes: number, ...rest: readonly unknown[]): Row =>
   [step, op, changes, ...rest] as Row;
 
-it('counts what is listed for each version and operation, and nothing where nothing is listed', () => {
+it('counts the listed rows for each version and operation, and none where nothing is listed', () => {
   const rows = [
     counted(1, 'removed', 3),
     counted(0, 'added', 2),
@@ -48,7 +48,7 @@ it.each([
   ['added', counts(3, 1, 1)],
   ['changed', counts(2, 2, 1)],
   ['removed', counts(2, 1, 0)],
-])('counts that differ in the rows %s alone are refused, by version and with both', (_, stated) => {
+])('refuses counts that differ in the rows %s alone, by version and with both', (_, stated) => {
   const given = job([version(2), version(3, { counts: stated })]);
   const listed = [counts(9, 0, 0), counts(2, 1, 1)];
   expect(() => proveCounts(given, listed)).toThrow(
@@ -57,7 +57,7 @@ it.each([
   expect(() => proveCounts(job([version(2), version(3, { counts: counts(2, 1, 1) })]), listed)).not.toThrow();
 });
 
-it('row counts are proven from version to version, also past one that states none', () => {
+it('proves row counts from version to version, also past one that states none', () => {
   const listed = [counts(5, 0, 1), counts(0, 3, 4)];
   const stating = (last: number) => job([version(2), version(3, { rowCount: last })]);
   expect(() => proveCounts(stating(100), listed)).not.toThrow();
@@ -68,21 +68,21 @@ it('row counts are proven from version to version, also past one that states non
 });
 
 it.each<[string, readonly VersionChanges[], number | null]>([
-  ['of the last version, whatever was counted', [version(2, { counts: counts(5, 0, 1), rowCount: 7 })], 7],
-  ['of the table and of later counts', [version(2, { counts: counts(5, 9, 1) })], 104],
+  ['the last version, whatever was counted', [version(2, { counts: counts(5, 0, 1), rowCount: 7 })], 7],
+  ['the table and later counts', [version(2, { counts: counts(5, 9, 1) })], 104],
   [
-    'of an earlier version and of later counts',
+    'an earlier version and later counts',
     [version(2, { rowCount: 7 }), version(3, { counts: counts(1, 0, 3) })],
     5,
   ],
-  ['of nobody, where a version states neither', [version(2, { counts: counts(5, 0, 1) }), version(3)], null],
+  ['nothing, where a version states neither', [version(2, { counts: counts(5, 0, 1) }), version(3)], null],
   [
-    'of nobody, where counts follow what nobody knows',
+    'nothing, where counts follow an unknown row count',
     [version(2), version(3, { counts: counts(5, 0, 1) })],
     null,
   ],
-  ['of a version after one that states neither', [version(2), version(3, { rowCount: 8 })], 8],
-])('the row count afterwards is that %s', (_, versions, expected) => {
+  ['a version after one that states neither', [version(2), version(3, { rowCount: 8 })], 8],
+])('takes the row count afterwards from %s', (_, versions, expected) => {
   expect(statedRowCount(job(versions))).toBe(expected);
 });
 

@@ -10,7 +10,7 @@ import { SEED } from '../support/seed.ts';
 
 const WRAPPING = '{"changes":[]}'.length;
 
-it('has all changes in their order, none in parts, and parts as large as they may be but no larger', () => {
+it('splits a page into parts with all changes in order, as large as they may be but no larger', () => {
   const change = fc.record({
     op: fc.constant('added'),
     row: fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 })),
@@ -46,13 +46,13 @@ it('has all changes in their order, none in parts, and parts as large as they ma
 });
 
 it.each(['{}', '[]', '{"changes":1}', '{"rows":[1,2]}', '{"changes":[1],"changes":[2]}', ''])(
-  'leaves %s alone',
+  'leaves the page %s whole',
   (page) => {
     expect(splitPage(Buffer.from(page), 1)).toBeNull();
   },
 );
 
-it('reads as many pages at once as fit, and cuts those alone that do not fit', async () => {
+it('reads as many pages at once as fit, and splits only those that do not fit', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-pages-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const page = (name: string, ...sizes: readonly number[]): string => {

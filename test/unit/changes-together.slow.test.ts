@@ -1,4 +1,4 @@
-/** Small changes of tables that are alike are taken apart by the same statements, and come to what each comes to alone. */
+/** Small changes of tables that are alike are read by the same statements, and have the net change that each has alone. */
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -19,7 +19,7 @@ const people = sourceSchema([column('id', 'integer', false), column('name', 'str
 const facts = sourceSchema([column('id', 'integer', false), column('fact', 'json')]);
 const pairs = sourceSchema([column('id', 'integer', false), column('name', 'string'), column('n', 'number')]);
 
-/** Which statements the examination began with several tables, and with one. */
+/** Counts the statements that read several jobs together, and those that read one alone. */
 function watched(): { together: number; alone: number } {
   const count = { together: 0, alone: 0 };
   const run = vi.spyOn(Engine.prototype, 'run').mockImplementation(async function (this: Engine, sql) {
@@ -56,7 +56,7 @@ async function coursesOf(
   return courses;
 }
 
-async function unitsOf(world: MirrorAtWork, courses: readonly PublishedCourse[]): Promise<ChangesJob[]> {
+async function jobsOf(world: MirrorAtWork, courses: readonly PublishedCourse[]): Promise<ChangesJob[]> {
   const jobs = [];
   for (const course of courses) jobs.push(await course.changes(await world.observed(course.datasetId)));
   return jobs;
@@ -65,7 +65,7 @@ async function unitsOf(world: MirrorAtWork, courses: readonly PublishedCourse[])
 const names = (count: number): readonly string[] => Array.from({ length: count }, (_, index) => `t${index}`);
 
 describe('changes of tables that are alike', () => {
-  it('are taken apart together, equal keys of different tables, removals and several versions among them', async () => {
+  it('reads changes of alike tables together: equal keys, removals and several versions among them', async () => {
     const world = await mirrorAtWork({ clock: manualClock() });
     const courses = await coursesOf(world, names(6), (index) => [
       [1, `first of ${index}`],
@@ -80,7 +80,7 @@ describe('changes of tables that are alike', () => {
       if (index === 4) course.publishRows([[1, 'second of 4']]);
     }
     const watch = watched();
-    const { prepared, errors } = await prepareAtOnce(world, await unitsOf(world, courses));
+    const { prepared, errors } = await prepareAtOnce(world, await jobsOf(world, courses));
     expect(errors).toEqual(courses.map(() => null));
     expect(watch.together).toBeGreaterThan(0);
     const outcomes = await commitAll(world.mirror, prepared);
@@ -88,12 +88,12 @@ describe('changes of tables that are alike', () => {
     expect(await world.differences(...courses)).toEqual([]);
   });
 
-  it('are never more than the limit at once, and each is done once', async () => {
+  it('reads no more jobs together than the limit, and each once', async () => {
     const world = await mirrorAtWork({ clock: manualClock() });
     const courses = await coursesOf(world, names(MAX_JOBS_TOGETHER + 3), () => [[1, 'one']]);
     for (const course of courses) course.publishRows([[1, 'ONE']]);
     const watch = watched();
-    const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
+    const { prepared } = await prepareAtOnce(world, await jobsOf(world, courses));
     expect(prepared).toHaveLength(courses.length);
     expect(watch.together).toBeGreaterThan(1);
     expect(watch.alone).toBeLessThan(3);
@@ -101,7 +101,7 @@ describe('changes of tables that are alike', () => {
     expect(await world.differences(...courses)).toEqual([]);
   });
 
-  it('that fold to less than was listed are folded alone', async () => {
+  it('coalesces jobs alone whose net change is smaller than what was listed', async () => {
     const world = await mirrorAtWork({ clock: manualClock() });
     const courses = await coursesOf(world, names(4), () => [[1, 'one']]);
     for (const course of courses) {
@@ -109,23 +109,23 @@ describe('changes of tables that are alike', () => {
       course.publishRows([[1, 'One']]);
     }
     const watch = watched();
-    const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
+    const { prepared } = await prepareAtOnce(world, await jobsOf(world, courses));
     expect(watch.alone).toBe(courses.length);
     await commitAll(world.mirror, prepared);
     expect(await world.differences(...courses)).toEqual([]);
   });
 
   it.each([
-    ['a value that cannot be', '"ONE"', '17', BadChangesError],
+    ['a value that does not fit its type', '"ONE"', '17', BadChangesError],
     ['counts that do not add up', '"op":"changed"', '"op":"removed"', InapplicableChangesError],
-    ['a page that is none', '"changes"', '"CHANGES"', BadChangesError],
+    ['a malformed page', '"changes"', '"CHANGES"', BadChangesError],
   ])(
-    'fail alone: %s, in one of them, is told of that one as it would be without the others',
+    'fails one of several jobs alone for %s, with the same error as without the others',
     async (_, from, to, type) => {
       const world = await mirrorAtWork({ clock: manualClock() });
       const courses = await coursesOf(world, names(5), () => [[1, 'one']]);
       for (const course of courses) course.publishRows([[1, 'ONE']]);
-      const jobs = await unitsOf(world, courses);
+      const jobs = await jobsOf(world, courses);
       const bad = present(jobs[3], 'there are five');
       const page = present(bad.versions[0]?.pages[0], 'a version has a page');
       await writeFile(page, (await readFile(page, 'utf8')).replace(from, to));
@@ -144,13 +144,13 @@ describe('changes of tables that are alike', () => {
     },
   );
 
-  it('with a number that would be rounded in one of them: that one is refused', async () => {
+  it('refuses only the job with a number that would be rounded', async () => {
     const world = await mirrorAtWork({ clock: manualClock() });
     const courses = [];
     for (const name of names(4))
       courses.push(await world.loaded(firstContent(facts, [[1, { json: { a: 1 } }]]), name));
     for (const course of courses) course.publishRows([[1, { json: { a: 1.5 } }]]);
-    const jobs = await unitsOf(world, courses);
+    const jobs = await jobsOf(world, courses);
     const page = present(jobs[2]?.versions[0]?.pages[0], 'a version has a page');
     await writeFile(page, (await readFile(page, 'utf8')).replace('1.5', '0.12345678901234567890123'));
     const { prepared, errors } = await prepareAtOnce(world, jobs);
@@ -159,7 +159,7 @@ describe('changes of tables that are alike', () => {
     await commitAll(world.mirror, prepared);
   });
 
-  it('are not mixed with those of other tables', async () => {
+  it('does not mix the changes of tables that differ', async () => {
     const world = await mirrorAtWork({ clock: manualClock() });
     const courses = [];
     for (const [index, name] of names(8).entries()) {
@@ -169,7 +169,7 @@ describe('changes of tables that are alike', () => {
       course.publishRows(isPair ? [[1, 'ONE', 2.5]] : [[1, 'ONE']]);
       courses.push(course);
     }
-    const { prepared } = await prepareAtOnce(world, await unitsOf(world, courses));
+    const { prepared } = await prepareAtOnce(world, await jobsOf(world, courses));
     await commitAll(world.mirror, prepared);
     expect(await world.differences(...courses)).toEqual([]);
   });

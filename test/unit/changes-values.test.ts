@@ -1,4 +1,4 @@
-/** F40: every value of a change row comes out of the fold as it was written, or is refused by its place and text. */
+/** F40: every value of a change row is in the net change as it was written, or is refused by its place and text. */
 
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
@@ -13,7 +13,7 @@ import { column } from '../support/duckdb-mirror.ts';
 
 let folder: ChangeFolder;
 beforeAll(async () => {
-  // A zone with hours that do not exist: moments and dates must not care.
+  // A zone with hours that do not exist: timestamps and dates must not care.
   vi.stubEnv('TZ', 'America/Chicago');
   folder = await changeFolder();
 });
@@ -25,7 +25,7 @@ afterAll(async () => {
 const tableOf = (type: ColumnType) => ({ columns: [column('id', 'integer'), column('v', type)] });
 const rowOf = (id: number, value: string): string => added(`{"id":${id},"v":${value}}`);
 
-/** The values as the fold gives them, as text. */
+/** The values of the net change, as text. */
 async function decoded(type: ColumnType, values: readonly string[]): Promise<readonly unknown[]> {
   const { rows } = await folder.coalesce(tableOf(type), {
     changes: [values.map((value, id) => rowOf(id, value))],
@@ -110,7 +110,7 @@ describe('F40 values that are kept', () => {
         ['{"a":"NaN",":Infinity":[",]"]}', '{"a":"NaN",":Infinity":[",]"]}'],
       ],
     ],
-  ])('%s', async (type, values) => {
+  ])('keeps values of the type %s as they were written', async (type, values) => {
     expect(
       await decoded(
         type,
@@ -119,7 +119,7 @@ describe('F40 values that are kept', () => {
     ).toEqual(values.map(([, kept]) => kept));
   });
 
-  it('every extreme value of every type, as a snapshot has it', async () => {
+  it('keeps every extreme value of every type, as a snapshot has it', async () => {
     const { schema, rows } = initialContent(specimens(1));
     const columns = columnsOf(schema).map(({ name, type }) => column(name, type));
     const { keyColumns } = schema;
@@ -131,8 +131,8 @@ describe('F40 values that are kept', () => {
       columns.map(({ type }, index) => textOfCell(type as ColumnType, row[index] ?? null)),
     );
     for (const nulls of ['left out', 'written'] as const) {
-      const { rows: folded } = await folder.coalesce({ columns, keyColumns }, page(nulls));
-      const texts = folded.map((cells) =>
+      const { rows: coalesced } = await folder.coalesce({ columns, keyColumns }, page(nulls));
+      const texts = coalesced.map((cells) =>
         columns.map(({ type }, index) =>
           textOfMirrored(type as ColumnType, cells[index + 1] as string | null),
         ),
@@ -144,7 +144,7 @@ describe('F40 values that are kept', () => {
   });
 });
 
-describe('F40 values that would have to be bent', () => {
+describe('F40 values that do not fit their type', () => {
   it.each<[ColumnType, string, readonly string[]]>([
     ['string', 'string', ['5', 'true', '{"a":1}']],
     [
@@ -188,7 +188,7 @@ describe('F40 values that would have to be bent', () => {
       ],
     ],
     ['json', 'JSON', ['NaN', '-Infinity', '{"a":NaN}', '[1,{"b":[Infinity]}]', '["NaN",NaN]']],
-  ])('%s', async (type, words, values) => {
+  ])('refuses values that do not fit the type %s', async (type, words, values) => {
     for (const value of values) {
       const error = await folder.refusal(tableOf(type), {
         changes: [[rowOf(1, 'null')], [rowOf(2, 'null'), rowOf(3, value)]],
@@ -207,7 +207,7 @@ describe('F40 values that would have to be bent', () => {
     ['1.00000000000000000001', 'integer'],
     ['999999999999999.01', 'integer'],
     ['9007199254740993.0', 'integer'],
-  ])('%s, which DuckDB would make a whole number', async (value) => {
+  ])('refuses %s as an integer, which DuckDB would make a whole number', async (value) => {
     const error = await folder.refusal(tableOf('integer'), {
       changes: [[rowOf(1, '2.0')], [rowOf(2, value)]],
     });
@@ -215,7 +215,7 @@ describe('F40 values that would have to be bent', () => {
     expect(error.message).toContain(`page 2, row 1: the column "v" holds ${value}, which is no integer`);
   });
 
-  it('numbers inside JSON that would lose digits: a snapshot can hold them', async () => {
+  it('falls back to the snapshot for numbers inside JSON that would lose digits', async () => {
     for (const value of ['{"a":[0.12345678901234567890]}', '1e-400', '[1.00000000000000000001]']) {
       const error = await folder.refusal(tableOf('json'), {
         changes: [[rowOf(1, '[2.5]')], [rowOf(2, value)]],
@@ -225,7 +225,7 @@ describe('F40 values that would have to be bent', () => {
     }
   });
 
-  it('half of a character, by itself or in a JSON value', async () => {
+  it('refuses half of a character, by itself or in a JSON value', async () => {
     const bad = '\\ud800';
     for (const [type, value] of [
       ['string', `"a${bad}"`],
@@ -242,7 +242,7 @@ describe('F40 values that would have to be bent', () => {
     }
   });
 
-  it('a long value is shown in part', async () => {
+  it('shows a long value in part', async () => {
     const error = await folder.refusal(tableOf('integer'), { changes: [[rowOf(1, `"${'x'.repeat(500)}"`)]] });
     expect(error.message).toContain(`holds "${'x'.repeat(199)}, which`);
   });

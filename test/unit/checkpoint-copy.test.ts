@@ -18,7 +18,7 @@ function copyOf(path: string, log: Log = silentLog) {
   return copy;
 }
 
-it('holds what is stored, also what an open checkpoint has in its log only, and changes nothing of it', async () => {
+it('a copy contains what is stored, also in the log of an open checkpoint, and changes nothing of it', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const original = await openAt(path);
   commit(original, 's', joined('d'));
@@ -30,7 +30,7 @@ it('holds what is stored, also what an open checkpoint has in its log only, and 
   expect([...original.desiredStates().keys()]).toEqual(['d', 'f']);
 });
 
-it('of a closed one leaves the file as it is to the byte', async () => {
+it('a copy of a closed checkpoint leaves its file as it is to the byte', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const original = await openAt(path);
   commit(original, 's', joined('d'));
@@ -42,7 +42,7 @@ it('of a closed one leaves the file as it is to the byte', async () => {
   expect(readFileSync(path)).toEqual(before);
 });
 
-it('is empty where there is none, and makes none', () => {
+it('a copy is empty where there is no checkpoint, and creates none', () => {
   const path = join(dirname(temporaryPath('x')), 'nowhere', 'checkpoint.sqlite');
   const copy = copyOf(path);
   commit(copy, 's', joined('d'));
@@ -50,13 +50,13 @@ it('is empty where there is none, and makes none', () => {
   expect(existsSync(dirname(path))).toBe(false);
 });
 
-it('of an empty file is empty', () => {
+it('a copy of an empty file is empty', () => {
   const path = temporaryPath('checkpoint.sqlite');
   writeFileSync(path, '');
   expect(copyOf(path).desiredStates().size).toBe(0);
 });
 
-it('of an older format is brought to the current one; the file is not', () => {
+it('a copy of an older format is migrated to the current one; the file is not', () => {
   const path = temporaryPath('checkpoint.sqlite');
   restore(path, readFileSync(FORMAT_4, 'utf8'));
   const before = readFileSync(path);
@@ -64,7 +64,7 @@ it('of an older format is brought to the current one; the file is not', () => {
   expect(readFileSync(path)).toEqual(before);
 });
 
-it('of a damaged one is empty, and says so', () => {
+it('a copy of a damaged checkpoint is empty, and logs a warning', () => {
   const path = temporaryPath('checkpoint.sqlite');
   writeFileSync(path, 'a letter to my aunt '.repeat(500));
   const warnings: unknown[] = [];
@@ -74,7 +74,7 @@ it('of a damaged one is empty, and says so', () => {
   expect(readFileSync(path, 'utf8')).toMatch(/^a letter/);
 });
 
-it('of another program is refused', () => {
+it('refuses a copy of the database of another program', () => {
   const path = temporaryPath('checkpoint.sqlite');
   const database = new Database(path);
   database.exec('CREATE TABLE theirs (a)');

@@ -6,7 +6,7 @@ import { MAX_DELIVERIES, MAX_DELIVERY_AGE_MS } from '../../src/checkpoint/sqlite
 import { ContractViolationError } from '../../src/model/errors.ts';
 import { NOON, openAt, openNew, temporaryPath } from '../support/checkpoint-files.ts';
 
-it('are new once, also after a restart', async () => {
+it('a delivery is new once, also after a restart', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const first = await openAt(path);
   expect([first.rememberDelivery("msg_'1", NOON), first.rememberDelivery("msg_'1", NOON)]).toEqual([
@@ -21,7 +21,7 @@ it('are new once, also after a restart', async () => {
   ]);
 });
 
-it('are forgotten after a while, counted from when they first came', async () => {
+it('forgets a delivery after its maximum age, counted from its first arrival', async () => {
   const checkpoint = await openNew();
   const after = (ms: number): Date => new Date(NOON.getTime() + ms);
   checkpoint.rememberDelivery('msg_1', NOON);
@@ -29,7 +29,7 @@ it('are forgotten after a while, counted from when they first came', async () =>
   expect(checkpoint.rememberDelivery('msg_1', after(MAX_DELIVERY_AGE_MS + 1))).toBe(true);
 });
 
-it('are so many at most, the newest', async () => {
+it('keeps so many deliveries at most, the newest', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
   fill(path, MAX_DELIVERIES);
@@ -39,7 +39,7 @@ it('are so many at most, the newest', async () => {
   expect(checkpoint.rememberDelivery('msg_1', NOON)).toBe(true);
 });
 
-it('are kept whole or refused', async () => {
+it('refuses a delivery id that is too long', async () => {
   const checkpoint = await openNew();
   expect(() => checkpoint.rememberDelivery('m'.repeat(100_000), NOON)).toThrow(ContractViolationError);
 });

@@ -1,5 +1,5 @@
 /**
- * What is wanted is stored with the step that says so, and read as it was stored. By which rules it grows is tested beside the
+ * A desired state is stored with the step that changes it, and read as it was stored. The rules of its changes are tested beside the
  * rules (desired-state-changes.test.ts); here, that they are asked and that what they decide is kept.
  */
 
@@ -29,7 +29,7 @@ import {
 import { formerMember, LONG_AGO, member, reload } from '../support/sync-values.ts';
 
 const LARGEST = 2n ** 63n - 1n;
-const look: DesiredStateChange = { kind: 'refresh', datasetId: 'd' };
+const refresh: DesiredStateChange = { kind: 'refresh', datasetId: 'd' };
 
 function later(minutes: number): Date {
   return new Date(NOON.getTime() + minutes * 60_000);
@@ -39,12 +39,12 @@ function atLeast(version: number, eventNumber: bigint): DesiredStateChange {
   return { kind: 'at-least', datasetId: 'd', version, eventNumber };
 }
 
-function wanted(checkpoint: Checkpoint): DesiredState | null {
+function desiredOf(checkpoint: Checkpoint): DesiredState | null {
   return checkpoint.desired('d');
 }
 
-describe('what is wanted', () => {
-  it('is read as it was stored, in full, also by another process', async () => {
+describe('a stored desired state', () => {
+  it('reads a desired state in full as it was stored, also in another process', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const checkpoint = await openAt(path);
     commit(
@@ -58,7 +58,7 @@ describe('what is wanted', () => {
         knownVersion: Number.MAX_SAFE_INTEGER,
         isWithdrawal: true,
       }),
-      look,
+      refresh,
     );
     commit(checkpoint, 't', joined('d'), reloadAsked('d', 9n), reloadAsked('d', 7n), reloadAsked('d', 8n));
     commit(checkpoint, 'u', dropped('d', { eventNumber: 5n, at: NOON, reason: "it's left" }));
@@ -86,12 +86,12 @@ describe('what is wanted', () => {
       resyncNumber: NOON.getTime(),
       refreshesRequested: 1,
     };
-    expect(wanted(checkpoint)).toEqual(expected);
-    expect(wanted(await openAt(path))).toEqual(expected);
+    expect(desiredOf(checkpoint)).toEqual(expected);
+    expect(desiredOf(await openAt(path))).toEqual(expected);
     expect(checkpoint.desiredStates()).toEqual(new Map([['d', expected]]));
   });
 
-  it('of one dataset is nothing of another', async () => {
+  it('keeps the desired states of datasets apart', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d'), joined('e'), reloadAsked('e', 3n), dropped('f'));
     expect(checkpoint.desired('d')).toEqual({
@@ -103,15 +103,15 @@ describe('what is wanted', () => {
     expect([...checkpoint.desiredStates().keys()]).toEqual(['d', 'e', 'f']);
   });
 
-  it('has reasons that are cut to their limit', async () => {
+  it('cuts reasons to their limit', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', dropped('d', { reason: 'x'.repeat(MAX_TEXT_CHARACTERS + 1) }));
-    expect(wanted(checkpoint)?.formerMembers.get('s')?.reason).toHaveLength(MAX_TEXT_CHARACTERS);
+    expect(desiredOf(checkpoint)?.formerMembers.get('s')?.reason).toHaveLength(MAX_TEXT_CHARACTERS);
   });
 
-  it('is nothing where what is said concerns no member: a table that no subscription is known to contain stays unknown', async () => {
+  it('stores nothing for a table that no subscription is known to contain', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', look, atLeast(3, 1n), reloadAsked('d', 2n));
+    commit(checkpoint, 's', refresh, atLeast(3, 1n), reloadAsked('d', 2n));
     checkpoint.noteListed('d', 3);
     checkpoint.voidAnnounced('d', 3);
     checkpoint.noteRetired('d', []);
@@ -121,7 +121,7 @@ describe('what is wanted', () => {
   });
 });
 
-describe('what becomes known of what was asked for', () => {
+describe('announced versions and reloads', () => {
   async function asked(): Promise<Checkpoint> {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d', { version: 9 }), reloadAsked('d', 5n), reloadAsked('d', 6n));
@@ -129,12 +129,12 @@ describe('what becomes known of what was asked for', () => {
     return checkpoint;
   }
 
-  it('is the newest version of the first list that was read after it', async () => {
+  it('notes for each reload the newest version of the first list that was read after it', async () => {
     const checkpoint = await asked();
     checkpoint.noteListed('d', 7);
     commit(checkpoint, 's', reloadAsked('d', 8n));
     checkpoint.noteListed('d', 9);
-    const listed = wanted(checkpoint)?.reloads.map(({ eventNumber, listedVersion }) => [
+    const listed = desiredOf(checkpoint)?.reloads.map(({ eventNumber, listedVersion }) => [
       eventNumber,
       listedVersion,
     ]);
@@ -146,10 +146,10 @@ describe('what becomes known of what was asked for', () => {
     ]);
   });
 
-  it('F50 is that what was announced above a version is void: that one is wanted', async () => {
+  it('F50 lowers what was announced above a void version to the version given', async () => {
     const checkpoint = await asked();
     checkpoint.voidAnnounced('d', 4);
-    expect(wanted(checkpoint)?.members).toEqual(
+    expect(desiredOf(checkpoint)?.members).toEqual(
       new Map([
         ['s', member({ announced: 4 })],
         ['t', member({ announced: 4 })],
@@ -157,21 +157,21 @@ describe('what becomes known of what was asked for', () => {
     );
   });
 
-  it('is which reloads the table satisfies: the newest of each subscription is kept', async () => {
+  it('keeps the newest satisfied reload of each subscription', async () => {
     const checkpoint = await asked();
     checkpoint.markSatisfied('d', () => true);
-    expect(wanted(checkpoint)?.reloads).toEqual([
+    expect(desiredOf(checkpoint)?.reloads).toEqual([
       reload(2, { subscriptionId: 't' }),
       reload(6, { subscriptionId: 's' }),
     ]);
   });
 
-  it('is that a table which is retired owes nothing, and one from before owes what is said: who dropped the dataset is still known', async () => {
+  it('owes only the given reloads once a table is retired, and still knows the former members', async () => {
     const checkpoint = await asked();
     for (const id of ['s', 't']) commit(checkpoint, id, dropped('d'));
-    expect(wanted(checkpoint)?.reloads).toHaveLength(3);
+    expect(desiredOf(checkpoint)?.reloads).toHaveLength(3);
     checkpoint.noteRetired('d', [reload(9)]);
-    expect(wanted(checkpoint)).toMatchObject({
+    expect(desiredOf(checkpoint)).toMatchObject({
       reloads: [reload(9)],
       formerMembers: new Map([
         ['s', formerMember()],
@@ -182,26 +182,26 @@ describe('what becomes known of what was asked for', () => {
 });
 
 describe('metadata refreshes', () => {
-  it('are owed each time one is asked for, and done up to those that were seen', async () => {
+  it('counts every metadata refresh that is requested, and as done those that were seen', async () => {
     const checkpoint = await openNew();
-    commit(checkpoint, 's', joined('d'), look, look);
+    commit(checkpoint, 's', joined('d'), refresh, refresh);
     checkpoint.markRefreshed('d', 1);
-    expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 1 });
+    expect(desiredOf(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 1 });
     checkpoint.markRefreshed('d', 2);
     checkpoint.markRefreshed('d', 1);
-    expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 2 });
+    expect(desiredOf(checkpoint)).toMatchObject({ refreshesRequested: 2, refreshesDone: 2 });
   });
 
-  it('cannot be done before they are asked for', async () => {
+  it('a metadata refresh cannot be done before it is requested', async () => {
     const checkpoint = await openNew();
     checkpoint.markRefreshed('d', 5);
-    commit(checkpoint, 's', joined('d'), look);
+    commit(checkpoint, 's', joined('d'), refresh);
     checkpoint.markRefreshed('d', 5);
-    expect(wanted(checkpoint)).toMatchObject({ refreshesRequested: 1, refreshesDone: 1 });
+    expect(desiredOf(checkpoint)).toMatchObject({ refreshesRequested: 1, refreshesDone: 1 });
   });
 });
 
-describe('a step', () => {
+describe('a follow step', () => {
   const changes: readonly DesiredStateChange[] = [
     joined('d', { eventNumber: 1n }),
     atLeast(9, 2n),
@@ -209,13 +209,13 @@ describe('a step', () => {
     joined('d', { eventNumber: 4n, version: 2 }),
     reloadAsked('d', 4n, { version: 2 }),
     atLeast(3, 5n),
-    look,
+    refresh,
   ];
 
-  it('changes nothing but refreshes when it comes again, as a whole or an event at a time', async () => {
+  it('a step that comes again changes nothing but refreshes, as a whole or an event at a time', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', ...changes);
-    const once = wanted(checkpoint);
+    const once = desiredOf(checkpoint);
     expect(once).toEqual({
       ...emptyDesiredState('d'),
       members: new Map([['s', member({ eventNumber: 4n, announced: 3 })]]),
@@ -224,7 +224,7 @@ describe('a step', () => {
     });
     commit(checkpoint, 's', ...changes);
     for (const change of changes) commit(checkpoint, 's', change);
-    expect(wanted(checkpoint)).toEqual({ ...once, refreshesRequested: 3 });
+    expect(desiredOf(checkpoint)).toEqual({ ...once, refreshesRequested: 3 });
   });
 
   const step: FollowStep = {
@@ -261,7 +261,7 @@ describe('a step', () => {
     expect(checkpoint.followed().get('s')?.cursor).toBeNull();
   });
 
-  it('F81 moves also where the log was begun anew and its position is the same number', async () => {
+  it('F81 moves the position also where a restarted log has the same event number', async () => {
     const checkpoint = await openNew();
     checkpoint.commitFollowStep({ ...step, position: position(event(5n)) });
     checkpoint.commitFollowStep({
@@ -271,7 +271,7 @@ describe('a step', () => {
     expect(checkpoint.followed().get('s')).toMatchObject({ logNumber: 2, cursorAt: later(9) });
   });
 
-  it('says since when a log is read from its start because it is quiet', async () => {
+  it('stores when a quiet log was last read from its start', async () => {
     const checkpoint = await openNew();
     const followed = () => checkpoint.followed().get('s');
     const quiet = (minutes: number, isExpiredCursorReplay: boolean) =>
@@ -286,7 +286,7 @@ describe('a step', () => {
     expect(followed()).toMatchObject({ cursorAt: NOON, replayedAt: null });
   });
 
-  it('leaves what is known of the record: that it has named its newest event', async () => {
+  it('a step keeps that a record has named its newest event', async () => {
     const checkpoint = await openNew();
     checkpoint.noteStatedLastEvent('unknown');
     checkpoint.commitFollowStep(step);
@@ -297,7 +297,7 @@ describe('a step', () => {
     ]);
   });
 
-  it('says of the record that it has named its newest event, in this log and in no other', async () => {
+  it('stores that a record has named its newest event, in this log and in no other', async () => {
     const checkpoint = await openNew();
     const stated = () => checkpoint.followed().get('s')?.statesLastEvent;
     checkpoint.adopt([{ ...step, statesLastEvent: false }]);
@@ -310,7 +310,7 @@ describe('a step', () => {
     expect(stated()).toBe(false);
   });
 
-  it('F81 of a new log voids the numbers of the old one before it says anything', async () => {
+  it('F81 a step of a restarted log voids the numbers of the old one first', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('d', { eventNumber: 90n, version: 9 }), reloadAsked('d', 91n));
     commit(
@@ -329,7 +329,7 @@ describe('a step', () => {
         reloadAsked('d', 2n, { logNumber: 2 }),
       ],
     });
-    expect(wanted(checkpoint)).toEqual({
+    expect(desiredOf(checkpoint)).toEqual({
       ...emptyDesiredState('d'),
       members: new Map([
         ['s', { eventNumber: 2n, since: later(1), announced: 1 }],
@@ -346,7 +346,7 @@ describe('a step', () => {
   it.each([
     ['too long', 'd'.repeat(MAX_ID_CHARACTERS + 1)],
     ['half a character', 'd\ud800'],
-  ])('stores nothing of itself where an id is %s', async (_, datasetId) => {
+  ])('stores nothing of a step where an id is %s', async (_, datasetId) => {
     const checkpoint = await openNew();
     for (const change of [joined(datasetId), { kind: 'refresh', datasetId } as const]) {
       expect(() => commit(checkpoint, 's', joined('d'), change)).toThrow(ContractViolationError);
@@ -357,8 +357,8 @@ describe('a step', () => {
   });
 });
 
-describe('W43 what is taken over from the mirror', () => {
-  it('replaces all that the subscriptions have said, and of others nothing, as one', async () => {
+describe('W43 the adoption of stored progress', () => {
+  it('replaces everything of the adopted subscriptions, and nothing of others, as one', async () => {
     const checkpoint = await openNew();
     for (const id of ['s', 't'])
       commit(checkpoint, id, joined('old', { version: 9 }), reloadAsked('old', 5n));
@@ -375,7 +375,7 @@ describe('W43 what is taken over from the mirror', () => {
       members: new Map([['t', member({ announced: 9 })]]),
       reloads: [reload(5, { subscriptionId: 't' })],
     });
-    expect(wanted(checkpoint)).toEqual({
+    expect(desiredOf(checkpoint)).toEqual({
       ...emptyDesiredState('d'),
       members: new Map([
         ['s', member()],

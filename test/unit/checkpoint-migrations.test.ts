@@ -70,7 +70,7 @@ const LONG_AGO = new Date(0);
 /** A resync that was requested in format 4 has the lowest number: it was requested before any other. */
 const EARLY_CLOCK: Clock = { ...NOON_CLOCK, now: () => new Date(1) };
 
-/** Stores what format 4 can hold, and from format 5 on what only the later formats can hold. */
+/** Stores what format 4 can store, and from format 5 on what only the later formats can store. */
 function fill(checkpoint: Checkpoint, format: number): void {
   fillEvents(checkpoint);
   fillRequests(checkpoint);
@@ -224,19 +224,19 @@ if (FEED_SYNC_RECORD_FORMAT === '1') {
   });
 }
 
-it('there is a dump of every format that the program reads', () => {
+it('has a dump of every format that the program reads', () => {
   expect(FORMATS.at(-1)).toBe(CURRENT_FORMAT);
   expect(readdirSync(folder).sort()).toEqual(FORMATS.map((format) => `format-${format}.sql`).sort());
 });
 
 describe.each(FORMATS)('the migration of format %i', (format) => {
-  it('gives the file the schema of a new checkpoint', async () => {
+  it('gives a migrated file the schema of a new checkpoint', async () => {
     const path = restoredPath(format);
     (await openAt(path)).close();
     expect(schemaOf(path)).toEqual(schemaOf(await newPath()));
   });
 
-  it('keeps the content of the file', async () => {
+  it('keeps the content of a migrated file', async () => {
     const expected = contentOf(await openAt(await filledPath(format)));
     const migrated = await openAt(restoredPath(format));
     expect(contentOf(migrated)).toEqual(expected);
@@ -245,7 +245,7 @@ describe.each(FORMATS)('the migration of format %i', (format) => {
 });
 
 it.each([1, 2, 3])(
-  'a checkpoint of the unreleased format %i is refused, unchanged, with what to do',
+  'refuses a checkpoint of the unreleased format %i, unchanged, and says what to do',
   async (format) => {
     const path = restoredPath(4, `PRAGMA user_version = ${format};`);
     const before = readFileSync(path);

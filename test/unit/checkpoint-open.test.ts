@@ -1,4 +1,4 @@
-/** Opening the checkpoint: a damaged file is quarantined, a foreign or newer one left alone, trouble named. */
+/** Opening the checkpoint: a damaged file is quarantined, a foreign or newer one left alone, errors named. */
 
 import {
   chmodSync,
@@ -36,7 +36,7 @@ function namesBeside(path: string): readonly string[] {
   return readdirSync(dirname(path)).sort();
 }
 
-/** A checkpoint that wants one dataset, closed. */
+/** A checkpoint with the desired state of one dataset, closed. */
 async function filledPath(): Promise<string> {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
@@ -52,7 +52,7 @@ function change(path: string, sql: string): void {
 }
 
 describe('a new checkpoint', () => {
-  it('is made with its folders, for the owner alone', async () => {
+  it('creates a checkpoint with its folders, for the owner alone', async () => {
     const path = join(dirname(temporaryPath('x')), 'a', 'b', 'checkpoint.sqlite');
     commit(await openAt(path), 's');
     const mode = (of: string): number => statSync(of).mode & 0o777;
@@ -65,13 +65,13 @@ describe('a new checkpoint', () => {
     for (const name of namesBeside(path)) expect(mode(join(dirname(path), name)), name).toBe(0o600);
   });
 
-  it('is taken from an empty file too', async () => {
+  it('creates a checkpoint in an empty file, too', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     writeFileSync(path, '');
     expect((await openAt(path)).followed().size).toBe(0);
   });
 
-  it('does not take up the log of a file that is gone', async () => {
+  it('a new checkpoint does not take up the log of a file that is gone', async () => {
     const path = await filledPath();
     const checkpoint = await openAt(path);
     commit(checkpoint, 's', joined('e'));
@@ -84,7 +84,7 @@ describe('a new checkpoint', () => {
 
 describe('F03 a damaged checkpoint', () => {
   const damages: readonly (readonly [string, (path: string) => void])[] = [
-    ['text', (path) => writeFileSync(path, 'this is no database, though it is long enough to be looked at')],
+    ['text', (path) => writeFileSync(path, 'this is no database, though it is long enough to be read')],
     ['a file cut short', (path) => truncateSync(path, 4_096 * 2 + 100)],
     [
       'a file with a page of noise',
@@ -98,7 +98,7 @@ describe('F03 a damaged checkpoint', () => {
     ['an invalid time', (path) => change(path, "UPDATE desired_members SET decided_at = '2026-0!'")],
   ];
 
-  it.each(damages)('is quarantined and made anew: %s', async (_, damage) => {
+  it.each(damages)('quarantines a damaged checkpoint and creates a new one: %s', async (_, damage) => {
     const path = await filledPath();
     damage(path);
     const damaged = readFileSync(path);
@@ -113,7 +113,7 @@ describe('F03 a damaged checkpoint', () => {
     expect(readFileSync(quarantined).equals(damaged)).toBe(true);
   });
 
-  it('takes its log along where a reader still has it open', async () => {
+  it('quarantines the log of a damaged checkpoint with it where a reader still has it open', async () => {
     const path = await filledPath();
     const reader = new Database(path);
     onTestFinished(() => void reader.close());
@@ -126,14 +126,14 @@ describe('F03 a damaged checkpoint', () => {
     expect([...(await openAt(path)).desiredStates().keys()]).toEqual(['new']);
   });
 
-  it(`is quarantined ${MAX_QUARANTINED} times, then a person must look`, async () => {
+  it(`quarantines ${MAX_QUARANTINED} damaged checkpoints, and then refuses to start until an operator acts`, async () => {
     const path = temporaryPath('checkpoint.sqlite');
     for (let copy = 0; copy < MAX_QUARANTINED; copy += 1) {
-      writeFileSync(path, `damaged for the time number ${copy}, and long enough to be looked at`);
+      writeFileSync(path, `damaged for the time number ${copy}, and long enough to be read`);
       const later = new Date(NOON.getTime() + copy);
       (await openAt(path, silentLog, { ...NOON_CLOCK, now: () => later })).close();
     }
-    writeFileSync(path, 'damaged once more, and this, too, is long enough to be looked at');
+    writeFileSync(path, 'damaged once more, and this, too, is long enough to be read');
     const opening = openAt(path);
     await expect(opening).rejects.toThrow(StorageError);
     await expect(opening).rejects.toThrow(join(dirname(path), NOON_COPY));
@@ -142,8 +142,8 @@ describe('F03 a damaged checkpoint', () => {
   });
 });
 
-describe('a file that is not ours to change', () => {
-  it('is refused where a newer program wrote it', async () => {
+describe('a file of another program', () => {
+  it('refuses a checkpoint that a newer program wrote', async () => {
     const path = await filledPath();
     change(path, 'PRAGMA user_version = 99');
     const before = readFileSync(path);
@@ -156,7 +156,7 @@ describe('a file that is not ours to change', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it("is refused where it is somebody else's database", async () => {
+  it("refuses somebody else's database", async () => {
     const path = temporaryPath('checkpoint.sqlite');
     change(path, 'CREATE TABLE mine (a); INSERT INTO mine VALUES (1)');
     const before = readFileSync(path);
@@ -168,7 +168,7 @@ describe('a file that is not ours to change', () => {
 });
 
 describe('F11 a place that cannot be written', () => {
-  it('F66 is named with the file that stands where its folder would be', async () => {
+  it('F66 names the file that stands where the folder of the checkpoint would be', async () => {
     const path = join(temporaryPath('data'), 'checkpoint.sqlite');
     writeFileSync(dirname(path), 'x');
     await expect(openAt(path)).rejects.toMatchObject({
@@ -178,7 +178,7 @@ describe('F11 a place that cannot be written', () => {
     });
   });
 
-  it('is named with the user id: a folder in place of the file', async () => {
+  it('names the user id where a folder stands in place of the file', async () => {
     const path = join(temporaryPath('data'), 'checkpoint.sqlite');
     mkdirSync(path, { recursive: true });
     const opening = openAt(path);
@@ -188,18 +188,15 @@ describe('F11 a place that cannot be written', () => {
     await expect(opening).rejects.toHaveProperty('hint', expect.stringContaining(dirname(path)));
   });
 
-  it.skipIf(process.getuid?.() === 0)(
-    'is named with the user id: a folder without the right to write',
-    async () => {
-      const path = temporaryPath('checkpoint.sqlite');
-      chmodSync(dirname(path), 0o500);
-      await expect(openAt(path)).rejects.toThrow(StorageError);
-      await expect(openAt(path)).rejects.toThrow(/checkpoint\.sqlite cannot be .* by user id 1000/);
-    },
-  );
+  it.skipIf(process.getuid?.() === 0)('names the user id where the folder may not be written', async () => {
+    const path = temporaryPath('checkpoint.sqlite');
+    chmodSync(dirname(path), 0o500);
+    await expect(openAt(path)).rejects.toThrow(StorageError);
+    await expect(openAt(path)).rejects.toThrow(/checkpoint\.sqlite cannot be .* by user id 1000/);
+  });
 });
 
-describe('trouble of SQLite and of the system', () => {
+describe('errors of SQLite and of the system', () => {
   const place: Place = {
     what: 'checkpoint',
     path: '/data/checkpoint.sqlite',
@@ -218,7 +215,7 @@ describe('trouble of SQLite and of the system', () => {
     [sqlite('SQLITE_PERM'), /cannot be opened or written by user id 7/],
     [system('EROFS'), /cannot be opened or written by user id 7/],
     [sqlite('SQLITE_CORRUPT_INDEX'), /is damaged: the reason/],
-  ])('is a StorageError that names the file: %s', (error, message) => {
+  ])('throws a StorageError that names the file: %s', (error, message) => {
     const fails = (): never =>
       withStorageErrors(place, () => {
         throw error;
@@ -228,7 +225,7 @@ describe('trouble of SQLite and of the system', () => {
     expect(fails).toThrow(expect.objectContaining({ cause: error, hint: expect.any(String) }));
   });
 
-  it('is a BusyError where another process writes', () => {
+  it('throws a BusyError where another process writes', () => {
     expect(() =>
       withStorageErrors(place, () => {
         throw sqlite('SQLITE_BUSY_SNAPSHOT');
@@ -236,7 +233,7 @@ describe('trouble of SQLite and of the system', () => {
     ).toThrow(BusyError);
   });
 
-  it('passes as it is where it is a bug of ours', () => {
+  it('passes on an error that is a bug of ours', () => {
     const bug = sqlite('SQLITE_CONSTRAINT_CHECK');
     expect(() =>
       withStorageErrors(place, () => {
@@ -246,8 +243,8 @@ describe('trouble of SQLite and of the system', () => {
   });
 });
 
-describe('the reader', () => {
-  it('is null where there is no checkpoint, and makes none', () => {
+describe('a checkpoint reader', () => {
+  it('opens no reader where there is no checkpoint, and creates none', () => {
     const path = temporaryPath('checkpoint.sqlite');
     expect(openCheckpointReader({ path, uid: null })).toBeNull();
     expect(openCheckpointReader({ path: join(path, 'deeper'), uid: null })).toBeNull();
@@ -257,9 +254,9 @@ describe('the reader', () => {
     expect(statSync(path).size).toBe(0);
   });
 
-  it('names a damaged file and leaves it', () => {
+  it('a reader names a damaged file and leaves it', () => {
     const path = temporaryPath('checkpoint.sqlite');
-    writeFileSync(path, 'this is no database, though it is long enough to be looked at');
+    writeFileSync(path, 'this is no database, though it is long enough to be read');
     expect(() => openCheckpointReader({ path, uid: null })).toThrow(StorageError);
     expect(namesBeside(path)).toEqual([basename(path)]);
   });
@@ -275,7 +272,7 @@ describe('the reader', () => {
     reader?.close();
   });
 
-  it('gives one moment, while the writer goes on', async () => {
+  it('a reader sees one state while the writer goes on', async () => {
     const path = await filledPath();
     const checkpoint = await openAt(path);
     const reader = openCheckpointReader({ path, uid: null });
@@ -311,7 +308,7 @@ describe('reading a checkpoint', () => {
         return path;
       },
     ],
-  ])('leaves a closed checkpoint as it is: %s', async (_, closedPath) => {
+  ])('reading leaves a closed checkpoint as it is: %s', async (_, closedPath) => {
     const path = await closedPath();
     const before = readFileSync(path);
     openCheckpointReader({ path, uid: null })?.close();

@@ -1,4 +1,4 @@
-/** What is gone without an event: read again with every poll until that is sure, and no more often. */
+/** Absences without an event are checked again with every poll until they are confirmed, and no more often. */
 
 import { describe, expect, it } from 'vitest';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
@@ -29,7 +29,7 @@ async function started(world: World) {
 }
 
 describe('F51 F55 a member that the manifest lacks', () => {
-  it('is looked for with every poll, retired after ten minutes, and then looked for no more', async () => {
+  it('is checked with every poll and retired after ten minutes, and then reads no further manifest', async () => {
     const { world, pass } = await started(await oneSubscription('parcels', 'permits'));
     world.service.members.set('sub_1', ['parcels']);
     await pass(HOUR_MS + 9 * MINUTE_MS, STEP_MS);
@@ -43,7 +43,7 @@ describe('F51 F55 a member that the manifest lacks', () => {
     expect(callsOf(world, 'manifest sub_1')).toBe(0);
   });
 
-  it('stays where the next poll shows it', async () => {
+  it('keeps a table whose dataset is back in the manifest at the next poll', async () => {
     const { world, pass } = await started(await oneSubscription('parcels', 'permits'));
     world.service.members.set('sub_1', ['parcels']);
     world.intervene = (call) => {
@@ -61,8 +61,8 @@ describe('F51 F55 a member that the manifest lacks', () => {
   });
 });
 
-describe('F54 a log that has begun anew', () => {
-  it('below the position is noticed by an audit, and read from its start ten minutes later', async () => {
+describe('F54 a log restart', () => {
+  it('finds a log restart below the position by an audit, and reads the new log from its start ten minutes later', async () => {
     const { world, pass } = await started(await oneSubscription('parcels'));
     world.service.subscriptions = [subscription({ lastEventId: id(1) })];
     world.service.logs.set('sub_1', [event(1, 'dataset.updated', { version: 2 })]);
@@ -74,8 +74,8 @@ describe('F54 a log that has begun anew', () => {
   });
 });
 
-describe('what the lists of versions do not settle yet', () => {
-  it('F50 is read again with every poll and no more often, until the version is surely withdrawn', async () => {
+describe('a state that the list of versions leaves open', () => {
+  it('F50 reads the list of versions once a poll until the withdrawal of a version is confirmed', async () => {
     const { world, pass } = await started(await oneSubscription('parcels'));
     for (const _ of [2, 3]) publishWithSnapshot(world, 'parcels');
     await pass(2 * MINUTE_MS, STEP_MS);
@@ -83,7 +83,7 @@ describe('what the lists of versions do not settle yet', () => {
     world.service.versions.set('parcels', [version('parcels', 2), version('parcels', 1)]);
     world.service.snapshots.set('parcels', entry('parcels', 2));
     calm(world);
-    // The next audit sees it.
+    // The next audit finds the withdrawal.
     await pass(2 * HOUR_MS, STEP_MS);
     expect(callsOf(world, 'versions parcels')).toBeGreaterThan(40);
     expect(callsOf(world, 'versions parcels')).toBeLessThan(140);
@@ -94,7 +94,7 @@ describe('what the lists of versions do not settle yet', () => {
     expect(callsOf(world, 'versions parcels')).toBe(0);
   });
 
-  it('is not read at once again where another subscription of the dataset cannot be read', async () => {
+  it('does not repeat a metadata refresh at once while another subscription of the dataset cannot be read', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
@@ -117,7 +117,7 @@ describe('what the lists of versions do not settle yet', () => {
 });
 
 describe('F84 a dataset that joins a subscription by its record alone, without an event', () => {
-  it('is not retired when it leaves the other, whose manifest lists it no more', async () => {
+  it('keeps the table of a dataset that moved to a subscription whose record alone names it', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels', 'permits');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');

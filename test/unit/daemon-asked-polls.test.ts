@@ -1,10 +1,10 @@
-/** A poll that is asked for while a log is being read: what came after that reading began is not left for the next minute. */
+/** A poll requested while a log is being read finds events that came after that reading began, without waiting for the next minute. */
 
 import { expect, it } from 'vitest';
 import { smallDaemon } from '../support/small-daemon.ts';
 import { calm, oneSubscription, publish, versions } from '../support/small-world.ts';
 
-it('is made after that reading, once', async () => {
+it('makes a poll that is requested while a log is read right after that reading, once', async () => {
   const world = await oneSubscription('parcels');
   const { daemon, clock, pass, settle } = smallDaemon(world);
   await pass(1_000);

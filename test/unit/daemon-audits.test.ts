@@ -1,4 +1,4 @@
-/** Audits that are asked for: at once, and not again and again. */
+/** Requested audits run at once, and not again and again. */
 
 import { expect, it } from 'vitest';
 import { smallDaemon } from '../support/small-daemon.ts';
@@ -18,7 +18,7 @@ function expirePosition({ service }: World): void {
   service.subscriptions = service.subscriptions.map((one) => ({ ...one, lastEventId: newest }));
 }
 
-it('W17 a position that expires soon after the start is taken anew at once; one that expires again, after a minute', async () => {
+it('W17 replaces an expired position at once, and one that expires again only after a minute', async () => {
   const world = await oneSubscription('parcels');
   const { pass } = smallDaemon(world, EVERY_SECOND);
   await pass(5 * SECOND_MS);

@@ -67,7 +67,7 @@ const every = (everyMs: number): Timing => ({
 });
 
 describe.each(FORWARD)('F52 where $title', ({ act }) => {
-  it('a time of the schedule that was passed over is polled for at once, and once', async () => {
+  it('polls at once, and once, for a time of the schedule that was passed over', async () => {
     const { world, clock, pass } = await halfPastNoon(scheduled(EVERY_HOUR));
     publish(world, 'parcels');
     act(clock);
@@ -80,7 +80,7 @@ describe.each(FORWARD)('F52 where $title', ({ act }) => {
     expect(polls(world)).toBe(2);
   });
 
-  it('an interval that has passed by the wall clock is over at once, and polled for once', async () => {
+  it('polls at once, and once, for an interval that has passed by the wall clock', async () => {
     const { world, clock, pass } = await halfPastNoon(every(50 * MINUTE_MS));
     act(clock);
     await pass(SECOND_MS);
@@ -91,7 +91,7 @@ describe.each(FORWARD)('F52 where $title', ({ act }) => {
     expect(polls(world)).toBe(2);
   });
 
-  it('an audit that is due by the wall clock comes with the next poll, and once', async () => {
+  it('makes an audit that is due by the wall clock with the next poll, and once', async () => {
     const { world, clock, pass } = await halfPastNoon({
       poll: { kind: 'every', everyMs: MINUTE_MS },
       auditEveryMs: HOUR_MS,
@@ -107,7 +107,7 @@ describe.each(FORWARD)('F52 where $title', ({ act }) => {
 });
 
 describe.each(BACK)('F52 where $title', ({ act }) => {
-  it('a schedule goes on as often as before', async () => {
+  it('polls by the schedule as often as before the clock was set back', async () => {
     const { world, clock, pass } = await halfPastNoon(scheduled(EVERY_HOUR));
     act(clock);
     await pass(29 * MINUTE_MS, STEP_MS);
@@ -118,7 +118,7 @@ describe.each(BACK)('F52 where $title', ({ act }) => {
     expect(polls(world)).toBe(6);
   });
 
-  it('intervals go on as often as before', async () => {
+  it('polls by the interval as often as before the clock was set back', async () => {
     const { world, clock, pass } = await halfPastNoon(every(MINUTE_MS));
     act(clock);
     await pass(31 * MINUTE_MS, STEP_MS);
@@ -126,7 +126,7 @@ describe.each(BACK)('F52 where $title', ({ act }) => {
     expect(polls(world)).toBeLessThanOrEqual(32);
   });
 
-  it('audits go on as often as before', async () => {
+  it('audits as often as before the clock was set back', async () => {
     const { world, clock, pass } = await halfPastNoon({
       poll: { kind: 'every', everyMs: MINUTE_MS },
       auditEveryMs: HOUR_MS,
@@ -139,7 +139,7 @@ describe.each(BACK)('F52 where $title', ({ act }) => {
   });
 });
 
-describe('F52 a time of the schedule that the clock shows again', () => {
+describe('F52 a time of the schedule that the clock shows twice', () => {
   /** Polled for at six in the morning of the next day, half an hour ago. */
   async function halfPastSix() {
     const followed = await halfPastNoon(scheduled(EVERY_DAY_AT_SIX));
@@ -149,7 +149,7 @@ describe('F52 a time of the schedule that the clock shows again', () => {
     return followed;
   }
 
-  it('is not polled for again where the clock was set back by an hour', async () => {
+  it('does not poll twice for a time of the schedule where the clock was set back by an hour', async () => {
     const { world, clock, pass } = await halfPastSix();
     clock.jump(-HOUR_MS);
     await pass(24 * HOUR_MS, MINUTE_MS);
@@ -158,7 +158,7 @@ describe('F52 a time of the schedule that the clock shows again', () => {
     expect(polls(world)).toBe(1);
   });
 
-  it('is polled for where the clock was set back by a day: a day has passed since the last poll', async () => {
+  it('polls a day after the last poll where the clock was set back by a day', async () => {
     const { world, clock, pass } = await halfPastSix();
     clock.jump(-DAY_MS);
     await pass(23 * HOUR_MS, MINUTE_MS);
@@ -169,7 +169,7 @@ describe('F52 a time of the schedule that the clock shows again', () => {
     expect(polls(world)).toBe(2);
   });
 
-  it('is not polled for again where the clock is set back by seconds at that very time', async () => {
+  it('does not poll twice for a time of the schedule where the clock is set back by seconds right after it', async () => {
     const { world, clock, pass } = await halfPastNoon(scheduled(EVERY_HOUR));
     await pass(30 * MINUTE_MS, STEP_MS);
     expect(polls(world)).toBe(1);
@@ -181,10 +181,10 @@ describe('F52 a time of the schedule that the clock shows again', () => {
   });
 });
 
-describe('F52 what waits for the next poll', () => {
+describe('F52 reading that waits for the next poll', () => {
   const EVERY_SIX_HOURS: Timing = { poll: { kind: 'every', everyMs: 6 * HOUR_MS }, auditEveryMs: DAY_MS };
 
-  it('is read again at once where the machine was suspended over that poll: a version that is withdrawn', async () => {
+  it('checks a withdrawn version at once where the machine was suspended over the next poll', async () => {
     const { world, clock, daemon, pass } = await halfPastNoon(EVERY_SIX_HOURS);
     publishWithSnapshot(world, 'parcels');
     publishWithSnapshot(world, 'parcels');
@@ -202,7 +202,7 @@ describe('F52 what waits for the next poll', () => {
     expect(world.calls).toContain('versions parcels');
   });
 
-  it('is read again at once where the machine was suspended over that poll: a member that is absent', async () => {
+  it('checks an absent member at once where the machine was suspended over the next poll', async () => {
     const world = await oneSubscription('parcels', 'permits');
     const { clock, daemon, pass } = smallDaemon(world, EVERY_SIX_HOURS);
     await pass(SECOND_MS);
@@ -221,13 +221,13 @@ describe('F52 a rule of fifteen minutes', () => {
   const JUST_BELOW_MS = 14 * MINUTE_MS;
 
   it.each([...BACK, ...FORWARD.slice(1)])(
-    'for a manifest that lags is neither skipped nor doubled where $title',
+    'waits fifteen minutes for a manifest that lags, no less and no longer, where $title',
     async ({ act }) => {
       const { world, clock, daemon, pass } = await halfPastNoon(every(MINUTE_MS));
       world.service.watermarkCovers.delete('sub_1');
-      const asked = event(101, 'dataset.resync_required');
+      const resync = event(101, 'dataset.resync_required');
       const createdAt = new Date(NOON.getTime() + clock.passedMs);
-      world.service.logs.get('sub_1')?.push({ ...asked, createdAt });
+      world.service.logs.get('sub_1')?.push({ ...resync, createdAt });
       daemon.pollNow();
       act(clock);
       await pass(JUST_BELOW_MS, STEP_MS);
@@ -240,19 +240,19 @@ describe('F52 a rule of fifteen minutes', () => {
   );
 });
 
-describe('F52 when a poll is due', () => {
+describe('F52 the due time of a poll', () => {
   const at = (wall: string, monotonicMs: number): ClockReading => ({ wall: new Date(wall), monotonicMs });
   const hourly = nextPoll({ kind: 'schedule', schedule: EVERY_HOUR }, at('2026-03-01T12:30:00Z', 0), {
     next: () => 0.5,
   });
 
-  it('is told on the monotonic clock, by what the wall clock shows', () => {
+  it('computes on the monotonic clock when a time of the schedule comes by the wall clock', () => {
     expect(hourly.dueMs(at('2026-03-01T12:40:00Z', 600_000))).toBe(30 * MINUTE_MS);
     expect(hourly.dueMs(at('2026-03-01T12:50:00Z', 600_000))).toBe(20 * MINUTE_MS);
     expect(hourly.dueMs(at('2026-03-02T12:50:00Z', 600_000))).toBe(600_000);
   });
 
-  it('is after an interval by whichever clock has gone on further', () => {
+  it('takes an interval to be over by whichever clock has gone on further', () => {
     const due = dueAfter(HOUR_MS, at('2026-03-01T12:00:00Z', 0));
     expect(due.dueMs(at('2026-03-01T12:10:00Z', 600_000))).toBe(HOUR_MS);
     expect(due.dueMs(at('2026-03-01T12:40:00Z', 600_000))).toBe(600_000 + 20 * MINUTE_MS);

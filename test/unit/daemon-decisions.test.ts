@@ -1,4 +1,4 @@
-/** What the daemon decides by time: when it polls, tries again, warns, and how things stand. */
+/** Decisions of the daemon by time: polls, retries, warnings, and the conditions of subscriptions. */
 
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { ERROR_AFTER_MS, IncidentLog, loudness, WARN_AFTER_MS } from '../../src/daemon/incident-log.ts';
@@ -23,14 +23,14 @@ const always = (value: number) => ({ next: () => value });
 describe('the next poll', () => {
   afterEach(() => vi.unstubAllEnvs());
 
-  it('comes after the interval, up to a tenth sooner or later', () => {
+  it('polls after the interval, up to a tenth sooner or later', () => {
     const every = { kind: 'every', everyMs: 60_000 } as const;
     const now = { wall: NOON, monotonicMs: 500_000 };
     const waits = [0, 0.5, 0.999].map((value) => nextPoll(every, now, always(value)).dueMs(now) - 500_000);
     expect(waits).toEqual([54_000, 60_000, 65_988]);
   });
 
-  it('comes when the schedule says so in the time zone of the process, and never at once again', () => {
+  it('polls by the schedule in the time zone of the process, and never twice for one time', () => {
     const hourly = { kind: 'schedule', schedule: '0 * * * *' } as const;
     const at = (time: string) => {
       const now = { wall: new Date(time), monotonicMs: 500_000 };
@@ -45,8 +45,8 @@ describe('the next poll', () => {
   });
 });
 
-describe('waits', () => {
-  it('grow to their longest, and are never less than half of it', () => {
+describe('the waits between attempts', () => {
+  it('lets waits grow to the longest, each at least half of its nominal length', () => {
     const backoff = { baseDelayMs: 1_000, maxDelayMs: 10_000 };
     const at = (value: number) =>
       [1, 2, 3, 4, 5, 60].map((attempt) => steadyDelayMs(backoff, attempt, always(value)));
@@ -54,7 +54,7 @@ describe('waits', () => {
     expect(at(1)).toEqual([1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
   });
 
-  it('begin anew after a good attempt', () => {
+  it('starts from the shortest wait again after an attempt that succeeded', () => {
     const clock = new RetryClock({ baseDelayMs: 1_000, maxDelayMs: 10_000 }, always(0.5));
     clock.failed(0);
     clock.failed(1_000);
@@ -66,10 +66,10 @@ describe('waits', () => {
   });
 });
 
-describe('the agenda', () => {
+describe('the work queue', () => {
   const all = () => true;
 
-  it('gives what is due for longest, and nothing that is worked on', () => {
+  it('hands out the dataset that is due for longest, and none that is worked on', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.ask('b', 10);
     workQueue.ask('a', 20);
@@ -79,7 +79,7 @@ describe('the agenda', () => {
     expect(workQueue.take(30, all)).toBeNull();
   });
 
-  it('lets what waits wait longer each time, and not at all once something new is known', () => {
+  it('postpones a waiting dataset for longer each time, and not at all once something new is known', () => {
     const workQueue = new WorkQueue(always(1));
     workQueue.ask('a', 0);
     const waits: number[] = [];
@@ -97,7 +97,7 @@ describe('the agenda', () => {
     expect(workQueue.entries.get('a')).toMatchObject({ dueMs: 7, sinceMs: 7, attempts: 0, waitsFor: null });
   });
 
-  it('keeps what was asked for while it was worked on', () => {
+  it('keeps a request for a dataset that comes while the dataset is worked on', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.ask('a', 0);
     const entry = workQueue.take(0, all);
@@ -106,7 +106,7 @@ describe('the agenda', () => {
     expect(workQueue.entries.get('a')).toMatchObject({ dueMs: 5, waitsFor: null });
   });
 
-  it('lets what an outage put off wait no longer once the service answers, and all else as before', () => {
+  it('makes datasets that an outage postponed due once the service answers, and no others', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.askLater('lagging', 'the manifest lags', 0, 60_000);
     workQueue.ask('out of reach', 0);
@@ -117,7 +117,7 @@ describe('the agenda', () => {
     expect(workQueue.entries.get('lagging')?.dueMs).toBe(60_000);
   });
 
-  it('takes no manifest for new that is older than an event', () => {
+  it('does not take a manifest for new that was read before an event', () => {
     const workQueue = new WorkQueue(always(0.5));
     workQueue.ask('a', 10);
     workQueue.ask('a', 20, 5);
@@ -125,7 +125,7 @@ describe('the agenda', () => {
   });
 });
 
-describe('how a subscription stands', () => {
+describe('the condition of a subscription', () => {
   const calm: Condition = {
     isSuspended: false,
     isFailing: false,
@@ -134,23 +134,27 @@ describe('how a subscription stands', () => {
     sinceMovedMs: 100 * DAY_MS,
   };
   it.each<readonly [string, Partial<Condition>, string]>([
-    ['idle, however long nothing has come', {}, 'idle'],
-    ['behind in its log', { isAtHead: false, sinceMovedMs: 0 }, 'behind'],
-    ['behind with its datasets', { work: 'to-do', sinceMovedMs: 0 }, 'behind'],
+    ['idle, however long nothing has happened', {}, 'idle'],
+    ['behind, where its log is not read to the end', { isAtHead: false, sinceMovedMs: 0 }, 'behind'],
+    ['behind, where its datasets have work to do', { work: 'to-do', sinceMovedMs: 0 }, 'behind'],
     ['behind, where its datasets wait, however long', { work: 'waiting' }, 'behind'],
     [
-      'stalled, where it is behind and nothing moves',
+      'stalled, where it is behind and nothing has moved for long',
       { work: 'to-do', sinceMovedMs: STALLED_AFTER_MS },
       'stalled',
     ],
-    ['failing', { isFailing: true }, 'failing'],
+    ['failing, where its last reading failed', { isFailing: true }, 'failing'],
     ['stalled, where it fails and is behind for long', { isFailing: true, isAtHead: false }, 'stalled'],
-    ['held, whatever else', { isSuspended: true, isFailing: true, work: 'to-do' }, 'suspended'],
-  ])('%s', (_, changed, standing) => {
-    expect(conditionOf({ ...calm, ...changed })).toBe(standing);
+    [
+      'suspended, whatever else is the case',
+      { isSuspended: true, isFailing: true, work: 'to-do' },
+      'suspended',
+    ],
+  ])('calls a subscription %s', (_, changed, condition) => {
+    expect(conditionOf({ ...calm, ...changed })).toBe(condition);
   });
 
-  it('F37 is warned of 30, 14 and 3 days before its position expires', () => {
+  it('F37 warns 30, 14 and 3 days before a position expires', () => {
     let warned: number | null = null;
     const given: number[] = [];
     for (let day = 0; day <= 95; day += 1) {
@@ -164,8 +168,8 @@ describe('how a subscription stands', () => {
   });
 });
 
-describe('trouble', () => {
-  it('gets louder as it lasts', () => {
+describe('an incident', () => {
+  it('logs an incident at a higher level the longer it lasts', () => {
     const passing = new ServiceUnavailableError('no');
     expect([0, WARN_AFTER_MS, ERROR_AFTER_MS].map((lastedMs) => loudness(passing, lastedMs))).toEqual([
       'info',
@@ -177,7 +181,7 @@ describe('trouble', () => {
     expect(loudness(new TypeError('a bug'), 0)).toBe('error');
   });
 
-  it('is told once, however often it is met, and again when it becomes another one', () => {
+  it('logs an incident once a level, however often it is met, and again when the error is another', () => {
     const reported: string[] = [];
     const at = (level: string) => (fields: Readonly<Record<string, unknown>>) => {
       reported.push(`${level} ${String(fields['error'])}`);
@@ -201,7 +205,7 @@ describe('trouble', () => {
 });
 
 describe('the watchdog', () => {
-  it('barks when nothing has moved for long while something is under way', () => {
+  it('finds a standstill where nothing has moved for long while something is under way', () => {
     const watchdog = new Watchdog(0);
     expect(watchdog.standsStill(STANDSTILL_MS - 1, true)).toBe(false);
     expect(watchdog.standsStill(STANDSTILL_MS, true)).toBe(true);
@@ -209,7 +213,7 @@ describe('the watchdog', () => {
     expect(watchdog.standsStill(STANDSTILL_MS + 1, true)).toBe(false);
   });
 
-  it('is silent where nothing is under way, and while somebody waits on purpose', () => {
+  it('finds no standstill where nothing is under way, or during a planned wait', () => {
     const watchdog = new Watchdog(0);
     expect(watchdog.standsStill(10 * STANDSTILL_MS, false)).toBe(false);
     expect(watchdog.standsStill(10 * STANDSTILL_MS + 1, true)).toBe(false);

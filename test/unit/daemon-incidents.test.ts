@@ -1,4 +1,4 @@
-/** What the daemon tells of trouble and of holds, on every way that they take: once when it begins, louder, once when it is over. */
+/** Log lines about incidents and suspensions, wherever they are raised: one at the start, louder ones later, one at the end. */
 
 import { describe, expect, it } from 'vitest';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
@@ -28,8 +28,8 @@ async function followed(...datasetIds: string[]) {
   return { world, ...daemon };
 }
 
-/** What was told of trouble: level, what is in trouble, message. */
-function troublesOf(world: World): readonly (readonly unknown[])[] {
+/** Returns the log lines about incidents: level, subject, message. */
+function incidentsOf(world: World): readonly (readonly unknown[])[] {
   return world.logged
     .filter(([, { of }]) => of !== undefined)
     .map(([level, { of }, message]) => [level, of, message]);
@@ -40,37 +40,40 @@ const LASTS = 'Still failing.';
 const OVER = 'Recovered.';
 const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.', { hint: 'Look at the network.' });
 
-describe('trouble is told once, louder as it lasts, and once when it is over', () => {
+describe('the log lines about an incident', () => {
   it.each<[string, { readonly call: RegExp; readonly error: Error; readonly of: string }]>([
-    ['of the list of subscriptions', { call: /^subscriptions/, error: OUT_OF_REACH, of: 'service' }],
-    ['of a log', { call: /^events/, error: OUT_OF_REACH, of: 'subscription sub_1' }],
-    ['of a dataset', { call: /^versions/, error: OUT_OF_REACH, of: 'dataset parcels' }],
-    ['of a mirror that is held', { call: /^commit$/, error: new BusyError('A reader has it.'), of: 'run' }],
+    ['the list of subscriptions', { call: /^subscriptions/, error: OUT_OF_REACH, of: 'service' }],
+    ['a log', { call: /^events/, error: OUT_OF_REACH, of: 'subscription sub_1' }],
+    ['a dataset', { call: /^versions/, error: OUT_OF_REACH, of: 'dataset parcels' }],
     [
-      'of the checkpoint',
-      { call: /^suspensions$/, error: new StorageError('It cannot be read.'), of: 'loop' },
+      'a mirror that a reader has open',
+      { call: /^commit$/, error: new BusyError('A reader has it.'), of: 'run' },
     ],
-  ])('%s', async (_, { call, error, of }) => {
-    const { world, daemon, pass } = await followed('parcels');
-    publish(world, 'parcels');
-    throwAt(world, call, error);
-    await pass(100 * MINUTE_MS, STEP_MS);
-    calm(world);
-    await pass(70 * MINUTE_MS, STEP_MS);
-    const levels = troublesOf(world)
-      .filter(([, about]) => about === of)
-      .map(([level, , message]) => [level, message]);
-    expect(levels).toEqual([
-      [error instanceof StorageError ? 'warn' : 'info', BEGAN],
-      ...(error instanceof StorageError ? [] : [['warn', LASTS]]),
-      ['error', LASTS],
-      ['warn', OVER],
-    ]);
-    expect(troublesOf(world).filter(([, about]) => about !== of)).toEqual([]);
-    expect(daemon.state().incidents).toEqual([]);
-  });
+    ['the checkpoint', { call: /^suspensions$/, error: new StorageError('It cannot be read.'), of: 'loop' }],
+  ])(
+    'logs an incident of %s once, louder as it lasts, and once when it is resolved',
+    async (_, { call, error, of }) => {
+      const { world, daemon, pass } = await followed('parcels');
+      publish(world, 'parcels');
+      throwAt(world, call, error);
+      await pass(100 * MINUTE_MS, STEP_MS);
+      calm(world);
+      await pass(70 * MINUTE_MS, STEP_MS);
+      const levels = incidentsOf(world)
+        .filter(([, about]) => about === of)
+        .map(([level, , message]) => [level, message]);
+      expect(levels).toEqual([
+        [error instanceof StorageError ? 'warn' : 'info', BEGAN],
+        ...(error instanceof StorageError ? [] : [['warn', LASTS]]),
+        ['error', LASTS],
+        ['warn', OVER],
+      ]);
+      expect(incidentsOf(world).filter(([, about]) => about !== of)).toEqual([]);
+      expect(daemon.state().incidents).toEqual([]);
+    },
+  );
 
-  it('with what happened, why, and what to do', async () => {
+  it('logs with an incident what happened, why, and what to do', async () => {
     const { world, pass } = await followed('parcels');
     throwAt(world, /^events/, OUT_OF_REACH);
     await pass(2 * MINUTE_MS);
@@ -88,20 +91,20 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     ]);
   });
 
-  it('F64 and not for each dataset where the service refuses requests for their number', async () => {
+  it('F64 logs no incident for datasets whose requests the service throttles', async () => {
     const ids = Array.from({ length: 40 }, (_, index) => `parcels-${index}`);
     const { world, daemon, pass } = await followed(...ids);
     for (const id of ids) publish(world, id);
     throwAt(world, /^versions/, new ServiceUnavailableError('Too many.', { isThrottled: true }));
     await pass(100 * MINUTE_MS, STEP_MS);
-    expect(troublesOf(world)).toEqual([]);
+    expect(incidentsOf(world)).toEqual([]);
     expect([...daemon.state().datasets.values()].filter(({ failure }) => failure !== null)).toHaveLength(40);
     calm(world);
     await pass(70 * MINUTE_MS, STEP_MS);
-    expect(troublesOf(world)).toEqual([]);
+    expect(incidentsOf(world)).toEqual([]);
   });
 
-  it('and a bug at once as an error, with the stack that helps', async () => {
+  it('logs a bug at once as an error, with its stack', async () => {
     const { world, pass } = await followed('parcels');
     publish(world, 'parcels');
     throwAt(world, /^versions/, new TypeError('x is not a function'));
@@ -110,21 +113,21 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     expect(reported).toMatchObject([['error', { of: 'dataset parcels', stack: expect.any(String) }, BEGAN]]);
   });
 
-  it('but of what is held in the end it is told that it is held, and no more of trouble', async () => {
+  it('logs a suspension that follows an incident, and nothing more of the incident', async () => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels');
     throwAt(world, /^versions/, OUT_OF_REACH);
     await pass(2 * MINUTE_MS, STEP_MS);
     throwAt(world, /^versions/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
     await pass(60 * MINUTE_MS, STEP_MS);
-    expect(troublesOf(world)).toEqual([
+    expect(incidentsOf(world)).toEqual([
       ['info', 'dataset parcels', BEGAN],
       ['warn', 'dataset parcels', 'Suspended: an operator must act. See feed-sync status.'],
     ]);
     expect(daemon.summary()).toMatchObject({ incidents: [], suspensions: 1, waiting: 0 });
   });
 
-  it('of data that is bad, over with other data', async () => {
+  it('resolves an incident of bad data once other data is published', async () => {
     const { world, pass } = await followed('parcels');
     publishWithSnapshot(world, 'parcels', { resyncRequired: true });
     throwAt(world, /^commit$/, new DataError('The file has 9 rows and should have 10.'));
@@ -132,15 +135,15 @@ describe('trouble is told once, louder as it lasts, and once when it is over', (
     calm(world);
     publishWithSnapshot(world, 'parcels', { resyncRequired: true });
     await pass(3 * MINUTE_MS, STEP_MS);
-    expect(troublesOf(world).map(([, of, message]) => [of, message])).toEqual([
+    expect(incidentsOf(world).map(([, of, message]) => [of, message])).toEqual([
       ['dataset parcels', BEGAN],
       ['dataset parcels', OVER],
     ]);
   });
 });
 
-describe('a hold', () => {
-  it('is told once with the words of the service and its links, and once when it is lifted', async () => {
+describe('a suspension', () => {
+  it('logs a suspension once, with the message and links of the service, and once when it is lifted', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     publish(world, 'parcels');
     throwAt(world, /^versions parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));

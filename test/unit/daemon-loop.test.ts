@@ -1,4 +1,4 @@
-/** The daemon as a whole, on a service and a mirror in memory and a real checkpoint, with time that the test lets pass. */
+/** The daemon as a whole, with a service and a mirror in memory, a real checkpoint, and time that the test lets pass. */
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
@@ -35,12 +35,12 @@ const HOUR_MS = 60 * MINUTE_MS;
 
 const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.');
 
-/** What was logged at this level or a worse one. */
+/** Returns the messages that were logged at these levels. */
 function reported(world: World, ...levels: readonly string[]): readonly string[] {
   return world.logged.filter(([level]) => levels.includes(level)).map(([, , message]) => message);
 }
 
-/** What another process of ours does with the checkpoint meanwhile. */
+/** Lets another process of feed-sync act on the checkpoint meanwhile. */
 function beside(world: World, act: (checkpoint: Checkpoint) => unknown): void {
   const checkpoint = openCheckpointBeside({ path: world.checkpointPath, uid: 1000, clock: NOON_CLOCK });
   if (checkpoint === null) throw new Error('there is a checkpoint');
@@ -65,7 +65,7 @@ async function followed(...datasetIds: string[]) {
 }
 
 describe('the start', () => {
-  it('is an audit, after which everything is where it should be', async () => {
+  it('starts with an audit, which catches every dataset up', async () => {
     const world = await oneSubscription('parcels', 'permits');
     const { daemon, pass } = smallDaemon(world);
     await pass(SECOND_MS);
@@ -89,7 +89,7 @@ describe('the start', () => {
     beside(world, (checkpoint) => expect(checkpoint.suspensions()).toEqual([ofAnotherKey]));
   });
 
-  it('waits for a service that cannot be reached, asking it less and less often', async () => {
+  it('starts while the service cannot be reached, and asks it less and less often', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, OUT_OF_REACH);
     const { daemon, pass } = smallDaemon(world);
@@ -104,7 +104,7 @@ describe('the start', () => {
     expect(daemon.state().incidents).toEqual([]);
   });
 
-  it('ends where the mirror is of another service', async () => {
+  it('ends at the start where the mirror belongs to another service', async () => {
     const world = await oneSubscription('parcels');
     const own = { subscriptionIds: ['sub_1'], forgottenSubscriptionIds: [], datasetIds: [] };
     world.enrolments.push({ ...own, origin: 'https://other.example' });
@@ -115,7 +115,7 @@ describe('the start', () => {
 });
 
 describe('a poll', () => {
-  it('with nothing new is one request a minute, and writes no line', async () => {
+  it('sends one request a minute where nothing is new, and logs nothing', async () => {
     const { world, pass } = await followed('parcels');
     await pass(30 * MINUTE_MS, 10 * SECOND_MS);
     expect(new Set(world.calls)).toEqual(new Set(['events sub_1']));
@@ -124,7 +124,7 @@ describe('a poll', () => {
     expect(world.logged).toEqual([]);
   });
 
-  it('is an audit once an hour', async () => {
+  it('makes an audit once an hour', async () => {
     const { world, pass } = await followed('parcels');
     await pass(3 * HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
     expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(3);
@@ -132,7 +132,7 @@ describe('a poll', () => {
     expect(world.calls.filter((call) => call === 'subscriptions')).toHaveLength(6);
   });
 
-  it('with news has those datasets moved on, and reads no manifest for changes that lead there', async () => {
+  it('reconciles the datasets of new events, and reads no manifest where changes lead on', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     publish(world, 'parcels', { rowCount: 100_000 });
     await pass(MINUTE_MS + SECOND_MS);
@@ -151,7 +151,7 @@ describe('a poll', () => {
     });
   });
 
-  it('reads the manifest where only the snapshot helps, once for all that ask', async () => {
+  it('reads the manifest once for all datasets that need their snapshot', async () => {
     const { world, pass } = await followed('parcels', 'permits');
     publishWithSnapshot(world, 'parcels', { resyncRequired: true });
     publishWithSnapshot(world, 'permits', { resyncRequired: true });
@@ -160,7 +160,7 @@ describe('a poll', () => {
     expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(1);
   });
 
-  it('reads the manifest of that dataset alone, where each has its own', async () => {
+  it('reads only the manifest of the dataset in question where each dataset has its own', async () => {
     const world = await smallWorld();
     world.service.shape = 'dataset';
     const record = subscription({ datasetIds: ['parcels', 'permits'], datasetCount: 2 });
@@ -175,7 +175,7 @@ describe('a poll', () => {
     expect(world.calls.filter((call) => call.startsWith('entry'))).toEqual(['entry parcels']);
   });
 
-  it('that finds a log longer than one go reads it on without waiting', async () => {
+  it('reads a long log to its end without waiting for the next poll', async () => {
     const { world, pass } = await followed('parcels');
     const log = world.service.logs.get('sub_1') ?? [];
     for (let number = 101; number <= 1_200; number += 1)
@@ -184,7 +184,7 @@ describe('a poll', () => {
     expect(world.checkpoint.followed().get('sub_1')?.cursor?.number).toBe(1_200n);
   });
 
-  it('of a position that has expired takes the subscription anew', async () => {
+  it('takes an expired position anew from the manifest', async () => {
     const { world, pass } = await followed('parcels');
     publishWithSnapshot(world, 'parcels');
     publishWithSnapshot(world, 'parcels');
@@ -194,7 +194,7 @@ describe('a poll', () => {
     expect(world.calls).toContain('manifest sub_1');
   });
 
-  it('W10 of an event about a dataset that is no member has the members read', async () => {
+  it('W10 reads the members again after an event about a dataset that is no member', async () => {
     const { world, pass } = await followed('parcels');
     world.service.members.get('sub_1')?.push('zoning');
     world.service.snapshots.set('zoning', entry('zoning', 1));
@@ -204,7 +204,7 @@ describe('a poll', () => {
     expect(versions(world)).toEqual({ parcels: 1, zoning: 1 });
   });
 
-  it('retires what left, and only once every log was read since', async () => {
+  it('retires a former member only once every log was read since it left', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels', 'permits');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
@@ -222,8 +222,8 @@ describe('a poll', () => {
   });
 });
 
-describe('a dataset that moved to a subscription that nobody knew of', () => {
-  it('stays: the subscriptions are listed anew before anything goes', async () => {
+describe('a dataset that moved to a new subscription', () => {
+  it('lists the subscriptions again before it retires a dataset, and keeps one that moved to a new subscription', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels', 'permits');
     const { pass } = smallDaemon(world);
@@ -236,8 +236,8 @@ describe('a dataset that moved to a subscription that nobody knew of', () => {
   });
 });
 
-describe('trouble', () => {
-  it('of one subscription delays no other, and is told once, louder as it lasts, and when it is over', async () => {
+describe('an incident', () => {
+  it('delays no other subscription while one fails, and logs the incident louder as it lasts, and its end', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
@@ -259,7 +259,7 @@ describe('trouble', () => {
     ]);
   });
 
-  it('M20 F32 of a manifest that lags makes its dataset wait, tried again with growing waits', async () => {
+  it('M20 F32 lets a dataset wait for a manifest that lags, and reads it again at growing intervals', async () => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels', { resyncRequired: true });
     await pass(30 * MINUTE_MS, 5 * SECOND_MS);
@@ -279,7 +279,7 @@ describe('trouble', () => {
     expect(versions(world)).toEqual({ parcels: 2 });
   });
 
-  it('F10 of a mirror that a reader holds is tried again later, in no busy loop, and is a stall in the end', async () => {
+  it('F10 retries a commit while a reader has the mirror open, without a busy loop, and reports a stall in the end', async () => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels');
     let attempts = 0;
@@ -299,7 +299,7 @@ describe('trouble', () => {
     expect(daemon.state().incidents).toEqual([]);
   });
 
-  it('F07 of a full disk that many datasets meet at once is one attempt in vain, and soon over once there is room', async () => {
+  it('F07 raises one incident where many datasets meet a full disk, and recovers soon once there is room', async () => {
     const datasetIds = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
     const { world, daemon, pass } = await followed(...datasetIds);
     for (const datasetId of datasetIds) publish(world, datasetId);
@@ -312,7 +312,7 @@ describe('trouble', () => {
     expect(daemon.state().incidents).toEqual([]);
   });
 
-  it('F07 of a dataset for which there is no room holds up no other, and passes by itself once there is', async () => {
+  it('F07 lets a dataset without room on the disk delay no other, and retries it once there is room', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     for (const datasetId of ['parcels', 'permits'])
       publishWithSnapshot(world, datasetId, { resyncRequired: true });
@@ -330,7 +330,7 @@ describe('trouble', () => {
     expect(daemon.state().datasets.get('parcels')?.failure).toBeNull();
   });
 
-  it('of one dataset holds up no other, and its retry clock is its own', async () => {
+  it('lets a dataset that fails delay no other, and retries it on a clock of its own', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
@@ -345,7 +345,7 @@ describe('trouble', () => {
   });
 });
 
-describe('work', () => {
+describe('work that takes long', () => {
   /** Commits wait until they are let go. */
   function slowMirror(world: World) {
     const { destination } = world.parts;
@@ -359,14 +359,14 @@ describe('work', () => {
           begun.push(...jobs.map(({ job }) => `${job.datasetId} ${job.kind}`));
           await waiting.promise;
           for (const [index, outcome] of (await commitAll(destination, jobs)).entries())
-            queue.report(present(jobs[index], 'every outcome is of a unit'), outcome);
+            queue.report(present(jobs[index], 'every outcome belongs to a write job'), outcome);
         },
       },
     });
     return { begun, release: () => waiting.resolve() };
   }
 
-  it('of hours holds up no poll, is not begun twice, and sees what was published meanwhile', async () => {
+  it('polls on during work of hours, does not start it twice, and finds what was published meanwhile', async () => {
     const world = await oneSubscription('parcels', 'permits');
     const { begun, release } = slowMirror(world);
     const { daemon, clock, settle } = smallDaemon(world);
@@ -397,7 +397,7 @@ describe('work', () => {
     expect(versions(world)).toEqual({ parcels: 2, permits: 2 });
   });
 
-  it('that failed while the service was out of reach is taken up when it answers again', async () => {
+  it('resumes work that failed while the service was out of reach once the service answers', async () => {
     const { world, pass } = await followed('parcels');
     publish(world, 'parcels');
     throwAt(world, /^(versions|events)/, OUT_OF_REACH);
@@ -413,8 +413,8 @@ describe('work', () => {
   });
 });
 
-describe('a log in which nothing happens', () => {
-  it('F37 is told of 30, 14 and 3 days before its position expires, each time once', async () => {
+describe('a quiet log', () => {
+  it('F37 logs 30, 14 and 3 days before the position of a quiet log expires, each time once', async () => {
     const { world, daemon, pass } = await followed('parcels');
     const days: number[] = [];
     for (let day = 1; day < 90; day += 1) {
@@ -429,7 +429,7 @@ describe('a log in which nothing happens', () => {
     expect(daemon.state().subscriptions.get('sub_1')?.condition).toBe('idle');
   });
 
-  it('F13 is polled as before when somebody sets the clock by a day', async () => {
+  it('F13 polls a quiet log as before when the clock is set by a day', async () => {
     const { world, clock, daemon, pass } = await followed('parcels');
     for (const byMs of [24 * HOUR_MS, -48 * HOUR_MS]) {
       clock.jump(byMs);
@@ -442,7 +442,7 @@ describe('a log in which nothing happens', () => {
 });
 
 describe('a refusal', () => {
-  it('R16 F23 of the workspace stops every call, and a person who lifts it is seen within a second', async () => {
+  it('R16 F23 sends no request while the workspace is refused, and notices within a second when an operator lifts it', async () => {
     const { world, daemon, pass } = await followed('parcels');
     throwAt(world, /^events/, refusal({ kind: 'workspace' }));
     await pass(2 * MINUTE_MS);
@@ -457,7 +457,7 @@ describe('a refusal', () => {
     expect(world.calls).toContain('subscriptions');
   });
 
-  it('R16 of the workspace stops what waits for the service, too', async () => {
+  it('R16 stops waiting datasets, too, while the workspace is refused', async () => {
     const { world, daemon, pass } = await followed('parcels');
     publish(world, 'parcels', { resyncRequired: true });
     await pass(MINUTE_MS + SECOND_MS);
@@ -469,7 +469,7 @@ describe('a refusal', () => {
     expect(world.calls).toEqual([]);
   });
 
-  it('R4 R16 of one subscription holds it, and the others are polled', async () => {
+  it('R4 R16 suspends a subscription that is refused, and polls the others', async () => {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
     const { pass } = smallDaemon(world);
@@ -484,7 +484,7 @@ describe('a refusal', () => {
     expect(world.calls).toContain('events sub_2');
   });
 
-  it('of a workspace that has no mirror yet ends it', async () => {
+  it('ends where the workspace is refused before there is a mirror', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
     const first = smallDaemon(world);
@@ -497,7 +497,7 @@ describe('a refusal', () => {
     expect(world.calls).toEqual([]);
   });
 
-  it('F24 of one dataset holds it, and others go on', async () => {
+  it('F24 suspends a dataset that is refused, and catches the others up', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
@@ -512,8 +512,8 @@ describe('a refusal', () => {
   });
 });
 
-describe('a person', () => {
-  it('who has a dataset loaded again is seen within a second', async () => {
+describe('an operator', () => {
+  it('notices within a second that an operator requested a resync', async () => {
     const { world, daemon, pass } = await followed('parcels', 'permits');
     beside(world, (checkpoint) => checkpoint.requestResync(['permits']));
     await pass(SECOND_MS);
@@ -522,9 +522,9 @@ describe('a person', () => {
     expect(daemon.state().counters.resyncs).toEqual(new Map([['resync', 1]]));
   });
 
-  it('who let another process work while this one was stopped: the mirror is looked at before anything is done', async () => {
+  it('reads the mirror again where another process worked on it meanwhile, and asks the service for nothing', async () => {
     const { world, pass } = await followed('parcels', 'permits');
-    const asked = {
+    const request = {
       createdAt: NOON_CLOCK.now(),
       readAt: NOON_CLOCK.now(),
       knownVersion: 1,
@@ -536,17 +536,17 @@ describe('a person', () => {
         subscriptionId: 'sub_1',
         subscriptionName: 'Travis',
         position: present(followedAt(checkpoint), 'it is followed'),
-        changes: [{ kind: 'reload', datasetId: 'parcels', version: null, ...mark, ...asked }],
+        changes: [{ kind: 'reload', datasetId: 'parcels', version: null, ...mark, ...request }],
       });
       const parcels = present(world.tables.get('parcels'), 'it is there');
-      const satisfied = { ...mark, createdAt: asked.createdAt };
+      const satisfied = { ...mark, createdAt: request.createdAt };
       world.tables.set('parcels', { ...parcels, reloads: new Map([['sub_1', satisfied]]) });
     });
     await pass(10 * SECOND_MS);
     expect(world.calls).toEqual([]);
   });
 
-  it('who gives a subscription up has what only it held retired', async () => {
+  it('retires datasets that only a subscription contained which the operator gives up', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
@@ -564,7 +564,7 @@ describe('a person', () => {
     expect(world.checkpoint.forgotten()).toEqual([]);
   });
 
-  it('who asks for a poll gets it at once', async () => {
+  it('polls at once where the operator requests it', async () => {
     const { world, daemon, settle } = await followed('parcels');
     publish(world, 'parcels');
     daemon.pollNow();
@@ -573,15 +573,15 @@ describe('a person', () => {
   });
 });
 
-describe('the end', () => {
-  it('comes when it is asked for', async () => {
+describe('the end of the daemon', () => {
+  it('stops when it is told to', async () => {
     const { daemon, ended } = await followed('parcels');
     daemon.stop();
     expect(await ended).toEqual({ kind: 'stopped' });
     expect(daemon.state().phase).toBe('draining');
   });
 
-  it('is told to be stuck where something under way does not end', async () => {
+  it('reports itself stuck where work under way does not end after the demand to stop', async () => {
     const { world, daemon, ended, clock } = await followed('parcels');
     publish(world, 'parcels');
     let reached = (): void => {};
@@ -604,7 +604,7 @@ describe('the end', () => {
     release();
   });
 
-  it('comes where nothing moves for five minutes, to which what is read for a digest belongs', async () => {
+  it('ends where nothing moves for five minutes; bytes that are read for a digest count as movement', async () => {
     const { world, daemon, ended, clock } = await followed('parcels');
     publish(world, 'parcels');
     let release = (): void => {};

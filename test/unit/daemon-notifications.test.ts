@@ -1,6 +1,6 @@
 /**
- * Which transitions an operator's address is told of, by a daemon at work: each once for its cause and hour, and nothing again by a
- * daemon that is started anew.
+ * Notifications of transitions by a daemon at work: each is sent once for its cause and hour, and never again after a restart of the
+ * daemon.
  */
 
 import { expect, it, vi } from 'vitest';
@@ -23,7 +23,7 @@ const HOUR = 60;
 const NO_PROXY = { httpProxy: null, httpsProxy: null, noProxy: null };
 const OUT_OF_REACH = new ServiceUnavailableError('It cannot be reached.');
 
-/** A daemon that notifies a receiver. Each `after` is what the receiver was told meanwhile. */
+/** A daemon that notifies a receiver. `after` returns the notifications that the receiver got meanwhile. */
 async function notifying(...datasetIds: string[]) {
   const world = await oneSubscription(...datasetIds);
   const receiver = await webhookReceiver();
@@ -65,7 +65,7 @@ async function notifying(...datasetIds: string[]) {
   };
 }
 
-it('a suspension is told once, whatever is restarted, and once that it is over', async () => {
+it('notifies once of a suspension and once of its end, across restarts', async () => {
   const { world, after, restart } = await notifying('parcels', 'permits');
   expect(await after(5)).toEqual([]);
   publish(world, 'parcels');
@@ -82,11 +82,11 @@ it('a suspension is told once, whatever is restarted, and once that it is over',
   expect(await after(2 * HOUR)).toEqual([]);
 });
 
-it('a failure that lasts is told once for all that it strikes, and its end once, over two restarts', async () => {
+it('notifies once of a lasting failure of many subjects and once of its end, across two restarts', async () => {
   const { world, after, restart } = await notifying('parcels', 'permits');
   await after(5);
   throwAt(world, /^(events|subscriptions)/, OUT_OF_REACH);
-  expect(await after(4), 'a short one is not told').toEqual([]);
+  expect(await after(4), 'a short failure is not notified').toEqual([]);
   expect(await after(20)).toEqual(['Failing: subscription sub_1 (service_unavailable)']);
   await restart();
   expect(await after(3 * HOUR)).toEqual([]);
@@ -94,12 +94,12 @@ it('a failure that lasts is told once for all that it strikes, and its end once,
   await restart();
   expect(await after(5)).toEqual(['Over: failing (service_unavailable)']);
   throwAt(world, /^(events|subscriptions)/, OUT_OF_REACH);
-  expect(await after(20), 'it comes back: the cause was told more than an hour ago').toEqual([
+  expect(await after(20), 'it comes back: the cause was notified more than an hour ago').toEqual([
     expect.stringMatching(/^Failing: .* \(service_unavailable\)$/),
   ]);
 });
 
-it('columns that changed are told once; those of the same hour together', async () => {
+it('notifies once of changed columns, and of those within one hour together', async () => {
   const { world, after, restart } = await notifying('parcels', 'permits', 'roads');
   await after(5);
   const reshape = (datasetId: string): void => {
@@ -120,7 +120,7 @@ it('columns that changed are told once; those of the same hour together', async 
   expect(await after(2 * HOUR)).toEqual([]);
 });
 
-it('a commit that removed much is told once, with how much', async () => {
+it('notifies once of a commit that removed many rows, with their number', async () => {
   const { world, receiver, after, restart } = await notifying('parcels');
   const { snapshots, versions } = world.service;
   snapshots.set('parcels', { ...entry('parcels', 1), rowCount: 4_000 });
@@ -137,7 +137,7 @@ it('a commit that removed much is told once, with how much', async () => {
   expect(await after(2 * HOUR)).toEqual([]);
 });
 
-it('a damaged table is told once', async () => {
+it('notifies once of a damaged table', async () => {
   const { world, after, restart } = await notifying('parcels', 'permits');
   await after(5);
   const damaged: DamagedTable = {
@@ -161,7 +161,7 @@ it('a damaged table is told once', async () => {
   expect((await after(3 * HOUR)).filter((title) => title.startsWith('Damaged'))).toEqual([]);
 });
 
-it('a position that is about to expire is told 30, 14 and 3 days before, each once, and that it is not any more', async () => {
+it('notifies 30, 14 and 3 days before a position expires, each once, and when it no longer does', async () => {
   const { world, after, restart } = await notifying('parcels');
   publish(world, 'parcels');
   const days = async (count: number): Promise<readonly string[]> => after(count * 24 * HOUR, DAY_MS / 2);

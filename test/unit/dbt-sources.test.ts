@@ -1,4 +1,4 @@
-/** The file of sources for dbt: what stands in it, and that nothing of the service's is evaluated. */
+/** The file of sources for dbt: its content, and that dbt evaluates no text of the service. */
 
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -27,8 +27,8 @@ function sourcesOf(tables: readonly DescribedTable[], options = OPTIONS): unknow
   return parse(dbtSources(tables, [], options).text);
 }
 
-describe('the sources', () => {
-  it('have a table for each dataset, and those of the catalog', () => {
+describe('the dbt sources', () => {
+  it('lists a table for each dataset, and those of the catalog', () => {
     const sources = listAt(sourcesOf([table()]), 'sources');
     expect(sources.map((source) => [at(source, 'name'), at(source, 'schema')])).toEqual([
       ['feed', 'main'],
@@ -39,13 +39,13 @@ describe('the sources', () => {
     ]);
   });
 
-  it('are one for each schema where the tables are in several', () => {
+  it('writes one source for each schema where the tables are in several', () => {
     const tables = [table(), table({ datasetId: 'b', tableName: 'b', schemaName: 'texas' })];
     const names = listAt(sourcesOf(tables), 'sources').map((source) => at(source, 'name'));
     expect(names).toEqual(['feed_main', 'feed_texas', 'feed_sync']);
   });
 
-  it('test a key of one column by the column, and a key of several by all of them together', () => {
+  it('tests a key of one column on that column, and a key of several columns on all of them together', () => {
     const tables = [
       table(),
       table({ datasetId: 'b', columns: [column('book', true), column('page', true)] }),
@@ -58,7 +58,7 @@ describe('the sources', () => {
     ]);
   });
 
-  it('ask the catalog for the age of a table, in the largest unit that states it exactly', () => {
+  it('takes the age of a table from the catalog, in the largest unit that states the limit exactly', () => {
     const options = {
       source: 'feed',
       database: 'counties',
@@ -77,12 +77,12 @@ describe('the sources', () => {
     });
   });
 
-  it('state no freshness where none is asked for', () => {
+  it('states no freshness where none is configured', () => {
     const config = at(sourcesOf([table()], { ...OPTIONS, warnAfterMs: null }), 'sources.0.tables.0.config');
     expect(config).toEqual({ meta: { dataset_id: 'us-x-parcels' } });
   });
 
-  it('leave no Jinja in a text, and leave out columns whose names dbt cannot write', () => {
+  it('leaves no Jinja in a text, and leaves out columns whose names dbt cannot write', () => {
     const columns = [
       column('id', true, 'Of {{ env_var("SECRET") }} and {% set x %} and {# y #}'),
       column('{{ owner }}'),

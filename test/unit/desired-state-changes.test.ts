@@ -1,4 +1,4 @@
-/** How wants grow: what each change makes of them, that one which comes again changes nothing, and what becomes void. */
+/** Changes of desired states: the effect of each, that a repeated change has none, and what becomes void. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -20,7 +20,7 @@ import { dropped, joined, reloadAsked } from '../support/checkpoint-files.ts';
 import { desired, formerMember, member, NOW, reload } from '../support/sync-values.ts';
 
 const D = 'parcels';
-const look: DesiredStateChange = { kind: 'refresh', datasetId: D };
+const refresh: DesiredStateChange = { kind: 'refresh', datasetId: D };
 const nothingAnnounced: DesiredStateChange = { kind: 'nothing-announced', datasetId: D };
 
 /** So many minutes after noon. */
@@ -32,7 +32,7 @@ function atLeast(version: number, eventNumber: bigint): DesiredStateChange {
   return { kind: 'at-least', datasetId: D, version, eventNumber };
 }
 
-/** What the subscription's changes make of a dataset that nobody has said anything of. */
+/** Applies the changes of a subscription to the desired state of a dataset, by default to the empty one. */
 function grown(
   changes: readonly DesiredStateChange[],
   before: DesiredState = emptyDesiredState(D),
@@ -52,7 +52,7 @@ function numbersOf({ reloads }: DesiredState, subscriptionId = 's'): readonly nu
 }
 
 describe('a dataset that joins a subscription', () => {
-  it('is a member of that subscription, with the event and the moment that said so', () => {
+  it('makes a dataset a member of the subscription, with the event and the timestamp of the change', () => {
     const one = joined(D, { eventNumber: 9n, at: NOW, version: 3 });
     expect(grown([one])).toEqual({
       ...emptyDesiredState(D),
@@ -60,14 +60,14 @@ describe('a dataset that joins a subscription', () => {
     });
   });
 
-  it('is a member of each subscription on its own', () => {
+  it('keeps the membership of a dataset for each subscription by itself', () => {
     const ofOne = grown([joined(D, { eventNumber: 900n, version: 3 })]);
     const ofBoth = grown([joined(D, { eventNumber: 2n, version: 5 })], ofOne, 't');
     expect(memberOf(ofBoth, 's')).toMatchObject({ eventNumber: 900n, announced: 3 });
     expect(memberOf(ofBoth, 't')).toMatchObject({ eventNumber: 2n, announced: 5 });
   });
 
-  it('that is a member already takes what a later event says of it', () => {
+  it('replaces number, timestamp and version of a member by those of a later event', () => {
     const before = grown([joined(D, { eventNumber: 9n, version: 5 })]);
     expect(memberOf(grown([joined(D, { eventNumber: 12n, at: NOW, version: 1 })], before))).toEqual({
       eventNumber: 12n,
@@ -76,9 +76,9 @@ describe('a dataset that joins a subscription', () => {
     });
   });
 
-  it('ends the agreement to its retirement where it was a member of none or of others', () => {
-    const agreed = desired({ members: new Map(), retirementApproved: true });
-    expect(grown([joined(D)], agreed).retirementApproved).toBe(false);
+  it('ends the approval of a retirement when the dataset joins a subscription anew', () => {
+    const approved = desired({ members: new Map(), retirementApproved: true });
+    expect(grown([joined(D)], approved).retirementApproved).toBe(false);
     const old = desired({
       members: new Map(),
       formerMembers: new Map([['s', formerMember({ eventNumber: 5n })]]),
@@ -89,7 +89,7 @@ describe('a dataset that joins a subscription', () => {
 });
 
 describe('a dataset that leaves a subscription', () => {
-  it('is a former member of it, with the reason that was given', () => {
+  it('makes a dataset that leaves a subscription a former member, with the reason of the event', () => {
     const left = grown([
       joined(D, { eventNumber: 3n }),
       dropped(D, { eventNumber: 5n, at: NOW, reason: 'left_coverage' }),
@@ -100,19 +100,19 @@ describe('a dataset that leaves a subscription', () => {
     });
   });
 
-  it('is a former member also where nothing said that it had joined', () => {
+  it('makes a dataset that leaves a former member also where no event said that it had joined', () => {
     expect(grown([dropped(D, { eventNumber: 5n })]).formerMembers.get('s')).toMatchObject({
       eventNumber: 5n,
     });
   });
 
-  it('leaves the other subscriptions as they are', () => {
+  it('leaves the memberships of other subscriptions as they are when a dataset leaves one', () => {
     const both = grown([joined(D, { version: 7 })], grown([joined(D, { version: 2 })]), 't');
     const left = grown([dropped(D, { eventNumber: 5n })], both);
     expect([...left.members]).toEqual([['t', expect.objectContaining({ announced: 7 })]]);
   });
 
-  it('keeps the reason when it leaves again without one, and takes a newer one', () => {
+  it('keeps the reason of a former member where a repeated drop has none, and takes a newer one', () => {
     const reasonAfter = (...changes: DesiredStateChange[]) => grown(changes).formerMembers.get('s')?.reason;
     const first = dropped(D, { eventNumber: 3n, reason: 'left_coverage' });
     expect(reasonAfter(first, dropped(D, { eventNumber: 4n }))).toBe('left_coverage');
@@ -120,7 +120,7 @@ describe('a dataset that leaves a subscription', () => {
     expect(reasonAfter(first, dropped(D, { eventNumber: 4n, reason: 'newer' }))).toBe('newer');
   });
 
-  it('has no reason of before once it joined and leaves anew', () => {
+  it('forgets the reason of an earlier drop once the dataset joined again', () => {
     const again = [
       dropped(D, { eventNumber: 3n, reason: 'left_coverage' }),
       joined(D, { eventNumber: 4n }),
@@ -130,10 +130,10 @@ describe('a dataset that leaves a subscription', () => {
   });
 });
 
-describe('what decides who is a member', () => {
+describe('the decision between joining and leaving', () => {
   const isMemberAfter = (...changes: DesiredStateChange[]): boolean => grown(changes).members.has('s');
 
-  it('is the higher number of the log, whatever came first and whatever the times say', () => {
+  it('decides membership by the higher event number, in any order and whatever the timestamps say', () => {
     const added = joined(D, { eventNumber: 9n, at: at(60) });
     const removed = dropped(D, { eventNumber: 10n, at: NOW });
     expect(isMemberAfter(added, removed)).toBe(false);
@@ -141,7 +141,7 @@ describe('what decides who is a member', () => {
     expect(isMemberAfter(removed, joined(D, { eventNumber: 11n, at: at(-60) }))).toBe(true);
   });
 
-  it('is the later moment where one of the two has no number', () => {
+  it('decides membership by the later timestamp where one of the two changes has no event number', () => {
     const listed = joined(D, { at: NOW });
     expect(isMemberAfter(dropped(D, { eventNumber: 10n, at: at(-1) }), listed)).toBe(true);
     expect(isMemberAfter(dropped(D, { eventNumber: 10n, at: at(1) }), listed)).toBe(false);
@@ -149,12 +149,12 @@ describe('what decides who is a member', () => {
     expect(isMemberAfter(listed, dropped(D, { eventNumber: 10n, at: at(-1) }))).toBe(true);
   });
 
-  it('is what is told last where neither has a number and both are of one moment', () => {
+  it('decides membership by the last change where neither has a number and both have one timestamp', () => {
     expect(isMemberAfter(dropped(D), joined(D))).toBe(true);
     expect(isMemberAfter(joined(D), dropped(D))).toBe(false);
   });
 
-  it('F51 is the later moment where a listing speaks as of the very event that said the opposite', () => {
+  it('F51 decides membership by the later timestamp where a listing and an event have one number', () => {
     const added = joined(D, { eventNumber: 10n, at: NOW });
     const absent = dropped(D, { eventNumber: 10n, at: at(10) });
     expect(isMemberAfter(added, absent)).toBe(false);
@@ -166,17 +166,17 @@ describe('what decides who is a member', () => {
 describe('a version that is announced', () => {
   const isMember = joined(D, { eventNumber: 2n });
 
-  it('only rises', () => {
+  it('raises the announced version, and never lowers it', () => {
     expect(announcedVersion(grown([isMember, atLeast(3, 3n), atLeast(7, 4n), atLeast(5, 5n)]))).toBe(7);
   });
 
-  it('is kept for the subscription that announced it; the highest counts', () => {
+  it('keeps the announced version of each subscription, of which the highest counts', () => {
     const both = grown([isMember, atLeast(3, 3n)], grown([isMember, atLeast(9, 8n)]), 't');
     expect([memberOf(both, 's')?.announced, memberOf(both, 't')?.announced]).toEqual([9, 3]);
     expect(announcedVersion(both)).toBe(9);
   });
 
-  it('F46 is void with the drop of the subscription that announced it, in whatever order the logs are read', () => {
+  it('F46 voids an announced version when its subscription drops the dataset, in any order of the logs', () => {
     const ofOne = [
       joined(D, { eventNumber: 1n, version: 4 }),
       atLeast(5, 2n),
@@ -193,38 +193,38 @@ describe('a version that is announced', () => {
     expect(announcedVersion(grown(ofOther.slice(0, 2), grown(returned), 't'))).toBe(5);
   });
 
-  it('is nothing to a dataset that is no member', () => {
+  it('ignores an announced version of a dataset that is no member', () => {
     const left = grown([dropped(D, { eventNumber: 5n })]);
     expect(grown([atLeast(9, 6n)], left)).toBe(left);
   });
 
-  it('is not raised by an event from before the dataset joined', () => {
+  it('does not raise the announced version by an event from before the dataset joined', () => {
     const before = grown([joined(D, { eventNumber: 6n, version: 2 })]);
     expect(grown([atLeast(7, 5n)], before)).toBe(before);
     expect(announcedVersion(grown([atLeast(7, 7n)], before))).toBe(7);
   });
 
-  it('is not raised by an event from before the newest reload of its subscription', () => {
+  it('does not raise the announced version by an event from before the newest reload of its subscription', () => {
     const reloading = grown([isMember, reloadAsked(D, 5n, { version: 3 })]);
     expect(announcedVersion(grown([atLeast(9, 4n)], reloading))).toBe(3);
     expect(announcedVersion(grown([atLeast(9, 6n)], reloading))).toBe(9);
     expect(announcedVersion(grown([isMember, atLeast(9, 4n)], reloading, 't'))).toBe(9);
   });
 
-  it('is exact up to the largest safe number', () => {
+  it('keeps an announced version exact up to the largest safe integer', () => {
     expect(announcedVersion(grown([isMember, atLeast(Number.MAX_SAFE_INTEGER, 3n)]))).toBe(
       Number.MAX_SAFE_INTEGER,
     );
   });
 
-  it('is not known any more where the position in the log was lost, and rises anew', () => {
+  it('voids the announced version of a subscription whose position was lost, and raises it anew', () => {
     const both = grown([isMember, atLeast(4, 8n)], grown([isMember, atLeast(9, 3n)]), 't');
     const lost = grown([nothingAnnounced], both);
     expect([memberOf(lost, 's')?.announced, memberOf(lost, 't')?.announced]).toEqual([null, 4]);
     expect(memberOf(grown([atLeast(2, 9n)], lost))?.announced).toBe(2);
   });
 
-  it('F50 is void above what the list of versions names, which is wanted instead, for every subscription, and below it stays', () => {
+  it('F50 lowers announced versions of every subscription to the newest listed version, and raises none', () => {
     const three = desired({
       members: new Map([
         ['s', member({ announced: 9 })],
@@ -242,7 +242,7 @@ describe('a version that is announced', () => {
 describe('a reload', () => {
   const isMember = joined(D, { eventNumber: 2n });
 
-  it('is kept with all that decides which manifest answers it', () => {
+  it('keeps of a reload everything that decides which manifest satisfies it', () => {
     const asked = reloadAsked(D, 5n, {
       logNumber: 3,
       createdAt: at(1),
@@ -264,13 +264,13 @@ describe('a reload', () => {
     ]);
   });
 
-  it('is kept beside others, oldest first within each subscription', () => {
+  it('keeps the reloads of each subscription side by side, oldest first', () => {
     const ofOne = grown([isMember, ...[10n, 7n, 8n].map((number) => reloadAsked(D, number))]);
     const ofBoth = grown([isMember, reloadAsked(D, 9n)], ofOne, 't');
     expect([numbersOf(ofBoth, 's'), numbersOf(ofBoth, 't')]).toEqual([[7, 8, 10], [9]]);
   });
 
-  it('of another moment at one number is another one, and the later moment comes after the earlier', () => {
+  it('keeps two reloads with one event number and different timestamps, the earlier one first', () => {
     const both = grown([
       isMember,
       reloadAsked(D, 5n, { createdAt: at(1) }),
@@ -279,19 +279,19 @@ describe('a reload', () => {
     expect(both.reloads.map(({ createdAt }) => createdAt)).toEqual([NOW, at(1)]);
   });
 
-  it('that finds something withdrawn is another one than that of the event at its number', () => {
+  it('keeps a reload after a withdrawal beside the reload of the event with the same number', () => {
     const both = grown([isMember, reloadAsked(D, 5n), reloadAsked(D, 5n, { isWithdrawal: true })]);
     expect(both.reloads.map(({ isWithdrawal }) => isWithdrawal)).toEqual([false, true]);
   });
 
-  it('replaces what its subscription announced where it names a version, and nothing another one announced', () => {
+  it('replaces the announced version of its own subscription by that of a reload that names one', () => {
     const both = grown([isMember, atLeast(8, 3n)], grown([isMember, atLeast(9, 3n)]), 't');
     const reloading = grown([reloadAsked(D, 5n, { version: 3 })], both);
     expect([memberOf(reloading, 's')?.announced, memberOf(reloading, 't')?.announced]).toEqual([3, 8]);
     expect(memberOf(grown([reloadAsked(D, 5n)], both))?.announced).toBe(9);
   });
 
-  it('of before another one says nothing of the version', () => {
+  it('ignores the version of a reload that precedes another reload', () => {
     const reloading = grown([
       isMember,
       reloadAsked(D, 9n, { version: 4 }),
@@ -300,7 +300,7 @@ describe('a reload', () => {
     expect([announcedVersion(reloading), numbersOf(reloading)]).toEqual([4, [7, 9]]);
   });
 
-  it('is asked for by a member only, and not by an event from before the dataset joined', () => {
+  it('ignores a reload of a dataset that is no member, or from before the dataset joined', () => {
     const left = grown([dropped(D, { eventNumber: 5n })]);
     expect(grown([reloadAsked(D, 6n)], left)).toBe(left);
     const rejoined = grown([joined(D, { eventNumber: 7n })], left);
@@ -308,12 +308,12 @@ describe('a reload', () => {
     expect(numbersOf(grown([reloadAsked(D, 7n)], rejoined))).toEqual([7]);
   });
 
-  it('F82 stays owed where the subscription that asked for it drops the dataset', () => {
+  it('F82 keeps a reload owed where its subscription drops the dataset', () => {
     const left = grown([isMember, reloadAsked(D, 5n), dropped(D, { eventNumber: 6n })]);
     expect(numbersOf(left)).toEqual([5]);
   });
 
-  it(`F88 is kept up to ${MAX_RELOADS_KEPT} of one subscription: the oldest as their time comes, and always the newest`, () => {
+  it(`F88 keeps ${MAX_RELOADS_KEPT} reloads of a subscription at most: the oldest, and always the newest`, () => {
     const asked = (count: number) =>
       Array.from({ length: count }, (_, nth) => reloadAsked(D, BigInt(100 + nth)));
     expect(numbersOf(grown([isMember, ...asked(MAX_RELOADS_KEPT)]))).toHaveLength(MAX_RELOADS_KEPT);
@@ -327,7 +327,7 @@ describe('a reload', () => {
 });
 
 describe('the first list of versions after reloads', () => {
-  it('is what they remember; later lists change nothing', () => {
+  it('stores with reloads the newest version of the first list after them, and of no later list', () => {
     const asked = desired({ reloads: [reload(5), reload(6, { listedVersion: 3 })] });
     const listed = withListed(asked, 7);
     expect(listed.reloads.map(({ listedVersion }) => listedVersion)).toEqual([7, 3]);
@@ -346,30 +346,30 @@ describe('reloads that the table satisfies', () => {
     ],
   });
 
-  it('are forgotten but for the newest of each subscription, for a table that is restored', () => {
+  it('forgets satisfied reloads but for the newest of each subscription, which a restored table may need', () => {
     const answered = withoutAnswered(all, ({ eventNumber }) => eventNumber !== 9n);
     expect(numbersOf(answered, 'sub_1')).toEqual([6, 9]);
     expect(numbersOf(answered, 'sub_2')).toEqual([71]);
     expect(withoutAnswered(answered, ({ eventNumber }) => eventNumber !== 9n)).toBe(answered);
   });
 
-  it('leave those that are owed as they are', () => {
+  it('keeps reloads that the table does not satisfy', () => {
     expect(withoutAnswered(all, () => false)).toBe(all);
   });
 });
 
 describe('a metadata refresh', () => {
-  it('is counted each time it is asked for: one too many costs a request, one too few an event', () => {
-    expect(grown([joined(D), look, look])).toMatchObject({ refreshesRequested: 2, refreshesDone: 0 });
+  it('counts every request for a metadata refresh', () => {
+    expect(grown([joined(D), refresh, refresh])).toMatchObject({ refreshesRequested: 2, refreshesDone: 0 });
   });
 
-  it('is asked for by a member only', () => {
+  it('ignores a metadata refresh of a dataset that is no member', () => {
     const empty = emptyDesiredState(D);
-    expect(grown([look], empty)).toBe(empty);
+    expect(grown([refresh], empty)).toBe(empty);
   });
 });
 
-describe('changes that come again', () => {
+describe('repeated changes', () => {
   const changes: readonly DesiredStateChange[] = [
     joined(D, { eventNumber: 1n, at: NOW, version: 8 }),
     atLeast(9, 2n),
@@ -382,7 +382,7 @@ describe('changes that come again', () => {
     atLeast(3, 8n),
   ];
 
-  it('change nothing, one by one or all of them, with or without those after them', () => {
+  it('leaves the desired state as it is when changes are repeated, one by one or in sequence', () => {
     const once = grown(changes);
     for (const change of changes) expect(changedDesiredState(once, 's', change)).toBe(once);
     for (let from = 0; from < changes.length; from += 1) {
@@ -392,7 +392,7 @@ describe('changes that come again', () => {
     }
   });
 
-  it('change nothing where no number is known', () => {
+  it('leaves the desired state as it is when changes without event numbers are repeated', () => {
     for (const change of [
       joined(D, { at: NOW, version: 3 }),
       dropped(D, { at: NOW, reason: 'left_coverage' }),
@@ -405,7 +405,7 @@ describe('changes that come again', () => {
   });
 });
 
-describe('F81 a log that the service has begun anew', () => {
+describe('F81 a log restart', () => {
   const before = desired({
     members: new Map([
       ['s', member({ eventNumber: 9n, announced: 7 })],
@@ -419,7 +419,7 @@ describe('F81 a log that the service has begun anew', () => {
     ],
   });
 
-  it('makes its numbers void: of members, of what was announced, and of reloads', () => {
+  it('voids the event numbers of members, their announced versions and the reloads after a log restart', () => {
     expect(withoutLog(before, 's')).toEqual({
       ...before,
       members: new Map([
@@ -430,13 +430,13 @@ describe('F81 a log that the service has begun anew', () => {
     });
   });
 
-  it('leaves who has dropped the dataset, and why, without a number', () => {
+  it('keeps former members and their reasons without event numbers after a log restart', () => {
     const { formerMembers, reloads } = withoutLog(before, 'u');
     expect(formerMembers.get('u')).toEqual(formerMember({ reason: 'left_coverage' }));
     expect(reloads).toEqual(before.reloads.slice(0, 2));
   });
 
-  it('counts from small numbers again, by the times of its events', () => {
+  it('accepts small event numbers again after a log restart, judged by their timestamps', () => {
     const restarted = withoutLog(before, 's');
     expect(grown([dropped(D, { eventNumber: 1n, at: NOW })], restarted).members.has('s')).toBe(false);
     expect(grown([dropped(D, { eventNumber: 1n, at: at(-60 * 24 * 60) })], restarted).members.has('s')).toBe(
@@ -447,7 +447,7 @@ describe('F81 a log that the service has begun anew', () => {
   });
 });
 
-it('a subscription that is given up has said nothing any more', () => {
+it('forgets everything that a subscription said once it is given up', () => {
   const before = desired({
     members: new Map([
       ['s', member({ eventNumber: 9n })],

@@ -24,8 +24,8 @@ const SOUND: ExaminedServer = {
 const judged = (rest: Partial<ExaminedServer>) =>
   judgeServer({ ...SOUND, ...rest }, 'postgres://feed_sync@db/county').filter(({ state }) => state !== 'ok');
 
-describe('doctor says of a PostgreSQL server', () => {
-  it('nothing but ok where nothing is wrong', () => {
+describe('the findings of doctor about a PostgreSQL server', () => {
+  it('finds nothing wrong with a sound server', () => {
     expect(judged({})).toEqual([]);
     expect(judged({ isPooled: true, holder: 'feed-sync run, process 1 on a' })).toEqual([]);
   });
@@ -43,13 +43,13 @@ describe('doctor says of a PostgreSQL server', () => {
     [{ postgis: null }, 'PostGIS', 'warning', 0],
     [{ blockers: [{ pid: 7, who: 'ann, psql', minutes: 20 }] }, 'locks', 'warning', 0],
     [{ pastHolders: [{ what: 'view past', on: 'history.parcels__2' }] }, 'history', 'warning', 0],
-  ] as const)('%j: %s is a %s', (fault, about, state, exitCode) => {
+  ] as const)('finds by %j that the %s is a %s', (fault, about, state, exitCode) => {
     const findings = judged(fault);
     expect(findings).toMatchObject([{ about, state, exitCode }]);
     expect(findings[0]?.hints.length).toBeGreaterThan(0);
   });
 
-  it('how to end what holds locks', () => {
+  it('says how to end the sessions and prepared transactions that have locks', () => {
     const blockers = [
       { pid: 7, who: 'ann, psql', minutes: 20 },
       { pid: null, who: 'gid-1', minutes: 30 },
@@ -61,7 +61,7 @@ describe('doctor says of a PostgreSQL server', () => {
   });
 });
 
-describe('doctor says of the way to a PostgreSQL server', () => {
+describe('the findings of doctor about the connection to a PostgreSQL server', () => {
   it.each([
     ['postgres://a:secret@db.example/x?sslmode=verify-full', 'ok'],
     ['postgres://a:secret@db.example/x?sslmode=require', 'warning'],
@@ -69,7 +69,7 @@ describe('doctor says of the way to a PostgreSQL server', () => {
     ['postgres://a:secret@db.example/x?sslmode=disable', 'warning'],
     ['postgres://a:secret@db.example/x', 'warning'],
     ['postgres://a:secret@10.0.0.7/x', 'warning'],
-  ])('%s: %s', (url, state) => {
+  ])('judges the encryption of %s: %s', (url, state) => {
     const findings = judgeEncryption(new Secret(url));
     expect(findings).toMatchObject([{ about: 'encryption', state }]);
     expect(JSON.stringify(findings)).not.toContain('secret');
@@ -81,13 +81,13 @@ describe('doctor says of the way to a PostgreSQL server', () => {
     'postgres://a@[::1]/x',
     'postgres://a@/x?host=/run/postgresql',
     'postgres://a@/x?host=%2Frun%2Fpostgresql',
-  ])('%s stays on this machine, so nothing', (url) => {
+  ])('finds nothing about the encryption of %s, which stays on this machine', (url) => {
     expect(judgeEncryption(new Secret(url))).toEqual([]);
   });
 });
 
-describe('doctor --sql', () => {
-  it('names role, database and readers of the settings, quoted, and no password', () => {
+describe('the script of doctor --sql', () => {
+  it('names role, database and readers of the settings in the script, quoted, and no password', () => {
     const script = setUpScriptFor(new Secret('postgres://feed%20sync:hidden@db/my%22county'), ['qgis']);
     expect(script).toContain('CREATE ROLE "feed sync" LOGIN');
     expect(script).toContain('CREATE DATABASE "my""county"');
@@ -95,7 +95,7 @@ describe('doctor --sql', () => {
     expect(script).not.toContain('hidden');
   });
 
-  it('is refused without an address', () => {
+  it('refuses to write the script without an address of a database', () => {
     expect(() => setUpScriptFor(null, [])).toThrow('destination.url names no database');
   });
 });

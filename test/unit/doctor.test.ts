@@ -1,4 +1,4 @@
-/** `doctor`: what it makes of what it sees, how it is told, and that no check stops another. */
+/** `doctor`: its judgements, its report, and that no check stops another. */
 
 import { describe, expect, it } from 'vitest';
 import type { InstanceHolder } from '../../src/checkpoint/instance-lock.ts';
@@ -44,7 +44,7 @@ describe('the versions', () => {
     ['26.0.0', 'ok'],
     ['24.9.5', 'warning'],
     ['24.17.99', 'warning'],
-  ])('on Node %s: %s', (nodeVersion, state) => {
+  ])('judges Node %s: %s', (nodeVersion, state) => {
     expect(judgeRuntime('1.2.3', { ...runtime, nodeVersion })).toMatchObject({
       state,
       found: expect.stringContaining(`1.2.3 on Node ${nodeVersion}, Linux 6.1 x64`),
@@ -68,11 +68,11 @@ describe('the clock', () => {
     [-299_000, 'warning', '4 m 59 s behind'],
     [300_000, 'problem', '5 m 0 s ahead of'],
     [-86_400_000, 'problem', '24 h 0 m behind'],
-  ])('%i ms off: %s', (offMs, state, words) => {
+  ])('judges a clock that is %i ms off: %s', (offMs, state, words) => {
     expect(judgeClock(at(offMs))).toMatchObject({ state, found: expect.stringContaining(words) });
   });
 
-  it('without an answer, or one without a time, is not judged', () => {
+  it('does not judge the clock without an answer, or by an answer without a time', () => {
     expect(judgeClock(null).state).toBe('skipped');
     expect(judgeClock({ ...at(0), serviceTime: null }).state).toBe('skipped');
   });
@@ -99,7 +99,7 @@ describe('the connection', () => {
   };
   const seen = (changed: Partial<ConnectionCheck>) => judgeConnection({ ...sound, ...changed }, NOW);
 
-  it('that is sound tells name, certificate and answer', () => {
+  it('reports name, certificate and answer of a sound connection', () => {
     expect(seen({}).map(({ state, found }) => [state, found])).toEqual([
       ['ok', 'feed.example.com is 192.0.2.7 (3 ms)'],
       ['ok', 'CN=feed.example.com by CN=An authority, O=Trust, valid until 2026-06-09; TLSv1.3'],
@@ -110,7 +110,7 @@ describe('the connection', () => {
   it.each([
     [14, 'ok'],
     [13.9, 'warning'],
-  ])('whose certificate is good for %f more days: %s', (days, state) => {
+  ])('judges a certificate that is valid for %f more days: %s', (days, state) => {
     const validUntil = new Date(NOW.getTime() + days * DAY_MS);
     expect(seen({ tls: { ...tls, validUntil } })[1]).toMatchObject({ state });
   });
@@ -119,7 +119,7 @@ describe('the connection', () => {
     ['SELF_SIGNED_CERT_IN_CHAIN', 'NODE_EXTRA_CA_CERTS'],
     ['CERT_HAS_EXPIRED', 'clock'],
     ['ERR_TLS_CERT_ALTNAME_INVALID', 'another host'],
-  ])('whose certificate is not trusted (%s) says what to do', (distrust, hint) => {
+  ])('says what to do about a certificate that is not trusted: %s', (distrust, hint) => {
     expect(seen({ tls: { ...tls, distrust } })[1]).toMatchObject({
       state: 'problem',
       exitCode: 75,
@@ -128,7 +128,7 @@ describe('the connection', () => {
     });
   });
 
-  it('whose name is not known is one trouble, not two', () => {
+  it('reports an unknown host name as one problem, not two', () => {
     const failed = { ...resolveHost, addresses: [], failure: 'ENOTFOUND' };
     const found = seen({
       resolveHost: failed,
@@ -140,7 +140,7 @@ describe('the connection', () => {
     expect(found[0]?.found).toContain('ENOTFOUND');
   });
 
-  it('to an address needs no name, and through a proxy names it', () => {
+  it('names the proxy of a connection, and resolves no name where there is none', () => {
     const found = seen({ resolveHost: null, proxyHost: 'proxy.example.com:3128' });
     expect(states(found)).toEqual(['proxy: ok', 'certificate: ok', 'service: ok']);
     expect(found[0]?.found).toContain('proxy.example.com:3128');
@@ -161,20 +161,20 @@ describe('a folder', () => {
   const judge = (changed: Partial<FolderSeen>, reserveBytes: number | null = 1e9) =>
     judgeFolder({ about: 'data directory', isOwn: true }, { ...seen, ...changed }, reserveBytes, 1_000);
 
-  it('that can be used', () => {
+  it('finds a usable folder ok, with its free space', () => {
     expect(judge({})).toEqual([ok('data directory', '/data (5.0 GB free)')]);
   });
 
   it.each([
     [
-      'nobody may write in',
+      'in which the user may not write',
       { refusal: 'EACCES', ownerUid: 0 },
       'User id 1000 may not write in /data',
       'chown 1000 /data',
     ],
-    ['lies on a read-only mount', { refusal: 'EROFS' }, 'mounted read-only', 'Mount it'],
-    ['is a file', { isFolder: false }, '/data is a file', 'Move the file'],
-  ])('that %s', (_, changed, found, hint) => {
+    ['on a read-only mount', { refusal: 'EROFS' }, 'mounted read-only', 'Mount it'],
+    ['that is a file', { isFolder: false }, '/data is a file', 'Move the file'],
+  ])('reports a folder %s as a problem, with a hint', (_, changed, found, hint) => {
     expect(judge(changed)[0]).toMatchObject({
       state: 'problem',
       exitCode: 74,
@@ -183,12 +183,12 @@ describe('a folder', () => {
     });
   });
 
-  it('that is still to be made is handed over, and never what it is made in', () => {
+  it('suggests to create a missing folder for the user, and never to hand over its parent', () => {
     const [found] = judge({ refusal: 'EACCES', nearest: '/', ownerUid: 0 });
     expect(found?.hints[0]).toMatch(/: mkdir -p \/data && chown 1000 \/data && chmod 700 \/data$/);
   });
 
-  it('that is too full for what is kept free', () => {
+  it('reports a folder with less free space than the reserve', () => {
     expect(states(judge({ freeBytes: 1e9 - 1 }))).toEqual([
       'data directory: ok',
       'data directory: problem 74',
@@ -196,7 +196,7 @@ describe('a folder', () => {
     expect(states(judge({ freeBytes: 1 }, null))).toEqual(['data directory: ok']);
   });
 
-  it('F66 that has room for bytes and for no further file', () => {
+  it('F66 reports a folder that has room for bytes but no inode for another file', () => {
     const [, found] = judge({ isOutOfInodes: true });
     expect(found).toMatchObject({
       state: 'problem',
@@ -206,7 +206,7 @@ describe('a folder', () => {
     });
   });
 
-  it('that others may enter is a warning where it is ours alone, and not before it is made', () => {
+  it('warns of a private folder that others may enter, and not before it is created', () => {
     expect(states(judge({ mode: 0o750 }))).toEqual(['data directory: ok', 'data directory: warning']);
     expect(states(judge({ mode: 0o755, nearest: '/' }))).toEqual(['data directory: ok']);
     const shared = judgeFolder(
@@ -224,7 +224,7 @@ describe('locks on the mirror', () => {
   const judge = (...locks: Parameters<typeof judgeMirrorLocks>[0]) =>
     judgeMirrorLocks(locks, instance, () => 'python3');
 
-  it('of the running instance are as it should be, of a reader a warning, of another writer a trouble', () => {
+  it('accepts the lock of the running instance, warns of a reader, and reports another writer as a problem', () => {
     expect(judge().state).toBe('ok');
     expect(judge({ pid: 7, mode: 'writes' })).toMatchObject({
       state: 'ok',
@@ -237,7 +237,7 @@ describe('locks on the mirror', () => {
     expect(states([judge({ pid: 8, mode: 'writes' })])).toEqual(['mirror: problem 75']);
   });
 
-  it('are read from what the system says of one file on one device', () => {
+  it('reads the locks on one file of one device from the list of the system', () => {
     const text = [
       '1: POSIX  ADVISORY  READ 41 fe:00:131 0 EOF',
       '2: POSIX  ADVISORY  WRITE 42 fe:00:131 0 EOF',
@@ -269,7 +269,7 @@ describe('the content of the checkpoint', () => {
     desiredStates: new Map([['parcels', desired()]]),
   });
 
-  it('a position that is to expire is a warning, unless its log is read from its start', () => {
+  it('warns of a position that is about to expire, unless its log is read from its start', () => {
     const [, young] = judgeContent(content(followed('sub_1', 74), followed('sub_2', 3)), NOW);
     expect(young).toMatchObject({ state: 'ok', found: expect.stringContaining('sub_1, of 74 days ago') });
     expect(judgeContent(content(followed('sub_1', 75)), NOW)[1]?.state).toBe('warning');
@@ -277,7 +277,7 @@ describe('the content of the checkpoint', () => {
     expect(judgeContent(content(followed('sub_1', -1)), NOW)[1]?.found).toContain('of 0 days ago');
   });
 
-  it('suspensions and failures are problems, each by its own code; of many causes the rest is counted', () => {
+  it('reports suspensions and failures as problems with their own codes, and counts the rest of many causes', () => {
     const failures = new Map(
       Array.from({ length: 22 }, (_, index) => {
         const datasetId = `d${index}`;
@@ -298,7 +298,7 @@ describe('the content of the checkpoint', () => {
     expect(found.at(-1)?.found).toBe('and 2 more causes');
   });
 
-  it('a cause that strikes many datasets is one problem, and one of a dataset that has left is none', () => {
+  it('reports a cause of many failures as one problem, and ignores failures of former members', () => {
     const failures = new Map(
       Array.from({ length: 3_000 }, (_, index) => {
         const datasetId = `d${index}`;
@@ -325,7 +325,7 @@ describe('subscriptions', () => {
         FEED_SYNC_DATASETS_EXCLUDE: 'left-*',
       },
     }).configuration;
-  const remembered = (...ids: readonly string[]): NonNullable<Facts['checkpoint']> => ({
+  const checkpointOf = (...ids: readonly string[]): NonNullable<Facts['checkpoint']> => ({
     ...NO_CHECKPOINT,
     followed: new Map(ids.map((subscriptionId) => [subscriptionId, followedAt(null, { subscriptionId })])),
   });
@@ -333,10 +333,10 @@ describe('subscriptions', () => {
     judgeSubscriptions(
       seen.map((id) => subscription({ id })),
       configuration(chosen),
-      { checkpoint: remembered(...before), mirror: null },
+      { checkpoint: checkpointOf(...before), mirror: null },
     );
 
-  it('that are chosen, left out, unknown, or gone', () => {
+  it('reports subscriptions that are chosen, left out, unknown or gone', () => {
     expect(judge(['sub_1', 'sub_2'], 'sub_2').map(({ found }) => found.split(', ').at(-1))).toEqual([
       'not chosen',
       'chosen',
@@ -353,7 +353,7 @@ describe('subscriptions', () => {
     ).toBe('and 5 more');
   });
 
-  it('of another mirror are a wrong configuration', () => {
+  it('reports subscriptions that the mirror does not have as a wrong configuration', () => {
     const mirror = {
       service: { origin: 'https://feed.example', subscriptionIds: ['sub_7'] },
       datasets: new Map(),
@@ -367,15 +367,15 @@ describe('subscriptions', () => {
     expect(states(found)).toEqual(['sub_1: ok', 'mirror: problem 78']);
   });
 
-  it('name the dataset that is asked about: none that is held or left out', () => {
+  it('asks about a dataset that is neither suspended nor left out', () => {
     const facts = {
       listedDatasetIds: [],
       subscriptions: [
-        subscription({ id: 'sub_1', datasetIds: ['of-held'] }),
+        subscription({ id: 'sub_1', datasetIds: ['of-suspended'] }),
         subscription({ id: 'sub_2', datasetIds: ['left-out', 'parcels', 'roads'] }),
       ],
       checkpoint: {
-        ...remembered(),
+        ...checkpointOf(),
         suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_1' }), suspension()],
       },
     };
@@ -389,7 +389,7 @@ describe('subscriptions', () => {
 });
 
 describe('memory', () => {
-  it('that DuckDB may take whole is a warning, by what the container has', () => {
+  it('warns where DuckDB may take all memory of the container', () => {
     const machine = { memoryBytes: 16e9, constrainedMemoryBytes: 2e9, heapBytes: 2e9, cores: 2 };
     expect(memoryFindings(1e9, machine)).toEqual([]);
     expect(states(memoryFindings(2e9, machine))).toEqual(['memory: warning']);
@@ -405,7 +405,7 @@ describe('running the checks', () => {
   };
   const check = (name: Check['name'], run: Check['run'], limitMs = 5_000): Check => ({ name, limitMs, run });
 
-  it('none stops another, and later ones know what earlier ones learned', async () => {
+  it('runs every check although others fail, and passes the facts of earlier checks on to later ones', async () => {
     const found = await runChecks(
       [
         check('disk', () => {
@@ -436,7 +436,7 @@ describe('running the checks', () => {
     expect(found[4]?.findings[0]?.found).toBe('parcels');
   });
 
-  it('a wish to stop ends them all', async () => {
+  it('ends all checks when it is asked to stop', async () => {
     const stopping = new AbortController();
     const stopped = new InterruptedError('Stopped.');
     const checks = [
@@ -451,7 +451,7 @@ describe('running the checks', () => {
   });
 });
 
-describe('what is told', () => {
+describe('the report', () => {
   const SETTINGS: readonly InspectedSetting[] = [
     {
       key: 'service.baseUrl',
@@ -464,7 +464,7 @@ describe('what is told', () => {
   const report = (checks: Parameters<typeof diagnosisOf>[0]) =>
     diagnosisOf(checks, { ...inspectConfiguration(inputOf({})), settings: SETTINGS });
 
-  it('is one short line for each finding, with what to do below it', () => {
+  it('renders each finding in one line, with its hints below', () => {
     const refused = {
       ...problem('key', 'The service refused.\nIt says: \u001b[2Jno', 77, 'Set a new one.'),
       links: { keys: 'https://app.example/keys' },
@@ -502,7 +502,7 @@ describe('what is told', () => {
     expect(diagnosis).toMatchObject({ problems: 1, warnings: 1, skipped: 1, exitCode: 77 });
   });
 
-  it('ends with the most urgent code, warnings with 0', () => {
+  it('ends with the most urgent exit code, and with 0 where there are only warnings', () => {
     const all = [65, 75, 77, 78, 74, 70].map((code) => problem('x', 'x', code as 65));
     for (const [index, code] of [65, 75, 77, 78, 74, 70].entries()) {
       expect(report([{ check: 'disk', findings: all.slice(0, index + 1) }]).exitCode).toBe(code);
@@ -512,7 +512,7 @@ describe('what is told', () => {
     expect(report([{ check: 'disk', findings: [warning('x', 'x')] }]).exitCode).toBe(0);
   });
 
-  it('holds no secret in any form', () => {
+  it('masks a secret in every encoding', () => {
     const key = 'sk+live/0123456789';
     const base64 = Buffer.from(key).toString('base64');
     const hidden = { a: [`x ${key} y`, encodeURIComponent(key)], b: { c: `Basic ${base64}`, d: 7, e: null } };

@@ -1,4 +1,4 @@
-/** The pages of the project agree with it: links, commands, flags, scripts, settings, files and functions that they name are there. */
+/** The pages of the project agree with it: links, commands, flags, scripts, settings, files and functions that they name exist. */
 
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -182,13 +182,13 @@ describe('the pages', () => {
     },
   );
 
-  it('the architecture names functions where they are defined', () => {
+  it('docs/architecture.md names functions where they are defined', () => {
     const page = read('docs/architecture.md');
     expect(page.match(/^\| \d+ \| `src[^|]*` \| `\w+` \|/gm)).toHaveLength(STOPS);
     expect(missingFunctions(page)).toEqual([]);
   });
 
-  it('every decision has its row in the index', () => {
+  it('the index of decisions has a row for every decision', () => {
     const index = read('docs/decisions/README.md');
     const decisions = pagesAt('docs/decisions/*.md').map((path) => path.replace('docs/decisions/', ''));
     expect(decisions.filter((name) => name !== 'README.md' && !index.includes(`](${name})`))).toEqual([]);
@@ -219,13 +219,13 @@ describe('the pages', () => {
   });
 });
 
-describe('a page that does not agree', () => {
-  it('is found by a file, a folder or an anchor that is not there', () => {
+describe('the checks of the pages', () => {
+  it('finds links to a file, a folder or an anchor that does not exist', () => {
     const page = '# A page\n\n[a](nowhere.md) [b](#a-page) [c](#b-page) [d](../src) [e](../README.md#no)';
     expect(brokenLinks('docs/x.md', page)).toEqual(['nowhere.md', '#b-page', '../README.md#no']);
     expect(brokenLinks('docs/x.md', '`[a](nowhere.md)` [b](https://example.com/#x)')).toEqual([]);
   });
-  it('is found by a command, a flag, a script, a setting, a table or a file that does not exist', () => {
+  it('finds a command, a flag, a script, a setting, a table or a file that does not exist', () => {
     expect(
       unknownCommands('```sh\nfeed-sync syncronise --now   # all\n```\n`feed-sync once --wait 5m`'),
     ).toEqual(['syncronise', '--now']);
@@ -236,7 +236,7 @@ describe('a page that does not agree', () => {
     expect(unknownTables('`feed_sync.datasets` and `feed_sync.history`')).toEqual(['history']);
     expect(missingFiles('`src/main.ts` and `src/no.ts`')).toEqual(['src/no.ts']);
   });
-  it('is found by a function that is defined elsewhere', () => {
+  it('finds a function that is defined elsewhere', () => {
     expect(missingFunctions('| 1 | `src/sync/plan/plan.ts` | `catchUp` | does |')).toEqual([
       'catchUp in src/sync/plan/plan.ts',
     ]);

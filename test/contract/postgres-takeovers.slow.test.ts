@@ -133,17 +133,17 @@ describe.skipIf(EMBEDDED.folder === null)('takeovers', () => {
   it('F72 a commit that takes ten times the lease is left alone by an instance that stands by', async () => {
     const server = await startPostgres(EMBEDDED);
     onTestFinished(() => server.stop());
-    const first = await databaseAtWork(await server.database(), { leaseMs: 2_000 });
+    const first = await databaseAtWork(await server.database(), { leaseMs: 4_000 });
     const course = await first.loaded(firstContent(people, rowsOf(1)));
     await first.byHand(`CREATE FUNCTION feeds.slowly() RETURNS trigger LANGUAGE plpgsql
-      AS 'BEGIN PERFORM pg_sleep(20); RETURN NULL; END'`);
+      AS 'BEGIN PERFORM pg_sleep(40); RETURN NULL; END'`);
     await first.byHand(`CREATE TRIGGER slowly AFTER UPDATE ON feeds.parcels
       FOR EACH STATEMENT EXECUTE FUNCTION feeds.slowly()`);
     const holders = new Set<string>();
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const onStandby = (holder: string): void => void holders.add(holder);
-    const options = { leaseMs: 2_000, holder: 'the second', onStandby };
+    const options = { leaseMs: 4_000, holder: 'the second', onStandby };
     const second = openDatabase(first.address, folder.path, options);
     await eventually(() => expect(holders).not.toEqual(new Set()));
     course.publishRows(rowsOf(2));

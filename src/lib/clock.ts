@@ -11,6 +11,20 @@ export interface Clock {
   sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** A limit on how long one piece of work may take. In real time, because what it waits for is a network, a disk or a server. */
+export interface Deadline {
+  /** Aborted when the time is over, and by nothing else. */
+  readonly over: AbortSignal;
+  /** Aborted when the time is over, or earlier together with the work around this piece. */
+  readonly signal: AbortSignal;
+}
+
+/** Returns the deadline that is over in `durationMs`. `outer`: the signal of the work around this piece. */
+export function deadlineIn(durationMs: number, outer?: AbortSignal): Deadline {
+  const over = AbortSignal.timeout(durationMs);
+  return { over, signal: outer === undefined ? over : AbortSignal.any([outer, over]) };
+}
+
 /** Node fires a longer timer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 

@@ -216,9 +216,36 @@ export async function isSameFile(left: string, right: string): Promise<boolean> 
   return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
 }
 
+/** What a file system has left for this process. */
+export interface FreeSpace {
+  /** Bytes that this user may still write. */
+  readonly freeBytes: number;
+  /** No file can be made there, however many bytes are free. */
+  readonly isOutOfInodes: boolean;
+}
+
+/** Returns what the file system of `path` has left. @throws the system's error where it cannot be examined. */
+export async function freeSpace(path: string): Promise<FreeSpace> {
+  const seen = await statfs(path);
+  return { freeBytes: freeBytesOf(seen), isOutOfInodes: isOutOfInodes(seen) };
+}
+
 /** Returns the bytes that this process may still write on the file system of `path`. */
 export async function freeBytes(path: string): Promise<number> {
-  const { bavail, bsize } = await statfs(path);
+  return (await freeSpace(path)).freeBytes;
+}
+
+/** The same for an error's message, which is written without waiting. Null where the bytes cannot be known. */
+export function freeBytesOrNull(path: string): number | null {
+  try {
+    return freeBytesOf(statfsSync(path));
+  } catch {
+    return null;
+  }
+}
+
+/** `bfree` would count the blocks that only the superuser may fill, too. */
+function freeBytesOf({ bavail, bsize }: Pick<StatsFs, 'bavail' | 'bsize'>): number {
   return bavail * bsize;
 }
 
@@ -273,7 +300,7 @@ export function wereInodesWanting(
   seen: Readonly<Pick<StatsFs, 'files' | 'ffree' | 'bavail' | 'bsize'>>,
 ): boolean {
   const areFew = seen.ffree < Math.min(FEW_INODES, seen.files / 2);
-  return isOutOfInodes(seen) || (areFew && seen.bavail * seen.bsize >= ROOM_BYTES);
+  return isOutOfInodes(seen) || (areFew && freeBytesOf(seen) >= ROOM_BYTES);
 }
 
 /** More files than the work that goes on at once makes. */

@@ -9,7 +9,7 @@
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
 import { agent } from '../feed/http/connections.ts';
 import type { ProxyOptions } from '../feed/http/options.ts';
-import type { Clock } from '../lib/clock.ts';
+import { type Clock, deadlineIn } from '../lib/clock.ts';
 import { systemCode, systemReason } from '../lib/files.ts';
 import type { Log } from '../lib/log.ts';
 import { type Secret, struckOut } from '../lib/secret.ts';
@@ -134,7 +134,7 @@ export function deliverTo(
     const body = struckOut(JSON.stringify(message), hidden);
     const dispatcher = agent({ connections: 1, timeoutMs: DELIVERY_TIMEOUT_MS }, proxy, {});
     try {
-      await post(url, body, dispatcher, AbortSignal.any([signal, AbortSignal.timeout(DELIVERY_TIMEOUT_MS)]));
+      await post(url, body, dispatcher, deadlineIn(DELIVERY_TIMEOUT_MS, signal).signal);
     } catch (error) {
       throw signal.aborted
         ? new InterruptedError('A notification was interrupted; it stays due.', { cause: signal.reason })
@@ -159,8 +159,8 @@ async function post(
     const path = `${pathname}${search}`;
     const answer = await dispatcher.request({ origin, path, method: 'POST', headers, body, signal });
     status = answer.statusCode;
-    const bodySignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_BODY_TIMEOUT_MS)]);
-    await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal: bodySignal }).catch(() => {});
+    const dump = deadlineIn(ANSWER_BODY_TIMEOUT_MS, signal);
+    await answer.body.dump({ limit: MAX_ANSWER_BYTES, signal: dump.signal }).catch(() => {});
   } catch (error) {
     // The message of an error may have the address in it, and so may its cause.
     const why = signal.aborted ? 'no answer came in time' : connectionFault(error);

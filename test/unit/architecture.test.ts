@@ -80,6 +80,9 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
     // The names of temporary files, which nobody may foresee.
     allowed: [/^src\/lib\/backoff\.ts$/, /^src\/lib\/files\.ts$/],
   },
+  // One deadline, and one count of the free bytes.
+  { what: /\bAbortSignal\.timeout\(/, allowed: [/^src\/lib\/clock\.ts$/] },
+  { what: /\bstatfs(?:Sync)?\b|\bbavail\b/, allowed: [/^src\/lib\/files\.ts$/] },
   // Only by its id can a group of processes be ended.
   {
     what: /\bprocess\b\.|node:process|node:os\b/,
@@ -226,6 +229,8 @@ describe('effects', () => {
   it('the checks of effects see a violation', () => {
     expect(ambientCalls(sourceFile('src/sync/x.ts', 'const a = Date.now();'))).toEqual(['Date.now(']);
     expect(ambientCalls(sourceFile('src/sync/x.ts', '// Date.now()'))).toEqual([]);
+    expect(ambientCalls(sourceFile('src/sync/x.ts', 'AbortSignal.timeout(1)'))).toHaveLength(1);
+    expect(ambientCalls(sourceFile('src/sync/x.ts', 'await statfs(folder)'))).toHaveLength(1);
     expect(sqlOutsideItsFolders(sourceFile('src/sync/x.ts', "run('COMMIT ')"))).toHaveLength(1);
     const renames = "import { readFile, rename } from 'node:fs/promises';";
     expect(fileChangesOutsideFiles(sourceFile('src/sync/x.ts', renames))).toHaveLength(1);

@@ -1,12 +1,13 @@
 /** The small tools that know nothing of the domain. */
 
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { format, inspect } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { AssertionError, assert, present, unreachable } from '../../src/lib/assert.ts';
 import { backoffDelayMs, systemRandom } from '../../src/lib/backoff.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import { deadlineIn, systemClock } from '../../src/lib/clock.ts';
 import { durable, observeDurableEffects } from '../../src/lib/files.ts';
 import { placeOfDatabase, Secret } from '../../src/lib/secret.ts';
 import { shellWord } from '../../src/lib/text.ts';
@@ -259,6 +260,17 @@ describe('the clock', () => {
     expect(woke).toBe(false);
     stop.abort(new Error('enough'));
     await expect(sleeping).rejects.toThrow('enough');
+  });
+
+  it('ends work with the deadline or with the work around it, and says which of them it was', async () => {
+    const stop = new AbortController();
+    const [passed, stopped] = [deadlineIn(0, stop.signal), deadlineIn(3_600_000, stop.signal)];
+    if (!passed.signal.aborted) await once(passed.signal, 'abort');
+    expect([passed.over.aborted, stopped.signal.aborted]).toEqual([true, false]);
+    const reason = new Error('stopped');
+    stop.abort(reason);
+    expect([stopped.over.aborted, stopped.signal.reason]).toEqual([false, reason]);
+    expect(deadlineIn(3_600_000).signal.aborted).toBe(false);
   });
 
   it('measures forward', async () => {

@@ -3,10 +3,16 @@
  * text. An error that is not listed here is a bug and passes unchanged.
  */
 
-import { statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
-import { fileInTheWay, hasNoInodes, systemCode, systemReason, whyFull } from '../../lib/files.ts';
+import {
+  fileInTheWay,
+  freeBytesOrNull,
+  hasNoInodes,
+  systemCode,
+  systemReason,
+  whyFull,
+} from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import { BusyError, StorageError } from '../../model/errors.ts';
 
@@ -127,12 +133,8 @@ function reasonOf(error: Error): string {
   return 'errno' in error ? systemReason(error) : error.message;
 }
 
+/** The message is about a worse error, so it does without the free space where that cannot be known. */
 function freeSpace(path: string): string {
-  try {
-    const { bavail, bsize } = statfsSync(dirname(path));
-    return ` (${formatBytes(bavail * bsize)} free)`;
-  } catch {
-    // The message is about a worse error, so it does without the free space.
-    return '';
-  }
+  const bytes = freeBytesOrNull(dirname(path));
+  return bytes === null ? '' : ` (${formatBytes(bytes)} free)`;
 }

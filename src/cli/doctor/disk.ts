@@ -4,10 +4,10 @@
  */
 
 import { constants } from 'node:fs';
-import { access, readdir, stat, statfs } from 'node:fs/promises';
+import { access, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Inspection } from '../../configuration/configuration.ts';
-import { FREE_INODES, isOutOfInodes, systemCode } from '../../lib/files.ts';
+import { FREE_INODES, type FreeSpace, freeSpace, systemCode } from '../../lib/files.ts';
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import { newestGeneration, refuseExportFolder } from '../../post-commit/export/folder.ts';
@@ -156,7 +156,7 @@ async function openFiles(inspection: Inspection): Promise<readonly Finding[]> {
   });
 }
 
-export interface FolderSeen {
+export interface FolderSeen extends FreeSpace {
   /** The requested folder. */
   readonly path: string;
   /** The folder itself, or its nearest existing parent. */
@@ -167,10 +167,6 @@ export interface FolderSeen {
   readonly ownerUid: number;
   /** Why this user may not create files in the folder, as the system's code (`EACCES`, `EROFS`); null where it may. */
   readonly refusal: string | null;
-  /** Bytes that this user may still write. */
-  readonly freeBytes: number;
-  /** No file can be made there, however many bytes are free. */
-  readonly isOutOfInodes: boolean;
 }
 
 const MODE_BITS = 0o777;
@@ -179,7 +175,7 @@ const MODE_BITS = 0o777;
 async function seeFolder(path: string): Promise<FolderSeen> {
   const nearest = await nearestOf(path);
   const found = await stat(nearest);
-  const fileSystem = await statfs(nearest);
+  const space = await freeSpace(nearest);
   const refusal = await access(nearest, constants.R_OK | constants.W_OK | constants.X_OK).then(
     () => null,
     (error: unknown) => systemCode(error) ?? String(error),
@@ -191,8 +187,7 @@ async function seeFolder(path: string): Promise<FolderSeen> {
     mode: found.mode & MODE_BITS,
     ownerUid: found.uid,
     refusal,
-    freeBytes: fileSystem.bavail * fileSystem.bsize,
-    isOutOfInodes: isOutOfInodes(fileSystem),
+    ...space,
   };
 }
 

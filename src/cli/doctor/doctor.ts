@@ -11,6 +11,7 @@ import {
   inspectConfiguration,
 } from '../../configuration/configuration.ts';
 import type { LoadInput } from '../../configuration/resolve.ts';
+import { deadlineIn } from '../../lib/clock.ts';
 import { struckOut } from '../../lib/secret.ts';
 import { printable } from '../../lib/text.ts';
 import { formatDuration, plural } from '../../lib/units.ts';
@@ -100,16 +101,16 @@ export async function runChecks(checks: readonly Check[], facts: Facts): Promise
 }
 
 async function runOne(check: Check, facts: Facts): Promise<readonly Finding[]> {
-  const limit = AbortSignal.timeout(check.limitMs);
-  const work = async () => check.run(facts, AbortSignal.any([facts.context.signal, limit]));
+  const { over, signal } = deadlineIn(check.limitMs, facts.context.signal);
+  const work = async () => check.run(facts, signal);
   // Also ends a check whose work ignores its signal, because it waits for the system.
   const tooLong = new Promise<readonly Finding[]>((resolve) => {
-    limit.addEventListener('abort', () => resolve([tooLongFinding(check)]));
+    over.addEventListener('abort', () => resolve([tooLongFinding(check)]));
   });
   try {
     return await Promise.race([work(), tooLong]);
   } catch (error) {
-    return [limit.aborted ? tooLongFinding(check) : findingOf(check.name, error)];
+    return [over.aborted ? tooLongFinding(check) : findingOf(check.name, error)];
   }
 }
 

@@ -8,7 +8,7 @@
  * writer: where a connection breaks in COMMIT, the server may go on with it for long, and until it is done nobody sees its rows.
  */
 
-import type { Clock } from '../../lib/clock.ts';
+import { type Clock, deadlineIn } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { BusyError } from '../../model/errors.ts';
@@ -147,11 +147,11 @@ export class Lease {
   async release(): Promise<void> {
     const { log, place: path } = this.#options;
     this.#over.abort();
-    const deadline = AbortSignal.timeout(GIVE_BACK_WITHIN_MS);
+    const { over } = deadlineIn(GIVE_BACK_WITHIN_MS);
     const giveUp = (): void => this.#connection.abandon();
-    deadline.addEventListener('abort', giveUp);
+    over.addEventListener('abort', giveUp);
     const isGivenBack = await this.#giveBack();
-    deadline.removeEventListener('abort', giveUp);
+    over.removeEventListener('abort', giveUp);
     if (!isGivenBack)
       log.warn({ path }, 'The lease of the database could not be given back: it ends by itself.');
     await this.#connection.close();

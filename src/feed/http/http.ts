@@ -8,6 +8,7 @@
 
 import type { Readable } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import { deadlineIn } from '../../lib/clock.ts';
 import { struckOut } from '../../lib/secret.ts';
 import { shown } from '../../lib/text.ts';
 import { formatDuration } from '../../lib/units.ts';
@@ -116,7 +117,7 @@ async function send(
 ): Promise<Exchange<HttpAnswer>> {
   const { origin, path, operation } = request;
   const startedMs = parts.clock.monotonicMs();
-  const deadline = AbortSignal.timeout(request.deadlineMs);
+  const deadline = deadlineIn(request.deadlineMs, signal);
   const note = (outcome: { readonly status: number } | { readonly why: string }): void => {
     const durationMs = parts.clock.monotonicMs() - startedMs;
     const place = shown(`${origin}${path.split('?', 1)[0]}`);
@@ -129,7 +130,7 @@ async function send(
   const errorOf = (error: unknown): Error => {
     throwIfStopped(signal);
     if (error instanceof FeedSyncError || error instanceof TransientError) return error;
-    if (deadline.aborted) {
+    if (deadline.over.aborted) {
       return new TransientError(
         `the exchange with ${hostOf(new URL(origin))} took longer than ${formatDuration(request.deadlineMs)}`,
       );
@@ -145,7 +146,7 @@ async function send(
       method: request.method ?? 'GET',
       headers: headersFor(request, parts),
       body: request.body ?? null,
-      signal: AbortSignal.any([signal, deadline]),
+      signal: deadline.signal,
     });
     const ended = finished(body).catch(() => {});
     note({ status: statusCode });

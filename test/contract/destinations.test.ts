@@ -324,6 +324,30 @@ describe.each(KINDS)('the destination $name', (kind) => {
     ]);
   });
 
+  it.each([
+    ['the key column', [column('id', 'integer', false), column('name', 'string')], ['id']],
+    [
+      'one of two key columns',
+      [column('id', 'integer', false), column('name', 'string', false)],
+      ['id', 'name'],
+    ],
+  ])(
+    'applies no changes where the catalog has lost %s of the table, and blames the catalog',
+    async (_, columns, keys) => {
+      const world = await kind.open();
+      const course = await world.loaded(firstContent(sourceSchema(columns, { keyColumns: keys }), FIRST));
+      await world.byHand("DELETE FROM feed_sync.columns WHERE column_name = 'id'");
+      course.publishRows([[4, 'one']]);
+      const refused = await world.apply(course).then(errorOf, (error: unknown) => error);
+      expect(errorCodeOf(refused)).toBe('changes_inapplicable');
+      expect(String(refused)).toContain(
+        'feed_sync.columns does not list the key columns of the table parcels',
+      );
+      expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.rows()).toContainEqual(['4', 'one']);
+    },
+  );
+
   it('finds a value, a row and a column that were changed by hand', async () => {
     const { world } = await threePeople(kind);
     const counted = async () => {

@@ -44,16 +44,7 @@ import { findFilled, UnprovenError, type Written, writeNet } from './write-net-c
 
 /** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateChanges(engine: Engine, job: ChangesJob): Promise<ValidatedWrite> {
-  refuseUnlistedKeys(job);
   return await validatedChanges(job, await coalesceChanges(engine, job));
-}
-
-/** A catalog that has lost columns is damage of the mirror, and says nothing about the changes. @throws InapplicableChangesError */
-function refuseUnlistedKeys(job: ChangesJob): void {
-  const listed = new Set(job.plannedFrom.columns.flatMap(({ name, role }) => (role === 'key' ? [name] : [])));
-  const { tableName, keyColumns } = job.plannedFrom;
-  if (keyColumns.every((name) => listed.has(name))) return;
-  throw inapplicableNet(job, `feed_sync.columns does not list the key columns of the table ${tableName}`);
 }
 
 /** Validates jobs that `coalescedAlike` found alike, in their order. Returns null when each has to be validated alone. */
@@ -61,7 +52,6 @@ export async function validateChangesTogether(
   engine: Engine,
   jobs: readonly ChangesJob[],
 ): Promise<readonly ValidatedWrite[] | null> {
-  for (const job of jobs) refuseUnlistedKeys(job);
   const nets = await coalesceTogether(engine, jobs);
   if (nets === null) return null;
   return await Promise.all(

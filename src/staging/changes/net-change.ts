@@ -51,6 +51,7 @@ import {
   listedCounts,
   locate,
   proveCounts,
+  refuseUnlistedKeys,
 } from './proof.ts';
 import { oddGeometry, refusal, roundedNumber } from './refusals.ts';
 
@@ -95,9 +96,10 @@ export function netRows({ paths, columns }: Pick<NetChange, 'paths' | 'columns'>
  * @throws BadChangesError for an invalid value, key or operation, naming version, page, row and column.
  * @throws UnknownColumnsError when rows have columns that the schema does not know.
  * @throws InapplicableChangesError when the snapshot has to be loaded instead: counts that do not add up, GeoJSON for a table
- * in another coordinate system, columns that rows or table lack.
+ * in another coordinate system, columns that rows or table lack, key columns that the catalog has lost.
  */
 export async function coalesceChanges(engine: Engine, job: ChangesJob): Promise<NetChange> {
+  refuseUnlistedKeys(job);
   const columns = changesColumns(job);
   const pages = await spooledPages(job.versions);
   try {
@@ -223,6 +225,7 @@ export async function coalesceTogether(
   jobs: readonly ChangesJob[],
 ): Promise<readonly NetChange[] | null> {
   try {
+    for (const job of jobs) refuseUnlistedKeys(job);
     return await coalesceOrdinary(engine, jobs);
   } catch {
     // The error is ignored here: coalescing each job alone meets and reports it again.

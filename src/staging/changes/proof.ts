@@ -60,6 +60,14 @@ export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): re
   }));
 }
 
+/** A catalog that has lost columns is damage of the mirror, and says nothing about the changes. @throws InapplicableChangesError */
+export function refuseUnlistedKeys(job: ChangesJob): void {
+  const listed = new Set(job.plannedFrom.columns.flatMap(({ name, role }) => (role === 'key' ? [name] : [])));
+  const { tableName, keyColumns } = job.plannedFrom;
+  if (keyColumns.every((name) => listed.has(name))) return;
+  throw inapplicableNet(job, `feed_sync.columns does not list the key columns of the table ${tableName}`);
+}
+
 /**
  * `listed` are the counts of the job's versions, in order.
  *

@@ -68,7 +68,7 @@ export function defineCommands(
   addSettingOptions(program);
   program.commandsGroup('Mirror:');
   defineServiceCommands(definitions);
-  program.commandsGroup('Look and set up:').helpCommand('help [command]', 'explain a command');
+  program.commandsGroup('Inspect and set up:').helpCommand('help [command]', 'explain a command');
   defineLocalCommands(definitions);
   defineSetUpCommands(definitions);
   program.commandsGroup('Decide:');
@@ -77,7 +77,7 @@ export function defineCommands(
   defineOperatorCommands(definitions);
 }
 
-const DATASETS = new Argument('[dataset...]', 'ids or globs of datasets; without any, all of them');
+const DATASETS = new Argument('[dataset...]', 'the ids or globs of datasets; without any, all datasets');
 
 function defineServiceCommands({ define, version, context, configured }: Definitions): void {
   define('run', 'follow the subscriptions until it is stopped', [], async () => {
@@ -91,11 +91,8 @@ function defineServiceCommands({ define, version, context, configured }: Definit
     [
       DATASETS,
       new Option('--dry-run', dry),
-      new Option(
-        '--wait <duration>',
-        'where a rule waits for time to pass, wait for it up to this long: 20m',
-      ),
-      new Option('--json', 'the summary, or the report of a dry run, as JSON, for programs'),
+      new Option('--wait <duration>', 'the longest wait for a rule that waits for time to pass, such as 20m'),
+      new Option('--json', 'print the summary, or the report of a dry run, as JSON, for programs'),
     ],
     (names: readonly string[], flags: OnceFlags) => catchUpOrReport(names, flags, configured(), context),
   );
@@ -113,11 +110,11 @@ function defineServiceCommands({ define, version, context, configured }: Definit
         '--deep',
         "compare every value with the service's snapshots and changes, which are downloaded",
       ),
-      new Option('--repair', 'with --deep, write the rows that differ, and no others; asks first'),
+      new Option('--repair', 'with --deep, write the rows that differ, and no others, once you have agreed'),
       YES_OPTION,
       new Option(
         '--wait <duration>',
-        'with --deep, wait up to this long for tables that a running instance updates',
+        'with --deep, the longest wait for tables that a running instance updates',
       ).default('10m'),
       JSON_OPTION,
     ],
@@ -197,9 +194,12 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
   const status = 'show subscriptions, datasets, versions and what is in the way';
   const statusParts = [
     JSON_OPTION,
-    new Option('--watch', 'show it until it is stopped'),
-    new Option('--check', 'for monitors: a line, and an exit code other than 0 where something is wrong'),
-    new Option('--max-age <duration>', 'with --check, data older than this is wrong: 6h'),
+    new Option('--watch', 'keep showing it until the command is stopped'),
+    new Option(
+      '--check',
+      'print a line for monitors, and end with an exit code other than 0 where something is wrong',
+    ),
+    new Option('--max-age <duration>', 'with --check, the age above which data is wrong, such as 6h'),
   ];
   define('status', status, statusParts, async (flags: StatusFlags) => {
     const { reportStatus } = await import('./commands/status.ts');
@@ -207,26 +207,26 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
   });
   const sql = new Argument(
     '[sql]',
-    'one statement, such as "SELECT * FROM feed_sync.datasets"; - or nothing: from standard input',
+    'one statement, such as "SELECT * FROM feed_sync.datasets"; with - or without it, standard input is read',
   );
   const format = new Option(
     '--format <format>',
-    'how rows are written; by default as a table, to a file by its ending',
+    'the form of the rows; by default a table, for a file that of its ending',
   );
   define(
     'query',
     'read the mirror with SQL',
     [
       sql,
-      new Option('-f, --file <file>', 'read the statement from a file'),
+      new Option('-f, --file <file>', 'the file that contains the statement'),
       format.choices(QUERY_FILE_FORMATS),
-      new Option('--output <file>', 'write the rows to a file: .csv, .json, .parquet or .geoparquet'),
+      new Option('--output <file>', 'the file that gets the rows: .csv, .json, .parquet or .geoparquet'),
       repeatable(
         '--load <extension>',
-        'load an extension that DuckDB has installed here: spatial (repeatable)',
+        'an extension to load that DuckDB has installed here, such as spatial; repeatable',
       ),
       YES_OPTION,
-      new Option('--as-of <time>', `read tables with history as they were then: ${TIME}`),
+      new Option('--as-of <time>', `the time as of which tables with history are read: ${TIME}`),
     ],
     async (statement: string | undefined, flags: QueryFlags) => {
       const { query } = await import('./commands/query.ts');
@@ -240,7 +240,7 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
       new Argument('<dataset>', 'the id of a dataset'),
       ...pastStateOptions('from', 'the state before'),
       ...pastStateOptions('to', 'the state after (the newest where none is given)'),
-      new Option('--format <format>', 'how rows are written').choices(QUERY_FORMATS).default('table'),
+      new Option('--format <format>', 'the form of the rows').choices(QUERY_FORMATS).default('table'),
     ],
     async (datasetId: string, flags: PastStateFlags & { readonly format: QueryFormat }) => {
       const { diff } = await import('./commands/diff.ts');
@@ -260,7 +260,7 @@ function defineSetUpCommands(definitions: Definitions): void {
   define(
     'settings',
     'explain every setting: its key, variable, flag and default',
-    [new Option('--json-schema', 'a JSON Schema of the configuration file, for editors')],
+    [new Option('--json-schema', 'print a JSON Schema of the configuration file, for editors')],
     async ({ jsonSchema = false }: { readonly jsonSchema?: boolean }) => {
       await write(context.terminal.stdout, jsonSchema ? settingsJsonSchema() : settingsHelp());
       return EXIT_CODES.caughtUp;
@@ -271,7 +271,7 @@ function defineSetUpCommands(definitions: Definitions): void {
     return EXIT_CODES.caughtUp;
   });
   defineDbtSources(definitions);
-  const shell = new Argument('<shell>', 'whose').choices(SHELLS);
+  const shell = new Argument('<shell>', 'the shell that reads the script').choices(SHELLS);
   define(
     'completion',
     'print a script that completes commands and options in a shell',
@@ -281,7 +281,7 @@ function defineSetUpCommands(definitions: Definitions): void {
       return EXIT_CODES.caughtUp;
     },
   );
-  const file = new Argument('[file]', 'where to').default('feed-sync.yaml');
+  const file = new Argument('[file]', 'the file to write').default('feed-sync.yaml');
   define('init', 'write a commented configuration file', [file], async (path: string) => {
     const { init } = await import('./commands/init.ts');
     return init(path, context);
@@ -308,7 +308,7 @@ function defineSetUpCommands(definitions: Definitions): void {
 function defineApproval({ define, context, configured, local }: Definitions): void {
   define(
     'approve',
-    'let one commit past its gate that waits for approval; without a dataset, list what waits',
+    'let one commit that waits for approval past its gate; without a dataset, list the commits that wait',
     [
       new Argument('[dataset]', 'the id of a dataset'),
       new Option('--version <version>', 'the version that is approved, as status shows it'),
@@ -342,9 +342,9 @@ function defineDbtSources({ define, context, local }: Definitions): void {
       new Option('--database <name>', 'the database of the tables, where it is not that of the profile'),
       new Option(
         '--warn-after <duration>',
-        'warn of a table without a commit for this long; 0d: never',
+        'the time without a commit after which dbt warns of a table; 0d: never',
       ).default(example),
-      new Option('--error-after <duration>', 'fail for a table without a commit for this long'),
+      new Option('--error-after <duration>', 'the time without a commit after which dbt fails for a table'),
     ],
     async ({ source, database, warnAfter, errorAfter }: DbtFlags) => {
       if (!DBT_NAME.test(source) || source === 'feed_sync') {
@@ -372,8 +372,8 @@ function defineDecisionCommands(definitions: Definitions): void {
     'resync',
     'load the snapshots of datasets again',
     [
-      new Argument('[dataset...]', 'ids or globs of datasets'),
-      new Option('--all', 'every dataset that a subscription contains'),
+      new Argument('[dataset...]', 'the ids or globs of datasets'),
+      new Option('--all', 'load again every dataset that a subscription contains'),
       YES_OPTION,
     ],
     async (
@@ -388,13 +388,13 @@ function defineDecisionCommands(definitions: Definitions): void {
     'resume',
     'go on with what is suspended or failed, after an operator has acted',
     [
-      repeatable('--dataset <id>', 'a dataset, suspended, failed or pinned (repeatable)'),
-      repeatable('--subscription <id>', 'a subscription, refused or missing (repeatable)'),
-      new Option('--workspace', 'the API key'),
+      repeatable('--dataset <id>', 'a dataset that is suspended, failed or pinned; repeatable'),
+      repeatable('--subscription <id>', 'a subscription that is refused or missing; repeatable'),
+      new Option('--workspace', 'resume the workspace of the API key'),
       new Option('--retire', 'agree to the retirement of every dataset that no subscription contains'),
       new Option(
         '--all',
-        'everything that is suspended or failed; retirements wait for --retire all the same',
+        'resume everything that is suspended or failed; retirements wait for --retire all the same',
       ),
       new Option(
         '--service-moved',
@@ -422,7 +422,10 @@ function defineDecisionCommands(definitions: Definitions): void {
   define(
     'forget',
     'give up subscriptions that are suspended as missing, and retire what only they contain',
-    [repeatable('--subscription <id>', 'a subscription (repeatable)'), YES_OPTION],
+    [
+      repeatable('--subscription <id>', 'a subscription that is suspended as missing; repeatable'),
+      YES_OPTION,
+    ],
     async ({ subscription = [], yes = false }: YesFlag & { readonly subscription?: readonly string[] }) => {
       const { forget } = await import('./commands/forget.ts');
       return forget(subscription, yes, local(), context);

@@ -31,13 +31,13 @@ export interface JsonFlag {
   readonly json?: boolean;
 }
 
-export const JSON_OPTION = new Option('--json', 'as JSON, for programs');
+export const JSON_OPTION = new Option('--json', 'print JSON, for programs');
 
 export interface YesFlag {
   readonly yes?: boolean;
 }
 
-export const YES_OPTION = new Option('--yes', 'without asking');
+export const YES_OPTION = new Option('--yes', 'go on without asking');
 
 /** @throws UsageError */
 export function durationMs(option: string, text: string, example: string): number {

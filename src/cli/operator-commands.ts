@@ -5,7 +5,7 @@ import type { WebhookAddFlags } from './commands/webhook.ts';
 import { type Definitions, JSON_OPTION, type JsonFlag, YES_OPTION, type YesFlag } from './definitions.ts';
 
 export function defineOperatorCommands({ define, program, context, configured, local }: Definitions): void {
-  const datasets = new Argument('<dataset...>', 'ids of datasets');
+  const datasets = new Argument('<dataset...>', 'the ids of datasets');
   const coverage = 'list the counties that the workspace covers';
   define('coverage', coverage, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
     const { listCoverage } = await import('./commands/operator.ts');
@@ -16,7 +16,7 @@ export function defineOperatorCommands({ define, program, context, configured, l
     const { watchDatasets } = await import('./commands/operator.ts');
     return watchDatasets(ids, configured(), context);
   });
-  define('unwatch', 'stop what watch began', [datasets], async (ids: readonly string[]) => {
+  define('unwatch', 'end the watch of datasets', [datasets], async (ids: readonly string[]) => {
     const { unwatchDatasets } = await import('./commands/operator.ts');
     return unwatchDatasets(ids, configured(), context);
   });
@@ -32,10 +32,13 @@ export function defineOperatorCommands({ define, program, context, configured, l
     'webhook add',
     'add a webhook; the secret that signs what it gets is put into a file',
     [
-      new Argument('<url>', 'where to: https, or http on this machine'),
+      new Argument('<url>', 'the address of the receiver: https, or http on this machine'),
       new Option('--secret-file <file>', secretFile),
       new Option('--header-name <name>', 'a header that the receiver requires'),
-      new Option('--header-value-file <file>', 'the file that holds its value; - is standard input'),
+      new Option(
+        '--header-value-file <file>',
+        'the file that contains the value of that header; - is standard input',
+      ),
       YES_OPTION,
     ],
     async (url: string, flags: WebhookAddFlags) => {
@@ -52,7 +55,7 @@ export function defineOperatorCommands({ define, program, context, configured, l
     const { webhookList } = await import('./commands/webhook.ts');
     return webhookList(local(), context);
   });
-  const removed = [new Argument('<id>', 'its id'), YES_OPTION];
+  const removed = [new Argument('<id>', 'the id of a webhook'), YES_OPTION];
   define(
     'webhook remove',
     'forget a webhook here, with its secret',
@@ -62,7 +65,7 @@ export function defineOperatorCommands({ define, program, context, configured, l
       return webhookRemove(webhookId, yes, local(), context);
     },
   );
-  const id = new Argument('[id]', 'its id; without it, all that were added from here');
+  const id = new Argument('[id]', 'the id of a webhook; without it, all that were added from here');
   define('webhook test', 'have a ping sent to a webhook', [id], async (webhookId: string | undefined) => {
     const { webhookTest } = await import('./commands/webhook.ts');
     return webhookTest(webhookId, configured(), context);

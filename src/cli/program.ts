@@ -1,6 +1,6 @@
 /** The command line: finds the command, runs it, and turns every error into a message and an exit code. */
 
-import { Command, CommanderError, Help, type HelpConfiguration } from 'commander';
+import { type Argument, Command, CommanderError, Help, type HelpConfiguration, type Option } from 'commander';
 import { sourceStack } from '../lib/source-stack.ts';
 import { nearest } from '../lib/text.ts';
 import { FeedSyncError, UsageError } from '../model/errors.ts';
@@ -22,7 +22,7 @@ ${EVERY_SETTING}
 Examples:
   feed-sync once                  load everything, or catch up with it
   feed-sync run                   the same, and follow what is published from then on
-  feed-sync status --watch        look at it meanwhile
+  feed-sync status --watch        show the state meanwhile
   feed-sync query "SHOW TABLES"   read the mirror
 
 ${EXIT_CODES_HELP}
@@ -104,9 +104,18 @@ function inSentences(): HelpConfiguration {
     showGlobalOptions: true,
     commandDescription: (command) => sentence(plain.commandDescription(command)),
     subcommandDescription: (command) => sentence(plain.subcommandDescription(command)),
-    argumentDescription: (argument) => sentence(plain.argumentDescription(argument)),
-    optionDescription: (option) => sentence(plain.optionDescription(option)),
+    argumentDescription: describe,
+    optionDescription: describe,
   };
+}
+
+/** Says choices and default in sentences, as the settings do, where commander has brackets. */
+function describe({ description, argChoices = [], defaultValue }: Argument | Option): string {
+  return [
+    sentence(description),
+    ...(argChoices.length === 0 ? [] : [`One of ${argChoices.join(', ')}.`]),
+    ...(defaultValue === undefined ? [] : [`Default: ${defaultValue}.`]),
+  ].join(' ');
 }
 
 function sentence(words: string): string {

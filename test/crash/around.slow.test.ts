@@ -3,14 +3,14 @@
 import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { DOWNLOADS } from './scenarios/downloads.ts';
-import { TROUBLE } from './scenarios/incidents.ts';
+import { INCIDENTS } from './scenarios/incidents.ts';
 import { LEAVING } from './scenarios/leaving.ts';
-import { OUTLET } from './scenarios/post-commit.ts';
+import { POST_COMMIT } from './scenarios/post-commit.ts';
 import { STORES } from './scenarios/stores.ts';
 
-describe('F01 F02: killed at every effect that lasts', () => {
+describe('F01 F02 kills at every durable effect', () => {
   testScenarios(
-    [...LEAVING, ...OUTLET, ...DOWNLOADS, ...STORES, ...TROUBLE],
+    [...LEAVING, ...POST_COMMIT, ...DOWNLOADS, ...STORES, ...INCIDENTS],
     'test/crash/around.slow.test.ts',
   );
 });

@@ -39,12 +39,12 @@ const READS = [
 /** What a kill has to be shown in, wherever a name occurs there. */
 const EVERY_NAME = ['load', 'apply', 'alter', 'retire (archive)', 'resync', '410', 'publish'];
 
-describe('F01: the catalogue', () => {
-  it('has every durable effect of the sources, and no other', () => {
+describe('F01 the catalogue of kills', () => {
+  it('lists every durable effect of the sources, and no other', () => {
     expect(Object.keys(CATALOGUE)).toEqual(names.toSorted());
   });
 
-  it('has every scenario, and no other; those that matter most are killed at every name', () => {
+  it('lists every scenario, and kills the most important ones at every effect', () => {
     const used = Object.values(CATALOGUE).flatMap((entry) =>
       occurrencesOf(entry).map(({ scenario }) => scenario),
     );
@@ -66,7 +66,7 @@ describe('F01: the catalogue', () => {
     expect(Object.keys(KILLED_STEPS_OF_LOGS).toSorted()).toEqual(steps.toSorted());
   });
 
-  it('is the table of its README', () => {
+  it('equals the table of its README', () => {
     const readme = readFileSync(join(projectRoot, 'test/crash/README.md'), 'utf8');
     const [, section = ''] = readme.split('\n## Kill names\n');
     const table = section.split('\n').filter((line) => line.startsWith('|'));
@@ -79,7 +79,7 @@ describe('the kills of a scenario', () => {
     '\n',
   );
 
-  it('are at every moment that was recorded, when it comes first and when it comes last', () => {
+  it('kills at the first and the last occurrence of every recorded effect', () => {
     expect(killsOf(momentsIn(record), () => true)).toEqual([
       'before a 1',
       'before b 1',
@@ -90,7 +90,7 @@ describe('the kills of a scenario', () => {
     ]);
   });
 
-  it('are at those names only that are killed there', () => {
+  it('kills only at the effects that are chosen', () => {
     expect(killsOf(momentsIn(record), (name) => name === 'a')).toEqual(['before a 1', 'after a 1']);
   });
 });

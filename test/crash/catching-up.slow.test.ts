@@ -4,6 +4,6 @@ import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
 import { CATCHING_UP } from './scenarios/catching-up.ts';
 
-describe('F01 F02: killed at every effect that lasts', () => {
+describe('F01 F02 kills at every durable effect', () => {
   testScenarios(CATCHING_UP, 'test/crash/catching-up.slow.test.ts');
 });

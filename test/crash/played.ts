@@ -30,7 +30,7 @@ const OF_A_START = [
 /** A test for each scenario. `file` is the test file, for the command that repeats what failed. */
 export function testScenarios(scenarios: readonly Scenario[], file: string): void {
   it.each(scenarios.map((scenario) => [scenario.name, scenario.what, scenario] as const))(
-    '%s: %s',
+    'ends as undisturbed after each kill in scenario %s: %s',
     async (name, _, scenario) => {
       const own = namesOf(name);
       const isKilledAt = (effect: string) => scenario.killedAt === 'every name' || own.includes(effect);

@@ -122,7 +122,7 @@ const STATES: readonly State[] = [
   },
 ];
 
-describe.skipIf(EMBEDDED.folder === null)('F01 F02 with PostgreSQL, killed', () => {
+describe.skipIf(EMBEDDED.folder === null)('F01 F02 kills with PostgreSQL', () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres(EMBEDDED);
@@ -131,7 +131,7 @@ describe.skipIf(EMBEDDED.folder === null)('F01 F02 with PostgreSQL, killed', () 
     await server?.stop();
   });
 
-  it.each(STATES)('$name: what comes of it is what comes of it undisturbed', async (state) => {
+  it.each(STATES)('leaves the database as undisturbed after each kill in the state $name', async (state) => {
     const county = await countyFeed({ kinds: ['permits', 'zoning'], rowsPerDataset: 20 });
     const address = await server.database();
     const environment = {

@@ -24,7 +24,7 @@ const HISTORIES = ALL_SETTINGS.map((setting, index) =>
   historyText(parseHistory(`${settingText(setting)}: ${STEPS[index % STEPS.length]}`)),
 );
 
-it.each(HISTORIES)('%s goes the same way on the checkpoint of the program', async (text) => {
+it.each(HISTORIES)('plays alike on the model checkpoint and on that of the program: %s', async (text) => {
   const onModel: string[] = [];
   const onReal: string[] = [];
   const history = parseHistory(text);

@@ -13,15 +13,15 @@ const RANDOM_HISTORIES = 5;
 const OPEN = /\bA\([AB]\)@.*\bC@/;
 
 describe.each(ALL_SETTINGS.map((setting, index) => [settingText(setting), setting, index] as const))(
-  'where the service is %s',
+  'a service of kind %s',
   (_text, setting, index) => {
-    it('every history of one step, and some of two, end with everything up to date and never with wrong rows', async () => {
+    it('ends up to date, and never with wrong rows, in every history of one step and some of two', async () => {
       const explored = nothingExplored();
       await exploreAll(setting, 2, explored, (number) => number % TWO_STEPS_EVERY === index);
       expect(explored.found).toEqual([]);
     });
 
-    it('some histories of three steps and more do, too', async () => {
+    it('ends up to date, and never with wrong rows, in some histories of three steps and more', async () => {
       const explored = nothingExplored();
       const random = seededRandom(SEED + index);
       for (let history = 0; history < RANDOM_HISTORIES; history += 1) {

@@ -1,4 +1,4 @@
-/** What explorations have found, each history as short as it gets. `npm run explore -- HISTORY` tells all that happens in one. */
+/** The faults that explorations have found, as the shortest histories. `npm run explore -- HISTORY` prints all that happens in one. */
 
 import { describe, expect, it } from 'vitest';
 import { parseHistory } from './history.ts';
@@ -44,7 +44,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ['one/dataset: l(A)@list1', 'one/dataset: l(A)@list1 X@list1', 'two/dataset: l(A)@list1 . l(B)@list1'],
   ],
   [
-    'F54 a log whose numbers begin again below the position is taken anew',
+    'F54 a log restart below the position is noticed, and the log is followed from its start',
     [
       'one: A(A)@list1 P@list1',
       'one/time: P@list1 . A(A)@list1 . P@list1',
@@ -52,11 +52,11 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'F79 what a table took and the service withdrew or restarted is noticed',
+    'F79 a withdrawal or restart of a version that the table took is noticed',
     ['one: W@list1', 'one/time: W@list1 P@list1', 'one/dataset/nodigest: W@list1 P@list1', 'one: n@list1'],
   ],
   [
-    'F80 the old content never answers, whichever manifest has it',
+    'F80 old content never satisfies a reload, whichever manifest lists it',
     [
       'two/time: F(A)@list1 R@list1',
       'two/time/nodigest: F(A)@list1 R@list1 . R@list1',
@@ -85,7 +85,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'F83 ninety days without a newest event in the record lead to one reading, and no reload is lost',
+    'F83 an expired position without a newest event in the record leads to one replay, and no reload is lost',
     [
       'one/noid: X@list1',
       'one/noid: X@list1 R@list1 X@list1',
@@ -94,7 +94,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'F83 ninety days that pass once more lead to one more reading, and no reload is lost',
+    'F83 a position that expires again leads to one more replay, and no reload is lost',
     [
       'one/time/noid/nodigest: X@list1 . R@list1 X@list1',
       'one/dataset/noid/nodigest: X@list1 . R@list1 X@list1',
@@ -107,7 +107,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ['half/time: F(B)@list1 j(B)@list1 L(A)@list1', 'half/dataset: j(B)@list1 L(A)@list1'],
   ],
   [
-    'F85 no old snapshot counts as above what the versions restarted at',
+    'F85 no old snapshot is taken for a version after a version restart',
     [
       'one/time/first: N@manifest1 P@manifest1',
       'one/nodigest/first: N@list3 P@versions1',
@@ -115,7 +115,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'F86 an older version never takes the place of a newer one',
+    'F86 an older version never replaces a newer one',
     [
       'two/first: F(B)@list1 Q@list1',
       'two/time: R@list1 F(A)@list1 P@list1',
@@ -123,58 +123,58 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'F87 an entry that is missing from the reading after a 410 is loaded when a later one names it',
+    'F87 an entry that the manifest lacks after a 410 is loaded once a later manifest names it',
     ['one: X@list1 E(A)@manifest1 R@manifest1', 'one/time: X@list1 E(A)@manifest1 . R@list1'],
   ],
   [
-    'F88 reloads ten minutes apart are answered as their time comes',
+    'F88 reloads ten minutes apart are satisfied one after another',
     [
       'one/time: R@list1 . R@list1 . R@list1 . R@list1 . R@list1 . R@list1',
       'one/dataset/nodigest: R@list1 . R@list1 . R@list1 . R@list1',
     ],
   ],
   [
-    'the absence of a version counts from when it was seen first',
+    'the absence of a version counts from its first observation',
     ['one: W@manifest1', 'one/dataset: n@entry1'],
   ],
   [
-    'an absence is over when an event has removed what was absent',
+    'an absence ends when an event removes the absent dataset',
     ['two: L(A)@manifest1', 'two/dataset: L(A)@list1'],
   ],
   [
-    'changes that no log has told of never go on top of content that was replaced',
+    'changes that no event announced are never applied to replaced content',
     ['one/time/first: R@list3 P@list3', 'one: R@manifest1 P@manifest1', 'half/time/first: R@list3 P@list4'],
   ],
   [
-    'a snapshot read before a version was published is none of that version',
+    'a manifest read before a version was published never supplies that version',
     ['one/nodigest/first: N@list2 n@versions1', 'one/time/nodigest/first: W@versions1 P@versions1'],
   ],
   [
-    'F50 a version that is withdrawn leaves the one before it wanted',
+    'F50 a withdrawn version leaves the one before it desired',
     ['half/time/noid/first: Q@list4 T@manifest4 P@events3 W@versions3'],
   ],
   [
-    'F85 at a first start no version is surely above those of before',
+    'F85 a first start takes no version of a lagging manifest for a restarted one',
     ['one/dataset/nodigest/first: F@entry1 N@versions1 . W@entry1 . Q@events2'],
   ],
   [
-    'versions that restart under the number of the table are noticed within a day',
+    'a version restart under the number of the table is noticed within a day',
     ['one/nodigest: N@list1 . n@manifest1', 'one/dataset/nodigest: W@entry1 . n@entry1'],
   ],
   [
-    'a log that restarts below what was told of members is noticed',
+    'a log restart below the events of members is noticed',
     ['one/dataset/nodigest/first: X@events1 K@events1 . K@download1 . A(A)@events1 . l(A)@list1'],
   ],
   [
-    'changes wait while a log is doubted',
+    'changes wait while a log restart is suspected',
     ['half/nodigest: J(A)@events2 R@manifest1 l(B)@manifest1 P@events3 . A(A)@events2'],
   ],
   [
-    'a lost checkpoint knows what the tables satisfy, should an older mirror be restored',
+    'a new checkpoint owes the right reloads if an older mirror is restored after it was lost',
     ['two/time/noid: R@list1 . P@events4 . C@manifest2 . M@manifest2'],
   ],
   [
-    'a log that restarts is noticed, though the checkpoint is lost before that',
+    'a log restart is noticed even if the checkpoint is lost before',
     [
       'one/time/nodigest: A(A)@list2 R@list2 . C@list2',
       'one/dataset/nodigest: A(A)@events2 . R@events1 C@events3',
@@ -182,7 +182,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'so it is where only a manifest had named the position',
+    'a log restart is noticed even if only a manifest had named the position',
     [
       'one/nodigest/first: . A(A)@list1 R@list1 C@events1',
       'one/nodigest/first: A(A)@versions1 . R@list1 C@events1',
@@ -190,27 +190,27 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
     ],
   ],
   [
-    'a retirement waits for a subscription that has the dataset back without an event',
+    'a retirement waits for a subscription that contains the dataset again without an event',
     ['two/time/noid: L(A)@events2 n@manifest1 C@list3 . j(A)@manifest1 . L(B)@events2'],
   ],
   [
-    'changes never go on top of content that was replaced while the log restarted',
+    'changes are never applied to content that was replaced during a log restart',
     ['one/first: T@manifest2 A(A)@list3 R@list3 P@versions1', 'one/time: A(A)@events2 . R@events2 P@events2'],
   ],
   [
-    'a log that restarts while it is quiet is noticed',
+    'a restart of a quiet log is noticed',
     ['half/dataset/nodigest: J(A)@events2 A(A)@events3 M@events3 . X@events1 R@events3'],
   ],
   [
-    'a reload is not lost with the events of ninety days',
+    'a reload is not lost when its event expires',
     ['two/noid/nodigest/first: T@list5 X@list5 . L(A)@events4 R@manifest3'],
   ],
   [
-    'W23 other content that a manifest states answers no event that was not read',
+    'W23 other content in a manifest satisfies no event that was not read',
     ['one: R@manifest1 P@list2 R@list2'],
   ],
   [
-    'a position taken from a manifest is none in a log that began anew since',
+    'a position taken from a manifest is void after a log restart',
     ['one/nodigest: A(A)@list2 . R@list2', 'one/nodigest/first: A(A)@list3 R@list3'],
   ],
 ];
@@ -229,7 +229,7 @@ const DECISIONS: readonly (readonly [title: string, history: string, contents: r
     ['c1+2', 'c1+2', 'c1+2+3', 'c1+2+3'],
   ],
   [
-    'a table that was rolled back takes nothing until it is let go on',
+    'a table that was rolled back takes nothing until its pin ends',
     'one: P@list1 . B@list1 . P@list1 . U@list1',
     ['c1+2', 'c1+2+3', 'c1+2', 'c1+2', 'c1+2+3+4'],
   ],
@@ -239,7 +239,7 @@ const DECISIONS: readonly (readonly [title: string, history: string, contents: r
     ['c1+2', 'c1+2+3~', 'c1+2+3~', 'c1+2+3'],
   ],
   [
-    'a rollback does nothing to such a table',
+    'a rollback does nothing to a table with an altered row',
     'one: P@list1 . H@list1 B@list1 . T@list1',
     ['c1+2', 'c1+2+3', 'c1+2+3~', 'c1+2+3~'],
   ],
@@ -263,9 +263,9 @@ describe('decisions of an operator', () => {
   });
 });
 
-describe('what explorations have found', () => {
+describe('faults that explorations have found', () => {
   describe.each(CASES)('%s', (_title, histories) => {
-    it.each(histories)('%s', async (text) => {
+    it.each(histories)('ends up to date in %s', async (text) => {
       const history = parseHistory(text);
       await expect(play(history)).resolves.toMatchObject({ unreached: [] });
     });

@@ -14,7 +14,7 @@ const mutants = AREAS.flatMap((area) => area.mutants);
 const page = readFileSync(join(projectRoot, 'test/mutants/README.md'), 'utf8');
 const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');
 
-it('what is to be broken stands once in its file, and is another text afterwards', () => {
+it('breaks for each mutant a text that its file contains exactly once', () => {
   const wrong = mutants.filter((mutant) => {
     const content = read(mutant.file);
     return occurrences(mutant.text, content) !== 1 || broken(mutant, content) === content;
@@ -22,7 +22,7 @@ it('what is to be broken stands once in its file, and is another text afterwards
   expect(wrong.map(({ name, file }) => `${file}: ${name}`)).toEqual([]);
 });
 
-it('the tests that are expected to notice are there', () => {
+it('names for each mutant only test files that exist', () => {
   const missing = mutants
     .flatMap(({ tests }) => tests)
     .filter((test) => !existsSync(join(projectRoot, 'test', test)));
@@ -30,12 +30,12 @@ it('the tests that are expected to notice are there', () => {
   expect(mutants.filter(({ tests }) => tests.length === 0)).toEqual([]);
 });
 
-it('each has a name of its own, without what would break a table', () => {
+it('gives each mutant a unique name without a character that breaks a table', () => {
   const names = mutants.map(({ name }) => name);
   expect(names.filter((name, index) => names.indexOf(name) !== index || name.includes('|'))).toEqual([]);
 });
 
-it('every promise and every group of rules is attacked more than once, by numbers that there are', () => {
+it('attacks every promise and group of rules at least three times, by numbers that exist', () => {
   const rules = Array.from(read('src/rules.md').matchAll(/^\| ([MCVWR]\d+) \|/gm), ([, rule = '']) => rule);
   const promises = ['P1', 'P2', 'P3', 'P4', 'P5', 'P6', 'P7', 'P8', 'P9', 'P10'];
   const attacked = mutants.flatMap(({ breaks }) => breaks);
@@ -48,13 +48,13 @@ it('every promise and every group of rules is attacked more than once, by number
   expect(seldom).toEqual([]);
 });
 
-it('the page lists them, each with the test that noticed', () => {
+it('lists every mutant on its page, with the test that noticed', () => {
   const noticed = noticedIn(page);
   expect(mutants.map(({ name }) => name).filter((name) => !noticed.has(name))).toEqual([]);
   expect(sectionIn(page)).toBe(sectionOf(AREAS, noticed));
 });
 
-it('a section is put in its place, and what follows it stays', () => {
+it('puts a section in its place, and keeps the text after it', () => {
   const section = sectionOf([], new Map());
   const pageWith = withSection('# Page\n\nFirst.\n', section);
   expect(sectionIn(pageWith)).toBe(section);

@@ -45,7 +45,7 @@ const COURSES_TRIED = [
   { name: 'apart', states: 9, reports: 300 },
 ] as const;
 
-describe.skipIf(!isPossible).each(COURSES_TRIED)('a loss of power, $name', ({ name, states, reports }) => {
+describe.skipIf(!isPossible).each(COURSES_TRIED)('losses of power, $name', ({ name, states, reports }) => {
   let folder: string;
   let county: OpenCountyFeed;
   let recording: Recording;
@@ -71,7 +71,7 @@ describe.skipIf(!isPossible).each(COURSES_TRIED)('a loss of power, $name', ({ na
   const seeds = (count: number): readonly number[] =>
     Array.from({ length: count }, (_, index) => SEED + index);
 
-  it('F59 is tried on everything that the program did to its files', () => {
+  it('F59 records everything that the program did to its files', () => {
     const { left } = recording;
     const there = readdirSync(left, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -84,18 +84,18 @@ describe.skipIf(!isPossible).each(COURSES_TRIED)('a loss of power, $name', ({ na
     }
   });
 
-  it('F59 leaves states that have everything that was reported', async () => {
+  it('F59 keeps every reported commit in each state after a loss of power', async () => {
     const drawn = drawStates(recording, seeds(reports), ['all', 'content']);
     expect(await firstFault(drawn, (state) => judge.judgeReports(state)), `seed ${SEED}`).toBeNull();
   });
 
-  it('F59 leaves states that open, hold every reported commit, and catch up', async () => {
+  it('F59 opens each state after a loss of power with every reported commit, and catches up', async () => {
     const drawn = drawStates(recording, seeds(states), ['all', 'nothing', 'content']);
     const judged = async (state: DiskState) => (await judge.judge(state)).faults;
     expect(await firstFault(drawn, judged), `seed ${SEED}`).toBeNull();
   });
 
-  it.each(NEEDED[name])('F59 leaves a state that has not everything without the sync %s', async (sync) => {
+  it.each(NEEDED[name])('F59 loses a reported commit in some state without the sync %s', async (sync) => {
     const site = syncSites(recording.effects, recording.rootInode, names).find((one) => one.name === sync);
     if (site === undefined) throw new Error(`${sync} was not recorded`);
     const found = statesWithout(recording, site, STATES_WITHOUT);

@@ -30,29 +30,29 @@ function textsOf(files: ReadonlyMap<string, Buffer | null>): Readonly<Record<str
   return Object.fromEntries([...files].map(([path, bytes]) => [path, bytes?.toString()]));
 }
 
-describe('a disk that loses what was not synced', () => {
+describe('the model of a disk that loses power', () => {
   const created: Effect = { kind: 'create', inode: FILE, path: 'file' };
   const synced: Effect = { kind: 'sync', inode: FILE };
   const folderSynced: Effect = { kind: 'sync', inode: ROOT };
 
-  it('F59 has no file whose folder was not synced, though the file was', () => {
+  it('F59 loses a synced file if its folder was not synced', () => {
     const disk = diskAfter(created, write(0, 'abc'), synced);
     expect(textsOf(disk.after(ALL_LOST))).toEqual({});
     expect(textsOf(disk.after(NOTHING_LOST))).toEqual({ file: 'abc' });
   });
-  it('F59 has a file as it was when it was synced', () => {
+  it('F59 keeps a file as it was at its last sync', () => {
     const disk = diskAfter(created, write(0, 'abc'), synced, folderSynced, write(1, 'xyz'));
     expect(textsOf(disk.after(ALL_LOST))).toEqual({ file: 'abc' });
     expect(textsOf(disk.after(NOTHING_LOST))).toEqual({ file: 'axyz' });
   });
-  it('F59 has zeroes where a file became longer, and what was there where it was overwritten', () => {
+  it('F59 keeps zeroes in a file that became longer, and the old bytes where it was overwritten', () => {
     const disk = diskAfter(created, write(0, 'abc'), synced, folderSynced, write(1, 'xyz'));
     expect(textsOf(disk.after(CONTENT_LOST))).toEqual({ file: 'abc\0' });
   });
 });
 
 describe('the syncs in a recording', () => {
-  it('F59 are named by their durable effect, by what is synced, and counted within it', () => {
+  it('F59 names syncs by durable effect, kind and number', () => {
     const effects: readonly Effect[] = [
       say('before cli.init'),
       { kind: 'create', inode: FILE, path: 'file' },
@@ -68,7 +68,7 @@ describe('the syncs in a recording', () => {
       { name: 'cli.init, folder 1', places: [3] },
     ]);
   });
-  it('F59 do not count to an effect that has failed, once another one has begun', () => {
+  it('F59 counts no sync to a failed effect once another one has begun', () => {
     const effects: readonly Effect[] = [
       say('before cli.init'),
       say('before cli.add-secret'),
@@ -79,8 +79,8 @@ describe('the syncs in a recording', () => {
   });
 });
 
-describe('the page', () => {
-  it('F59 says of every sync of the program, and of no other, what fails without it or why it is there', async () => {
+describe('test/power/README.md', () => {
+  it('F59 explains every sync of the program, and no other', async () => {
     const page = readFileSync(join(projectRoot, 'test/power/README.md'), 'utf8');
     const [, table = ''] = page.split('## What is each sync of the program for?');
     const rows = Array.from(table.matchAll(/^\| `([a-z-]+\.[a-z-]+)`/gm), ([, name]) => name);

@@ -17,11 +17,11 @@ beforeAll(async () => {
 });
 afterAll(() => folder.close());
 
-describe.each(COLUMN_TYPES)('a value of type %s', (type) => {
+describe.each(COLUMN_TYPES)('values of type %s', (type) => {
   const values = fc.array(VALUES[type], { minLength: 1, maxLength: VALUES_AT_ONCE, size: 'max' });
 
   property(
-    'is what it is, in every way to write it',
+    'decodes a value of a change to the same value in every spelling',
     3,
     fc.asyncProperty(values, async (list) => {
       const spelled = list.flatMap(({ cell, spellings }) => spellings.map((text) => ({ cell, text })));

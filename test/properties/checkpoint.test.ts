@@ -72,9 +72,9 @@ function expectKept(kept: string | null | undefined, given: string): void {
   expect(given.startsWith(kept?.slice(0, -2) ?? 'nothing')).toBe(true);
 }
 
-describe('what is followed and wanted', () => {
+describe('positions and desired states', () => {
   property(
-    'is read as it was stored',
+    'reads positions, members and reloads as they were stored',
     30,
     fc.property(
       fc.record({
@@ -149,15 +149,15 @@ describe('what is followed and wanted', () => {
   );
 
   property(
-    'has ids that can be kept as they are, or nothing of the step is stored',
+    'stores nothing of a step with an id that cannot be kept as it is',
     30,
     fc.property(fc.constantFrom('\ud800', `a\udfff`, 'x'.repeat(MAX_ID_CHARACTERS + 1)), id, (unfit, fit) => {
       const [before, followed] = [checkpoint.desiredStates(), checkpoint.followed()];
       const common = { subscriptionName: null, position: position(null) };
-      const look = (datasetId: string) => ({ kind: 'refresh' as const, datasetId });
+      const refresh = (datasetId: string) => ({ kind: 'refresh' as const, datasetId });
       const steps = [
-        { ...common, subscriptionId: fit, changes: [look(fit), look(unfit)] },
-        { ...common, subscriptionId: unfit, changes: [look(fit)] },
+        { ...common, subscriptionId: fit, changes: [refresh(fit), refresh(unfit)] },
+        { ...common, subscriptionId: unfit, changes: [refresh(fit)] },
       ];
       for (const step of steps)
         expect(() => checkpoint.commitFollowStep(step)).toThrow(ContractViolationError);
@@ -166,9 +166,9 @@ describe('what is followed and wanted', () => {
   );
 });
 
-describe('what went wrong', () => {
+describe('failures and refusals', () => {
   property(
-    'is read as it was stored',
+    'reads a failure as it was stored',
     30,
     fc.property(
       fc.record({
@@ -209,7 +209,7 @@ describe('what went wrong', () => {
   );
 
   property(
-    'of a refusal is read with its links in their order',
+    'reads a refusal as it was stored, with its links in their order',
     30,
     fc.property(
       fc.record({

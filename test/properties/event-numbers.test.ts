@@ -35,9 +35,9 @@ function parsed(text: string): EventId {
   return event;
 }
 
-describe('an event id', () => {
+describe('event ids', () => {
   property(
-    'is its number, and its text as it was written',
+    'parses an event id to its number and keeps its text',
     300,
     fc.property(id, (text) => {
       expect(parseEventId(text)).toEqual({ text, number: BigInt(text.slice('evt_'.length)) });
@@ -45,7 +45,7 @@ describe('an event id', () => {
   );
 
   property(
-    'is evt_ and a number of 64 bits, and nothing else is one',
+    'parses only evt_ and a number of 64 bits as an event id',
     400,
     fc.property(
       fc.oneof(
@@ -71,7 +71,7 @@ describe('an event id', () => {
   );
 
   property(
-    'comes after those with smaller numbers, as a total order',
+    'orders event ids totally, by their numbers',
     300,
     fc.property(fc.array(id, { minLength: 1, maxLength: 12 }), (texts) => {
       const events = texts.map(parsed);
@@ -102,20 +102,20 @@ const CONTAINING: CoalesceContext = {
   tableOf: () => ({ version: 1 }),
 };
 
-describe('a page', () => {
-  const daemonEvent = fc.record({
+describe('pages of events', () => {
+  const event = fc.record({
     id,
     type: fc.constantFrom(...EVENT_TYPES, 'dataset.novel'),
     data: fc.record({ datasetId: fc.constantFrom('a', 'b', 'c'), version: fc.option(fc.nat(9)) }),
   });
   const numberOf = (each: { readonly id: string }): bigint => BigInt(each.id.slice('evt_'.length));
-  const happenings = fc.uniqueArray(daemonEvent, { minLength: 1, maxLength: 8, selector: numberOf });
+  const distinctEvents = fc.uniqueArray(event, { minLength: 1, maxLength: 8, selector: numberOf });
 
   property(
-    'leads to its highest number, and asks for the same, in whatever order it comes',
+    'advances the cursor to the highest number of a page, and coalesces its events alike in any order',
     250,
     fc.property(
-      happenings.chain((list) =>
+      distinctEvents.chain((list) =>
         fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
       ),
       fc.option(id),

@@ -36,7 +36,7 @@ afterAll(() => folder.close());
 const columns = [column('id', 'integer'), column('g', 'geometry')];
 
 /** The WKB of the values of one page, each a JSON text. */
-async function folded(values: readonly string[]): Promise<readonly unknown[]> {
+async function coalesced(values: readonly string[]): Promise<readonly unknown[]> {
   const changes = [values.map((value, id) => added(`{"id":${id},"g":${value}}`))];
   const { rows } = await folder.coalesce({ columns, crs: CRS }, { changes });
   return rows.toSorted((left, right) => Number(left[1]) - Number(right[1])).map((row) => row[2]);
@@ -77,16 +77,16 @@ function asGeoJson({ geometry }: Shape): Shape {
   return { geometry, dimensions: /\[[^[\],]+,[^[\],]+,/.test(JSON.stringify(geometry)) ? 'XYZ' : 'XY' };
 }
 
-describe('a geometry', () => {
+describe('decoding of geometries', () => {
   property(
-    'of GeoJSON is what it was',
+    'decodes GeoJSON to the geometry that was written',
     5,
     fc.asyncProperty(
       many(shapes(['XY', 'XYZ'], writtenCoordinate, { depth: 3 })),
       fc.constantFrom(0, 1),
       async (list, indent) => {
         const expected = list.map((shape) => wkbOf(asGeoJson(shape), CANONICAL));
-        expect(await folded(list.map(({ geometry }) => JSON.stringify(geometry, null, indent)))).toEqual(
+        expect(await coalesced(list.map(({ geometry }) => JSON.stringify(geometry, null, indent)))).toEqual(
           expected,
         );
       },
@@ -94,17 +94,17 @@ describe('a geometry', () => {
   );
 
   property(
-    'of well-known text is what it was, with heights and measures',
+    'decodes well-known text to the geometry that was written, with heights and measures',
     5,
     fc.asyncProperty(many(shapes(DIMENSIONS, writtenCoordinate)), async (list) => {
-      expect(await folded(list.map((shape) => JSON.stringify(wktOf(shape))))).toEqual(
+      expect(await coalesced(list.map((shape) => JSON.stringify(wktOf(shape))))).toEqual(
         list.map((shape) => wkbOf(shape, CANONICAL)),
       );
     }),
   );
 
   property(
-    'of well-known binary is what it was, of any kind and in any order of bytes',
+    'decodes well-known binary of any kind and byte order to the geometry that was written',
     5,
     fc.asyncProperty(
       many(fc.tuple(shapes(DIMENSIONS, binaryCoordinate), encoding, fc.boolean())),
@@ -116,7 +116,7 @@ describe('a geometry', () => {
         // The reader that judges what is damaged agrees about what is whole.
         expect(written.map((digits) => canonicalWkb(Buffer.from(digits, 'hex')))).toEqual(expected);
         expect(await decoded(written)).toEqual(expected);
-        expect(await folded(written.map((digits) => `"${digits}"`))).toEqual(expected);
+        expect(await coalesced(written.map((digits) => `"${digits}"`))).toEqual(expected);
       },
     ),
   );
@@ -128,7 +128,7 @@ describe('well-known binary', () => {
     .map(([shape, how]) => wkbOf(shape, how));
 
   property(
-    'that is cut anywhere, or goes on, is refused',
+    'refuses well-known binary that is cut anywhere or has bytes behind its end',
     6,
     fc.asyncProperty(whole, fc.uint8Array({ minLength: 1, maxLength: 9 }), async (digits, more) => {
       const cuts = Array.from({ length: digits.length / 2 - 1 }, (_, bytes) =>
@@ -146,7 +146,7 @@ describe('well-known binary', () => {
   );
 
   property(
-    'that is damaged is refused, or is what it says',
+    'refuses damaged well-known binary, or decodes it to the geometry that its bytes state',
     8,
     fc.asyncProperty(
       fc.array(fc.tuple(whole, damage), { minLength: 1, maxLength: 60, size: 'max' }),
@@ -163,7 +163,7 @@ describe('well-known binary', () => {
   );
 
   property(
-    'that is no geometry fails its version with the place and the value',
+    'fails a version with an invalid geometry by its place and value',
     6,
     fc.asyncProperty(whole, damage, fc.nat(), async (digits, bytes, at) => {
       const changed = damagedBytes(digits, bytes);

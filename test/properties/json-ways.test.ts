@@ -43,10 +43,10 @@ const HALFWAY = ['1125899906842624.2', '1125899906842624.3'];
 
 const meaningOf = (text: string): string => JSON.stringify(JSON.parse(text));
 
-describe('F78 a JSON value', () => {
+describe('F78 JSON values', () => {
   const deep = ['['.repeat(2_000) + ']'.repeat(2_000), `${'{"a": '.repeat(500)}null${'}'.repeat(500)}`];
   property(
-    'has one text, whichever way it came, and is the value that was written',
+    'stores a JSON value as the same text whether it came in a file or in a change',
     12,
     fc.asyncProperty(
       fc.array(jsonText, { minLength: TEXTS_AT_ONCE, maxLength: TEXTS_AT_ONCE, size: 'max' }),
@@ -65,7 +65,7 @@ describe('F78 a JSON value', () => {
   );
 
   property(
-    'that is a number is the same by both ways, or keeps in a file the digits that a change would lose',
+    'stores a JSON number alike both ways, or keeps from the file the digits that a change would lose',
     10,
     fc.asyncProperty(
       fc.array(fc.oneof(anyNumber, keptNumber), {
@@ -99,7 +99,7 @@ describe('F78 a JSON value', () => {
     ],
   );
 
-  it('that is a number halfway between two is applied as a change where it is the one that most programs write', () => {
+  it('applies a number halfway between two in a change only if most programs write it so', () => {
     expect(HALFWAY.map(isRounded)).toEqual([false, true]);
   });
 });

@@ -60,7 +60,7 @@ const name = fc
 
 const names = fc.uniqueArray(name, { minLength: 1, maxLength: 12 });
 
-describe('the names of the tables of datasets', () => {
+describe('names of tables', () => {
   const id = fc.oneof(
     name,
     fc.string({ unit: 'binary', minLength: 60, maxLength: 70 }),
@@ -68,7 +68,7 @@ describe('the names of the tables of datasets', () => {
   );
 
   property(
-    'are short, plain and each another one, and are not moved by those that come later',
+    'gives each dataset a short, plain, unique table name that later datasets do not change',
     150,
     fc.property(fc.uniqueArray(id, { minLength: 1, maxLength: 15 }), fc.nat(14), (ids, count) => {
       const given = tableNames(ids);
@@ -90,7 +90,7 @@ describe('the names of the tables of datasets', () => {
   );
 
   property(
-    'are those of tables that DuckDB makes',
+    'gives table names that DuckDB keeps as they are',
     3,
     fc.asyncProperty(fc.uniqueArray(id, { minLength: 5, maxLength: 30, size: 'max' }), async (ids) => {
       const given = tableNames(ids);
@@ -112,12 +112,12 @@ function tableNames(ids: readonly string[]): readonly string[] {
   });
 }
 
-describe('the names of columns', () => {
+describe('names of columns', () => {
   property(
-    'are those of one table of DuckDB, in the order of the schema',
+    'gives column names that DuckDB keeps, and numbers only those that would collide',
     40,
-    fc.asyncProperty(names, async (wanted) => {
-      const given = columnNames(wanted);
+    fc.asyncProperty(names, async (sourceNames) => {
+      const given = columnNames(sourceNames);
       await run(
         `CREATE OR REPLACE TABLE t (${given.map((each) => `${identifier(each)} INTEGER`).join(', ')})`,
       );
@@ -127,9 +127,9 @@ describe('the names of columns', () => {
       expect(found.map(([digits]) => Buffer.from(String(digits), 'hex').toString())).toEqual(given);
       // A name is numbered only after one that it may not stand beside.
       for (const [index, each] of given.entries()) {
-        const plain = wanted[index] === '' ? '_' : wanted[index];
+        const plain = sourceNames[index] === '' ? '_' : sourceNames[index];
         if (each !== plain) expect(each).toMatch(/_[1-9]\d*$/);
-        const isFirst = !wanted
+        const isFirst = !sourceNames
           .slice(0, index)
           .some((other) => (other === '' ? '_' : other).toLowerCase() === plain?.toLowerCase());
         if (isFirst) expect(each).toBe(plain);
@@ -138,13 +138,13 @@ describe('the names of columns', () => {
   );
 
   property(
-    'that a table has already stay, and the others go around them',
+    'keeps the column names that a table has already, and gives new columns other names',
     150,
-    fc.property(names, fc.nat(11), fc.nat(11), (wanted, count, at) => {
-      const first = wanted.slice(0, count);
+    fc.property(names, fc.nat(11), fc.nat(11), (sourceNames, count, at) => {
+      const first = sourceNames.slice(0, count);
       const kept = new Map(columnNames(first).map((each, index) => [first[index] ?? '', each]));
       // The new columns come before, between or behind the others.
-      const after = [...wanted.slice(count, count + at), ...first, ...wanted.slice(count + at)];
+      const after = [...sourceNames.slice(count, count + at), ...first, ...sourceNames.slice(count + at)];
       const given = columnNames(after, kept);
       expect(after.flatMap((each, index) => (kept.has(each) ? [[each, given[index]]] : []))).toEqual([
         ...kept,

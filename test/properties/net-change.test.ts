@@ -24,7 +24,7 @@ import { property } from './property.ts';
 type Texts = readonly (string | null)[];
 
 /** A part of the ids of the tables that are brought along version by version, and keep their history. */
-const STEPPED = 'one by one';
+const STEPPED = 'stepwise';
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let mirror: Destination;
@@ -92,7 +92,7 @@ async function observed(datasetId: string): Promise<ObservedTable> {
   return table;
 }
 
-/** Applies the versions from `first` on, in one unit. `rowsAfter` are the rows after each. */
+/** Applies the versions from `first` on, in one write job. `rowsAfter` are the rows after each. */
 async function apply(
   loaded: SnapshotJob,
   versions: readonly WrittenVersion[],
@@ -202,14 +202,17 @@ async function history({ datasetId }: SnapshotJob): Promise<readonly Texts[]> {
   }
 }
 
-describe('changes', () => {
+describe('the net change of several versions', () => {
   property(
-    'of many versions at once are what they are one by one, and what they say',
+    'applies the changes of many versions at once to the same rows and counts as one by one',
     4,
     fc.asyncProperty(backlogs, async (backlog) => {
       const { schema, versions } = backlog;
-      const [folded, stepped] = [await load(backlog, 'at once'), await load(backlog, STEPPED)];
-      const loads = await commitAll(mirror, [await mirror.validate(folded), await mirror.validate(stepped)]);
+      const [coalesced, stepped] = [await load(backlog, 'at once'), await load(backlog, STEPPED)];
+      const loads = await commitAll(mirror, [
+        await mirror.validate(coalesced),
+        await mirror.validate(stepped),
+      ]);
       expect(loads).toMatchObject([{ kind: 'committed' }, { kind: 'committed' }]);
 
       const model = new Model(backlog);
@@ -231,16 +234,16 @@ describe('changes', () => {
         ]);
       }
       const net = new Model(backlog).apply(versions);
-      expect(await apply(folded, versions, 2, rowsAfter)).toEqual(net);
+      expect(await apply(coalesced, versions, 2, rowsAfter)).toEqual(net);
 
       const expected = [...model.rows.values()].map((row) => JSON.stringify(row)).sort();
-      expect(await mirrored(folded, schema)).toEqual(expected);
+      expect(await mirrored(coalesced, schema)).toEqual(expected);
       expect(await mirrored(stepped, schema)).toEqual(expected);
       expect(await history(stepped)).toEqual(lines);
       for (const [index, commit] of (await commitNumbers(stepped)).entries()) {
         expect(await mirrored(stepped, schema, commit), `as of commit ${commit}`).toEqual(states[index]);
       }
-      expect(await history(folded)).toEqual([
+      expect(await history(coalesced)).toEqual([
         lines[0],
         ['1', `${versions.length + 1}`, 'changes', ...[net.added, net.changed, net.removed].map(String)],
       ]);

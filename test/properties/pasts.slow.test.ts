@@ -273,9 +273,9 @@ async function play(
   await past.undoAll();
 }
 
-describe.each(destinationKinds())('the destination $name', (kind) => {
+describe.each(destinationKinds())('the past of tables in $name', (kind) => {
   property(
-    'F69 F70 F71 as of each commit that a log covers a table is as it was, whatever was committed, and equals one that was loaded without history',
+    'F69 F70 F71 shows a table as of every commit that its undo log covers, and keeps it equal to one without history',
     kind.name === 'DuckDB' ? 6 : 3,
     fc.asyncProperty(published, steps, async ({ rows: first }, all) => {
       let isOn = true;

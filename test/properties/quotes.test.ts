@@ -30,7 +30,7 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]();
 });
 
-describe('in SQL', () => {
+describe('quoting in SQL', () => {
   const value = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string({
@@ -58,7 +58,7 @@ describe('in SQL', () => {
   const texts = fc.array(value, { minLength: 1, maxLength: 20 });
 
   property(
-    'a text means itself as a literal and as a name, or holds a NUL and is refused',
+    'quotes a text as a literal and as a name, and refuses one that contains a NUL',
     40,
     fc.asyncProperty(texts, async (list) => {
       const [sound, unsound] = [
@@ -83,7 +83,7 @@ describe('in SQL', () => {
   );
 
   property(
-    'a number and a moment mean themselves',
+    'writes numbers and timestamps that SQL reads back unchanged',
     60,
     fc.asyncProperty(
       fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
@@ -110,7 +110,7 @@ describe('in SQL', () => {
   );
 
   property(
-    'rows of the books mean themselves, in their order, or hold a NUL and are refused',
+    'writes rows of the catalog unchanged and in order, and refuses those that contain a NUL',
     40,
     fc.asyncProperty(
       fc.array(
@@ -151,9 +151,9 @@ describe('in SQL', () => {
               date,
             ]),
           );
-        const holdsNul = ([id, maybe, list]: (typeof rows)[number]) =>
+        const hasNul = ([id, maybe, list]: (typeof rows)[number]) =>
           [id, maybe ?? '', ...list].some((each) => each.includes('\0'));
-        if (rows.some(holdsNul)) {
+        if (rows.some(hasNul)) {
           expect(() => statementsOf([datasets()])).toThrow(DataError);
           return;
         }
@@ -206,7 +206,7 @@ describe('in SQL', () => {
   );
 
   property(
-    'a path means one file, whatever its name',
+    'quotes a path as exactly one file, whatever its name',
     12,
     fc.asyncProperty(
       // A backslash parts folders for DuckDB where there is a pattern too. The program puts none into a name.
@@ -230,7 +230,7 @@ describe('in SQL', () => {
 
 let directories = 0;
 
-describe('on a command line', () => {
+describe('quoting on a command line', () => {
   const word = fc.string({ unit: 'binary', maxLength: 12 }).filter((each) => !each.includes('\0'));
   const plain = fc
     .string({ unit: fc.constantFrom(...'ab\'"\\$`!*?[]{}~#&;|<>() =%éß😀-'.split('')), maxLength: 12 })
@@ -245,7 +245,7 @@ describe('on a command line', () => {
   }
 
   property(
-    'a text is one word of any shell, and means itself',
+    'quotes a text as one word of any shell',
     4,
     fc.property(fc.array(plain, { minLength: 20, maxLength: 60, size: 'max' }), (words) => {
       expect(printedBy('sh', words)).toEqual(words);
@@ -253,7 +253,7 @@ describe('on a command line', () => {
   );
 
   property(
-    'a text with any character is one word of bash, of one line',
+    'quotes a text with any character as one word of bash, in one line',
     4,
     fc.property(fc.array(word, { minLength: 20, maxLength: 60, size: 'max' }), (words) => {
       expect(printedBy('bash', words)).toEqual(words);

@@ -20,7 +20,7 @@ describe('the delay before a retry', () => {
   const retry = fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 2 ** 31 }));
 
   property(
-    'is a whole number between nothing and what doubles each time, and never above its limit',
+    'keeps the delay before a retry whole, at least zero, and below the doubled base and its limit',
     500,
     fc.property(backoff, retry, chance, ({ baseDelayMs, maxDelayMs }, number, drawn) => {
       const delayMs = backoffDelayMs({ baseDelayMs, maxDelayMs }, number, { next: () => drawn });
@@ -35,7 +35,7 @@ describe('the delay before a retry', () => {
   );
 
   property(
-    'grows with every retry and with what is drawn',
+    'never shortens the delay with a later retry or a higher random number',
     300,
     fc.property(backoff, retry, chance, chance, (policy, number, one, other) => {
       const delayMs = (retryNumber: number, drawn: number) =>
@@ -57,7 +57,7 @@ describe('Retry-After', () => {
   });
 
   property(
-    'in seconds or as a date is so long from now, and never less than nothing',
+    'reads Retry-After in seconds or as a date as a wait from now, never below zero',
     300,
     fc.property(fc.nat(999_999_999), date, fc.constantFrom('', ' ', '\t'), (seconds, timestamp, blank) => {
       expect(retryAfterMs(`${blank}${seconds}${blank}`, now)).toBe(seconds * 1_000);
@@ -69,7 +69,7 @@ describe('Retry-After', () => {
   );
 
   property(
-    'of anything else says nothing, or a time that is one',
+    'reads any other Retry-After as no wait, or as a finite one',
     400,
     fc.property(
       fc.option(
@@ -89,7 +89,7 @@ describe('Retry-After', () => {
   );
 });
 
-describe('a request that fails', () => {
+describe('retries of a request', () => {
   const common = {
     takesMs: fc.oneof(fc.nat(100), fc.nat(120_000)),
     hasProgressed: fc.constantFrom(false, false, false, true),
@@ -100,7 +100,7 @@ describe('a request that fails', () => {
       weight: 4,
       arbitrary: fc.record({
         ...common,
-        kind: fc.constant('trouble'),
+        kind: fc.constant('transient'),
         retryAfterMs: fc.option(askedMs, { freq: 2 }),
       }),
     },
@@ -118,7 +118,7 @@ describe('a request that fails', () => {
   });
 
   property(
-    'is tried again within its budgets, or the last trouble is told',
+    'retries a failed request within its budgets, or reports the last error',
     400,
     fc.asyncProperty(
       policy,

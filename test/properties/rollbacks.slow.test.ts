@@ -130,9 +130,9 @@ async function play(world: DestinationWorld, first: readonly Row[], all: readonl
   await history.undoAll();
 }
 
-describe.each(destinationKinds())('the destination $name', (kind) => {
+describe.each(destinationKinds())('rollbacks in $name', (kind) => {
   property(
-    'F69 every state that a table ever had is known and can be gone back to, past reloads, other columns and rollbacks',
+    'F69 shows and restores every earlier state of a table, past reloads, other columns and rollbacks',
     kind.name === 'DuckDB' ? 12 : 8,
     fc.asyncProperty(rows, steps, async (first, all) => play(await kind.open(ALL), first, all)),
   );

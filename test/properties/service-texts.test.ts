@@ -30,7 +30,7 @@ const longText = fc
   .tuple(fc.integer({ min: 1_990, max: 2_005 }), anyText)
   .map(([length, text]) => 'x'.repeat(length) + text);
 
-describe('a refusal', () => {
+describe('refusals', () => {
   const refusal: Json = {
     error: {
       code: 'outside_coverage',
@@ -49,7 +49,7 @@ describe('a refusal', () => {
     .map((links): Json => ({ error: { code: 'c', message: 'm', links: links as Json } }));
 
   property(
-    'is relayed in one line each, with links of the web, and without the key',
+    'relays a refusal in single lines, with links of the web only, and without the key',
     300,
     fc.property(
       fc.oneof(
@@ -78,7 +78,7 @@ describe('a refusal', () => {
   );
 
   property(
-    'that is short and plain is relayed as it is',
+    'relays a short, plain text of the service unchanged',
     200,
     fc.property(fc.string({ maxLength: 100 }), (text) => {
       expect(relayed(text)).toBe(text.trim());
@@ -118,7 +118,7 @@ describe('the description of the service', () => {
   );
 
   property(
-    'gives names that stay on the service and stand in a URL, or none',
+    'takes from the description only names that fit a URL of the service, or none',
     400,
     fc.property(
       fc.oneof(damaged(description), hostile, anyJson),
@@ -141,7 +141,7 @@ describe('the description of the service', () => {
   );
 });
 
-describe('a webhook', () => {
+describe('webhooks', () => {
   const now = new Date('2026-11-21T12:00:00Z');
   const key = Buffer.from('a secret of this test, long enough');
   const secret = new Secret(`whsec_${key.toString('base64')}`);
@@ -155,7 +155,7 @@ describe('a webhook', () => {
   }
 
   property(
-    'with any body is valid where it is signed and fresh',
+    'accepts a webhook with any body if it is signed and fresh',
     200,
     fc.property(
       id,
@@ -171,7 +171,7 @@ describe('a webhook', () => {
   );
 
   property(
-    'of which anything was changed is not valid',
+    'rejects a webhook if anything in it was changed after signing',
     300,
     fc.property(
       id,
@@ -199,7 +199,7 @@ describe('a webhook', () => {
   );
 
   property(
-    'of any bytes and headers is judged and never decoded',
+    'rejects any bytes and headers without a signature, and decodes none of them',
     200,
     fc.property(
       fc.dictionary(

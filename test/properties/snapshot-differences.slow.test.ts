@@ -51,7 +51,7 @@ function committed(result: JobResult): void {
 }
 
 property(
-  'F70 snapshots leave the same table with and without history, and the states between are known, with keys and without',
+  'F70 loads snapshots to the same table with and without history, and shows its earlier states by key',
   8,
   fc.asyncProperty(
     fc.array(rows, { minLength: 2, maxLength: 4 }),

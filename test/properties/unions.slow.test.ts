@@ -59,7 +59,7 @@ async function fileOf(folder: string, columns: Shape): Promise<string> {
   );
 }
 
-/** What the union has to be, by another way. */
+/** The expected columns and rows of the union, found in another way. */
 async function expected(folder: string): Promise<readonly [columns: unknown, rows: unknown]> {
   const live = (
     await inMirror(folder, 'SELECT dataset_id, table_name FROM feed_sync.datasets ORDER BY ALL')
@@ -132,7 +132,7 @@ function job(
 }
 
 property(
-  'a union has the rows that UNION ALL BY NAME over its tables has, however many there are, after any commits',
+  'keeps a union equal to UNION ALL BY NAME over its tables after any commits, however many there are',
   6,
   fc.asyncProperty(fc.constantFrom(1, 5, 74, 150), steps, play),
 );

@@ -98,7 +98,7 @@ function withoutUnreadable(decoded: unknown): unknown {
 describe.each(WIRE_DOCUMENTS)('$operation', (wire) => {
   const { document, decode } = wire;
 
-  it('decodes every field of a whole answer to what it says', () => {
+  it('decodes every field of a complete answer', () => {
     const { changes: _, datasetId, version, ...envelope } = document as { readonly [name: string]: Json };
     const expected = wire.operation === 'list changes' ? envelope : document;
     const { subscriptionId: __, ...known } = written(wire, decode(document)) as { subscriptionId?: unknown };
@@ -107,7 +107,7 @@ describe.each(WIRE_DOCUMENTS)('$operation', (wire) => {
   });
 
   property(
-    'fits its types, or is refused at the field that does not fit',
+    'decodes a damaged answer to its types, or refuses it at the field that does not fit',
     120,
     fc.property(damaged(document), (json) => {
       let repaired = json;
@@ -128,7 +128,7 @@ describe.each(WIRE_DOCUMENTS)('$operation', (wire) => {
   );
 
   property(
-    'of any JSON at all fits its types, or is refused',
+    'decodes any JSON to the types of the answer, or refuses it',
     60,
     fc.property(anyJson, (json) => {
       const outcome = outcomeOf(wire, json);
@@ -141,7 +141,7 @@ describe.each(WIRE_DOCUMENTS.filter(({ operation }) => operation !== 'list chang
   '$operation',
   (wire) => {
     property(
-      'that was decoded and written again decodes to the same',
+      'decodes an answer that was decoded and written again to the same',
       100,
       fc.property(damaged(wire.document), (json) => {
         const outcome = outcomeOf(wire, json);
@@ -159,10 +159,10 @@ const VALID_EVENT: Json = {
   createdAt: '2026-11-20T12:34:56Z',
   data: { datasetId: 'parcels', version: 2, previousVersion: 1, schemaVersion: '1', reason: null },
 };
-const MAX_TROUBLE_CHARACTERS = 250;
+const MAX_PROBLEM_CHARACTERS = 250;
 
 property(
-  'an event is read, or told of in one line, and never stops the log',
+  'reads an event, or reports it in one line, and never stops the log',
   500,
   fc.property(fc.oneof(damaged(VALID_EVENT), anyJson), (json) => {
     const event = decodeEvent(json);
@@ -179,7 +179,7 @@ property(
         expect(event.reason.isWellFormed() && !event.reason.includes('\0')).toBe(true);
       expectSound(event);
     } else {
-      expect(event.problem.length).toBeLessThanOrEqual(MAX_TROUBLE_CHARACTERS);
+      expect(event.problem.length).toBeLessThanOrEqual(MAX_PROBLEM_CHARACTERS);
       expect(event.problem).not.toMatch(/\p{Cc}|\p{Zl}|\p{Zp}/u);
       expect(event.problem.isWellFormed()).toBe(true);
     }

@@ -18,7 +18,7 @@ import { property } from './property.ts';
 const FILE = '/etc/feed-sync/feed-sync.yaml';
 const VALUE = 'canary0value';
 
-describe('a settings file', () => {
+describe('settings files', () => {
   const word = fc.constantFrom(...allKeys.flatMap((key) => key.split('.')), 'dataDirr', '__proto__', '<<');
   const value = fc.oneof(
     fc.constantFrom(
@@ -65,7 +65,7 @@ describe('a settings file', () => {
   const text = fc.oneof(lines, document, fc.string({ unit: 'binary' }));
 
   property(
-    'of any text gives known keys with their lines, and problems with theirs',
+    'reads any settings file as known keys and problems, each with its line',
     80,
     fc.property(text, (yaml) => {
       const { entries, problems, isReadable } = readSettingsFile(yaml, FILE);
@@ -85,7 +85,7 @@ describe('a settings file', () => {
   );
 
   property(
-    'of any text is a whole configuration, or one error that lists its problems',
+    'makes of any settings file a whole configuration, or one error that lists its problems',
     30,
     fc.property(text, (yaml) => {
       try {
@@ -108,32 +108,32 @@ describe('durations and sizes', () => {
   const DURATIONS = { ms: 1n, s: 1_000n, m: 60_000n, h: 3_600_000n, d: 86_400_000n };
   const SIZES = { KB: 1_000n, MB: 1_000_000n, GB: 1_000_000_000n, TB: 1_000_000_000_000n };
   const blank = fc.constantFrom('', ' ', '\n');
-  const known = <WriteJob extends string>(jobs: Readonly<Record<WriteJob, bigint>>) =>
-    fc.constantFrom(...(Object.keys(jobs) as WriteJob[]));
+  const known = <Unit extends string>(values: Readonly<Record<Unit, bigint>>) =>
+    fc.constantFrom(...(Object.keys(values) as Unit[]));
 
   property(
-    'say their number of units, exactly',
+    'reads a duration exactly, in each of its units',
     300,
-    fc.property(fc.nat(999_999_999), known(DURATIONS), blank, (count, job, around) => {
-      expect(BigInt(parseDurationMs(`${around}${count}${job}${around}`) ?? -1)).toBe(
-        BigInt(count) * DURATIONS[job],
+    fc.property(fc.nat(999_999_999), known(DURATIONS), blank, (count, unit, around) => {
+      expect(BigInt(parseDurationMs(`${around}${count}${unit}${around}`) ?? -1)).toBe(
+        BigInt(count) * DURATIONS[unit],
       );
     }),
   );
 
   property(
-    'of bytes have up to three decimals',
+    'reads a size with up to three decimals exactly',
     300,
-    fc.property(fc.nat(9_000), fc.nat(999), known(SIZES), (whole, part, job) => {
+    fc.property(fc.nat(9_000), fc.nat(999), known(SIZES), (whole, part, unit) => {
       const decimals = String(part).padStart(3, '0');
-      const expected = (BigInt(whole) * 1_000n + BigInt(part)) * (SIZES[job] / 1_000n);
-      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${job}`) ?? -1)).toBe(expected);
-      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${job.toLowerCase()}`) ?? -1)).toBe(expected);
+      const expected = (BigInt(whole) * 1_000n + BigInt(part)) * (SIZES[unit] / 1_000n);
+      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${unit}`) ?? -1)).toBe(expected);
+      expect(BigInt(parseSizeBytes(`${whole}.${decimals}${unit.toLowerCase()}`) ?? -1)).toBe(expected);
     }),
   );
 
   property(
-    'are nothing but that',
+    'reads only texts of the documented form as durations and sizes',
     400,
     fc.property(
       fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(...'0159. -+msdhkKMGTBe') })),
@@ -147,12 +147,12 @@ describe('durations and sizes', () => {
   );
 
   property(
-    'are told so that they lose less than a tenth of the unit',
+    'prints durations and sizes with less than a tenth of their unit lost',
     400,
     fc.property(fc.double({ min: 0, max: 1e13, noNaN: true }), (amount) => {
-      const [, number = '', job = ''] =
+      const [, number = '', unit = ''] =
         /^(\d+(?:\.\d)?) (B|KB|MB|GB|TB)$/.exec(formatBytes(Math.round(amount))) ?? [];
-      const size = Number({ B: 1n, ...SIZES }[job as keyof typeof SIZES]);
+      const size = Number({ B: 1n, ...SIZES }[unit as keyof typeof SIZES]);
       expect(Math.abs(Number(number) * size - Math.round(amount))).toBeLessThanOrEqual(size / 20 + 0.001);
       const parts = [...formatDuration(amount).matchAll(/([\d.]+) (ms|s|m|h)\b/g)];
       const reported = parts.reduce(
@@ -165,11 +165,11 @@ describe('durations and sizes', () => {
   );
 });
 
-describe('moments of the wire', () => {
+describe('timestamps of the wire', () => {
   const two = (number: number): string => String(number).padStart(2, '0');
 
   property(
-    'of RFC 3339 with an offset mean that moment',
+    'reads a timestamp of RFC 3339 with an offset exactly',
     400,
     fc.property(
       fc.date({
@@ -189,7 +189,7 @@ describe('moments of the wire', () => {
   );
 
   property(
-    'of any other text are no moment, and never an invalid one',
+    'reads no other text as a timestamp, and never gives an invalid date',
     500,
     fc.property(
       fc.oneof(
@@ -208,12 +208,12 @@ describe('moments of the wire', () => {
   );
 });
 
-describe('where the status server listens', () => {
+describe('status.listen', () => {
   const host = fc.oneof(fc.domain(), fc.ipV4(), fc.constantFrom('localhost', 'a'));
   const read = (text: unknown) => listenAddress.safeParse(text);
 
   property(
-    'is a host and a port',
+    'reads a host and a port, also of IPv6',
     200,
     fc.property(host, fc.ipV6(), fc.integer({ min: 0, max: 65_535 }), (name, address, port) => {
       expect(read(`${name}:${port}`).data?.from('/')).toEqual({ host: name, port });
@@ -224,7 +224,7 @@ describe('where the status server listens', () => {
   );
 
   property(
-    'is told as a problem where it is anything else',
+    'reports anything else in status.listen as a problem, in plain text',
     300,
     fc.property(anyJson, (value) => {
       const { success, error } = read(value);
@@ -235,9 +235,9 @@ describe('where the status server listens', () => {
 });
 
 describe('patterns of dataset ids', () => {
-  const job = fc.constantFrom('a', 'b', 'A', '-', '.', '+', '(', '\n', '😀', '\u2028');
+  const unit = fc.constantFrom('a', 'b', 'A', '-', '.', '+', '(', '\n', '😀', '\u2028');
   const glob = fc
-    .array(fc.oneof(fc.constant('*'), fc.string({ unit: job, maxLength: 3 })), { maxLength: 6 })
+    .array(fc.oneof(fc.constant('*'), fc.string({ unit, maxLength: 3 })), { maxLength: 6 })
     .map((parts) => parts.join(''));
 
   /** By the definition alone: a star stands for the first characters, as many as it takes. */
@@ -249,10 +249,10 @@ describe('patterns of dataset ids', () => {
   }
 
   property(
-    'take a star for any text and all else for itself',
+    'matches a star with any text, and every other character with itself',
     500,
     fc.property(
-      fc.string({ unit: job, maxLength: 8 }),
+      fc.string({ unit, maxLength: 8 }),
       fc.array(glob, { maxLength: 3 }),
       fc.array(glob, { maxLength: 2 }),
       (id, include, exclude) => {

@@ -53,7 +53,7 @@ async function measured(installed: Program) {
   return { ...ended, bytes: Number(readFileSync(path, 'utf8')) * 1_024 };
 }
 
-it('F18 JSON that grows in memory, in every encoding that is read', async () => {
+it('F18 refuses JSON that grows in memory at a limit, in every encoding', async () => {
   let body: Buffer = Buffer.from('');
   let encoding = 'gzip';
   const installed = await listening((response) => {
@@ -75,7 +75,7 @@ it('F18 JSON that grows in memory, in every encoding that is read', async () => 
   }
 });
 
-it('F18 headers without end', async () => {
+it('F18 refuses headers without end at a limit of memory', async () => {
   const installed = await listening(({ socket }) => {
     socket?.on('error', () => {});
     socket?.write('HTTP/1.1 200 OK\r\n');

@@ -72,7 +72,7 @@ async function echoed(
   return reported;
 }
 
-it('F45 whatever an answer repeats, every command tells and keeps nothing of it', async () => {
+it('F45 prints and stores nothing of a key that any answer repeats, in any command', async () => {
   const made = await countyFeed({ files: { urls: 'relative', sha256: false } });
   const { feed, datasetOf } = made;
   const installed = commandLine({ feed, now: () => new Date(), environment: LOUD });
@@ -104,7 +104,7 @@ it('F45 whatever an answer repeats, every command tells and keeps nothing of it'
   await refuseInStores(join(installed.dataDirectory, 'mirror.duckdb'), CANARY_KEY);
 });
 
-it('F45 nor does the program, as a process of its own', async () => {
+it('F45 prints and stores nothing of a key that an answer repeats, as a process', async () => {
   const made = await countyFeed({ files: { urls: 'relative', sha256: false } });
   const { feed, datasetOf } = made;
   const installed = await program({ feed, environment: LOUD });
@@ -131,7 +131,7 @@ it('F45 nor does the program, as a process of its own', async () => {
   await refuseInStores(installed.mirrorPath, CANARY_KEY);
 });
 
-it('F45 F61 run, its children, its status server, its webhooks and its copy tell no secret', async () => {
+it('F45 F61 keeps every secret out of the log, the children, status server, webhooks and copy of run', async () => {
   const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
   const systemd = recordingSystemdNotify();
   const installed = await program({

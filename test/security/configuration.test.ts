@@ -16,7 +16,7 @@ function folder(): string {
   return path;
 }
 
-it('a file without end, or a large one, is read to a limit', () => {
+it('refuses a configuration file that is too large or without end', () => {
   const large = join(folder(), 'large');
   writeFileSync(large, 'é'.repeat(MAX_TEXT_BYTES / 2));
   expect(readText(large)).toHaveLength(MAX_TEXT_BYTES / 2);
@@ -30,7 +30,7 @@ it('a file without end, or a large one, is read to a limit', () => {
   }
 });
 
-it('a key may come through a pipe, and one that is no text is refused without being told', () => {
+it('reads a key through a pipe, and refuses one that is no text without printing it', () => {
   const pipe = join(folder(), 'pipe');
   expect(spawnSync('mkfifo', [pipe]).status).toBe(0);
   const script = `import { readText } from '${join(import.meta.dirname, '../../src/lib/files.ts')}'; process.stdout.write(readText('${pipe}'));`;
@@ -50,18 +50,18 @@ it('a key may come through a pipe, and one that is no text is refused without be
 
 it.each([
   ['an alias within itself', 'datasets: &d { include: *d }'],
-  ['laughs', 'a: &a [x, x]\nsubscriptions: [*a, *a, *a]'],
+  ['nested aliases', 'a: &a [x, x]\nsubscriptions: [*a, *a, *a]'],
   ['a merge', 'x: &x { include: [a] }\ndatasets:\n  <<: *x'],
   ['a type', 'subscriptions: !!js/function "function () {}"'],
   ['lists in lists', `subscriptions: ${'['.repeat(2_000)}${']'.repeat(2_000)}`],
   ['groups in groups', `${'a: {'.repeat(2_000)}${'}'.repeat(2_000)}`],
   ['a prototype', '__proto__: { polluted: true }\nconstructor: { prototype: { polluted: true } }'],
-])('a configuration with %s is told as wrong', (_name, text) => {
+])('reports a problem in a configuration with %s', (_name, text) => {
   expect(problemsOf(() => loadFile(text)).length).toBeGreaterThan(0);
   expect(Object('').polluted).toBeUndefined();
 });
 
-it('texts of the configuration are texts: ids, patterns, paths', () => {
+it('takes ids, patterns and paths of the configuration as plain texts', () => {
   const quoted = JSON.stringify(HOSTILE);
   const { configuration } = loadFile(
     `subscriptions: [${quoted}]\ndatasets: { include: [${quoted}] }\ndestination: { path: ${JSON.stringify("/a'; DROP--\n/x")} }`,
@@ -70,7 +70,7 @@ it('texts of the configuration are texts: ids, patterns, paths', () => {
   expect(configuration.destination.path).toBe("/a'; DROP--\n/x");
 });
 
-it('a pattern with many stars is answered at once, whatever the id', () => {
+it('matches a pattern with many stars at once, whatever the id', () => {
   const id = 'a'.repeat(10_000);
   expect(isChosenDataset(id, [`${'*a'.repeat(2_000)}b`], [])).toBe(false);
   expect(isChosenDataset(`${id}b`, [`${'*a'.repeat(2_000)}b`], [])).toBe(true);

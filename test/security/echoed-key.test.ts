@@ -41,19 +41,19 @@ const FORMS: Readonly<Record<string, string>> = {
   'hexadecimal, large': Buffer.from(KEY).toString('hex').toUpperCase(),
 };
 
-it.each(Object.entries(FORMS))('F45 a key is found and struck out %s', (_name, form) => {
+it.each(Object.entries(FORMS))('F45 finds the key and strikes it out: %s', (_name, form) => {
   const text = `before ${form} after`;
   expect(containsSecret(text, [KEY])).toBe(true);
   expect(struckOut(text, [KEY])).toMatch(/^before .{0,8}\[secret\].{0,4} after$/);
   expect(struckOut(text, ['another-key'])).toBe(text);
 });
 
-it('F45 a part of a key is none, and what is too short to be one is let be', () => {
+it('F45 ignores a part of the key, and secrets that are too short to be keys', () => {
   expect(containsSecret(KEY.slice(1), [KEY])).toBe(false);
   expect(containsSecret('abcde', ['abcde'])).toBe(false);
 });
 
-it('F45 however an answer is cut, what does not hold the key passes, and of the key no byte comes', async () => {
+it('F45 passes a stream without the key, however it is cut, and no byte of the key', async () => {
   const key = new Secret('ababac');
   const letters = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 60 });
   const lengths = fc.array(fc.integer({ min: 0, max: 7 }), { minLength: 1, maxLength: 40 });
@@ -89,7 +89,7 @@ async function* cut(text: string, lengths: readonly number[]): AsyncGenerator<Bu
 
 const nothing = { onBytes() {} };
 
-it.each(Object.entries(FORMS))('F45 no JSON answer is taken that repeats the key %s', async (_name, form) => {
+it.each(Object.entries(FORMS))('F45 discards a JSON answer that repeats the key: %s', async (_name, form) => {
   const server = await ownServer((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' });
     const echo = JSON.stringify(form.includes('\\') ? 'ECHO' : form).replace('ECHO', () => form);
@@ -127,7 +127,7 @@ it.each(Object.entries(FORMS))('F45 no JSON answer is taken that repeats the key
   expect(readdirSync(directory)).toEqual([]);
 });
 
-it('F45 no byte of the key in a file gets onto the disk, not even on the way', async () => {
+it('F45 writes no byte of a key that is in a file to the disk, even while it downloads', async () => {
   const waits: (() => void)[] = [];
   const { path: directory, [Symbol.asyncDispose]: remove } = await temporaryFolder();
   onTestFinished(remove);
@@ -161,7 +161,7 @@ it('F45 no byte of the key in a file gets onto the disk, not even on the way', a
   expect(secretsInText(KEY, `${error.stack} ${logged.join('\n')}`)).toEqual([]);
 });
 
-it('F45 a key in the address of a redirect is not carried on', async () => {
+it('F45 does not pass on a key in the address of a redirect', async () => {
   const other = await ownServer((_request, response) => response.writeHead(404).end());
   const server = await ownServer((request, response) => {
     const key = encodeURIComponent(request.headers.authorization?.slice('Bearer '.length) ?? '');

@@ -75,7 +75,7 @@ function expectPrivate(home: string, ...others: readonly string[]): void {
   expect(open).toEqual([]);
 }
 
-it.each(['000', '022'])('under the umask %s', async (umask) => {
+it.each(['000', '022'])('makes every file and folder private under the umask %s', async (umask) => {
   const made = await countyFeed({ kinds: ['zoning', 'permits'], rowsPerDataset: 5 });
   const { home, start, run } = installation(made, umask);
   // Made by the command after commits, which has the umask of feed-sync.
@@ -117,7 +117,7 @@ it.each(['000', '022'])('under the umask %s', async (umask) => {
   );
 });
 
-it('what is there before keeps its mode: its owner has chosen it', async () => {
+it('keeps the modes of files and folders that were there before', async () => {
   const made = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
   const { home, run } = installation(made, '022');
   mkdirSync(join(home, 'out'));

@@ -137,7 +137,7 @@ async function play(feed: FixtureFeed, from: string | null, operation: Operation
 /** What a catch-up from nothing asks for; the others are asked for what is behind. */
 const OF_FIRST_LOADS: readonly Operation[] = ['openapi', 'subscriptions', 'manifest'];
 
-it('F38 in every field of every answer', async () => {
+it('F38 mirrors and prints hostile texts in every field of every answer harmlessly', async () => {
   const { feed, behind, answers } = await scene();
   const played: string[] = [];
   for (const [operation, body] of answers) {

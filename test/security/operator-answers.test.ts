@@ -19,7 +19,7 @@ const COMMANDS: readonly (readonly [Operation, readonly string[], readonly strin
 ];
 
 it.each(COMMANDS)(
-  'F38 in every field of the answer of %s to feed-sync %j',
+  'F38 prints hostile texts in every field of the answer of %s harmlessly in feed-sync %j',
   async (operation, words, fields) => {
     const { feed, line } = await installed();
     const body = await answerOf(feed, line, operation, words);

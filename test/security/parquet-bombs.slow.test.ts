@@ -30,7 +30,7 @@ function bytesBelow(folder: string): number {
   return blocks.reduce((sum, count) => sum + count, 0) * 512;
 }
 
-it('F18 a long text that ten million rows repeat: stopped when the reserve is touched, and the space is back', async () => {
+it('F18 stops a text that ten million rows repeat at the disk reserve, and frees the space', async () => {
   await using folder = await temporaryFolder();
   disk.folder = folder.path;
   await using opened = new AsyncDisposableStack();

@@ -1,10 +1,10 @@
-/** What may be asked of `npm run simulate`. */
+/** The command line of `npm run simulate`. */
 
 import { describe, expect, it } from 'vitest';
 import { readCommandLine, UsageError } from './simulate/command-line.ts';
 
-describe('npm run simulate', () => {
-  it('takes a seed, a number of histories and one of processes', () => {
+describe('the command line of npm run simulate', () => {
+  it('reads a seed, a number of histories and a number of processes', () => {
     expect(readCommandLine([])).toEqual({ seed: 1, histories: 1_000, processes: null });
     expect(readCommandLine(['--seed', '7', '--histories', '20', '--processes', '2'])).toEqual({
       seed: 7,
@@ -13,7 +13,7 @@ describe('npm run simulate', () => {
     });
   });
 
-  it('gives null where help is wanted', () => {
+  it('returns null for --help', () => {
     expect(readCommandLine(['--seed', '7', '--help'])).toBeNull();
   });
 
@@ -24,7 +24,7 @@ describe('npm run simulate', () => {
     ['--processes', 'all'],
     ['--seeds', '1'],
     ['more', 'words'],
-  ])('refuses %s %s', (...words) => {
+  ])('refuses the arguments %s %s', (...words) => {
     expect(() => readCommandLine(words)).toThrow(UsageError);
   });
 });

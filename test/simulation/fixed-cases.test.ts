@@ -1,4 +1,4 @@
-/** What histories have found, each written down in as few steps as it takes, with what was wrong. */
+/** The faults that histories have found, each as a script of as few steps as possible, with a note of what was wrong. */
 
 import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
@@ -56,9 +56,9 @@ function otherContentOfAsManyRows(world: World, datasetId: string): Content {
   throw new Error(`no other content of ${datasetId} has ${rowCount} rows`);
 }
 
-describe('what histories have found', () => {
+describe('faults that histories have found', () => {
   /** The list left out the table's own version, which had begun again, and the changes of the next one led on from it. */
-  it('V2 changes begin at a version that the list names', async () => {
+  it('V2 applies changes only from a version that the list of versions names', async () => {
     await playScript({}, async ({ world, first }) => {
       await catchUp(world);
       world.publish(first);
@@ -80,7 +80,7 @@ describe('what histories have found', () => {
    * The dataset was held only by a subscription that ended, and its versions began again in another one. The events of
    * that one told nothing of a removal, so the table kept the old content under the higher number.
    */
-  it('versions that begin again in another subscription are noticed', async () => {
+  it('notices a version restart in another subscription', async () => {
     await playScript({}, async ({ world, first, second }) => {
       world.publish(first);
       await catchUp(world);
@@ -96,7 +96,7 @@ describe('what histories have found', () => {
    * The position expired while the manifest lagged: the version that this listed was wanted again, though a reload had
    * replaced it by a lower one since. The table waited for a version that will not come for long.
    */
-  it('an old manifest wants no version that a reload has replaced', async () => {
+  it('ignores a version of an old manifest that a reload has replaced', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, clock } = world.feed;
       for (let version = 2; version <= 4; version += 1) world.publish(first);
@@ -118,7 +118,7 @@ describe('what histories have found', () => {
    * that the other one dropped was retired, though it was in the hidden one all the time. Today the mirror stores what each
    * subscription contains, so that the dataset is known to have left only one of them.
    */
-  it('a table stays current where the mirror knows that a subscription which is not listed contains it', async () => {
+  it('keeps a table if the mirror knows that an unlisted subscription contains its dataset', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher } = world.feed;
       subscribeAnother(world, first, second);
@@ -141,7 +141,7 @@ describe('what histories have found', () => {
    * The same, and the mirror says nothing of what subscriptions contain, because the process died before that was stored: only
    * their ids are known.
    */
-  it('a table waits for a subscription that is not listed where neither store knows what that contains', async () => {
+  it('keeps a table waiting for an unlisted subscription whose members neither store knows', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, clock } = world.feed;
       subscribeAnother(world, first, second);
@@ -177,7 +177,7 @@ describe('what histories have found', () => {
    * A subscription was refused before it was ever read. A table that the other one dropped was retired, though the refused
    * one held it all the time.
    */
-  it('a table stays while a subscription that may hold it was never read', async () => {
+  it('keeps a table while a subscription that may contain its dataset was never read', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, access } = world.feed;
       await catchUp(world);
@@ -194,7 +194,7 @@ describe('what histories have found', () => {
   });
 
   /** Found by nobody yet, and too rare to be drawn: a dataset moves to a subscription whose log cannot be read just then. */
-  it('a table stays while the log of the subscription that it moved to cannot be read', async () => {
+  it('keeps a table while the log of the subscription that its dataset moved to cannot be read', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, faults } = world.feed;
       subscribeAnother(world, second);
@@ -219,7 +219,7 @@ describe('what histories have found', () => {
    * dataset began again in another subscription: the table was right, and was said to wait for that version until the new
    * versions had come as far.
    */
-  it('no version is waited for that a subscription announced which was given up', async () => {
+  it('does not wait for a version that a forgotten subscription announced', async () => {
     await playScript({}, async ({ world, first, second }) => {
       for (let version = 2; version <= 4; version += 1) world.publish(first);
       await catchUp(world);
@@ -238,7 +238,7 @@ describe('what histories have found', () => {
    * was still believed to hold the dataset and to owe the reload that it asked for; the other one's snapshot was not taken,
    * and there was no table at all.
    */
-  it('a dataset without a table does not wait for the manifest of a subscription that it has left', async () => {
+  it('does not wait for the manifest of a subscription that the dataset has left, without a table', async () => {
     await playScript({ manifestLastEventId: false }, async ({ world, first }) => {
       const { publisher, clock } = world.feed;
       subscribeAnother(world, first);
@@ -258,7 +258,7 @@ describe('what histories have found', () => {
    * Who asked for a reload has left. Another one's manifest, which lagged, was taken for the answer, and led the table back to
    * a version from before.
    */
-  it('no older manifest answers the reload of a subscription that has left', async () => {
+  it('satisfies the reload of a former subscription with no older manifest', async () => {
     await playScript({}, async ({ world, first }) => {
       const { publisher, store, clock } = world.feed;
       subscribeAnother(world, first);
@@ -276,7 +276,7 @@ describe('what histories have found', () => {
   });
 
   /** The number of the table's version was given anew in another subscription, and the table was taken for that one. */
-  it('a version that begins again under the number of the table is noticed', async () => {
+  it('notices a version restart under the number of the table', async () => {
     await playScript({}, async ({ world, first, second }) => {
       subscribeAnother(world, second);
       await catchUp(world);
@@ -287,7 +287,7 @@ describe('what histories have found', () => {
   });
 
   /** Where manifests do not say how far they go, one that lagged lacked what the log had just added, and the table went. */
-  it('a dataset stays that a manifest lacks which lags', async () => {
+  it('keeps a dataset that a lagging manifest lacks', async () => {
     await playScript({ manifestLastEventId: false }, async ({ world, first, second }) => {
       const { publisher } = world.feed;
       subscribeAnother(world, first);
@@ -301,7 +301,7 @@ describe('what histories have found', () => {
   });
 
   /** A daemon knew of one subscription only, and the dataset had moved to another: its table went until the next audit. */
-  it('a dataset stays that moves to a subscription which a daemon was not told of', async () => {
+  it('keeps a dataset that moves to a subscription that the daemon has not listed yet', async () => {
     await playScript({}, async ({ world, first }) => {
       const { publisher } = world.feed;
       await followOn(world);
@@ -316,7 +316,7 @@ describe('what histories have found', () => {
    * The removal was lost with the position, so that no event stood against an old one that came again: the version that it
    * told of was waited for, though the dataset had come back with a first one.
    */
-  it('no event that comes again raises the version of what a manifest has dropped', async () => {
+  it('raises no announced version by a repeated event of a dataset that the manifest dropped', async () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, clock, baseUrl } = world.feed;
       for (let version = 2; version <= 4; version += 1) world.publish(first);
@@ -343,7 +343,7 @@ describe('what histories have found', () => {
    * The log began anew, and its event at the position was lost on its way. Its record names as new an event as was read, so
    * nothing said that the log is another one, and changes that only the list of versions tells of waited for good.
    */
-  it('W42 a new log that has passed the position and has no event there is noticed', async () => {
+  it('W42 notices a log restart that has passed the position and has no event there', async () => {
     await playScript({}, async ({ world, first }) => {
       await catchUp(world);
       world.publish(first);
@@ -360,7 +360,7 @@ describe('what histories have found', () => {
    * A dataset left, its table was retired, and it came back with other rows under the same version. Then the mirror from before
    * was restored: nothing asked for a reload of its table, and the changes of the next version led on from the old rows.
    */
-  it('W7 a table of an older mirror is loaded again where its dataset has left and come back since', async () => {
+  it('W7 reloads a table of a restored mirror if its dataset has left and returned since', async () => {
     await playScript({}, async ({ world, first }) => {
       const { publisher } = world.feed;
       await catchUp(world);
@@ -383,7 +383,7 @@ describe('what histories have found', () => {
    * Changes added a column to a table with an altered row. The checksum was computed anew, with that row: nothing found it any
    * more, and the undo log claimed it as what the commit left.
    */
-  it('F70 changes that add a column to altered rows give way to the snapshot', async () => {
+  it('F70 falls back to the snapshot if changes add a column to altered rows', async () => {
     const settings = { schemaChanges: 'alter', keepsHistory: true, isGated: false } as const;
     await playScript(settings, async ({ world, first }) => {
       await catchUp(world);
@@ -407,7 +407,7 @@ describe('what histories have found', () => {
   });
 
   /** The marked table was to be loaded again, but each catch-up began with the approved changes, which cannot be applied to it. */
-  it('F68 changes that wait for approval end where their table is damaged, and the snapshot is loaded', async () => {
+  it('F68 drops a candidate of changes and loads the snapshot once its table is damaged', async () => {
     await playScript({ isGated: true, keepsHistory: false }, async ({ world, first }) => {
       await catchUp(world);
       world.publish(first);
@@ -425,7 +425,7 @@ describe('what histories have found', () => {
    * A dataset moved to another subscription and back, and no event told of the return. Its table waited, because the record of the
    * first one named it, until one reading of that record skipped it (seed 336739).
    */
-  it('W16 F55 a table stays where one reading of the record skips what only the record names', async () => {
+  it('W16 F55 keeps a table if one reading of the record skips a dataset that only the record names', async () => {
     await playScript({ manifestLastEventId: false }, async ({ world, first, second }) => {
       const { publisher, omissions } = world.feed;
       subscribeAnother(world, second);

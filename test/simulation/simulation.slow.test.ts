@@ -12,7 +12,7 @@ const TIMEOUT_MS = 10 * 60_000;
 
 describe('simulated histories', () => {
   it(
-    `keep every rule (${HISTORIES} from seed ${SEED} on), and everything happens in them`,
+    `keeps every rule in ${HISTORIES} histories from seed ${SEED} on, and plays every kind of step`,
     async () => {
       const reported: Announcement[] = [];
       await playSeeds(

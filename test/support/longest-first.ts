@@ -7,7 +7,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const LONGEST = [
   'test/crash/around.slow.test.ts',
   'test/crash/catching-up.slow.test.ts',
-  'test/crash/people.slow.test.ts',
+  'test/crash/operators.slow.test.ts',
   'test/crash/past.slow.test.ts',
 ];
 

@@ -4,23 +4,23 @@ import type { Scenario } from '../scenario.ts';
 import { CATCHING_UP } from './catching-up.ts';
 import { DOWNLOADS } from './downloads.ts';
 import { GATES } from './gates.ts';
-import { TROUBLE } from './incidents.ts';
+import { INCIDENTS } from './incidents.ts';
 import { LEAVING } from './leaving.ts';
+import { OPERATORS } from './operators.ts';
 import { PAST } from './past.ts';
-import { PEOPLE } from './people.ts';
-import { OUTLET } from './post-commit.ts';
+import { POST_COMMIT } from './post-commit.ts';
 import { STORES } from './stores.ts';
 import { WEBHOOK } from './webhook.ts';
 
 export const SCENARIOS: readonly Scenario[] = [
   ...CATCHING_UP,
   ...LEAVING,
-  ...OUTLET,
+  ...POST_COMMIT,
   ...DOWNLOADS,
   ...STORES,
-  ...TROUBLE,
+  ...INCIDENTS,
   ...WEBHOOK,
   ...GATES,
   ...PAST,
-  ...PEOPLE,
+  ...OPERATORS,
 ];

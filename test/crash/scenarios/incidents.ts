@@ -12,7 +12,7 @@ import type { Scenario, Stage } from '../scenario.ts';
 
 const HOUR_MS = 60 * 60_000;
 
-export const TROUBLE: readonly Scenario[] = [
+export const INCIDENTS: readonly Scenario[] = [
   {
     name: 'refuse',
     what: 'the service refuses datasets, which are held',

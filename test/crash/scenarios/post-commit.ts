@@ -15,7 +15,7 @@ import type { Act, Scenario, Stage } from '../scenario.ts';
 
 const TOLD = '"msg":"Notified the command after commits';
 
-export const OUTLET: readonly Scenario[] = [
+export const POST_COMMIT: readonly Scenario[] = [
   {
     name: 'publish',
     what: 'new versions become a new copy, and the command after commits is told',

@@ -54,8 +54,8 @@ export function playShare(share: number): void {
   const seeds = seedsOf(process.env['HISTORIES'] ?? DEFAULT_HISTORIES);
   const own = seeds.filter((_, index) => index % SHARES === share - 1);
   describe(`random histories, share ${share} of ${SHARES}`, () => {
-    if (own.length === 0) it.skip('has none of so few');
-    it.for(own)('history %i', async (seed, { task }) => {
+    if (own.length === 0) it.skip('plays no history of so few');
+    it.for(own)('keeps every rule in history %i', async (seed, { task }) => {
       await playCounted(seed, IN_FILE, task.meta);
     });
   });
@@ -73,7 +73,7 @@ export function playInDatabase(): void {
     commandFor: (seed) =>
       `POSTGRES_HISTORIES=1 FIRST_SEED=${seed} npx vitest run --project slow test/simulation/real/postgres.slow.test.ts`,
   };
-  describe.skipIf(EMBEDDED.folder === null)('random histories, in PostgreSQL', () => {
+  describe.skipIf(EMBEDDED.folder === null)('random histories in PostgreSQL', () => {
     beforeAll(async () => {
       server = await startPostgres(EMBEDDED);
     });
@@ -81,7 +81,7 @@ export function playInDatabase(): void {
       await server?.stop();
     });
     const seeds = seedsOf(process.env['POSTGRES_HISTORIES'] ?? DEFAULT_IN_DATABASE);
-    it.for(seeds)('history %i', async (seed, { task }) => {
+    it.for(seeds)('keeps every rule in history %i', async (seed, { task }) => {
       await playCounted(seed, play, task.meta);
     });
   });

@@ -24,7 +24,7 @@ const CONFIRMED_MS = 10 * 60_000;
 const DONE_ALREADY = 64;
 const AGAIN_LATER = 75;
 
-export const PEOPLE: readonly Scenario[] = [
+export const OPERATORS: readonly Scenario[] = [
   {
     name: 'init',
     what: '`init`',

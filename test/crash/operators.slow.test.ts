@@ -2,9 +2,9 @@
 
 import { describe } from 'vitest';
 import { testScenarios } from './played.ts';
-import { PEOPLE } from './scenarios/people.ts';
+import { OPERATORS } from './scenarios/operators.ts';
 import { WEBHOOK } from './scenarios/webhook.ts';
 
-describe('F01 F02: killed at every effect that lasts', () => {
-  testScenarios([...WEBHOOK, ...PEOPLE], 'test/crash/people.slow.test.ts');
+describe('F01 F02 kills at every durable effect', () => {
+  testScenarios([...WEBHOOK, ...OPERATORS], 'test/crash/operators.slow.test.ts');
 });

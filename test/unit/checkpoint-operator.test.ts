@@ -1,4 +1,4 @@
-/** What people ask for: snapshots again, agreed retirements, subscriptions given up, holds that are over by themselves. */
+/** Decisions of operators: resyncs, approved retirements, forgotten subscriptions; and suspensions that end by themselves. */
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
@@ -34,7 +34,7 @@ function suspendedScopes(checkpoint: Checkpoint): readonly RefusalScope[] {
 }
 
 describe('a resync', () => {
-  it('is numbered for what a subscription contains, and ends its failure', async () => {
+  it('numbers the resync of a dataset that a subscription contains, and ends its failure', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('a'), joined('b'));
     commit(checkpoint, 's', dropped('dropped'));
@@ -47,7 +47,7 @@ describe('a resync', () => {
     expect([...checkpoint.failures().keys()]).toEqual(['b', 'dropped']);
   });
 
-  it('has a higher number each time, also where the clock stands still or goes back', async () => {
+  it('gives each resync a higher number, also where the clock stands still or goes back', async () => {
     let now = NOON;
     const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {
       ...NOON_CLOCK,
@@ -62,7 +62,7 @@ describe('a resync', () => {
     expect(numbers).toEqual([0, 1, 2, 60_000]);
   });
 
-  it('is higher than those of a checkpoint that was lost, so that no table that was loaded for them satisfies it', async () => {
+  it('numbers a resync above those of a lost checkpoint, so that no loaded table satisfies it', async () => {
     const later = { ...NOON_CLOCK, now: () => new Date(NOON.getTime() + 1) };
     const numberAt = async (clock: typeof NOON_CLOCK): Promise<number> => {
       const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, clock);
@@ -73,7 +73,7 @@ describe('a resync', () => {
     expect(await numberAt(later)).toBeGreaterThan(await numberAt(NOON_CLOCK));
   });
 
-  it('is asked for in another process than the one that follows, and neither undoes what the other has stored', async () => {
+  it('keeps a resync of one process and the steps of another where both have the checkpoint open', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const [daemon, command] = [await openAt(path), await openAt(path)];
     commit(daemon, 's', joined('a'));
@@ -85,7 +85,7 @@ describe('a resync', () => {
 });
 
 describe('approved retirements', () => {
-  it('are those of datasets that no subscription contains now', async () => {
+  it('approves the retirement of datasets that no subscription contains now', async () => {
     const checkpoint = await openNew();
     checkpoint.suspend(suspensionOf(RETIREMENT));
     checkpoint.suspend(suspensionOf(datasetScope('b')));
@@ -99,7 +99,7 @@ describe('approved retirements', () => {
     expect(checkpoint.desiredStates().get('c')?.retirementApproved).toBe(false);
   });
 
-  it('are over once any subscription holds the dataset', async () => {
+  it('voids an approved retirement once any subscription contains the dataset', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', dropped('a', { eventNumber: 5n }));
     checkpoint.approveRetirements();
@@ -110,8 +110,8 @@ describe('approved retirements', () => {
   });
 });
 
-describe('a hold of a dataset', () => {
-  it('is over when the dataset was dropped and is held again, also within one step', async () => {
+describe('the suspension of a dataset', () => {
+  it('lifts the suspension of a dataset that was dropped and is contained again, also within one step', async () => {
     const checkpoint = await openNew();
     for (const id of ['a', 'b']) checkpoint.suspend(suspensionOf(datasetScope(id)));
     commit(checkpoint, 's', joined('a'), dropped('a', { eventNumber: 5n }));
@@ -122,7 +122,7 @@ describe('a hold of a dataset', () => {
     expect(suspendedScopes(checkpoint)).toEqual([]);
   });
 
-  it('stands when the events of its return come again, and whatever else is said of it', async () => {
+  it('keeps a suspension where the events of a return come again, whatever else follows', async () => {
     const checkpoint = await openNew();
     const events = [dropped('a', { eventNumber: 5n }), joined('a', { eventNumber: 6n })] as const;
     commit(checkpoint, 's', ...events);
@@ -141,7 +141,7 @@ describe('a hold of a dataset', () => {
 });
 
 describe('a forgotten subscription', () => {
-  it('F82 leaves nothing behind but its id, what others want, and reloads that tables of others owe', async () => {
+  it('F82 keeps of a forgotten subscription only its id, and the reloads that tables of others owe', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 'gone', joined('b'), joined('a'), dropped('c'));
     commit(checkpoint, 'gone', reloadAsked('a', 7n, { version: 3 }), reloadAsked('c', 7n));
@@ -155,7 +155,7 @@ describe('a forgotten subscription', () => {
     expect(checkpoint.desiredStates().get('a')).toMatchObject({
       members: new Map([['stays', member({ announced: 4 })]]),
       reloads: [reload(2, { subscriptionId: 'stays' }), reload(7, { subscriptionId: 'gone' })],
-      // What it had said of a dataset that others contain is looked up.
+      // The metadata of a dataset that others contain is refreshed.
       refreshesRequested: 1,
     });
     for (const id of ['b', 'c']) {
@@ -166,7 +166,7 @@ describe('a forgotten subscription', () => {
     }
   });
 
-  it('takes what only it held with it, with the agreement of the person', async () => {
+  it('approves the retirement of datasets that only the forgotten subscription contained', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 'gone', joined('only'), joined('shared'));
     commit(checkpoint, 'gone', dropped('dropped'));
@@ -176,7 +176,7 @@ describe('a forgotten subscription', () => {
     expect(approved.map((desired) => desired.datasetId)).toEqual(['only']);
   });
 
-  it('goes together with others, or none of them goes', async () => {
+  it('forgets several subscriptions together, or none of them', async () => {
     const checkpoint = await openNew();
     for (const id of ['s', 't']) commit(checkpoint, id, joined(`only ${id}`));
     expect(() => checkpoint.forget('s', 'half a character: \ud83d')).toThrow();
@@ -186,7 +186,7 @@ describe('a forgotten subscription', () => {
     expect(checkpoint.forgotten()).toEqual(['s', 't']);
   });
 
-  it('is remembered until the destination names it no more', async () => {
+  it('remembers a forgotten subscription until the destination names it no more', async () => {
     const checkpoint = await openNew();
     for (const id of ['t', 's', 't', 'u']) checkpoint.forget(id);
     expect(checkpoint.forgotten()).toEqual(['s', 't', 'u']);
@@ -194,7 +194,7 @@ describe('a forgotten subscription', () => {
     expect(checkpoint.forgotten()).toEqual(['t']);
   });
 
-  it('leaves the reloads that it asked for, of what others contain, but for those that the destination satisfied', async () => {
+  it('keeps the reloads of a forgotten subscription for shared datasets until the destination satisfied them', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 's', joined('both'), joined('own'), reloadAsked('both', 5n), reloadAsked('both', 6n));
     commit(checkpoint, 't', joined('both'), reloadAsked('both', 5n));
@@ -209,7 +209,7 @@ describe('a forgotten subscription', () => {
     expect(owed()?.toSorted()).toEqual(['s 6', 't 5']);
   });
 
-  it('is forgotten no more when it is followed again', async () => {
+  it('remembers a forgotten subscription no more once it is followed again', async () => {
     const checkpoint = await openNew();
     for (const id of ['s', 't']) checkpoint.forget(id);
     commit(checkpoint, 's');

@@ -16,7 +16,7 @@ function startWriter(path: string): Child {
   return child;
 }
 
-it('keeps wants and cursor together when the process is killed in the midst of steps', async () => {
+it('keeps desired states and cursor together when the process is killed in the midst of steps', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   for (let kill = 1; kill <= KILLS; kill += 1) {
     const writer = startWriter(path);
@@ -33,21 +33,21 @@ it('keeps wants and cursor together when the process is killed in the midst of s
   }
 });
 
-it('can be read while another process writes, each time as of one moment', async () => {
+it('reads one state each time while another process writes', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const writer = startWriter(path);
   for (let round = 1; round <= ROUNDS; round += 1) {
     const seen = await lines(writer, 3);
     const reader = openCheckpointReader({ path, uid: null });
-    const wanted = (reader === null ? null : announced(reader, 'last')) ?? -1;
-    expect(wanted).toBeGreaterThanOrEqual(Number(seen));
-    expect(reader?.followed().get('sub')?.cursor?.number).toBe(BigInt(wanted));
+    const version = (reader === null ? null : announced(reader, 'last')) ?? -1;
+    expect(version).toBeGreaterThanOrEqual(Number(seen));
+    expect(reader?.followed().get('sub')?.cursor?.number).toBe(BigInt(version));
     reader?.close();
   }
 });
 
 it.skipIf(process.platform === 'win32')(
-  'F07 names the file when it cannot grow, and stays as it was',
+  'F07 names the checkpoint file when it cannot grow, and keeps its content',
   async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const limited = 'ulimit -f 300 && exec "$0" "$1" "$2"';

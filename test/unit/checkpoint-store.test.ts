@@ -1,4 +1,4 @@
-/** Everything but wants: the contract, holds, failures, the journal, and their limits; all of it after a restart. */
+/** Everything but desired states: the contract, suspensions, failures, sync runs, and their limits; all of it after a restart. */
 
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
@@ -26,7 +26,7 @@ const RETIREMENT: RefusalScope = { kind: 'retirement' };
 const SCOPES = [WORKSPACE, SUBSCRIPTION, DATASET, RETIREMENT];
 
 describe('the remembered contract', () => {
-  it('is empty at first, and what was remembered last after that', async () => {
+  it('remembers no contract at first, and the newest one after that', async () => {
     const checkpoint = await openNew();
     expect(checkpoint.rememberedContract()).toEqual({ manifestPath: null, newerThanParameter: null });
     checkpoint.rememberContract({ manifestPath: '/v1/m/{datasetId}', newerThanParameter: 'since' });
@@ -35,8 +35,8 @@ describe('the remembered contract', () => {
   });
 });
 
-describe('holds', () => {
-  it('stand one for each scope, also where ids are equal', async () => {
+describe('suspensions', () => {
+  it('stores one suspension for each scope, also where ids are equal', async () => {
     const checkpoint = await openNew();
     for (const scope of SCOPES) checkpoint.suspend(suspensionOf(scope));
     expect(checkpoint.suspensions()).toHaveLength(SCOPES.length);
@@ -45,7 +45,7 @@ describe('holds', () => {
     );
   });
 
-  it('are replaced by a newer one of the same scope', async () => {
+  it('replaces a suspension by a newer one of the same scope', async () => {
     const checkpoint = await openNew();
     checkpoint.suspend(suspensionOf(DATASET, 'first'));
     const second = { ...suspensionOf(DATASET, 'second'), keyHash: 'another key' };
@@ -53,7 +53,7 @@ describe('holds', () => {
     expect(checkpoint.suspensions()).toEqual([second]);
   });
 
-  it('are lifted by scope, and say whether anything was', async () => {
+  it('lifts a suspension by its scope, and says whether there was one', async () => {
     const checkpoint = await openNew();
     checkpoint.suspend(suspensionOf(DATASET));
     expect(checkpoint.lift(SUBSCRIPTION)).toBe(false);
@@ -63,7 +63,7 @@ describe('holds', () => {
     expect(checkpoint.suspensions()).toEqual([]);
   });
 
-  it('may have no status and no code: what we found out ourselves', async () => {
+  it('stores a suspension without status and code, which feed-sync found out itself', async () => {
     const checkpoint = await openNew();
     const suspension = suspensionOf(SUBSCRIPTION);
     const ours = { ...suspension, refusal: { ...suspension.refusal, status: null, code: null } };
@@ -71,7 +71,7 @@ describe('holds', () => {
     expect(checkpoint.suspensions()).toEqual([ours]);
   });
 
-  it('relay messages and links of any text within limits', async () => {
+  it('stores messages and links of any text within limits', async () => {
     const checkpoint = await openNew();
     const links = new Map(
       [...Array(MAX_LINKS + 5).keys()].map((n) => [`link ${n}`, `https://a.example/${n}`]),
@@ -85,7 +85,7 @@ describe('holds', () => {
     expect([...(stored?.refusal.links ?? [])]).toEqual([...links].slice(0, MAX_LINKS));
   });
 
-  it('leave out a link that would have to be cut, and keep odd names', async () => {
+  it('leaves out a link that would have to be cut, and keeps odd names', async () => {
     const checkpoint = await openNew();
     const suspension = suspensionOf(WORKSPACE);
     const kept = new Map([['__proto__', 'https://a.example/']]);
@@ -96,7 +96,7 @@ describe('holds', () => {
 });
 
 describe('failures', () => {
-  it('stand one for each dataset until they are over', async () => {
+  it('stores one failure for each dataset until it is over', async () => {
     const checkpoint = await openNew();
     checkpoint.fail(failureOf('a'));
     checkpoint.fail(failureOf('b', { hint: 'refresh', contents: [] }));
@@ -123,17 +123,20 @@ describe('failures', () => {
     ['DiskFullError', 'disk_full'],
     ['TypeError', 'bug'],
     ['toString', 'bug'],
-  ] as const)('of an earlier program that stored the class %s are read as %s', async (stored, error) => {
-    const path = temporaryPath('checkpoint.sqlite');
-    const checkpoint = await openAt(path);
-    checkpoint.fail(failureOf('a'));
-    const database = new Database(path);
-    database.prepare('UPDATE failures SET error = ?').run(stored);
-    database.close();
-    expect(checkpoint.failures()).toEqual(new Map([['a', failureOf('a', { error })]]));
-  });
+  ] as const)(
+    'reads a failure that an earlier program stored as the class %s as %s',
+    async (stored, error) => {
+      const path = temporaryPath('checkpoint.sqlite');
+      const checkpoint = await openAt(path);
+      checkpoint.fail(failureOf('a'));
+      const database = new Database(path);
+      database.prepare('UPDATE failures SET error = ?').run(stored);
+      database.close();
+      expect(checkpoint.failures()).toEqual(new Map([['a', failureOf('a', { error })]]));
+    },
+  );
 
-  it('keep the content that differed, with its own times, as far as there is room', async () => {
+  it('stores the content that differed, with its own times, as far as there is room', async () => {
     const checkpoint = await openNew();
     const retryAt = new Date(NOON.getTime() + 900_000);
     const differing = Array.from({ length: MAX_TEXT_CHARACTERS / 100 + 1 }, (_, index) => ({
@@ -150,15 +153,15 @@ describe('failures', () => {
     checkpoint.fail(failureOf('a', { contents: [], differing: kept }));
   });
 
-  it('cut long messages', async () => {
+  it('cuts long messages of failures', async () => {
     const checkpoint = await openNew();
     checkpoint.fail(failureOf('a', { message: 'x'.repeat(MAX_TEXT_CHARACTERS + 1) }));
     expect(checkpoint.failures().get('a')?.message).toBe(`${'x'.repeat(MAX_TEXT_CHARACTERS - 1)}…`);
   });
 });
 
-describe('the journal', () => {
-  it('gives the newest lines first', async () => {
+describe('sync runs', () => {
+  it('returns the newest sync runs first', async () => {
     const checkpoint = await openNew();
     const lines = ['one', 'two', 'three'].map((detail) => ({
       at: NOON,
@@ -171,7 +174,7 @@ describe('the journal', () => {
     expect(checkpoint.recentSyncRuns(10)).toHaveLength(3);
   });
 
-  it('drops the oldest lines past its limit', async () => {
+  it('drops the oldest sync runs past their limit', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const checkpoint = await openAt(path);
     fillSyncRuns(path, MAX_SYNC_RUNS - 1);
@@ -184,7 +187,7 @@ describe('the journal', () => {
   });
 });
 
-it('is all there after a restart', async () => {
+it('keeps everything that is stored over a restart', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
   checkpoint.rememberContract({ manifestPath: '/m', newerThanParameter: 'since' });
@@ -229,7 +232,7 @@ it('is all there after a restart', async () => {
   expect(all(await openAt(path))).toEqual(before);
 });
 
-it('is shared by two that have it open, each seeing what the other stored', async () => {
+it('shares one checkpoint between two that have it open, each seeing what the other stored', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const [daemon, command] = [await openAt(path), await openAt(path)];
   daemon.suspend(suspensionOf(DATASET));
@@ -239,7 +242,7 @@ it('is shared by two that have it open, each seeing what the other stored', asyn
   expect(command.desiredStates().get('d')?.refreshesRequested).toBe(1);
 });
 
-/** So many lines at once: through the port each would wait for the disk. */
+/** So many sync runs at once: through the port each would wait for the disk. */
 function fillSyncRuns(path: string, lines: number): void {
   const database = new Database(path);
   const insert = database.prepare('INSERT INTO sync_runs (at, kind, dataset_id, detail) VALUES (?, ?, ?, ?)');

@@ -1,4 +1,4 @@
-/** What becomes of a command whose result or messages cannot be written. */
+/** The end of a command whose result or messages cannot be written. */
 
 import { Writable } from 'node:stream';
 import { expect, it } from 'vitest';
@@ -18,14 +18,14 @@ it.each([
   ['a pipe that nobody reads', refusing('EPIPE')],
   ['a socket whose reader left something unread', refusing('ECONNRESET')],
   ['a terminal that is gone', refusing('EIO', true)],
-])('%s is no error of what is written there', async (_, stream) => {
+])('writing a result to %s is no error', async (_, stream) => {
   expect(await write(stream, 'a result')).toBe(false);
 });
 
 it.each([
   ['a full disk', 'ENOSPC'],
   ['a disk that fails', 'EIO'],
-])('%s is one, and none of a message beside the result', async (_, code) => {
+])('writing a result to %s is an error, and a message beside the result is none', async (_, code) => {
   await expect(write(refusing(code), 'a result')).rejects.toMatchObject({ code: 'storage_failed' });
   await expect(writeMessage({ stderr: refusing(code) }, 'a message')).resolves.toBeUndefined();
 });

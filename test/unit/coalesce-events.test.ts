@@ -1,4 +1,4 @@
-/** Events become wants. Where it matters what the wants then are, a real checkpoint keeps them. */
+/** Events become changes of desired states. Where the desired states that follow matter, a real checkpoint keeps them. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -38,14 +38,14 @@ interface Given {
 /** Of `sub_1`, which contains the dataset since long ago unless the test says otherwise. */
 function coalesce(
   events: readonly (FeedEvent | UnreadableEvent)[],
-  { desired: wanted = desired(), table = null, context = {} }: Given = {},
+  { desired: desiredState = desired(), table = null, context = {} }: Given = {},
 ): readonly DesiredStateChange[] {
   return coalesceEvents(events, {
     subscriptionId: 'sub_1',
     logNumber: 1,
     readAt: NOW,
     coveredUntil: null,
-    desiredStateOf: (asked) => (asked === wanted?.datasetId ? wanted : null),
+    desiredStateOf: (asked) => (asked === desiredState?.datasetId ? desiredState : null),
     tableOf: () => (table === null ? null : { version: table }),
     ...context,
   });
@@ -67,7 +67,7 @@ const removed = (eventNumber: bigint, reason: string | null = null) => ({
   at: NOW,
   reason,
 });
-const look = { kind: 'refresh', datasetId };
+const refresh = { kind: 'refresh', datasetId };
 const asked = (eventNumber: bigint, version: number | null, knownVersion = version ?? 0) => ({
   kind: 'reload',
   datasetId,
@@ -80,7 +80,7 @@ const asked = (eventNumber: bigint, version: number | null, knownVersion = versi
   isWithdrawal: false,
 });
 
-describe('each type of event about a member', () => {
+describe('an event about a member', () => {
   it.each<readonly [FeedEvent, readonly object[]]>([
     [event(7, 'dataset.added', { version: 3 }), [added(7n, 3)]],
     [event(7, 'dataset.added'), [added(7n)]],
@@ -88,12 +88,12 @@ describe('each type of event about a member', () => {
       event(7, 'dataset.updated', { version: 3 }),
       [{ kind: 'at-least', datasetId, version: 3, eventNumber: 7n }],
     ],
-    [event(7, 'dataset.updated'), [look]],
-    [event(7, 'dataset.schema_changed', { version: 3, schemaVersion: '2' }), [look]],
+    [event(7, 'dataset.updated'), [refresh]],
+    [event(7, 'dataset.schema_changed', { version: 3, schemaVersion: '2' }), [refresh]],
     [event(7, 'dataset.resync_required', { version: 3 }), [asked(7n, 3)]],
     [event(7, 'dataset.resync_required'), [asked(7n, null)]],
     [event(7, 'dataset.removed'), [removed(7n)]],
-  ])('$type with version $version', (given, expected) => {
+  ])('turns $type with version $version into a change of the desired state', (given, expected) => {
     expect(coalesce([given])).toEqual(expected);
   });
 
@@ -105,26 +105,29 @@ describe('each type of event about a member', () => {
     'source_retired',
     'a reason of tomorrow',
     null,
-  ])('W6 F29 the reason %s decides nothing: a resync reloads, a removal carries it for people', (reason) => {
-    expect(coalesce([event(7, 'dataset.resync_required', { reason })])).toEqual([asked(7n, null)]);
-    expect(coalesce([event(7, 'dataset.removed', { reason })])).toEqual([removed(7n, reason)]);
-  });
+  ])(
+    'W6 F29 the reason %s decides nothing: a resync reloads, and a removal keeps it for operators',
+    (reason) => {
+      expect(coalesce([event(7, 'dataset.resync_required', { reason })])).toEqual([asked(7n, null)]);
+      expect(coalesce([event(7, 'dataset.removed', { reason })])).toEqual([removed(7n, reason)]);
+    },
+  );
 
-  it('one that cannot be read asks for a metadata refresh of the member that it names', () => {
-    expect(coalesce([unreadable()])).toEqual([look]);
-    expect(coalesce([unreadable({ id: null })])).toEqual([look]);
+  it('an unreadable event asks for a metadata refresh of the member that it names', () => {
+    expect(coalesce([unreadable()])).toEqual([refresh]);
+    expect(coalesce([unreadable({ id: null })])).toEqual([refresh]);
     expect(coalesce([unreadable({ datasetId: null })])).toEqual([]);
     expect(coalesce([unreadable()], { desired: null })).toEqual([]);
   });
 
-  it('an update to a version that the table is at or past already asks for a metadata refresh, too', () => {
+  it('an update to a version that the table is at or past asks for a metadata refresh, too', () => {
     const update = event(7, 'dataset.updated', { version: 3 });
     expect(kindsOf(coalesce([update], { table: 2 }))).toEqual(['at-least']);
     expect(kindsOf(coalesce([update], { table: 3 }))).toEqual(['at-least', 'refresh']);
     expect(kindsOf(coalesce([update], { table: 4 }))).toEqual(['at-least', 'refresh']);
   });
 
-  it('a reload remembers the highest version that was known when it was read, when that was, and its log', () => {
+  it('a reload remembers the highest version that was known when it was read, that time, and its log', () => {
     const resync = event(7, 'dataset.resync_required', { version: 3, createdAt: at(-9) });
     const known = desired({
       members: new Map([
@@ -140,7 +143,7 @@ describe('each type of event about a member', () => {
     ]);
   });
 
-  it('one that does not say when it was created counts as created when its page was read', () => {
+  it('an event without a creation time counts as created when its page was read', () => {
     expect(coalesce([event(7, 'dataset.resync_required', { createdAt: null })])).toEqual([asked(7n, null)]);
     expect(coalesce([event(7, 'dataset.removed', { createdAt: null })])).toEqual([removed(7n)]);
   });
@@ -159,9 +162,9 @@ describe('an addition', () => {
     desired({ members: new Map(), formerMembers: new Map([['sub_2', formerMember({ at: when })]]) });
 
   it.each<readonly [string, DesiredState | null]>([
-    ['of which nobody has said anything', null],
+    ['without a desired state', null],
     ['that was removed before', dropped(8n)],
-    ['that an audit had found gone', dropped(null)],
+    ['that an audit found gone', dropped(null)],
     ['that is contained already', desired()],
     [
       'that is contained already, and by another subscription too',
@@ -174,41 +177,44 @@ describe('an addition', () => {
     ],
     ['that another subscription contains only since a later time', ofAnother(at(1))],
     ['that another subscription had dropped by then', leftAnother(at(-1))],
-    ['that another subscription dropped at that very moment', leftAnother(NOW)],
-  ])('of a dataset %s is a reload where the table exists, and none where it does not', (_, wanted) => {
-    expect(coalesce([addition], { desired: wanted, table: 1 })).toEqual([added(9n, 2), asked(9n, 2, 2)]);
-    expect(coalesce([addition], { desired: wanted })).toEqual([added(9n, 2)]);
+    ['that another subscription dropped at that very time', leftAnother(NOW)],
+  ])('an addition reloads the existing table of a dataset %s', (_, desiredState) => {
+    expect(coalesce([addition], { desired: desiredState, table: 1 })).toEqual([
+      added(9n, 2),
+      asked(9n, 2, 2),
+    ]);
+    expect(coalesce([addition], { desired: desiredState })).toEqual([added(9n, 2)]);
   });
 
   it.each<readonly [string, DesiredState]>([
     ['contains it since before', ofAnother(at(-1))],
-    ['contains it since that moment', ofAnother(NOW)],
+    ['contains it since that very time', ofAnother(NOW)],
     ['contained it then, and dropped it later', leftAnother(at(1))],
-  ])('is no reload where another subscription %s', (_, wanted) => {
-    expect(coalesce([addition], { desired: wanted, table: 1 })).toEqual([added(9n, 2)]);
+  ])('an addition reloads nothing where another subscription %s', (_, desiredState) => {
+    expect(coalesce([addition], { desired: desiredState, table: 1 })).toEqual([added(9n, 2)]);
     const withoutVersion = event(9, 'dataset.added');
-    expect(coalesce([withoutVersion], { desired: wanted, table: 1 })).toEqual([added(9n), look]);
+    expect(coalesce([withoutVersion], { desired: desiredState, table: 1 })).toEqual([added(9n), refresh]);
   });
 
-  it.each([9n, 10n])('that is reflected already by what decided at event %i is nothing', (number) => {
+  it.each([9n, 10n])('ignores an addition that a decision at event %i reflects already', (number) => {
     expect(coalesce([addition], { desired: dropped(number), table: 1 })).toEqual([]);
     const contained = desired({ members: new Map([['sub_1', member({ eventNumber: number })]]) });
     expect(coalesce([addition], { desired: contained, table: 1 })).toEqual([]);
   });
 
-  it('after the removal of another dataset is none of that one', () => {
+  it('the removal of another dataset makes an addition no reload', () => {
     const page = [event(8, 'dataset.removed', { datasetId: 'permits' }), addition];
     expect(coalesce(page, { desired: ofAnother(LONG_AGO), table: 1 })).not.toContainEqual(asked(9n, 2, 2));
   });
 
-  it('after a removal in one page is a reload, also where the page is out of order', () => {
+  it('an addition after a removal in one page is a reload, also where the page is out of order', () => {
     const page = [event(8, 'dataset.removed'), addition];
     for (const events of [page, page.toReversed()]) {
       expect(kindsOf(coalesce(events, { table: 1 }))).toEqual(['no-member', 'member', 'reload']);
     }
   });
 
-  it('and each of several in one page is one', () => {
+  it('each of several additions in one page is a reload', () => {
     const page = [
       event(1, 'dataset.removed'),
       event(2, 'dataset.added'),
@@ -228,14 +234,11 @@ describe('F82 a removal that is read after other subscriptions took the dataset 
     desired({ members: new Map([['sub_1', member()], ['sub_2', member({ since })], ...others]) });
 
   it.each([
-    ['later', at(-4)],
-    ['at that very moment', at(-5)],
-  ])(
-    'is a reload where they all contain it only since %s: nobody told what happened in between',
-    (_, since) => {
-      expect(coalesce([removal], { desired: takenOver(since), table: 1 })).toEqual([gap, drop]);
-    },
-  );
+    ['a later time', at(-4)],
+    ['that very time', at(-5)],
+  ])('a removal is a reload where all others contain the dataset only since %s', (_, since) => {
+    expect(coalesce([removal], { desired: takenOver(since), table: 1 })).toEqual([gap, drop]);
+  });
 
   it.each<readonly [string, Given]>([
     ['where another contained it before the drop', { desired: takenOver(at(-6)), table: 1 }],
@@ -253,11 +256,11 @@ describe('F82 a removal that is read after other subscriptions took the dataset 
       'where the manifest that the tables were taken from reflects it',
       { desired: takenOver(at(-4)), table: 1, context: { coveredUntil: at(-5) } },
     ],
-  ])('is none %s', (_, given) => {
+  ])('a removal is no reload %s', (_, given) => {
     expect(coalesce([removal], given)).toEqual([drop]);
   });
 
-  it('owes the same reload as the addition does where that is read last', async () => {
+  it('owes the same reload whether the removal or the addition is read last', async () => {
     const [left, taken] = [removal, event(5, 'dataset.added', { version: 1, createdAt: at(-4) })];
     for (const logs of [
       [
@@ -272,36 +275,36 @@ describe('F82 a removal that is read after other subscriptions took the dataset 
       const checkpoint = await openNew();
       commit(checkpoint, 'sub_1', [event(1, 'dataset.added', { createdAt: at(-60) })], 1);
       for (const [subscriptionId, one] of logs) commit(checkpoint, subscriptionId, [one], 1, { version: 1 });
-      const [wanted] = wantsOf(checkpoint, 1);
-      expect([...(wanted?.members.keys() ?? [])]).toEqual(['sub_2']);
-      expect(wanted?.reloads).toHaveLength(1);
+      const [desiredState] = desiredStatesOf(checkpoint, 1);
+      expect([...(desiredState?.members.keys() ?? [])]).toEqual(['sub_2']);
+      expect(desiredState?.reloads).toHaveLength(1);
     }
   });
 });
 
-describe('events that the manifest reflects from which the tables were taken', () => {
+describe('events that the manifest of the tables reflects', () => {
   const context = { coveredUntil: NOW };
 
-  it.each(EVENT_TYPES)('%s: it only changes who is a member', (type) => {
+  it.each(EVENT_TYPES)('a reflected %s changes only who is a member', (type) => {
     const kinds = kindsOf(coalesce([event(9, type, { version: 2 })], { table: 1, context }));
     const expected = { 'dataset.added': ['member'], 'dataset.removed': ['no-member'] }[String(type)] ?? [];
     expect(kinds).toEqual(expected);
   });
 
-  it('announce no version by an addition', () => {
+  it('a reflected addition announces no version', () => {
     expect(coalesce([event(9, 'dataset.added', { version: 2 })], { desired: null, context })).toEqual([
       added(9n),
     ]);
   });
 
-  it('end with the time up to which it surely does: later ones count in full', () => {
+  it('an event after the time that the manifest surely reflects counts in full', () => {
     const later = event(9, 'dataset.resync_required', { createdAt: at(1) });
     expect(coalesce([later], { table: 1, context })).toEqual([{ ...asked(9n, null, 1), createdAt: at(1) }]);
   });
 });
 
-/** Every type × with and without a version × what was wanted before, where the table is at version 3. */
-describe('what an event asks for, whatever was wanted before', () => {
+/** Every type × with and without a version × the desired state before, where the table is at version 3. */
+describe('every event with every earlier desired state', () => {
   const members = new Map([['sub_2', member()]]);
   const left = (eventNumber: bigint | null) => new Map([['sub_1', formerMember({ eventNumber })]]);
   const before: Readonly<Record<string, DesiredState | null>> = {
@@ -313,35 +316,41 @@ describe('what an event asks for, whatever was wanted before', () => {
     'absent for no event': desired({ members: new Map(), formerMembers: left(null) }),
     'removed later': desired({ members: new Map(), formerMembers: left(8n) }),
   };
-  const cases = Object.entries(before).flatMap(([state, wanted]) =>
-    EVENT_TYPES.flatMap((type) => [3, null].map((version) => ({ state, wanted, type, version }))),
+  const cases = Object.entries(before).flatMap(([state, desiredState]) =>
+    EVENT_TYPES.flatMap((type) => [3, null].map((version) => ({ state, desiredState, type, version }))),
   );
 
   const isMember = (state: string) => state === 'a member';
   const isDecided = (state: string) => state === 'removed later';
-  const expectedOfAddition = (wanted: DesiredState | null, version: number | null): readonly string[] => {
-    if (wanted?.members.has('sub_2') !== true) return ['member', 'reload'];
+  const expectedOfAddition = (
+    desiredState: DesiredState | null,
+    version: number | null,
+  ): readonly string[] => {
+    if (desiredState?.members.has('sub_2') !== true) return ['member', 'reload'];
     return version === null ? ['member', 'refresh'] : ['member'];
   };
 
-  it.each(cases)('W3 W4 W5 W6 W7 W8 $type, version $version: $state', ({ state, wanted, type, version }) => {
-    const ofMember = {
-      'dataset.updated': version === null ? ['refresh'] : ['at-least', 'refresh'],
-      'dataset.schema_changed': ['refresh'],
-      'dataset.resync_required': ['reload'],
-    };
-    const ofMembership = {
-      'dataset.added': expectedOfAddition(wanted, version),
-      'dataset.removed': ['no-member'],
-    };
-    const kinds = {
-      ...(isMember(state) ? ofMember : {}),
-      ...(isDecided(state) ? {} : ofMembership),
-    };
-    const changes = coalesce([event(7, type, { version })], { desired: wanted, table: 3 });
-    expect(kindsOf(changes)).toEqual(new Map(Object.entries(kinds)).get(type) ?? []);
-    for (const change of changes) expectFromEvent(change, version);
-  });
+  it.each(cases)(
+    'W3 W4 W5 W6 W7 W8 coalesces $type, version $version, of a dataset that is $state',
+    ({ state, desiredState, type, version }) => {
+      const ofMember = {
+        'dataset.updated': version === null ? ['refresh'] : ['at-least', 'refresh'],
+        'dataset.schema_changed': ['refresh'],
+        'dataset.resync_required': ['reload'],
+      };
+      const ofMembership = {
+        'dataset.added': expectedOfAddition(desiredState, version),
+        'dataset.removed': ['no-member'],
+      };
+      const kinds = {
+        ...(isMember(state) ? ofMember : {}),
+        ...(isDecided(state) ? {} : ofMembership),
+      };
+      const changes = coalesce([event(7, type, { version })], { desired: desiredState, table: 3 });
+      expect(kindsOf(changes)).toEqual(new Map(Object.entries(kinds)).get(type) ?? []);
+      for (const change of changes) expectFromEvent(change, version);
+    },
+  );
 });
 
 function expectFromEvent(change: DesiredStateChange, version: number | null): void {
@@ -350,8 +359,8 @@ function expectFromEvent(change: DesiredStateChange, version: number | null): vo
   if ('version' in change) expect(change.version).toBe(version);
 }
 
-describe('F27 order', () => {
-  it('W11 is that of the numbers, beyond what a double holds, too', () => {
+describe('F27 the order of events', () => {
+  it('W11 orders events by number, also beyond the precision of a double', () => {
     const large = 2n ** 53n;
     const page = [event(large + 1n, 'dataset.added'), event(large, 'dataset.removed')];
     expect(coalesce(page, { table: 1 })).toEqual([
@@ -362,18 +371,18 @@ describe('F27 order', () => {
     expect(cursorAfter(page, id(large))).toEqual(id(large + 1n));
   });
 
-  it('W11 is not that of the texts: evt_9 comes before evt_10', () => {
+  it('W11 does not order events by text: evt_9 comes before evt_10', () => {
     const page = [event(10, 'dataset.removed'), event(9, 'dataset.added')];
     expect(kindsOf(coalesce(page, { desired: null }))).toEqual(['member', 'no-member']);
   });
 
-  it('W11 is of one subscription alone: the same numbers in another decide nothing here', async () => {
+  it('W11 compares numbers within one subscription alone', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 'sub_1', [event(5, 'dataset.added', { version: 4 })], 1);
     commit(checkpoint, 'sub_2', [event(5, 'dataset.added', { version: 4 })], 1);
     commit(checkpoint, 'sub_1', [event(6, 'dataset.removed')], 1);
     commit(checkpoint, 'sub_2', [event(6, 'dataset.resync_required', { version: 3 })], 1);
-    expect(wantsOf(checkpoint, 1)).toMatchObject([
+    expect(desiredStatesOf(checkpoint, 1)).toMatchObject([
       {
         members: new Map([['sub_2', member({ eventNumber: 5n, since: NOW, announced: 3 })]]),
         formerMembers: new Map([['sub_1', formerMember({ eventNumber: 6n, at: NOW })]]),
@@ -384,11 +393,11 @@ describe('F27 order', () => {
   });
 });
 
-describe('what a subscription announced', () => {
+describe('announcements of a subscription', () => {
   const went = (number: number) => event(number, 'dataset.updated', { version: 5 });
   const returned = event(9, 'dataset.added', { version: 1 });
 
-  it('F46 is void with its drop, in whatever order the logs are read', async () => {
+  it('F46 voids the announcements of a subscription with its drop, in whatever order the logs are read', async () => {
     const pages = {
       sub_1: [event(1, 'dataset.added', { version: 1 }), went(2), event(3, 'dataset.removed'), returned],
       sub_2: [event(1, 'dataset.added', { version: 1 }), went(2), event(3, 'dataset.removed')],
@@ -399,13 +408,13 @@ describe('what a subscription announced', () => {
     ] as const) {
       const checkpoint = await openNew();
       for (const subscriptionId of order) commit(checkpoint, subscriptionId, pages[subscriptionId], 1);
-      const [wanted = desired()] = wantsOf(checkpoint, 1);
-      expect([...wanted.members.keys()]).toEqual(['sub_1']);
-      expect(announcedVersion(wanted)).toBe(1);
+      const [desiredState = desired()] = desiredStatesOf(checkpoint, 1);
+      expect([...desiredState.members.keys()]).toEqual(['sub_1']);
+      expect(announcedVersion(desiredState)).toBe(1);
     }
   });
 
-  it('is its own: a reload in one log does not lower what another announced', async () => {
+  it('a reload in one log does not lower what another subscription announced', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 'sub_1', [event(1, 'dataset.added', { version: 1 }), went(2)], 1);
     commit(
@@ -414,12 +423,12 @@ describe('what a subscription announced', () => {
       [event(1, 'dataset.added', { version: 1 }), event(2, 'dataset.resync_required', { version: 2 })],
       1,
     );
-    const [wanted = desired()] = wantsOf(checkpoint, 1);
-    expect([...wanted.members.values()].map(({ announced }) => announced)).toEqual([5, 2]);
-    expect(announcedVersion(wanted)).toBe(5);
+    const [desiredState = desired()] = desiredStatesOf(checkpoint, 1);
+    expect([...desiredState.members.values()].map(({ announced }) => announced)).toEqual([5, 2]);
+    expect(announcedVersion(desiredState)).toBe(5);
   });
 
-  it('F82 leaves the reload that it asked for owed when it drops the dataset, and its announcement void', async () => {
+  it('F82 a drop leaves the reload of its subscription owed, and voids its announcement', async () => {
     const checkpoint = await openNew();
     const first = [
       event(1, 'dataset.added', { version: 1, createdAt: at(-2) }),
@@ -429,37 +438,37 @@ describe('what a subscription announced', () => {
     const joined = event(1, 'dataset.added', { version: 1, createdAt: at(-1) });
     commit(checkpoint, 'sub_2', [joined], 1, { version: 1 });
     commit(checkpoint, 'sub_1', [event(3, 'dataset.removed')], 1, { version: 1 });
-    const [wanted = desired()] = wantsOf(checkpoint, 1);
-    expect([...wanted.members.keys()]).toEqual(['sub_2']);
-    expect(announcedVersion(wanted)).toBe(1);
-    expect(wanted.reloads).toMatchObject([{ subscriptionId: 'sub_1', eventNumber: 2n }]);
+    const [desiredState = desired()] = desiredStatesOf(checkpoint, 1);
+    expect([...desiredState.members.keys()]).toEqual(['sub_2']);
+    expect(announcedVersion(desiredState)).toBe(1);
+    expect(desiredState.reloads).toMatchObject([{ subscriptionId: 'sub_1', eventNumber: 2n }]);
   });
 });
 
 describe('the cursor', () => {
-  it("is the page's highest, as numbers", () => {
+  it('takes the highest event id of a page as the cursor, by number', () => {
     expect(cursorAfter([event(9, 'dataset.updated'), event(10, 'dataset.updated')], null)).toEqual(id(10));
     expect(cursorAfter([event(10, 'dataset.updated'), event(9, 'dataset.updated')], null)).toEqual(id(10));
     expect(cursorAfter([event(2, 'dataset.updated')], id(11))).toEqual(id(11));
   });
 
-  it('counts events that cannot be read, where they have an id', () => {
+  it('counts unreadable events that have an id for the cursor', () => {
     expect(cursorAfter([unreadable({ id: id(12) }), unreadable({ id: null })], id(11))).toEqual(id(12));
   });
 
-  it('stays where the page is empty', () => {
+  it('keeps the cursor where the page is empty', () => {
     expect(cursorAfter([], null)).toBeNull();
     expect(cursorAfter([], id(3))).toEqual(id(3));
   });
 });
 
-describe('ids of events', () => {
+describe('event ids', () => {
   it.each([
     ['evt_0', 0n],
     ['evt_9', 9n],
     ['evt_010', 10n],
     ['evt_9223372036854775807', 2n ** 63n - 1n],
-  ])('%s is one', (text, number) => {
+  ])('reads %s as an event id', (text, number) => {
     expect(parseEventId(text)).toEqual({ text, number });
   });
 
@@ -473,12 +482,12 @@ describe('ids of events', () => {
     'evt_1 ',
     '7',
     '',
-  ])('%s is none', (text) => {
+  ])('does not read %s as an event id', (text) => {
     expect(parseEventId(text)).toBeNull();
   });
 });
 
-describe('F27 replaying', () => {
+describe('F27 the replay of events', () => {
   const pages = fc
     .array(
       fc.record({
@@ -496,7 +505,7 @@ describe('F27 replaying', () => {
 
   const tables = fc.option(fc.record({ version: fc.integer({ min: 1, max: 9 }) }));
 
-  it('any page, once more and in any order, changes nothing but the looks', async () => {
+  it('a page that comes once more and in any order, changes nothing but metadata refreshes', async () => {
     const checkpoint = await openNew();
     let runs = 0;
     await fc.assert(
@@ -504,9 +513,9 @@ describe('F27 replaying', () => {
         runs += 1;
         const subscriptionId = `sub_${runs}`;
         commit(checkpoint, subscriptionId, page, runs, table);
-        const wanted = wantsOf(checkpoint, runs);
+        const desiredState = desiredStatesOf(checkpoint, runs);
         commit(checkpoint, subscriptionId, page, runs, table);
-        expect(wantsOf(checkpoint, runs)).toEqual(wanted);
+        expect(desiredStatesOf(checkpoint, runs)).toEqual(desiredState);
         const shuffled = page.map((one) => [keys.next().value, one] as const);
         shuffled.sort(([left], [right]) => left - right);
         commit(
@@ -516,19 +525,19 @@ describe('F27 replaying', () => {
           runs,
           table,
         );
-        expect(wantsOf(checkpoint, runs)).toEqual(wanted);
+        expect(desiredStatesOf(checkpoint, runs)).toEqual(desiredState);
       }),
       { seed: SEED, numRuns: 60 },
     );
     expect(runs).toBeGreaterThanOrEqual(60);
   });
 
-  it('an old removal in a later page does not take a member away that came back', async () => {
+  it('an old removal in a later page does not drop a member that came back', async () => {
     const checkpoint = await openNew();
     commit(checkpoint, 'sub_1', [event(5, 'dataset.removed'), event(6, 'dataset.added', { version: 2 })], 1);
     commit(checkpoint, 'sub_1', [event(5, 'dataset.removed')], 1);
     const joined = member({ eventNumber: 6n, since: NOW, announced: 2 });
-    expect(wantsOf(checkpoint, 1)).toMatchObject([
+    expect(desiredStatesOf(checkpoint, 1)).toMatchObject([
       { members: new Map([['sub_1', joined]]), formerMembers: new Map() },
     ]);
   });
@@ -538,7 +547,7 @@ describe('F27 replaying', () => {
     commit(checkpoint, 'sub_1', [event(1, 'dataset.added', { version: 8 })], 1);
     commit(checkpoint, 'sub_1', [event(6, 'dataset.resync_required', { version: 2 })], 1);
     commit(checkpoint, 'sub_1', [event(5, 'dataset.updated', { version: 9 })], 1);
-    expect(wantsOf(checkpoint, 1).map(announcedVersion)).toEqual([2]);
+    expect(desiredStatesOf(checkpoint, 1).map(announcedVersion)).toEqual([2]);
   });
 });
 
@@ -566,7 +575,7 @@ function commit(
   });
 }
 
-function wantsOf(checkpoint: Checkpoint, run: number): readonly DesiredState[] {
+function desiredStatesOf(checkpoint: Checkpoint, run: number): readonly DesiredState[] {
   return [...checkpoint.desiredStates().values()]
     .filter((one) => one.datasetId.startsWith(`${run} `))
     .map((one) => ({ ...one, refreshesRequested: 0 }));

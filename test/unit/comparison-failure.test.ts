@@ -1,4 +1,4 @@
-/** F07, F66: what a comparison of rows says of a disk that takes nothing more, on a real file system. */
+/** F07, F66: the error of a comparison of rows on a disk that takes nothing more, on a real file system. */
 
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
@@ -7,8 +7,8 @@ import { hasSmallDisks, type SmallDisk, smallDisk } from '../support/small-disk.
 const COMPARISON = new URL('../../src/destination/comparison-failure.ts', import.meta.url).href;
 const ENGINE = new URL('../../src/staging/engine/errors.ts', import.meta.url).href;
 
-/** What the operator is told where DuckDB found no space for the rows of a table. */
-function told({ path, within }: SmallDisk): { readonly message: string; readonly hint: string } {
+/** The error for the operator where DuckDB found no space for the rows of a table. */
+function errorOn({ path, within }: SmallDisk): { readonly message: string; readonly hint: string } {
   const script = `import { comparisonFailure } from '${COMPARISON}';
     import { DuckDbError } from '${ENGINE}';
     const error = new DuckDbError('disk-full', false, 'Could not write', null);
@@ -21,11 +21,11 @@ function told({ path, within }: SmallDisk): { readonly message: string; readonly
   return JSON.parse(stdout);
 }
 
-describe.skipIf(!hasSmallDisks)('a comparison that finds no room', () => {
-  it('F07 says that the disk of its folder is full, what is free, and what it keeps there', async () => {
+describe.skipIf(!hasSmallDisks)('a comparison without free space', () => {
+  it('F07 says that the disk of the folder is full, how much is free, and what a comparison keeps there', async () => {
     const disk = await smallDisk(1_000_000);
     disk.leave(0);
-    const { message, hint } = told(disk);
+    const { message, hint } = errorOn(disk);
     expect(message).toContain(
       `The rows of the table parcels could not be compared. The disk of ${disk.path} is full`,
     );
@@ -36,7 +36,7 @@ describe.skipIf(!hasSmallDisks)('a comparison that finds no room', () => {
   it('F66 says that no inodes are left where bytes are free, and how they are counted', async () => {
     const disk = await smallDisk(1_000_000);
     disk.leaveInodes(0);
-    const { message, hint } = told(disk);
+    const { message, hint } = errorOn(disk);
     expect(message).toContain(`no inodes left for another file in ${disk.path} (`);
     expect(message).not.toContain('is full');
     expect(hint).toMatch(/df -i/);

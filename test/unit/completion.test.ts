@@ -63,8 +63,8 @@ print -r -- $said
 zpty -d shell
 `;
 
-describe('completion', () => {
-  it.each(SHELLS)('for %s names every command and every option', (shell) => {
+describe('the completion for shells', () => {
+  it.each(SHELLS)('the completion for %s names every command and every option', (shell) => {
     const program = defined();
     const script = completionScript(program, shell);
     const words = [...commandsOf(program).keys()].flatMap((name) => name.split(' '));
@@ -76,7 +76,7 @@ describe('completion', () => {
     expect(options.filter((option) => !script.includes(written(option)))).toEqual([]);
   });
 
-  it('in bash offers commands, options, subcommands and words of a closed set', () => {
+  it('the completion in bash offers commands, options, subcommands and words of a closed set', () => {
     expect(offered('st')).toEqual(['status']);
     expect(offered('status', '--wat')).toEqual(['--watch']);
     expect(offered('--config', 'x', 'webhook', '')).toEqual(expect.arrayContaining(['add', 'test']));
@@ -95,16 +95,19 @@ describe('completion', () => {
     ['feed-sync status --wat', '--watch'],
     ['feed-sync diff --format js', 'json'],
     ['feed-sync once --log-level wa', 'warn'],
-  ] as const)('in zsh completes "%s" at the first Tab, from a file in fpath', ([line, whole], { skip }) => {
-    const folder = mkdtempSync(join(tmpdir(), 'feed-sync-completion-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    writeFileSync(join(folder, '_feed-sync'), completionScript(defined(), 'zsh'));
-    const shown = ran('zsh', ONE_TAB, 'zsh', folder, line, whole);
-    skip(shown === null, 'This machine has no zsh: its completion was not tried.');
-    expect(shown).toContain(whole);
-  });
+  ] as const)(
+    'the completion in zsh completes "%s" at the first Tab, from a file in fpath',
+    ([line, whole], { skip }) => {
+      const folder = mkdtempSync(join(tmpdir(), 'feed-sync-completion-'));
+      onTestFinished(() => rmSync(folder, { recursive: true }));
+      writeFileSync(join(folder, '_feed-sync'), completionScript(defined(), 'zsh'));
+      const shown = ran('zsh', ONE_TAB, 'zsh', folder, line, whole);
+      skip(shown === null, 'This machine has no zsh: its completion was not tried.');
+      expect(shown).toContain(whole);
+    },
+  );
 
-  it('in fish offers commands, subcommands, options and words of a closed set', ({ skip }) => {
+  it('the completion in fish offers commands, subcommands, options and words of a closed set', ({ skip }) => {
     const script = completionScript(defined(), 'fish');
     const offeredByFish = (line: string): readonly string[] | null => {
       const said = ran('fish', `${script}\ncomplete -C ${JSON.stringify(line)}`);
@@ -123,21 +126,24 @@ describe('completion', () => {
     expect(offeredByFish('feed-sync completion ')).toEqual(['bash', 'fish', 'zsh']);
   });
 
-  it.for(['zsh', 'fish'] as const)('for %s is a script that the shell reads', (shell, { skip }) => {
-    const script = completionScript(defined(), shell);
-    const read = ran(shell, shell === 'zsh' ? `autoload -U compinit; compinit -D\n${script}` : script);
-    skip(read === null, `This machine has no ${shell}: its completion was not tried.`);
-  });
+  it.for(['zsh', 'fish'] as const)(
+    'the completion for %s is a script that the shell reads',
+    (shell, { skip }) => {
+      const script = completionScript(defined(), shell);
+      const read = ran(shell, shell === 'zsh' ? `autoload -U compinit; compinit -D\n${script}` : script);
+      skip(read === null, `This machine has no ${shell}: its completion was not tried.`);
+    },
+  );
 });
 
-describe('the examples', () => {
+describe('the examples of the help', () => {
   const commands = commandsOf(defined());
 
-  it('are there for every command', () => {
+  it('has examples for every command', () => {
     expect(Object.keys(EXAMPLES).toSorted()).toEqual([...commands.keys()].toSorted());
   });
 
-  it.each(Object.values(EXAMPLES).flat())('%s parses', (example) => {
+  it.each(Object.values(EXAMPLES).flat())('parses the example %s', (example) => {
     const program = defined();
     const line = example.replace(/^.*?feed-sync /, '').replace(/ > .*$|(?<=^completion bash)\)$/, '');
     const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(

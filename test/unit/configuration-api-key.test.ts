@@ -56,14 +56,14 @@ describe('the API key', () => {
         file: { value: '/run/credentials/fs/api-key', source: 'environment CREDENTIALS_DIRECTORY' },
       },
     },
-  ])('may stand $where', ({ machine, sources: expected }) => {
+  ])('reads the API key $where', ({ machine, sources: expected }) => {
     const { configuration, sources } = load(machine);
     expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
     expect(sources.get('service.apiKey')).toEqual({ value: '[secret]', source: expected.key });
     expect(sources.get('service.apiKeyFile')).toEqual(expected.file);
   });
 
-  it('of a stronger level replaces both ways of a weaker one', () => {
+  it('an API key of a stronger level replaces both ways of a weaker one', () => {
     const { configuration } = load({
       environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: './key', CREDENTIALS_DIRECTORY: '/run/c' },
       files: {
@@ -75,7 +75,7 @@ describe('the API key', () => {
     expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
   });
 
-  it('cannot be a flag', () => {
+  it('refuses the API key as a flag', () => {
     const attempt = () =>
       load({ environment: withoutKey, flags: { '--api-key': API_KEY, '--api-key-file': './key' } });
     expect(problemsOf(attempt)).toEqual([
@@ -83,7 +83,7 @@ describe('the API key', () => {
     ]);
   });
 
-  it('cannot be given twice at one level', () => {
+  it('refuses an API key that is given twice at one level', () => {
     const twice = { ...REQUIRED, FEED_SYNC_API_KEY_FILE: './key' };
     expect(problemsOf(() => load({ environment: twice, files: { '/home/ann/key': API_KEY } }))).toEqual([
       'service.apiKey and service.apiKeyFile are both set; keep one (environment FEED_SYNC_API_KEY and environment FEED_SYNC_API_KEY_FILE)',
@@ -109,7 +109,7 @@ describe('the API key', () => {
     ],
     [`${API_KEY}ü`, 'contains white space, a control character or a letter outside ASCII, which no key does'],
     [API_KEY.repeat(200), 'is longer than 4096 characters; is it the key alone?'],
-  ])('must be one word: %#', (key, problem) => {
+  ])('refuses an API key that is not one word: %#', (key, problem) => {
     const inline = { environment: { ...withoutKey, FEED_SYNC_API_KEY: key } };
     expect(problemsOf(() => load(inline))).toEqual([
       `service.apiKey ${problem} (environment FEED_SYNC_API_KEY)`,
@@ -123,7 +123,7 @@ describe('the API key', () => {
     ]);
   });
 
-  it('must be text in the settings file', () => {
+  it('refuses an API key in the settings file that is not text', () => {
     const files = { [FILE]: 'service:\n  apiKey: 12345678\n' };
     const [problem = ''] = problemsOf(() => load({ environment: withoutKey, files }));
     expect(problem).toBe(`service.apiKey is not text; put it in quotes (file ${FILE}:2)`);
@@ -134,19 +134,19 @@ describe('the file of the API key', () => {
   const problemsWith = (path: string, files: Readonly<Record<string, string>> = {}) =>
     problemsOf(() => load({ environment: { ...withoutKey, FEED_SYNC_API_KEY_FILE: path }, files }));
 
-  it('must be there', () => {
+  it('refuses a file of the API key that is not there', () => {
     expect(problemsWith('/k/key')).toEqual([
       "service.apiKeyFile is '/k/key', which cannot be read: no such file or directory (ENOENT) (environment FEED_SYNC_API_KEY_FILE)",
     ]);
   });
 
-  it('must hold something', () => {
+  it('refuses an empty file of the API key', () => {
     expect(problemsWith('/k/key', { '/k/key': ' \n' })).toEqual([
       "service.apiKeyFile is '/k/key', which is empty (environment FEED_SYNC_API_KEY_FILE)",
     ]);
   });
 
-  it('is not shown where it may be the key itself', () => {
+  it('does not show a path that may be the API key itself', () => {
     expect(problemsWith(API_KEY)).toEqual([
       'service.apiKeyFile cannot be read: no such file or directory (ENOENT); it is not shown, for it may be the key itself; write a path with a slash (environment FEED_SYNC_API_KEY_FILE)',
     ]);
@@ -155,7 +155,7 @@ describe('the file of the API key', () => {
     ]);
   });
 
-  it('among the credentials may be missing, but not unreadable', () => {
+  it('a file of the API key among the credentials may be missing, but not unreadable', () => {
     const environment = { ...withoutKey, CREDENTIALS_DIRECTORY: '/run/c' };
     expect(problemsOf(() => load({ environment }))).toEqual([
       'service.apiKey is not set; set FEED_SYNC_API_KEY or FEED_SYNC_API_KEY_FILE, or service.apiKeyFile in the file',
@@ -170,8 +170,8 @@ describe('the file of the API key', () => {
   });
 });
 
-describe('nothing shows the key', () => {
-  it('neither a print of what was loaded', () => {
+describe('the secrecy of the API key', () => {
+  it('no print of a loaded configuration shows the API key', () => {
     const loaded = load({});
     expect(loaded.configuration.service.apiKey).toBeInstanceOf(Secret);
     const prints = [
@@ -183,7 +183,7 @@ describe('nothing shows the key', () => {
     for (const print of prints) expect(print).not.toContain(API_KEY);
   });
 
-  it('nor a print of an error', () => {
+  it('no print of an error shows the API key', () => {
     const environment = {
       ...withoutKey,
       FEED_SYNC_API_KEY: `${API_KEY} ${API_KEY}`,
@@ -214,7 +214,7 @@ describe('the address for notifications', () => {
         files: { [URL_FILE]: ADDRESS },
       },
     },
-  ])('may stand $where, and is shown nowhere', ({ machine }) => {
+  ])('reads the address for notifications $where, and shows it nowhere', ({ machine }) => {
     const loaded = load(machine);
     expect(loaded.configuration.notify.url?.reveal()).toBe(ADDRESS);
     expect(inspect(loaded, { depth: 9 }) + JSON.stringify(loaded)).not.toContain('hooks.example.com');
@@ -224,13 +224,13 @@ describe('the address for notifications', () => {
     'hooks.example.com/services/T0',
     'ftp://hooks.example.com/T0',
     'https://ann:T0@hooks.example.com/',
-  ])('is refused without being shown: %s', (address) => {
+  ])('refuses an address for notifications without showing it: %s', (address) => {
     const error = errorOf(() => load({ environment: { ...REQUIRED, FEED_SYNC_NOTIFY_URL: address } }));
     expect(error.message).toContain('notify.url ');
     expect(error.message).not.toMatch(/hooks|T0/);
   });
 
-  it('has no flag, for everybody on the machine could read it', () => {
+  it('the address for notifications has no flag, which everybody on the machine could read', () => {
     expect(settingOf('notify.url').flag).toBeNull();
   });
 });

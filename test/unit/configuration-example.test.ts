@@ -17,16 +17,16 @@ function uncommented(text: string): string {
 }
 
 describe('the example', () => {
-  it('is the file beside the documentation', () => {
+  it('the example is the file beside the documentation', () => {
     expect(readFileSync(EXAMPLE_FILE, 'utf8')).toBe(exampleConfiguration());
   });
 
-  it('changes nothing as it is', () => {
+  it('the example changes nothing as it is', () => {
     const files = { '/home/ann/feed-sync.yaml': exampleConfiguration() };
     expect(load({ files }).configuration).toEqual(load({}).configuration);
   });
 
-  it('has the defaults for values, with every key out of its comment', () => {
+  it('the example has the defaults for values, with every key out of its comment', () => {
     const files = {
       '/home/ann/feed-sync.yaml': uncommented(exampleConfiguration()),
       '/etc/feed-sync/api-key': API_KEY,
@@ -39,7 +39,7 @@ describe('the example', () => {
     );
   });
 
-  it('has every key once, its variable and what it means, on lines that fit a screen', () => {
+  it('the example has every key once, its variable and its meaning, on lines that fit a screen', () => {
     const lines = exampleConfiguration().split('\n');
     expect(lines.filter((line) => /^ *#\w/.test(line))).toHaveLength(allKeys.length);
     for (const { variable, description } of settings.values()) {
@@ -49,7 +49,7 @@ describe('the example', () => {
     expect(lines.filter((line) => line.length > 125)).toEqual([]);
   });
 
-  it('gives examples that are valid', () => {
+  it('the example gives values that are valid', () => {
     const text = uncommented(exampleConfiguration()).replace(
       /(For example: )(.+)(\n *\w+:)$/gm,
       (_match, label: string, example: string, key: string) => `${label}${example}${key} ${example}`,
@@ -91,19 +91,19 @@ describe('the JSON Schema', () => {
     ]);
   }
 
-  it('is the file beside the example, whose first line names it', () => {
+  it('the JSON Schema is the file beside the example, whose first line names it', () => {
     expect(readFileSync(SCHEMA_FILE, 'utf8')).toBe(settingsJsonSchema());
     const [first] = exampleConfiguration().split('\n');
     expect(first).toBe('# yaml-language-server: $schema=./feed-sync.schema.json');
   });
 
-  it('is of the draft 2020-12, and accepts the example file with and without its comments', () => {
+  it('the JSON Schema is of the draft 2020-12, and accepts the example with and without its comments', () => {
     expect(json).toHaveProperty('$schema', 'https://json-schema.org/draft/2020-12/schema');
     expect(judge(exampleConfiguration()).success).toBe(true);
     expect(judge(uncommented(exampleConfiguration())).error).toBeUndefined();
   });
 
-  it('has every setting with its type and description, and refuses unknown keys in every group', () => {
+  it('the JSON Schema has the type and description of every setting, and refuses unknown keys in every group', () => {
     const properties = propertiesOf(json);
     const leaves = properties.filter(([, { properties }]) => properties === undefined);
     expect(leaves.map(([key]) => key)).toEqual(allKeys);
@@ -129,7 +129,7 @@ describe('the JSON Schema', () => {
     'subscriptions: sub_1',
     'subscriptions: []',
     'disk: { reserve: 5 apples }',
-  ])('refuses %s, as the program does', (yaml) => {
+  ])('the JSON Schema refuses %s, as the program does', (yaml) => {
     expect(judge(yaml).success).toBe(false);
     expect(() => load({ files: { '/home/ann/feed-sync.yaml': yaml } })).toThrow(
       'The configuration has 1 problem',
@@ -142,14 +142,14 @@ describe('the JSON Schema', () => {
     'hooks: { afterCommit: [dbt, run] }',
     'disk: { reserve: 1.5gb }',
     'retry:',
-  ])('accepts %s, as the program does', (yaml) => {
+  ])('the JSON Schema accepts %s, as the program does', (yaml) => {
     expect(judge(yaml).error).toBeUndefined();
     expect(load({ files: { '/home/ann/feed-sync.yaml': yaml } }).filePath).not.toBeNull();
   });
 });
 
 describe('the help', () => {
-  it('names key, variable, flag, default and meaning', () => {
+  it('the help names key, variable, flag, default and meaning', () => {
     expect(settingsHelp()).toContain(
       [
         '  http.timeout  FEED_SYNC_HTTP_TIMEOUT  --http-timeout <duration>',
@@ -159,7 +159,7 @@ describe('the help', () => {
     expect(settingsHelp()).toContain('  service.apiKeyFile  FEED_SYNC_API_KEY_FILE\n');
   });
 
-  it('has every setting', () => {
+  it('the help has every setting', () => {
     const lines = settingsHelp().split('\n');
     for (const { key, variable, description } of settings.values()) {
       const named = lines.findIndex((line) => line.startsWith(`  ${key}  ${variable ?? 'in the file only'}`));
@@ -169,7 +169,7 @@ describe('the help', () => {
 });
 
 describe('the names of variables', () => {
-  it('are the keys without service and contract, and each is used once', () => {
+  it('names variables after the keys without service and contract, each once', () => {
     const variables = allKeys.map(variableOf);
     expect(new Set(variables).size).toBe(allKeys.length);
     expect(variables.slice(0, 5)).toEqual([

@@ -1,4 +1,4 @@
-/** Which file is read, and what is wrong with a file as a whole. Real files. */
+/** The choice of the settings file, and problems of a file as a whole. Real files. */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { API_KEY, type FakeMachine, load, loadFile, problemsOf, REQUIRED } from 
 const FILE = '/home/ann/feed-sync.yaml';
 const readFile = (path: string) => readFileSync(path, 'utf8');
 
-describe('which file is read', () => {
+describe('the choice of the settings file', () => {
   let folder = '';
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'feed-sync-configuration-'));
@@ -21,7 +21,7 @@ describe('which file is read', () => {
 
   const loadIn = (machine: FakeMachine) => load({ ...machine, workingDirectory: folder, readFile });
 
-  it('is that of the flag, else of the variable, else the one here', () => {
+  it('reads the file of the flag, else of the variable, else the one in the working folder', () => {
     const environment = { ...REQUIRED, FEED_SYNC_CONFIG: './two.yaml' };
     const flags = { '--config': 'three.yaml' };
     const loaded = [loadIn({ flags, environment }), loadIn({ environment }), loadIn({})];
@@ -33,14 +33,14 @@ describe('which file is read', () => {
     ]);
   });
 
-  it('is that of the machine, where none is here', () => {
+  it('reads the file of the machine where the working folder has none', () => {
     const files = { '/etc/feed-sync/feed-sync.yaml': 'retry: { maxAttempts: 4 }\n' };
     const { configuration, filePath } = load({ files });
     expect(configuration.retry.maxAttempts).toBe(4);
     expect(filePath).toBe('/etc/feed-sync/feed-sync.yaml');
   });
 
-  it('must be there, if it was named', () => {
+  it('refuses a named file that is missing or a folder', () => {
     const environment = { FEED_SYNC_CONFIG: 'four.yaml' };
     expect(problemsOf(() => loadIn({ environment }))).toEqual([
       `The file '${join(folder, 'four.yaml')}' cannot be read: no such file or directory (ENOENT) (environment FEED_SYNC_CONFIG)`,
@@ -50,7 +50,7 @@ describe('which file is read', () => {
     ]);
   });
 
-  it('must be readable, if it is there', () => {
+  it('refuses a file in the working folder that cannot be read', () => {
     rmSync(join(folder, 'feed-sync.yaml'));
     mkdirSync(join(folder, 'feed-sync.yaml'));
     expect(problemsOf(() => loadIn({}))).toEqual([
@@ -58,7 +58,7 @@ describe('which file is read', () => {
     ]);
   });
 
-  it('must be of a size that makes sense', () => {
+  it('refuses a file that is too large', () => {
     expect(problemsOf(() => loadFile(' '.repeat(1_000_001)))).toEqual([
       `The file '${FILE}' is too large to be a configuration (looked for where no file is named)`,
     ]);
@@ -73,7 +73,7 @@ describe('the keys of a file', () => {
     '---\n',
     '\uFEFFhttp:\r\n  timeout: 30s\r\n',
     '{"http": {"timeout": "30s"}}',
-  ])('may be few: %j', (text) => {
+  ])('accepts a file with few keys or none: %j', (text) => {
     expect(loadFile(text).configuration.http.timeoutMs).toBe(30_000);
   });
 
@@ -104,13 +104,13 @@ describe('the keys of a file', () => {
     ],
     ['just words', 'The file holds no keys; write for example dataDir: ./data', 1],
     ['- a\n- list', 'The file holds no keys; write for example dataDir: ./data', 1],
-  ])('are known, or refused with the nearest: %j', (text, problem, line) => {
+  ])('refuses an unknown or misplaced key, and names the nearest: %j', (text, problem, line) => {
     const [found] = problemsOf(() => loadFile(text));
     expect(found).toBe(`${problem} (file ${FILE}:${line})`);
   });
 
   it.each(['utf16le', 'latin1'] as const)(
-    'are refused as %s with zero bytes in place of UTF-8',
+    'refuses a file in %s with zero bytes in place of UTF-8',
     (encoding) => {
       const written = encoding === 'latin1' ? 'h\0t\0t\0p\0:\0' : '\uFEFFhttp:\r\n  timeout: 30s\r\n';
       const text = Buffer.from(written, encoding).toString('utf8');
@@ -175,7 +175,7 @@ describe('a file that is no YAML', () => {
       'is not indented as YAML wants it; put the keys of a group one below the other',
       3,
     ],
-  ])('is refused with a sentence and the line: %j', (text, problem, line) => {
+  ])('refuses a file that is no YAML with a sentence and the line: %j', (text, problem, line) => {
     expect(problemsOf(() => loadFile(text))).toEqual([`The file ${problem} (file ${FILE}:${line})`]);
   });
 
@@ -194,7 +194,7 @@ describe('a file that is no YAML', () => {
     `subscription: ${API_KEY}`,
     `service:\n  apikey: ${API_KEY}`,
     `%${API_KEY}\n---\nx`,
-  ])('never brings the API key to light: %#', (text) => {
+  ])('never shows the API key of a wrong file: %#', (text) => {
     const environment = { FEED_SYNC_BASE_URL: REQUIRED.FEED_SYNC_BASE_URL };
     expect(problemsOf(() => load({ environment, files: { [FILE]: text } })).length).toBeGreaterThan(0);
   });

@@ -9,7 +9,7 @@ const REQUIRED_FILE = `service: { baseUrl: ${REQUIRED.FEED_SYNC_BASE_URL}, apiKe
 const removedRows = (text: string) =>
   load({ flags: { '--gates-removed-rows': text } }).configuration.gates.limits.removedRows;
 
-describe('a limit of rows', () => {
+describe('a limit of rows in the settings of gates', () => {
   it.each([
     ['off', null],
     ['0', { rows: 0, share: null }],
@@ -18,12 +18,12 @@ describe('a limit of rows', () => {
     ['0.5 %', { rows: null, share: 0.005 }],
     ['1000, 25%', { rows: 1_000, share: 0.25 }],
     ['25%,1000', { rows: 1_000, share: 0.25 }],
-  ])('%s is read', (text, limit) => {
+  ])('reads the limit of rows %s', (text, limit) => {
     expect(removedRows(text)).toEqual(limit);
   });
 
   it.each(['many', '-1', '1.5', '101%', '1000,2000', '10%,20%', '1,2%,3', 'off,10', '10,'])(
-    '%s is refused with an example',
+    'refuses the limit of rows %s with an example',
     (text) => {
       const [problem = ''] = problemsOf(() => removedRows(text));
       expect(problem).toMatch(
@@ -33,10 +33,10 @@ describe('a limit of rows', () => {
   );
 });
 
-describe('the rules', () => {
+describe('the rules of gates', () => {
   const gates = (yaml: string) => choicesOf(loadFile(`${REQUIRED_FILE}${yaml}`).configuration).limitsOf;
 
-  it('give the first that matches to a dataset, and the general limits for what it leaves out', () => {
+  it('applies the first rule that matches a dataset, and the general limits for what it leaves out', () => {
     const limitsOf = gates(`gates:
   removedRows: [1000, 25%]
   rules:
@@ -59,12 +59,12 @@ describe('the rules', () => {
     ['{ removedRows: 1 }', 'item 1 datasets is not a list of patterns of ids'],
     ['{ datasets: [a], removedRows: x }', 'item 1 removedRows is'],
     ['5', 'item 1 is the number 5; write for example'],
-  ])('%s is refused: %s', (rule, trouble) => {
+  ])('refuses the rule %s: %s', (rule, expected) => {
     const [problem = ''] = problemsOf(() => gates(`gates:\n  rules: [${rule}]\n`));
-    expect(problem).toContain(`gates.rules ${trouble}`);
+    expect(problem).toContain(`gates.rules ${expected}`);
   });
 
-  it('stand in the file only', () => {
+  it('reads rules of gates from the file only', () => {
     const [problem = ''] = problemsOf(() =>
       load({ environment: { ...REQUIRED, FEED_SYNC_GATES_RULES: '[]' } }),
     );

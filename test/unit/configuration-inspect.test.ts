@@ -1,4 +1,4 @@
-/** A configuration that may be wrong: what is told of it, what is gone on with, and that the key is in none of it. */
+/** A configuration that may be wrong: which problems are reported, which values count all the same, and that no key is shown. */
 
 import { describe, expect, it } from 'vitest';
 import { inspectConfiguration } from '../../src/configuration/configuration.ts';
@@ -15,7 +15,7 @@ function inspect(machine: FakeMachine) {
 const FILE = '/home/ann/feed-sync.yaml';
 
 describe('a configuration that is right', () => {
-  it('is the one that is loaded, and every setting has a value and the source of it', () => {
+  it('inspects the configuration as it is loaded, with the value and source of every setting', () => {
     const machine = {
       files: { [FILE]: 'http:\n  timeout: 5s\n' },
       flags: { '--lock-wait': '1s' },
@@ -44,7 +44,7 @@ describe('a configuration that is right', () => {
     });
   });
 
-  it('names the file of the key', () => {
+  it('names the file of the API key', () => {
     const { FEED_SYNC_API_KEY: _, ...rest } = REQUIRED;
     const environment = { ...rest, FEED_SYNC_API_KEY_FILE: '/run/key' };
     const { reported } = inspect({ environment, files: { '/run/key': `${API_KEY}\n` } });
@@ -57,7 +57,7 @@ describe('a configuration that is right', () => {
 });
 
 describe('a configuration that is wrong', () => {
-  it('goes on with the default where that does no harm', () => {
+  it('goes on with the default of a wrong setting where that does no harm', () => {
     const { subjects, reported, known, configuration } = inspect({
       files: { [FILE]: 'lock:\n  wait: long\nhttp:\n  timeout: 5\n  retires: 3\n' },
     });
@@ -80,7 +80,7 @@ describe('a configuration that is wrong', () => {
     expect(known('log.level')).toBe('info');
   });
 
-  it('without a key still has its address, and the other way round', () => {
+  it('reports the address without a key, and the key without an address', () => {
     const keyless = inspect({ environment: { FEED_SYNC_BASE_URL: REQUIRED.FEED_SYNC_BASE_URL } });
     expect(keyless.subjects).toEqual(['service.apiKey']);
     expect(keyless.known('service.baseUrl')).toBe(REQUIRED.FEED_SYNC_BASE_URL);
@@ -90,7 +90,7 @@ describe('a configuration that is wrong', () => {
     expect(homeless.reported.get('service.apiKey')?.value).toBe('[secret]');
   });
 
-  it('with values that contradict each other shows both', () => {
+  it('reports both of two values that contradict each other', () => {
     const environment = {
       ...REQUIRED,
       FEED_SYNC_DESTINATION_PATH: '/data/one',
@@ -107,7 +107,7 @@ describe('a file that cannot be read', () => {
   it.each([
     ['is no YAML', { files: { [FILE]: 'http: [' } }],
     ['is missing where it was named', { flags: { '--config': FILE } }],
-  ])('that %s leaves open what it may set, and not what is set elsewhere', (_, machine) => {
+  ])('leaves open what a file that %s may set, and not what is set elsewhere', (_, machine) => {
     const environment = { FEED_SYNC_API_KEY: API_KEY, FEED_SYNC_DATA_DIR: '/data' };
     const { filePath, problems, reported, known } = inspect({ ...machine, environment });
     expect(filePath).toBe(FILE);

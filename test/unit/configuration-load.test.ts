@@ -1,4 +1,4 @@
-/** Which value counts, what the defaults are, and what comes out. */
+/** Precedence of values, the defaults, and the loaded configuration. */
 
 import { describe, expect, it } from 'vitest';
 import type { Configuration } from '../../src/configuration/configuration.ts';
@@ -16,7 +16,7 @@ import {
 const FILE = '/home/ann/feed-sync.yaml';
 
 describe('the defaults', () => {
-  it('are these, where only the two required values are given', () => {
+  it('has these defaults where only the two required values are given', () => {
     const { configuration, filePath } = load({});
     expect(configuration).toEqual({
       service: {
@@ -64,16 +64,19 @@ describe('the defaults', () => {
     { memoryBytes: 16e9, constrainedMemoryBytes: 2e9, expected: 1e9 },
     { memoryBytes: 16e9, constrainedMemoryBytes: 18_446_744_073_709_552_000, expected: 8e9 },
     { memoryBytes: 100e6, constrainedMemoryBytes: 0, expected: 64e6 },
-  ])('give DuckDB half of what container or machine has: $expected', ({ expected, ...memory }) => {
-    const { configuration } = loadLocal({ machine: { cores: 1, heapBytes: 2e9, ...memory } });
-    expect(configuration.duckdb.memoryLimitBytes).toBe(expected);
-  });
+  ])(
+    'gives DuckDB half of what container or machine has by default: $expected',
+    ({ expected, ...memory }) => {
+      const { configuration } = loadLocal({ machine: { cores: 1, heapBytes: 2e9, ...memory } });
+      expect(configuration.duckdb.memoryLimitBytes).toBe(expected);
+    },
+  );
 
-  it('write text on a terminal', () => {
+  it('logs text on a terminal by default', () => {
     expect(load({ stderrIsTerminal: true }).configuration.log.format).toBe('text');
   });
 
-  it('lie in the folder of the service manager, the first where it gives several', () => {
+  it('puts data into the folder of the service manager by default, the first of several', () => {
     const environment = { ...REQUIRED, STATE_DIRECTORY: '/var/lib/feed-sync:/var/lib/other' };
     const { configuration, sources } = load({ environment });
     expect(configuration.destination.path).toBe('/var/lib/feed-sync/mirror.duckdb');
@@ -83,7 +86,7 @@ describe('the defaults', () => {
     });
   });
 
-  it('follow the data folder that somebody chose', () => {
+  it('puts default files into a chosen data folder', () => {
     const { configuration } = load({ flags: { '--data-dir': 'kept' } });
     expect(configuration.checkpoint.path).toBe('/home/ann/kept/checkpoint.sqlite');
   });
@@ -92,7 +95,7 @@ describe('the defaults', () => {
 describe('the time of polls', () => {
   const polled = (input: Parameters<typeof load>[0]) => load(input).configuration.poll;
 
-  it('is an interval or a schedule', () => {
+  it('reads an interval or a schedule of polls', () => {
     expect(polled({ environment: { ...REQUIRED, FEED_SYNC_POLL_EVERY: '10s' } })).toEqual({
       kind: 'every',
       everyMs: 10_000,
@@ -105,13 +108,13 @@ describe('the time of polls', () => {
     });
   });
 
-  it('is not both, where one level gives them', () => {
+  it('refuses an interval and a schedule of polls at one level', () => {
     const environment = { ...REQUIRED, FEED_SYNC_POLL_SCHEDULE: '0 6 * * *', FEED_SYNC_POLL_EVERY: '1m' };
     expect(() => load({ environment })).toThrow('poll.every and poll.schedule are both set; keep one');
   });
 
   it.each(['every day', '0 6 30 2 *', '61 * * * *'])(
-    'is no schedule where it never comes: %s',
+    'refuses a schedule that never occurs: %s',
     (schedule) => {
       const environment = { ...REQUIRED, FEED_SYNC_POLL_SCHEDULE: schedule };
       expect(() => load({ environment })).toThrow(`poll.schedule is '${schedule}'`);
@@ -134,7 +137,7 @@ describe('precedence', () => {
     },
     { from: `file ${FILE}:3`, machine: { files }, value: '3s', timeoutMs: 3_000 },
     { from: 'default', machine: {}, value: '30s', timeoutMs: 30_000 },
-  ])('takes the value of: $from', ({ from, machine, value, timeoutMs }) => {
+  ])('takes the value of the strongest source: $from', ({ from, machine, value, timeoutMs }) => {
     const { configuration, sources } = load(machine);
     expect(configuration.http.timeoutMs).toBe(timeoutMs);
     expect(sources.get('http.timeout')).toEqual({ value, source: from });
@@ -145,7 +148,7 @@ describe('precedence', () => {
     expect(load({ flags, environment: wrong }).configuration.http.timeoutMs).toBe(1_000);
   });
 
-  it('takes an empty variable and an empty key for not set', () => {
+  it('takes an empty variable and an empty key as not set', () => {
     const { configuration } = load({
       environment: { ...REQUIRED, FEED_SYNC_HTTP_TIMEOUT: ' ', FEED_SYNC_CONFIG: '' },
       files: { [FILE]: 'http:\n  timeout:\nretry:\n' },
@@ -159,8 +162,8 @@ describe('precedence', () => {
   });
 });
 
-describe('every source', () => {
-  it('names each setting, as a person would write its value', () => {
+describe('sources of settings', () => {
+  it('names the source of each setting, with its value as an operator would write it', () => {
     const { sources } = load({
       flags: { '--destination-path': 'out/a.duckdb' },
       environment: { ...REQUIRED, FEED_SYNC_SUBSCRIPTIONS: ' sub_1 , sub_2,' },
@@ -177,7 +180,7 @@ describe('every source', () => {
     });
   });
 
-  it('has its own start for relative paths', () => {
+  it('resolves relative paths from the folder of their source', () => {
     const files = { '/etc/feed-sync/feed-sync.yaml': 'dataDir: kept\n' };
     expect(load({ files }).configuration.dataDirectory).toBe('/etc/feed-sync/kept');
     const environment = { ...REQUIRED, FEED_SYNC_DATA_DIR: 'kept' };
@@ -192,8 +195,8 @@ describe('every source', () => {
   });
 });
 
-describe('the loaded value', () => {
-  it('cannot be changed, at any depth', () => {
+describe('the loaded configuration', () => {
+  it('a loaded configuration cannot be changed, at any depth', () => {
     const { configuration } = loadFile('subscriptions: [sub_1]\n');
     const parts = [
       configuration,
@@ -208,8 +211,8 @@ describe('the loaded value', () => {
   });
 });
 
-describe('the local part', () => {
-  it('needs neither address nor key, and holds nothing of the service', () => {
+describe('the local configuration', () => {
+  it('the local configuration needs neither address nor key, and contains nothing of the service', () => {
     const { configuration, sources } = loadLocal({ environment: {} });
     expect(configuration).toEqual({
       datasets: { include: ['*'], exclude: [] },
@@ -237,7 +240,7 @@ describe('the local part', () => {
     expect(Object.isFrozen(configuration.duckdb)).toBe(true);
   });
 
-  it('does not judge the settings of the service, but names that nobody knows', () => {
+  it('the local configuration does not judge the settings of the service, but refuses unknown keys', () => {
     const text = 'service:\n  baseUrl: nonsense\n  apiKeyFile: /not/there\n';
     expect(loadLocal({ files: { [FILE]: text } }).filePath).toBe(FILE);
     const problems = problemsOf(() => loadLocal({ files: { [FILE]: 'dataDri: kept\n' } }));
@@ -245,8 +248,8 @@ describe('the local part', () => {
   });
 });
 
-describe('the error', () => {
-  it('holds all problems together, and what to do', () => {
+describe('the error of a wrong configuration', () => {
+  it('one error contains all problems of a configuration, and what to do', () => {
     const error = errorOf(() =>
       load({
         flags: { '--log-level': 'loud' },
@@ -272,7 +275,7 @@ describe('the error', () => {
     expect(error.code).toBe('configuration_invalid');
   });
 
-  it('says where one value does not go with another', () => {
+  it('refuses values that contradict each other', () => {
     const files = { [FILE]: 'destination:\n  path: x.db\nretry:\n  baseDelay: 1m\n' };
     const flags = { '--checkpoint-path': './x.db' };
     expect(problemsOf(() => load({ files, flags }))).toEqual([
@@ -281,21 +284,21 @@ describe('the error', () => {
     ]);
   });
 
-  it('gives a published copy a file of its own', () => {
+  it('refuses a published copy in the file of the mirror', () => {
     const flags = { '--destination-path': 'x.db', '--destination-publish': './x.db' };
     expect(problemsOf(() => load({ flags }))).toEqual([
       'destination.publish is the same file as destination.path; a copy needs a file of its own (flag --destination-publish)',
     ]);
   });
 
-  it('gives an export a folder of its own', () => {
+  it('refuses an export into the data folder', () => {
     const flags = { '--data-dir': 'data', '--export-path': './data/' };
     expect(problemsOf(() => load({ flags }))).toEqual([
       'export.path is the same folder as dataDir; an export needs a folder of its own (flag --export-path)',
     ]);
   });
 
-  it('leaves alone what Kubernetes makes of a Service called feed-sync', () => {
+  it('ignores the variables that Kubernetes sets for a Service called feed-sync', () => {
     const environment = {
       ...REQUIRED,
       FEED_SYNC_SERVICE_HOST: '10.0.0.1',
@@ -312,7 +315,7 @@ describe('the error', () => {
     ['FEED_SYNC_TIMEOUT', 'FEED_SYNC_HTTP_TIMEOUT'],
     ['FEED_SYNC_CONFIG_FILE', 'FEED_SYNC_CONFIG'],
     ['feed_sync_DATA_DIR', null],
-  ])('names for %s the variable %s', (name, nearest) => {
+  ])('names for the variable %s the nearest known one: %s', (name, nearest) => {
     const attempt = () => load({ environment: { ...REQUIRED, [name]: 'x' } });
     if (nearest === null) expect(attempt().configuration.dataDirectory).toBe('/home/ann/data');
     else

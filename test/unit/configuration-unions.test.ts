@@ -9,7 +9,7 @@ const unions = (yaml: string, more = '') =>
   loadFile(`${REQUIRED_FILE}${more}unions: ${yaml}\n`).configuration.unions;
 
 describe('the setting unions', () => {
-  it('has views by name, each with one pattern or several', () => {
+  it('reads views by name, each with one pattern or several', () => {
     expect(unions('{permits: ["us-*-permits", "fr-*"], parcels: "us-*-parcels"}')).toEqual([
       { name: 'parcels', globs: ['us-*-parcels'] },
       { name: 'permits', globs: ['us-*-permits', 'fr-*'] },
@@ -18,7 +18,7 @@ describe('the setting unions', () => {
     expect(unions('')).toEqual([]);
   });
 
-  it('has the views that are called like what every object has', () => {
+  it('reads views that are called like members of every object', () => {
     expect(unions('{__proto__: "us-*", constructor: "fr-*", tostring: "de-*"}')).toEqual([
       { name: '__proto__', globs: ['us-*'] },
       { name: 'constructor', globs: ['fr-*'] },
@@ -37,11 +37,11 @@ describe('the setting unions', () => {
     ['{parcels: 5}', "unions has no patterns of ids for the view 'parcels'"],
     ['{parcels: }', "unions has no patterns of ids for the view 'parcels'"],
     ['{parcels: "!us-*"}', "unions has no patterns of ids for the view 'parcels'"],
-  ])('%s is refused', (yaml, problem) => {
+  ])('refuses %s as the setting unions', (yaml, problem) => {
     expect(problemsOf(() => unions(yaml)).join('\n')).toContain(problem);
   });
 
-  it('is for PostgreSQL, too', () => {
+  it('accepts unions for PostgreSQL, too', () => {
     const more = 'destination: { url: "postgres://a:b@db.example.com/county" }\n';
     expect(unions('{parcels: "*"}', more)).toEqual([{ name: 'parcels', globs: ['*'] }]);
   });

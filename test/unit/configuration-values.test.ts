@@ -1,4 +1,4 @@
-/** How each kind of value is read, and the sentence for each trouble with it. */
+/** How each kind of value is read, and the sentence for each problem with it. */
 
 import { describe, expect, it } from 'vitest';
 import type { Configuration } from '../../src/configuration/configuration.ts';
@@ -7,7 +7,7 @@ import { load, loadFile, problemsOf, REQUIRED } from '../support/configuration.t
 const FILE = '/home/ann/feed-sync.yaml';
 
 /** The one problem of a flag, without its source. */
-function troubleOfFlag(flag: string, text: string): string {
+function problemOfFlag(flag: string, text: string): string {
   const [problem = '', ...rest] = problemsOf(() => load({ flags: { [flag]: text } }));
   expect(rest).toEqual([]);
   expect(problem.endsWith(` (flag ${flag})`)).toBe(true);
@@ -15,7 +15,7 @@ function troubleOfFlag(flag: string, text: string): string {
 }
 
 /** The one problem of a file, without its source; the file's last line is at fault. */
-function troubleInFile(text: string): string {
+function problemInFile(text: string): string {
   const [problem = '', ...rest] = problemsOf(() => loadFile(text));
   expect(rest).toEqual([]);
   const source = ` (file ${FILE}:${text.trimEnd().split('\n').length})`;
@@ -41,7 +41,7 @@ describe('durations, sizes and counts', () => {
     ['0s', 0],
     ['90s', 90_000],
     ['1d', 86_400_000],
-  ])('reads how long a manifest may lag, from none to a day: %s', (text, lagMs) => {
+  ])('reads a manifest lag from none to a day: %s', (text, lagMs) => {
     expect(read('--manifest-lag', text, ({ service }) => service.contract.manifestLagMs)).toBe(lagMs);
   });
 
@@ -86,12 +86,12 @@ describe('durations, sizes and counts', () => {
       '-1',
       "http.connections is '-1', which is not a whole number; write a number from 2 to 64",
     ],
-  ])('refuses %s %s', (flag, text, problem) => {
-    expect(troubleOfFlag(flag, text)).toBe(problem);
+  ])('refuses the setting %s %s', (flag, text, problem) => {
+    expect(problemOfFlag(flag, text)).toBe(problem);
   });
 
   it('shows a strange value on one line and cut', () => {
-    const problem = troubleOfFlag('--http-timeout', `a\u001b[31m\n${'x'.repeat(500)}`);
+    const problem = problemOfFlag('--http-timeout', `a\u001b[31m\n${'x'.repeat(500)}`);
     expect(problem).toBe(
       `http.timeout is 'a\\u001b[31m\\u000a${'x'.repeat(73)}…', which is not a duration; write for example 30s or 5m`,
     );
@@ -122,8 +122,8 @@ describe('wrong types in the file', () => {
     ],
     ['subscriptions: [ , ]', 'The file is not YAML'],
     ['subscriptions: []', 'subscriptions is an empty list; name at least one, or leave it out for all'],
-  ])('refuses %j', (text, problem) => {
-    expect(troubleInFile(text)).toBe(problem);
+  ])('refuses %j in the settings file', (text, problem) => {
+    expect(problemInFile(text)).toBe(problem);
   });
 
   it('takes a count with and without quotes', () => {
@@ -137,13 +137,13 @@ describe('the command after commits', () => {
   const ofFile = (value: string) =>
     loadFile(`hooks:\n  afterCommit: ${value}`).configuration.hooks.afterCommit;
 
-  it('is words, parted by white space in a flag and a variable, a list in the file', () => {
+  it('reads the command after commits as words, separated by white space or a list in the file', () => {
     expect(ofFlag(' dbt  run --select\tparcels')).toEqual(['dbt', 'run', '--select', 'parcels']);
     expect(ofFile('["dbt", "run with", "$HOME;"]')).toEqual(['dbt', 'run with', '$HOME;']);
     expect(ofFile('dbt run')).toEqual(['dbt', 'run']);
   });
 
-  it('is found from where paths start, and in PATH where it has no slash', () => {
+  it('finds the command after commits from where paths start, and in PATH where it has no slash', () => {
     expect(ofFlag('./refresh.sh ./x')).toEqual(['/home/ann/refresh.sh', './x']);
     expect(ofFile('["bin/refresh"]')).toEqual(['/home/ann/bin/refresh']);
   });
@@ -157,8 +157,8 @@ describe('the command after commits', () => {
     ['["a", 7]', 'hooks.afterCommit item 2 is not text; write it in quotes'],
     ['["~/a"]', "hooks.afterCommit is '~/a', and ~ has no meaning here; write the whole path"],
     ['["a", "\\0"]', "hooks.afterCommit item 2 is '\\u0000', which no command can contain"],
-  ])('refuses %s', (value, problem) => {
-    expect(troubleInFile(`hooks:\n  afterCommit: ${value}`)).toBe(problem);
+  ])('refuses %s as the command after commits', (value, problem) => {
+    expect(problemInFile(`hooks:\n  afterCommit: ${value}`)).toBe(problem);
   });
 });
 
@@ -170,7 +170,7 @@ describe('where the status server listens', () => {
     ['unix:/run/feed-sync/status.sock', { path: '/run/feed-sync/status.sock' }],
     ['0.0.0.0:65535', { host: '0.0.0.0', port: 65_535 }],
     ['status.internal:80', { host: 'status.internal', port: 80 }],
-  ])('reads %s', (text, listen) => {
+  ])('reads %s as the address of the status server', (text, listen) => {
     expect(read('--status-listen', text, ({ status }) => status.listen)).toEqual(listen);
   });
 
@@ -185,8 +185,8 @@ describe('where the status server listens', () => {
     'http://localhost:80',
     '/run/status.sock',
     'no',
-  ])('refuses %s', (text) => {
-    expect(troubleOfFlag('--status-listen', text)).toBe(
+  ])('refuses %s as the address of the status server', (text) => {
+    expect(problemOfFlag('--status-listen', text)).toBe(
       `status.listen is '${text}', which is not a host and a port; write for example 127.0.0.1:9464, unix:PATH, or off`,
     );
   });
@@ -207,8 +207,8 @@ describe('choices', () => {
   it.each([
     ['--schema-changes', 'add', "schemaChanges is 'add'; write one of reload, alter"],
     ['--removed-datasets', 'Drop', "removedDatasets is 'Drop'; write one of archive, drop, keep"],
-  ])('refuses %s %s', (flag, text, problem) => {
-    expect(troubleOfFlag(flag, text)).toBe(problem);
+  ])('refuses the choice %s %s', (flag, text, problem) => {
+    expect(problemOfFlag(flag, text)).toBe(problem);
   });
 });
 
@@ -217,11 +217,11 @@ describe('paths', () => {
     ['--data-dir', '~/data', "dataDir is '~/data', and ~ has no meaning here; write the whole path"],
     ['--data-dir', 'a\0b', "dataDir is 'a\\u0000b', which no path can contain"],
     ['--destination-path', 'out/', "destination.path is 'out/', which is a folder; name the file in it"],
-  ])('refuses %s %s', (flag, text, problem) => {
-    expect(troubleOfFlag(flag, text)).toBe(problem);
+  ])('refuses the path %s %s', (flag, text, problem) => {
+    expect(problemOfFlag(flag, text)).toBe(problem);
   });
 
-  it('takes absolute ones as they are', () => {
+  it('takes absolute paths as they are', () => {
     expect(read('--data-dir', '/var/lib/x/', ({ dataDirectory }) => dataDirectory)).toBe('/var/lib/x');
   });
 });
@@ -241,7 +241,7 @@ describe('the address of the service', () => {
     ['http://localhost:8080/', 'http://localhost:8080'],
     ['http://127.8.9.1:8080', 'http://127.8.9.1:8080'],
     ['http://[::1]:8080', 'http://[::1]:8080'],
-  ])('reads %s', (text, expected) => {
+  ])('reads the base URL %s', (text, expected) => {
     expect(baseUrl(text)).toBe(expected);
   });
 
@@ -280,21 +280,21 @@ describe('the address of the service', () => {
       'ann:pa/ss@feed.example.com',
       "'…@feed.example.com', which is not https; http is for a loopback address only",
     ],
-  ])('refuses %s', (text, expected) => {
+  ])('refuses the base URL %s', (text, expected) => {
     expect(problem(text)).toBe(expected);
   });
 });
 
 describe('origins of downloads', () => {
-  it('are written as browsers write them', () => {
+  it('writes origins of downloads as browsers do', () => {
     const text = 'https://Files.example.com:443/,http://10.0.0.1:8080';
     const origins = read('--downloads-allowed-origins', text, ({ downloads }) => downloads.allowedOrigins);
     expect(origins).toEqual(['https://files.example.com', 'http://10.0.0.1:8080']);
   });
 
-  it('are refused one by one', () => {
+  it('refuses origins of downloads one by one', () => {
     const text = 'files.example.com,https://a.example/b,file:///etc,https://u:secretpart@a.example';
-    expect(troubleOfFlag('--downloads-allowed-origins', text)).toBe(
+    expect(problemOfFlag('--downloads-allowed-origins', text)).toBe(
       [
         "downloads.allowedOrigins item 1 is 'files.example.com', which is not an origin; write for example https://files.example.com",
         "item 2 is 'https://a.example/b', which has a path; write the origin alone",
@@ -307,7 +307,7 @@ describe('origins of downloads', () => {
 
 describe('the open names of the interface', () => {
   it.each(['/v1/subscriptions/{subscriptionId}/manifest', '/feeds/{datasetId}/manifest.json'])(
-    'reads %s',
+    'reads the manifest path %s',
     (text) => {
       expect(read('--manifest-path', text, ({ service }) => service.contract.manifestPath)).toBe(text);
     },
@@ -321,8 +321,8 @@ describe('the open names of the interface', () => {
     ['//other.example/{datasetId}', 'which is not a path; write it without host, query and white space'],
     ['/\\other.example/{datasetId}', 'which is not a path; write it without host, query and white space'],
     ['/v1/{datasetId}?x=1', 'which is not a path; write it without host, query and white space'],
-  ])('refuses the path %s', (text, problem) => {
-    expect(troubleOfFlag('--manifest-path', text)).toBe(
+  ])('refuses the manifest path %s', (text, problem) => {
+    expect(problemOfFlag('--manifest-path', text)).toBe(
       `service.contract.manifestPath is '${text}', ${problem}`,
     );
   });
@@ -330,20 +330,20 @@ describe('the open names of the interface', () => {
   it.each([
     ['a b', "which is not a parameter's name"],
     ['cursor', 'which is reserved for paging'],
-  ])('refuses the parameter %s', (text, problem) => {
-    expect(troubleOfFlag('--newer-than-parameter', text)).toBe(
+  ])('refuses the parameter name %s', (text, problem) => {
+    expect(problemOfFlag('--newer-than-parameter', text)).toBe(
       `service.contract.newerThanParameter is '${text}', ${problem}`,
     );
   });
 
-  it('refuses a pattern of datasets that leaves out', () => {
-    expect(troubleOfFlag('--datasets-include', '!us-tx-*')).toBe(
+  it('refuses an included pattern of datasets that excludes some', () => {
+    expect(problemOfFlag('--datasets-include', '!us-tx-*')).toBe(
       "datasets.include item 1 is '!us-tx-*'; name datasets to leave out in datasets.exclude, without the !",
     );
   });
 
-  it('refuses a list of nothing', () => {
-    expect(troubleOfFlag('--subscriptions', ' , ')).toBe(
+  it('refuses an empty list of subscriptions', () => {
+    expect(problemOfFlag('--subscriptions', ' , ')).toBe(
       'subscriptions is an empty list; name at least one, or leave it out for all',
     );
   });

@@ -1,4 +1,4 @@
-/** What deletes, takes back or replaces is shown and asked for first. */
+/** Commands that delete, take back or replace show their effect and ask first. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -66,7 +66,7 @@ async function asked(answer: string | null, alsoMembers: readonly string[] = [])
 }
 
 describe.each(QUESTIONS)('$words.0 $words.1', ({ words, alsoMembers, shown, question, done }) => {
-  it('shows what it will do, and does it where the answer is yes', async () => {
+  it('shows the effect of a command and asks, and executes it where the answer is yes', async () => {
     const { run, questions } = await asked('Yes', alsoMembers);
     const said = await run(...words);
     expect(said).toMatchObject({ exitCode: 0, stderr: `${shown}\n` });
@@ -74,16 +74,19 @@ describe.each(QUESTIONS)('$words.0 $words.1', ({ words, alsoMembers, shown, ques
     expect(questions).toEqual([question]);
   });
 
-  it.each(['', 'no', 'yes please'])('does nothing where the answer is %j: 64', async (answer) => {
-    const { run, stored } = await asked(answer, alsoMembers);
-    const before = stored();
-    const said = await run(...words);
-    expect(said).toMatchObject({ exitCode: 64, stdout: '' });
-    expect(said.stderr).toContain('Nothing was done: the answer was not yes.');
-    expect(stored()).toBe(before);
-  });
+  it.each(['', 'no', 'yes please'])(
+    'executes nothing where the answer is %j, and ends with 64',
+    async (answer) => {
+      const { run, stored } = await asked(answer, alsoMembers);
+      const before = stored();
+      const said = await run(...words);
+      expect(said).toMatchObject({ exitCode: 64, stdout: '' });
+      expect(said.stderr).toContain('Nothing was done: the answer was not yes.');
+      expect(stored()).toBe(before);
+    },
+  );
 
-  it('does nothing without a terminal, and names --yes: 64', async () => {
+  it('executes nothing without a terminal, names --yes, and ends with 64', async () => {
     const { run, stored } = await asked(null, alsoMembers);
     const before = stored();
     expect(await run(...words)).toMatchObject({

@@ -26,13 +26,13 @@ function found(
 }
 
 describe('the content for the version of a table', () => {
-  it('is the newest snapshot that is not newer, and the changes after it', () => {
+  it('finds the newest snapshot that is not newer than the table, and the changes after it', () => {
     expect(found([listedEntry(5)])).toEqual([5, []]);
     expect(found([listedEntry(3), listedEntry(4), listedEntry(6)])).toEqual([4, [5]]);
     expect(found([listedEntry(3)])).toEqual([3, [4, 5]]);
   });
 
-  it('is an older snapshot where the changes after a newer one do not lead there', () => {
+  it('finds an older snapshot where the changes after a newer one do not lead to the version', () => {
     const versions = VERSIONS.map((one) => (one.version === 5 ? { ...one, previousVersion: 3 } : one));
     expect(
       found(
@@ -42,7 +42,7 @@ describe('the content for the version of a table', () => {
     ).toEqual([3, [5]]);
   });
 
-  it('is not there where every snapshot is newer, none is listed, or nothing leads on', () => {
+  it('finds no content where every snapshot is newer, none is listed, or nothing leads on', () => {
     expect(found([listedEntry(6)])).toEqual({ kind: 'newer', version: 6 });
     expect(found([])).toMatchObject({ kind: 'none' });
     const resync = VERSIONS.map((one) => (one.version === 5 ? { ...one, resyncRequired: true } : one));
@@ -52,7 +52,7 @@ describe('the content for the version of a table', () => {
     });
   });
 
-  it('F80 is not that of a manifest which may lag behind a reload that the table satisfies', () => {
+  it('F80 finds no content in a manifest that may lag behind a reload that the table satisfies', () => {
     const reloads = reloadMarks([['sub_1', 101n]]);
     const reloaded = table(5, { publishedAt: NOW, reloads });
     expect(found([listedEntry(5, { content: 'earlier' })], VERSIONS, reloaded)).toEqual({
@@ -64,7 +64,7 @@ describe('the content for the version of a table', () => {
     expect(found([later], VERSIONS, reloaded)).toEqual([5, []]);
   });
 
-  it('is that which the table was loaded from, also where its manifest may lag behind a reload', () => {
+  it('finds the snapshot that the table was loaded from, also where its manifest may lag behind a reload', () => {
     const entry = listedEntry(5);
     const loaded = { snapshotVersion: 5, snapshotDigest: snapshotDigest(entry.entry.files) ?? '' };
     const reloads = reloadMarks([['sub_1', 101n]]);
@@ -73,7 +73,7 @@ describe('the content for the version of a table', () => {
     expect(found([listedEntry(5, { content: 'other' })], VERSIONS, reloaded)).toMatchObject({ kind: 'none' });
   });
 
-  it('is that which the table was loaded from, where two manifests list different content of one version', () => {
+  it('finds the snapshot that the table was loaded from where two manifests list different content', () => {
     const own = listedEntry(5, { subscriptionId: 'sub_2', content: 'own' });
     const digest = snapshotDigest(own.entry.files) ?? '';
     const loaded = table(5, { publishedAt: NOW, snapshotVersion: 5, snapshotDigest: digest });
@@ -83,7 +83,7 @@ describe('the content for the version of a table', () => {
     expect(contentFor(loaded, [other, own], { ...read, entriesBefore })).toMatchObject({ listedEntry: own });
   });
 
-  it('is not that of a version which was published anew', () => {
+  it('finds no content for a version that was published anew', () => {
     const another = table(5, { publishedAt: new Date(NOW.getTime() - 1) });
     expect(found([listedEntry(5)], VERSIONS, another)).toEqual({
       kind: 'none',
@@ -95,7 +95,7 @@ describe('the content for the version of a table', () => {
 describe('the folder of a comparison', () => {
   const one = { datasetId: 'parcels', commitNumber: 7, content: 'version 5 (abc)' };
 
-  it('remembers for a day which commit was found equal with which content, until the comparison has ended', async () => {
+  it('remembers for a day which commit was equal to which content, until the comparison has ended', async () => {
     await using folder = await temporaryFolder();
     const clock = manualClock();
     const open = () => openComparisonFolder(folder.path, { identity: IDENTITY, clock });
@@ -116,7 +116,7 @@ describe('the folder of a comparison', () => {
     expect(existsSync(join(folder.path, 'verify'))).toBe(false);
   });
 
-  it('begins anew where what it remembers was cut', async () => {
+  it('starts a comparison anew where its memory was cut', async () => {
     await using folder = await temporaryFolder();
     const open = () => openComparisonFolder(folder.path, { identity: IDENTITY, clock: manualClock() });
     const first = await open();
@@ -128,7 +128,7 @@ describe('the folder of a comparison', () => {
     await second.close(true);
   });
 
-  it('is told as what cannot be read and what to do, where the system refuses it', async () => {
+  it('reports what cannot be read and what to do where the system refuses the folder of a comparison', async () => {
     await using folder = await temporaryFolder();
     const open = () => openComparisonFolder(folder.path, { identity: IDENTITY, clock: manualClock() });
     const path = join(folder.path, 'verify');

@@ -1,4 +1,4 @@
-/** By what content that failed is told from other content: a statement that is put right makes it worth another try. */
+/** How failed content is distinguished from other content: a corrected statement makes another try worthwhile. */
 
 import { describe, expect, it } from 'vitest';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
@@ -23,7 +23,7 @@ describe('a snapshot that failed', () => {
   const isBad = (named: ManifestEntry, publishedAt: Date | null = NOW): boolean =>
     found(contentOf(snapshot, NOW)).snapshot(named, publishedAt);
 
-  it('is the same under links that were signed anew, and in any order of its files', () => {
+  it('recognizes a failed snapshot under links that were signed anew, and in any order of its files', () => {
     expect(isBad({ ...snapshot, files: [{ ...file, url: `${file.url}?signature=2` }] })).toBe(true);
     const two = found(contentOf({ ...snapshot, files: [file, other] }, NOW));
     expect(two.snapshot({ ...snapshot, files: [other, file] }, NOW)).toBe(true);
@@ -37,7 +37,7 @@ describe('a snapshot that failed', () => {
     ['length of a file', { files: [{ ...file, bytes: 101 }] }],
     ['number of rows of a file', { files: [{ ...file, rowCount: 11 }] }],
     ['list of files', { files: [file, other] }],
-  ])('V11 is other content once another %s is stated', (_, stated) => {
+  ])('V11 a snapshot is other content once another %s is stated', (_, stated) => {
     expect(isBad({ ...snapshot, ...stated })).toBe(false);
   });
 });
@@ -54,7 +54,7 @@ it('V11 a snapshot of a version that was published anew under its number is othe
 describe('changes that failed', () => {
   const record = version('parcels', 3, { counts: { added: 1, changed: 0, removed: 0 } });
 
-  it('are told from those that give way, and from the snapshot', () => {
+  it('distinguishes failed changes from inapplicable ones, and from the snapshot', () => {
     expect(found(changesContentOf(record))).toSatisfy(
       (bad: ReturnType<typeof found>) =>
         bad.changes(record) && !bad.inapplicable(record) && !bad.snapshot(snapshot, NOW),
@@ -68,8 +68,8 @@ describe('changes that failed', () => {
     ['schema', { schemaVersion: '2' }],
     ['number of rows', { rowCount: 11 }],
     ['count of its operations', { counts: { added: 2, changed: 0, removed: 0 } }],
-    ['moment of its publication', { publishedAt: later }],
-  ])('V11 are others once another %s is stated', (_, stated) => {
+    ['time of its publication', { publishedAt: later }],
+  ])('V11 changes are other content once another %s is stated', (_, stated) => {
     const bad = found(changesContentOf(record), inapplicableContentOf(record));
     expect([bad.changes(record), bad.inapplicable(record)]).toEqual([true, true]);
     const named = { ...record, ...stated };
@@ -81,7 +81,7 @@ describe('changes that had more bytes than may be staged', () => {
   const record = version('parcels', 3);
   const before = failure({ contents: [oversizedContentOf(record, 1_000)] });
 
-  it('are known by their version and by what was allowed, until the failure ends', () => {
+  it('recognizes oversized changes by their version and the limit, until the failure ends', () => {
     const wereOversized = (maxBytes: number, waitMs: number) =>
       oversizedBefore(before, new Date(NOW.getTime() + waitMs), maxBytes);
     expect(wereOversized(1_000, 0)(record)).toBe(true);
@@ -91,7 +91,7 @@ describe('changes that had more bytes than may be staged', () => {
     expect(oversizedBefore(null, NOW, 1_000)(record)).toBe(false);
   });
 
-  it('are told from those that have bad values, and from those that contradict their record', () => {
+  it('distinguishes oversized changes from bad and from inapplicable ones', () => {
     const bad = failedBefore(before, NOW);
     expect([bad.changes(record), bad.inapplicable(record)]).toEqual([false, false]);
   });
@@ -103,9 +103,10 @@ describe('a snapshot that differs from what is stated', () => {
   const isBadAt = (waitMs: number): boolean =>
     failedBefore(failure({ differing }), new Date(NOW.getTime() + waitMs)).snapshot(snapshot, NOW);
 
-  it('is not fetched again before its own time', () => {
+  it('does not fetch a snapshot that differs again before its own time', () => {
     expect([isBadAt(0), isBadAt(899_999), isBadAt(900_000)]).toEqual([true, true, false]);
   });
 
-  it('is not kept away by a clock that was wrong', () => expect(isBadAt(-1)).toBe(false));
+  it('fetches a snapshot that differs again where the clock was wrong', () =>
+    expect(isBadAt(-1)).toBe(false));
 });

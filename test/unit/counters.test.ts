@@ -11,8 +11,8 @@ function counted(...names: readonly string[]) {
   return counters.counts();
 }
 
-describe('the tally of histories', () => {
-  it('is summed over all of them', () => {
+describe('the counters of histories', () => {
+  it('sums the counters of all histories', () => {
     const total = sum([counted('publish'), counted('publish', 'resync'), counted()]);
     expect(total).toEqual({ publish: 2, resync: 1 });
     expect(missing(['publish', 'removal'], total)).toEqual(['removal']);
@@ -29,7 +29,7 @@ describe('the tally of histories', () => {
     expect(report([...histories, counted('resync')], [100]).isFailed).toBe(false);
   });
 
-  it('says nothing of the kind about a few', () => {
+  it('does not fail a run of a few histories', () => {
     expect(report([counted('publish')], [100])).toMatchObject({ isFailed: false });
   });
 });

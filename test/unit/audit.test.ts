@@ -170,7 +170,7 @@ describe('a member that a listing lacks', () => {
 describe('the completeness of a record', () => {
   it.each([
     ['counts as many datasets as it lists', 2, ['parcels', 'permits'], true],
-    ['lists one twice and counts it once', 1, ['parcels', 'parcels'], true],
+    ['lists a dataset twice and counts it once', 1, ['parcels', 'parcels'], true],
     ['counts none and lists none', 0, [], true],
     ['counts more than it lists', 3, ['parcels', 'permits'], false],
     ['counts fewer than it lists', 1, ['parcels', 'permits'], false],

@@ -505,7 +505,7 @@ describe('F27 the replay of events', () => {
 
   const tables = fc.option(fc.record({ version: fc.integer({ min: 1, max: 9 }) }));
 
-  it('a page that comes once more and in any order, changes nothing but metadata refreshes', async () => {
+  it('a page that comes once more, in any order, changes nothing but metadata refreshes', async () => {
     const checkpoint = await openNew();
     let runs = 0;
     await fc.assert(

@@ -315,7 +315,7 @@ describe('the error of a wrong configuration', () => {
     ['FEED_SYNC_TIMEOUT', 'FEED_SYNC_HTTP_TIMEOUT'],
     ['FEED_SYNC_CONFIG_FILE', 'FEED_SYNC_CONFIG'],
     ['feed_sync_DATA_DIR', null],
-  ])('names for the variable %s the nearest known one: %s', (name, nearest) => {
+  ])('names the nearest known variable for %s: %s', (name, nearest) => {
     const attempt = () => load({ environment: { ...REQUIRED, [name]: 'x' } });
     if (nearest === null) expect(attempt().configuration.dataDirectory).toBe('/home/ann/data');
     else

@@ -1,5 +1,5 @@
 import { defineConfig } from 'vitest/config';
-import { TallyReporter } from './test/simulation/tally-reporter.ts';
+import { CountsReporter } from './test/simulation/counts-reporter.ts';
 import { LongestFirst } from './test/support/longest-first.ts';
 import { memoryFolder } from './test/support/memory-folder.ts';
 import { RepeatReporter } from './test/support/repeat-reporter.ts';
@@ -48,7 +48,7 @@ export default defineConfig({
     maxWorkers: '100%',
     teardownTimeout: FAST_TIMEOUT_MS,
     sequence: { sequencer: LongestFirst },
-    reporters: ['default', new TallyReporter(), new RepeatReporter()],
+    reporters: ['default', new CountsReporter(), new RepeatReporter()],
     projects: [
       {
         test: {

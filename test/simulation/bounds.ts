@@ -5,18 +5,18 @@
  * - the subscriptions, the description of the service; and the subscriptions once more after each manifest;
  * - of a subscription: its log, page by page, from its start at the worst, once more for the time of its newest event, and once
  *   more for a reload that is asked for; three requests that a position has expired, and one for the event at the position; its
- *   manifest once where it is taken anew and once in the audit, both twice where its log has begun anew;
+ *   manifest once if the position is taken from it and once in the audit, both twice after a log restart;
  * - beside the rounds: manifests, and the subscriptions after them, again for links that have expired, and for each dataset
  *   of which a reload is asked for;
- * - of a dataset with a manifest of its own: that, twice for each subscription that may hold it, and again for links;
+ * - of a dataset with a manifest of its own: that, twice for each subscription that may contain it, and again for links;
  * - of a dataset that is behind: versions and schemas once, once more where they do not reach back far enough, where
- *   columns are unknown, and after each step that was overtaken; the changes of a version once, and once more for each
- *   version that gave way to a snapshot; a file for each load, and each load that was overtaken.
+ *   columns are unknown, and after each stale plan; the changes of a version once, and once more for each
+ *   version that fell back to the snapshot; a file for each load, and each load with a stale plan.
  *
  * Each of them is attempted three times, a link four times, wrong content three times.
  */
 
-import type { SyncRun } from '../../fixtures/feed/request-journal.ts';
+import type { RequestRecord } from '../../fixtures/feed/request-log.ts';
 import { BrokenRule } from './rules.ts';
 import type { World } from './world.ts';
 
@@ -34,13 +34,13 @@ const ATTEMPTS_AT_A_FILE = ATTEMPTS + 4 + 3;
 /** What a catch-up did with a dataset, as far as the bound depends on it. */
 export interface DatasetEffort {
   readonly commits: number;
-  /** Versions of which the changes gave way to a snapshot. */
+  /** Versions whose changes fell back to the snapshot. */
   readonly fellBack: number;
 }
 
 /** `efforts`: by dataset id. `times`: catch-ups, of which one after damage is another. @throws BrokenRule */
 export function refuseTooManyCalls(
-  requests: readonly SyncRun[],
+  requests: readonly RequestRecord[],
   efforts: ReadonlyMap<string, DatasetEffort>,
   world: World,
   times: number,
@@ -61,7 +61,7 @@ export function refuseTooManyCalls(
  * @throws BrokenRule
  */
 export async function refuseCallsInIdleness(
-  requests: readonly SyncRun[],
+  requests: readonly RequestRecord[],
   { polls, audits, probes }: { readonly polls: number; readonly audits: number; readonly probes: number },
   world: World,
 ): Promise<void> {
@@ -82,7 +82,7 @@ export async function refuseCallsInIdleness(
   );
 }
 
-/** What is asked in one audit for the events at the positions: one that was never seen is looked for from the start of the log, too. */
+/** The requests of one audit for the events at the positions; one that was never seen is searched from the start of the log, too. */
 export async function probesOf(world: World): Promise<number> {
   const { checkpoint } = await world.installation.parts();
   const followed = checkpoint.followed();
@@ -90,12 +90,12 @@ export async function probesOf(world: World): Promise<number> {
   return total([...world.feed.store.subscriptions.keys()].map((id) => (isSeen(id) ? 1 : 2)));
 }
 
-function refuseMore(what: string, { length }: readonly SyncRun[], most: number): void {
+function refuseMore(what: string, { length }: readonly RequestRecord[], most: number): void {
   if (length > most)
     throw new BrokenRule('calls', `${length} ${what} in idleness, and the bound is ${most}.`);
 }
 
-function isPoll({ operation }: SyncRun): boolean {
+function isPoll({ operation }: RequestRecord): boolean {
   return operation === 'events';
 }
 
@@ -103,15 +103,15 @@ function total(numbers: readonly number[]): number {
   return numbers.reduce((sum, number) => sum + number, 0);
 }
 
-function subjectOf({ operation, datasetId, subscriptionId, query }: SyncRun): string {
+function subjectOf({ operation, datasetId, subscriptionId, query }: RequestRecord): string {
   const version = query['version'];
   const subject = datasetId ?? subscriptionId ?? 'the service';
   return `${operation} of ${subject}${version === undefined ? '' : ` v${version}`}`;
 }
 
 function mostOf(
-  { operation, datasetId, subscriptionId }: SyncRun,
-  requests: readonly SyncRun[],
+  { operation, datasetId, subscriptionId }: RequestRecord,
+  requests: readonly RequestRecord[],
   efforts: ReadonlyMap<string, DatasetEffort>,
   world: World,
 ): number {

@@ -1,6 +1,6 @@
 /**
- * Everything that disturbs is over: the feed answers and lags no more, and a person has acted on what was held. Within a
- * stated number of catch-ups the mirror is then what the feed has published, in all of its tables and books.
+ * Every disturbance is over: the feed answers and lags no more, and an operator has settled every suspension. Within a
+ * stated number of catch-ups the mirror is then what the feed has published, in all of its tables and its catalog.
  */
 
 import { ConfigurationError } from '../../src/model/errors.ts';
@@ -8,16 +8,16 @@ import type { CatchUpResult, DatasetResult } from '../../src/sync/result.ts';
 import { probesOf, refuseCallsInIdleness } from './bounds.ts';
 import { catchUp, describe } from './catch-up.ts';
 import { followOn } from './daemon.ts';
-import { giveUpWhatIsGone, settleHolds } from './operator.ts';
+import { forgetWhatIsGone, settleSuspensions } from './operator.ts';
 import { endPins, verifyDeep } from './requests-of-operators.ts';
 import { BrokenRule, differencesFromTheNewest, refuseWrongPast } from './rules.ts';
 import { giveBackKey } from './steps/refusals.ts';
 import type { World } from './world.ts';
 
 /**
- * The most catch-ups until the mirror is equal: one that reads everything, one after a person has acted on what it
- * found held, one after the wait below, one that confirms what the one before saw to be absent, one after the wait for what
- * that asked for, and one more where what came of that is held.
+ * The most catch-ups until the mirror is equal: one that reads everything, one after an operator has settled the
+ * suspensions that it found, one after the wait below, one that confirms what the one before saw to be absent, one after the wait for what
+ * that asked for, and one more if that led to a suspension.
  */
 const MAX_ROUNDS = 6;
 /**
@@ -32,7 +32,7 @@ const DAY_MS = 24 * 3_600_000;
 export async function expectCalm(world: World): Promise<void> {
   calmTheFeed(world);
   await endPins(world);
-  await settleHolds(world);
+  await settleSuspensions(world);
   const waited = await waitedFirst(world);
   await catchUpUntilEqual(world, waited + 1);
   await mendSuspects(world);
@@ -55,14 +55,14 @@ async function mendSuspects(world: World): Promise<void> {
 }
 
 /**
- * What only time tells, and what only the lists of a day tell, is there once time has passed since a first catch-up.
+ * What only time or the daily lists reveal is known once time has passed since a first catch-up.
  * @returns how many there were.
  */
 async function waitedFirst(world: World): Promise<number> {
   const { settings, hasRestartedSilently, feed } = world;
   if (settings.manifestLastEventId && !hasRestartedSilently) return 0;
   await catchUp(world);
-  await settleHolds(world);
+  await settleSuspensions(world);
   feed.clock.advance(hasRestartedSilently ? DAY_MS : LONGEST_WAIT_MS);
   return 1;
 }
@@ -80,10 +80,10 @@ async function catchUpUntilEqual(world: World, firstRound: number): Promise<void
     if (round === MAX_ROUNDS)
       throw new BrokenRule('calm', `Not calm after ${round} catch-ups: ${describe(result)}`);
     feed.clock.advance(waitsForADay(result, world) ? DAY_MS : LONGEST_WAIT_MS);
-    const acted = await settleHolds(world);
+    const acted = await settleSuspensions(world);
     if (acted > 0) continue;
     if (result.incidents.some(({ error }) => error instanceof ConfigurationError)) {
-      await giveUpWhatIsGone(world);
+      await forgetWhatIsGone(world);
       continue;
     }
     counters.add('calm: waited');
@@ -103,7 +103,7 @@ export async function expectIdle(world: World): Promise<void> {
     throw new BrokenRule('idle', `${describe(result)}; ${busy.length} fetched`);
 }
 
-/** Content that was damaged for a moment has the name of the good content where the manifest states no digests. */
+/** Content that was damaged briefly has the name of the good content where the manifest states no digests. */
 function waitsForADay({ datasets }: CatchUpResult, { settings }: World): boolean {
   const isBad = (dataset: DatasetResult) =>
     dataset.kind === 'failed' && (dataset.failure?.contents.length ?? 0) > 0;
@@ -137,7 +137,7 @@ function isSettled({ datasets, incidents, suspensions }: CatchUpResult, world: W
 }
 
 /**
- * Where each dataset has a manifest of its own, one that has left stays held by the service's own word, if its subscription lists
+ * Where each dataset has a manifest of its own, one that has left stays a member by the service's own word, if its subscription lists
  * it still, and the event that removed it was read by a checkpoint that is lost.
  */
 function isCaughtUp({ datasetId, kind }: DatasetResult, { settings, members }: World): boolean {
@@ -153,7 +153,7 @@ const AUDITS_OF_AN_HOUR = 2;
 
 /** A daemon follows for an hour, and there is nothing to do: it polls the logs, and audits. */
 export async function expectIdleHour(world: World): Promise<void> {
-  // What it knew from before the calm is looked at once more.
+  // What it knew from before the calm is compared once more.
   await followOn(world);
   const probes = await probesOf(world);
   await followOn(world, HOUR_MS);

@@ -1,5 +1,5 @@
 /**
- * One catch-up of an installation inside this process, watched: nothing is asked about what is held, nothing ends in a
+ * One catch-up of an installation inside this process, watched: nothing is requested about whatever is suspended, nothing ends in a
  * bug, and what was done is counted.
  */
 
@@ -8,7 +8,7 @@ import { catchUpMendingDamage } from '../../src/sync/catch-up.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { type DatasetEffort, refuseTooManyCalls } from './bounds.ts';
-import { BrokenRule, refuseBroken, refuseCallsAboutHeld, refuseMovedPins } from './rules.ts';
+import { BrokenRule, refuseBroken, refuseCallsAboutSuspended, refuseMovedPins } from './rules.ts';
 import type { World } from './world.ts';
 
 const LINES_OF_A_CATCH_UP = 200;
@@ -29,7 +29,7 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   world.reported.push(`  caught up: ${describe(result)}`);
   refuseBugs(result);
   refuseBroken(world);
-  refuseCallsAboutHeld(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
+  refuseCallsAboutSuspended(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
   refuseMovedPins(pinned, await pinnedIn(world));
   const efforts = effortsOf(result, startedAt, parts);
   refuseTooManyCalls(feed.requests.entries(), efforts, world, 1 + watched.searches());
@@ -41,7 +41,7 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
 }
 
 /**
- * Nothing is asked of a subscription that is held, and nobody waits for what it may hold: what was not known of it may
+ * Nothing is requested about a suspended subscription, and nothing waits for its possible members: what was not known of it may
  * leave the mirror where all others have dropped it.
  */
 function noteUnreadable(world: World, { checkpoint }: Parts): void {
@@ -60,7 +60,7 @@ function noteUnreadable(world: World, { checkpoint }: Parts): void {
   }
 }
 
-/** As the journal of the checkpoint tells it. */
+/** As the sync runs of the checkpoint record it. */
 function effortsOf(
   { datasets }: CatchUpResult,
   startedAt: Date,
@@ -91,7 +91,7 @@ interface Observed {
   readonly searches: () => number;
 }
 
-/** The same parts, of which every unit of work is counted. */
+/** The same parts, with every write job counted. */
 function observed(parts: Parts, { counters }: World): Observed {
   let searches = 0;
   const { destination } = parts;
@@ -105,7 +105,7 @@ function observed(parts: Parts, { counters }: World): Observed {
           return await destination.validate(job);
         } catch (error) {
           if (error instanceof InapplicableChangesError)
-            counters.add('unit: changes, given up for a snapshot');
+            counters.add('write job: changes, fell back to the snapshot');
           throw error;
         }
       },
@@ -125,10 +125,10 @@ function observed(parts: Parts, { counters }: World): Observed {
           arrival: () => queue.arrival(),
           report(prepared, outcome) {
             const { job } = prepared;
-            counters.add(`unit: ${job.kind}, ${outcome.kind}`);
+            counters.add(`write job: ${job.kind}, ${outcome.kind}`);
             if (job.kind === 'changes' && outcome.kind === 'committed') {
-              if (job.versions.length > 1) counters.add('unit: changes of several versions');
-              if (job.addsColumns) counters.add('unit: changes that add columns');
+              if (job.versions.length > 1) counters.add('write job: changes of several versions');
+              if (job.addsColumns) counters.add('write job: changes that add columns');
             }
             queue.report(prepared, outcome);
           },
@@ -161,7 +161,7 @@ export function describe({ datasets, incidents, suspensions }: CatchUpResult): s
       case 'failed':
         return `${dataset.datasetId} failed: ${dataset.error.message}`;
       case 'suspended':
-        return `${dataset.datasetId} is held: ${dataset.suspension.refusal.code}`;
+        return `${dataset.datasetId} is suspended: ${dataset.suspension.refusal.code}`;
       default:
         return `${dataset.datasetId} ${dataset.kind}${dataset.commits
           .map((commit) => ` ${commit.kind} v${commit.fromVersion}→v${commit.toVersion}`)
@@ -170,7 +170,7 @@ export function describe({ datasets, incidents, suspensions }: CatchUpResult): s
   });
   return [
     ...reported,
-    ...incidents.map(({ subscriptionId, error }) => `trouble of ${subscriptionId}: ${error.message}`),
-    ...suspensions.map(({ refusal }) => `held: ${JSON.stringify(refusal.scope)} ${refusal.code}`),
+    ...incidents.map(({ subscriptionId, error }) => `incident of ${subscriptionId}: ${error.message}`),
+    ...suspensions.map(({ refusal }) => `suspended: ${JSON.stringify(refusal.scope)} ${refusal.code}`),
   ].join('; ');
 }

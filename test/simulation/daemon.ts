@@ -9,7 +9,7 @@ import { silentNotifier } from '../../src/daemon/notify.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Parts } from '../../src/sync/parts.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { BrokenRule, refuseBroken, refuseCallsAboutHeld } from './rules.ts';
+import { BrokenRule, refuseBroken, refuseCallsAboutSuspended } from './rules.ts';
 import type { World } from './world.ts';
 
 /** Long enough for what waits to be tried again a few times. */
@@ -46,7 +46,7 @@ export async function followOn(world: World, followedMs = FOLLOWED_MS): Promise<
   }
   woken.catchUps = world.catchUps;
   world.reported.push(`  followed: ${daemon.state().phase}`);
-  refuseCallsAboutHeld(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
+  refuseCallsAboutSuspended(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
   refuseBugs(daemon);
   refuseBroken(world);
   counters.add('followed by a daemon');

@@ -51,8 +51,8 @@ export class EventLogs {
     return result;
   }
 
-  /** The log begins anew: what was lost of the old one says nothing of the numbers of the new one. */
-  begunAnew(subscriptionId: string): void {
+  /** The log restarts: losses of the old log say nothing about numbers of the new one. */
+  noteRestart(subscriptionId: string): void {
     for (const lost of this.#lost) if (lost.startsWith(`${subscriptionId} `)) this.#lost.delete(lost);
   }
 

@@ -46,7 +46,7 @@ function beginAgain(world: World, datasetId: string): void {
   world.wentBack.add(datasetId);
 }
 
-/** The number of rows does not tell it from the newest version. */
+/** Content with as many rows as the newest version. */
 function otherContentOfAsManyRows(world: World, datasetId: string): Content {
   const { rowCount } = world.current(datasetId).content;
   for (let attempts = 0; attempts < MOST_ATTEMPTS; attempts += 1) {
@@ -77,8 +77,8 @@ describe('faults that histories have found', () => {
   });
 
   /**
-   * The dataset was held only by a subscription that ended, and its versions began again in another one. The events of
-   * that one told nothing of a removal, so the table kept the old content under the higher number.
+   * Only a subscription that ended contained the dataset, and its versions began again in another one. The events of
+   * that one named no removal, so the table kept the old content under the higher number.
    */
   it('notices a version restart in another subscription', async () => {
     await playScript({}, async ({ world, first, second }) => {
@@ -93,7 +93,7 @@ describe('faults that histories have found', () => {
   });
 
   /**
-   * The position expired while the manifest lagged: the version that this listed was wanted again, though a reload had
+   * The position expired while the manifest lagged: the version that this listed was desired again, though a reload had
    * replaced it by a lower one since. The table waited for a version that will not come for long.
    */
   it('ignores a version of an old manifest that a reload has replaced', async () => {
@@ -145,7 +145,7 @@ describe('faults that histories have found', () => {
     await playScript({}, async ({ world, first, second }) => {
       const { publisher, clock } = world.feed;
       subscribeAnother(world, first, second);
-      const beforeProgress = { kind: 'moment', effect: 'destination.store-progress', nth: 1 } as const;
+      const beforeProgress = { kind: 'effect', name: 'destination.store-progress', nth: 1 } as const;
       expect(await world.installation.catchUpAndDie(beforeProgress)).toMatchObject({ died: true });
       await world.hide('sub_2');
       await world.installation.lose('checkpoint');
@@ -175,7 +175,7 @@ describe('faults that histories have found', () => {
 
   /**
    * A subscription was refused before it was ever read. A table that the other one dropped was retired, though the refused
-   * one held it all the time.
+   * one contained it all the time.
    */
   it('keeps a table while a subscription that may contain its dataset was never read', async () => {
     await playScript({}, async ({ world, first, second }) => {
@@ -215,7 +215,7 @@ describe('faults that histories have found', () => {
   });
 
   /**
-   * What was announced stayed wanted as a number though its versions were gone, where the mirror was lost meanwhile and the
+   * The announced version stayed desired as a number though its versions were gone, where the mirror was lost meanwhile and the
    * dataset began again in another subscription: the table was right, and was said to wait for that version until the new
    * versions had come as far.
    */
@@ -235,7 +235,7 @@ describe('faults that histories have found', () => {
 
   /**
    * Where manifests do not say how far they go: the removal from one subscription was lost with the position, so that one
-   * was still believed to hold the dataset and to owe the reload that it asked for; the other one's snapshot was not taken,
+   * was still believed to contain the dataset and to owe the reload that it asked for; the other one's snapshot was not taken,
    * and there was no table at all.
    */
   it('does not wait for the manifest of a subscription that the dataset has left, without a table', async () => {
@@ -286,7 +286,7 @@ describe('faults that histories have found', () => {
     });
   });
 
-  /** Where manifests do not say how far they go, one that lagged lacked what the log had just added, and the table went. */
+  /** Where manifests do not say how far they go, a lagging one lacked a dataset that the log had just added, and its table was dropped. */
   it('keeps a dataset that a lagging manifest lacks', async () => {
     await playScript({ manifestLastEventId: false }, async ({ world, first, second }) => {
       const { publisher } = world.feed;
@@ -314,7 +314,7 @@ describe('faults that histories have found', () => {
 
   /**
    * The removal was lost with the position, so that no event stood against an old one that came again: the version that it
-   * told of was waited for, though the dataset had come back with a first one.
+   * announced was waited for, though the dataset had come back with a first one.
    */
   it('raises no announced version by a repeated event of a dataset that the manifest dropped', async () => {
     await playScript({}, async ({ world, first, second }) => {
@@ -340,8 +340,8 @@ describe('faults that histories have found', () => {
   });
 
   /**
-   * The log began anew, and its event at the position was lost on its way. Its record names as new an event as was read, so
-   * nothing said that the log is another one, and changes that only the list of versions tells of waited for good.
+   * The log restarted, and its event at the position was lost on its way. Its record names as new an event as was read, so
+   * nothing said that the log is another one, and changes that only the list of versions names waited for good.
    */
   it('W42 notices a log restart that has passed the position and has no event there', async () => {
     await playScript({}, async ({ world, first }) => {
@@ -422,7 +422,7 @@ describe('faults that histories have found', () => {
   });
 
   /**
-   * A dataset moved to another subscription and back, and no event told of the return. Its table waited, because the record of the
+   * A dataset moved to another subscription and back, and no event announced the return. Its table waited, because the record of the
    * first one named it, until one reading of that record skipped it (seed 336739).
    */
   it('W16 F55 keeps a table if one reading of the record skips a dataset that only the record names', async () => {

@@ -1,4 +1,4 @@
-/** `npm run simulate`: shares out the histories over processes, and tells what came of them. */
+/** `npm run simulate`: shares out the histories over processes, and prints their results. */
 
 import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';

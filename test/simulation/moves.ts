@@ -6,7 +6,7 @@
 import { DAY_MS } from '../../fixtures/feed/clock.ts';
 import type { FreezeTarget } from '../../fixtures/feed/manifest-view.ts';
 import { RESTART_ANNOUNCEMENTS } from '../../fixtures/feed/publish.ts';
-import { hasMembers, remove } from './happenings.ts';
+import { hasMembers, remove } from './feed-changes.ts';
 import type { World } from './world.ts';
 
 export interface Move {
@@ -59,14 +59,14 @@ export const moves: readonly Move[] = [
   },
   ...RESTART_ANNOUNCEMENTS.map(
     (announce): Move => ({
-      name: `versions that begin again, told by ${announce}`,
+      name: `versions that begin again, announced by ${announce}`,
       applies: hasMembers,
       act: (world) => world.restart(world.anyMember(), announce),
     }),
   ),
   {
     name: 'versions that begin again, without an event',
-    // Without digests nothing tells at once where the number is the same.
+    // Without digests nothing shows at once that the same number has other content.
     applies: (world) => hasMembers(world) && world.settings.sha256,
     act: (world) => world.restartSilently(world.anyMember()),
   },
@@ -118,7 +118,7 @@ export const moves: readonly Move[] = [
     },
   },
   {
-    name: 'a log begins anew',
+    name: 'a log restarts',
     applies: ({ mayRestartLogs }) => mayRestartLogs,
     act: (world) => {
       const subscriptionId = world.random.pick([...world.feed.store.subscriptions.keys()]);

@@ -28,11 +28,11 @@ const SHARE_OF_LOOKS = 0.04;
 export interface Play {
   readonly extent: Extent;
   readonly makeStage: MakeStage;
-  /** How a person repeats it. */
+  /** The command that repeats the history. */
   readonly commandFor: (seed: number) => string;
 }
 
-/** @throws Error that tells the settings and the steps, where a rule was broken; it has the stack of what broke it. */
+/** @throws Error with the settings and the steps if a rule was broken; it has the stack of the violation. */
 export async function playHistory(seed: number, counters: Counters, how: Play): Promise<void> {
   const settings = settingsOf(randomFrom(seed, 0), how.extent);
   const stage = await how.makeStage(seed, settings);
@@ -48,7 +48,7 @@ export async function playHistory(seed: number, counters: Counters, how: Play): 
   }
 }
 
-/** A rule that was broken while nobody could be told is what is told. */
+/** A violation that was recorded earlier, where nothing could be thrown, comes first. */
 function failureOf(error: unknown, world: World, { commandFor }: Play): Error {
   const [first = error] = world.broken;
   const reported = [describeSettings(world.settings), ...world.reported].join('\n');

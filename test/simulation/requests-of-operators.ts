@@ -16,7 +16,7 @@ import type { World } from './world.ts';
 
 const SIGNAL = new AbortController().signal;
 
-/** As the commands ask. Null: nothing could be asked, because the stores or the service are in trouble. */
+/** Performs a request as the commands do. Null: it could not be performed, because of an incident of the stores or the service. */
 async function ask(requested: Requested, world: World): Promise<RequestAnswer | null> {
   const parts = await world.installation.parts();
   const context = {
@@ -70,7 +70,7 @@ export async function endPins(world: World): Promise<number> {
   const pinned = (await world.installation.readMirror(async (mirror) => [...mirror.pinned.keys()])) ?? [];
   for (const datasetId of pinned) {
     const answer = await ask({ datasetId, command: 'resume', parameters: {} }, world);
-    if (answer?.kind === 'done') world.counters.add('person: ends a pin');
+    if (answer?.kind === 'done') world.counters.add('operator: ends a pin');
   }
   return pinned.length;
 }

@@ -1,6 +1,6 @@
-/** Rules that hold at every moment of every history, whatever happens in it. A failure begins with the number of its rule. */
+/** Rules that hold at any time in every history, whatever happens in it. A failure begins with the number of its rule. */
 
-import type { SyncRun } from '../../fixtures/feed/request-journal.ts';
+import type { RequestRecord } from '../../fixtures/feed/request-log.ts';
 import type { Suspension } from '../../src/checkpoint/checkpoint.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import { type Expectation, everythingPublished, type PublishedDataset } from '../support/published.ts';
@@ -13,7 +13,7 @@ export const RULES = {
   back: 'no version goes back but by a reload',
   absent: 'no dataset is absent to a reader once it was live',
   calls: 'calls stay within the bound',
-  observed: 'no call is made for what is held',
+  observed: 'no call is made about whatever is suspended',
   published: 'each dataset is at one published version',
   idle: 'a catch-up after calm does nothing',
   pinned: 'a table that a rollback keeps stays where it is',
@@ -31,11 +31,11 @@ export class BrokenRule extends Error {
   }
 }
 
-/** @throws BrokenRule where something was asked about what was held before the catch-up and still is. */
-export function refuseCallsAboutHeld(
+/** @throws BrokenRule if something was requested about a suspended part that was suspended before the catch-up, too. */
+export function refuseCallsAboutSuspended(
   before: readonly Suspension[],
   after: readonly Suspension[],
-  requests: readonly SyncRun[],
+  requests: readonly RequestRecord[],
 ): void {
   const standing = before.filter(({ refusal, suspendedAt }) =>
     after.some(
@@ -49,12 +49,12 @@ export function refuseCallsAboutHeld(
     if (about !== undefined)
       throw new BrokenRule(
         'observed',
-        `${JSON.stringify(refusal.scope)} is held, and yet ${about.method} ${about.path} was asked.`,
+        `${JSON.stringify(refusal.scope)} is suspended, and yet ${about.method} ${about.path} was asked.`,
       );
   }
 }
 
-function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: SyncRun): boolean {
+function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: RequestRecord): boolean {
   switch (scope.kind) {
     case 'workspace':
       return true;
@@ -67,7 +67,7 @@ function isAbout(scope: RefusalScope, { datasetId, subscriptionId }: SyncRun): b
   }
 }
 
-/** Told of every commit: each is looked at by readers. What it breaks is kept until somebody can be told. */
+/** Called for every commit, which is checked as readers see it. Violations are kept until they can be thrown. */
 export function watchCommits(world: World): void {
   world.stage.watchCommits((change) => {
     for (const broken of brokenBy(change, world)) world.broken.push(broken);
@@ -107,7 +107,7 @@ export function refuseBroken({ broken }: World): void {
 
 /**
  * What differs between the mirror and what was published at the versions that the mirror says it has. At any time every
- * dataset is at exactly one of the versions that were ever published, and its books agree with it.
+ * dataset is at exactly one of the versions that were ever published, and its catalog agrees with it.
  */
 export async function differencesFromSomeVersions(world: World): Promise<readonly string[]> {
   const { published, stage } = world;

@@ -17,7 +17,7 @@ export interface Script {
   readonly second: string;
 }
 
-/** Plays the script on the model stage. @throws Error that tells the steps, where a rule is broken. */
+/** Plays the script on the model stage. @throws Error with the steps if a rule is broken. */
 export async function playScript(
   changed: Partial<Settings>,
   script: (script: Script) => Promise<void>,

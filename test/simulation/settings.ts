@@ -23,7 +23,7 @@ export interface Settings {
   readonly kinds: readonly DatasetKind[];
   readonly rowsPerDataset: number;
   readonly emptySnapshot: 'no-files' | 'one-file';
-  /** Whether a commit that removes a row waits until a person approves it. */
+  /** Whether a commit that removes a row waits until an operator approves it. */
   readonly isGated: boolean;
   /** Whether the past of tables is kept, at first. */
   readonly keepsHistory: boolean;
@@ -57,10 +57,10 @@ const SHARE_OF_EXTREME_KINDS = 0.1;
 const SHARE_OF_GATED = 0.4;
 const SHARE_WITH_HISTORY = 0.7;
 const SHARE_OF_EVERY_VERSION = 0.3;
-/** Of histories with so many datasets that their removal at once asks for a person. */
+/** Of histories with so many datasets that their removal at once needs an operator's approval. */
 const SHARE_OF_MANY_DATASETS = 0.04;
 const MANY_COUNTIES: readonly number[] = [0, 1, 2, 3, 4];
-/** Of the first four, those without envelope columns: without files, nobody could tell that they are left out. */
+/** Of the first four, those without envelope columns: without files, nothing would show that they are left out. */
 const WITHOUT_ENVELOPE: readonly number[] = [2, 3];
 
 export function settingsOf(random: Random, { rowsPerDataset }: Extent): Settings {
@@ -102,7 +102,7 @@ const CHOICES: Readonly<Record<string, (settings: Settings) => boolean>> = {
   'settings: manifests without digests': ({ sha256 }) => !sha256,
   'settings: an unknown position is taken': ({ unknownPosition }) => unknownPosition === 'taken',
   'settings: an unknown position has expired': ({ unknownPosition }) => unknownPosition === 'expired',
-  'settings: removals wait for a person': ({ isGated }) => isGated,
+  'settings: removals wait for an operator': ({ isGated }) => isGated,
   'settings: history is kept': ({ keepsHistory }) => keepsHistory,
   'settings: history is not kept': ({ keepsHistory }) => !keepsHistory,
   'settings: each version is a commit': ({ commitsEveryVersion }) => commitsEveryVersion,
@@ -128,7 +128,7 @@ export function describeSettings(settings: Settings): string {
     ...(recordLastEventId ? [] : ['records without lastEventId']),
     ...(sha256 ? [] : ['no digests']),
     `unknown positions ${unknownPosition}`,
-    ...(isGated ? ['removals wait for a person'] : []),
+    ...(isGated ? ['removals wait for an operator'] : []),
     ...(keepsHistory ? ['history'] : []),
     ...(commitsEveryVersion ? ['each version a commit'] : []),
     `${eventsPerPage} events a page`,

@@ -1,6 +1,6 @@
 /**
  * What a history is played on: a feed, and an installation that mirrors it. The steps and the rules are the same on both
- * stages: on the real one everything is as people have it, on the model one all ports are in memory and time is virtual.
+ * stages: on the real one everything is as in production, on the model one all ports are in memory and time is virtual.
  */
 
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
@@ -36,11 +36,11 @@ export type FeedSide = Pick<
 
 export type Store = 'mirror' | 'checkpoint';
 
-/** Where a process dies: at the nth request of an operation, moment of an effect that lasts, or commit of the mirror. */
+/** Where a process dies: at the nth request of an operation, durable effect, or commit of the mirror. */
 export type DeathPoint =
   | { readonly kind: 'request'; readonly operation: Operation; readonly nth: number }
-  /** `effect`: of those of that name alone, where the stage can tell them apart. */
-  | { readonly kind: 'moment'; readonly nth: number; readonly effect?: string }
+  /** `name`: only effects of that name, where the stage knows names. */
+  | { readonly kind: 'effect'; readonly nth: number; readonly name?: string }
   | { readonly kind: 'commit'; readonly timestamp: 'before' | 'after'; readonly nth: number };
 
 /** What a reader of the mirror finds in it. */
@@ -76,16 +76,16 @@ export interface Installation {
   /** As `verify --deep` compares. */
   compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison>;
   /** Null where there is no mirror. */
-  readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
+  readMirror<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
 }
 
 export const ALTERATIONS = ['a value', 'a row less', 'a row more'] as const;
 export type Alteration = (typeof ALTERATIONS)[number];
 
-/** Trouble of the machine, which a real stage cannot make at will. */
+/** Incidents of the machine, which a real stage cannot cause at will. */
 export interface Machine {
-  /** So many uses of the mirror find it held by a reader. */
-  holdMirror(times: number): void;
+  /** So many uses of the mirror find it in use by a reader. */
+  occupyMirror(times: number): void;
   /** So many writings of that kind find the disk full. */
   fillDisk(what: DiskUse, times: number): void;
   /** Somebody sets the clock of the machine. */
@@ -94,7 +94,7 @@ export interface Machine {
   recover(): void;
 }
 
-/** `commit, late`: the commit is done, and the process is told that it is not. */
+/** `commit, late`: the commit is done, and the process gets an error as if it were not. */
 export const DISK_USES = ['download', 'changes', 'commit', 'commit, late', 'checkpoint'] as const;
 export type DiskUse = (typeof DISK_USES)[number];
 
@@ -115,9 +115,9 @@ export interface Stage {
   readonly installation: Installation;
   /** Null on a real stage. */
   readonly machine: Machine | null;
-  /** `watch` is told of every commit, where the stage can tell. */
+  /** `watch` is called for every commit, where the stage sees it. */
   watchCommits(watch: (change: TableChange) => void): void;
-  /** The digest by which `seen` tells the content of a version. */
+  /** The digest by which `seen` identifies the content of a version. */
   digestOf(version: DatasetVersion): string;
   close(): Promise<void>;
 }

@@ -17,7 +17,7 @@ export interface Step {
   readonly onlyOn?: Stage['name'];
   /** Something goes wrong by it. */
   readonly isFault?: boolean;
-  /** Does it; says what exactly, for people. */
+  /** Takes the step; returns a description of its effect. */
   readonly act: (world: World) => string | Promise<string>;
 }
 

@@ -20,7 +20,7 @@ import { type Rows, TableLine } from './table-line.ts';
 
 const FIRST = 'sub_1';
 /** Between two catch-ups. */
-const MOMENT_MS = 1_000;
+const TICK_MS = 1_000;
 /** Less than a manifest is trusted to lag, by what catch-ups take. */
 const LONGEST_LAG_MS = 10 * 60_000;
 /** Less than what is absent has to be, to be believed to be gone. */
@@ -32,7 +32,7 @@ export class World {
   readonly stage: Stage;
   readonly logs: EventLogs;
   readonly counters: Counters;
-  /** What happened so far, for people. */
+  /** The steps so far, as text. */
   readonly reported: string[] = [];
   /** Where the steps draw from; each step has its own. */
   random: Random;
@@ -43,7 +43,7 @@ export class World {
   readonly wentBack = new Set<string>();
   /** Datasets that left a subscription or came back to one since the mirror last was at the newest. */
   readonly unreadMoves = new Set<string>();
-  /** Datasets that left, of which no event tells. */
+  /** Datasets that left without an event. */
   readonly lostRemovals = new Set<string>();
   /** Not listed by the service, though it is there. */
   hidden: string | null = null;
@@ -52,7 +52,7 @@ export class World {
   hasLostTrack = false;
   /** Datasets that a manifest from before may bring back to an old version, because it is all that is known. */
   readonly mayGoBack = new Set<string>();
-  /** Subscriptions that a person gave up. */
+  /** Subscriptions that an operator has forgotten. */
   readonly formerSubscriptionIds = new Set<string>();
   /** What is in no subscription, or was not since the last calm: its table may go. */
   readonly mayLeave = new Set<string>();
@@ -60,10 +60,10 @@ export class World {
   readonly damaged = new Set<string>();
   /** Datasets whose table was altered by hand or damaged since all tables were last compared with the service. */
   readonly suspects = new Set<string>();
-  /** What broke a rule while nobody could be told. */
+  /** Violations of rules that were found where nothing could be thrown. */
   readonly broken: Error[] = [];
 
-  /** A number may stand for another version since the last calm, and no event may have told of it. */
+  /** A number may stand for another version since the last calm, and perhaps no event reported it. */
   hasRestartedSilently = false;
   /** Catch-ups of processes other than a daemon that sleeps. */
   catchUps = 0;
@@ -73,7 +73,7 @@ export class World {
 
   #suspectsOfCopy: readonly string[] = [];
   readonly #lines = new Map<string, TableLine>();
-  /** By subscription id, of those that are listed no more: what it held. It is kept until a person gives them up. */
+  /** By subscription id, of those that are listed no more: its members. They are kept until an operator forgets the subscription. */
   readonly #unlisted = new Map<string, readonly string[]>();
   /** Stores that were lost since a subscription was listed no more. */
   readonly #lost = new Set<Store>();
@@ -120,7 +120,7 @@ export class World {
     return version;
   }
 
-  /** Those that some subscription holds. */
+  /** The datasets that some subscription contains. */
   get members(): readonly string[] {
     return this.datasetIds.filter((datasetId) => this.feed.store.holders(datasetId).length > 0);
   }
@@ -164,7 +164,7 @@ export class World {
     return `${datasetId} v${version} is withdrawn`;
   }
 
-  /** Its versions begin again at 1 or 2. Without an event that asks for a reload, only the time of its publication tells, to a second. */
+  /** Its versions begin again at 1 or 2. Without an event that asks for a reload, only the time of its publication shows it, to a second. */
   restart(datasetId: string, announce: Exclude<RestartOptions['announce'], undefined>): string {
     const { random } = this;
     if (announce === false || announce === 'updated') this.pass(2_000);
@@ -180,8 +180,8 @@ export class World {
   }
 
   /**
-   * No event tells it: that a number stands for another version is seen in the list of versions alone, which is read once a day
-   * where nothing else asks for it.
+   * Without an event, only the list of versions shows that a number stands for another version; it is read once a day
+   * if nothing else asks for it.
    */
   restartSilently(datasetId: string): string {
     this.hasRestartedSilently = true;
@@ -202,7 +202,7 @@ export class World {
     return `${datasetId} joins ${subscriptionId}`;
   }
 
-  /** The dataset leaves one subscription, and no event tells. */
+  /** The dataset leaves one subscription without an event. */
   leaveSilently(datasetId: string): string {
     const { subscriptionId } = this.random.pick(this.feed.store.holders(datasetId));
     this.feed.publisher.remove(datasetId, 'left_coverage', { subscriptionId, announce: false });
@@ -210,7 +210,7 @@ export class World {
     return `${datasetId} leaves ${subscriptionId}`;
   }
 
-  /** It joins one and leaves the other, so that some subscription contains it at every moment. */
+  /** It joins one and leaves the other, so that some subscription contains it at any time. */
   moveOver(): string {
     const { store, publisher } = this.feed;
     const moving = this.joinable.filter(({ datasetId }) => store.holders(datasetId).length > 0);
@@ -224,17 +224,17 @@ export class World {
   }
 
   /**
-   * Where records do not name the newest event, only the time of the event at the position tells of a log that has begun anew:
+   * Where records do not name the newest event, only the time of the event at the position reveals a log restart:
    * where that position has expired, or is one of a manifest or of a store from before, nothing does.
    */
   get mayRestartLogs(): boolean {
     return this.settings.recordLastEventId;
   }
 
-  /** Of what the new log tells first only the lists of a day tell. */
+  /** Only the daily lists reveal the first events of the new log. */
   restartLog(subscriptionId: string, firstNumber: number, announce: boolean): void {
     this.hasRestartedSilently = true;
-    this.logs.begunAnew(subscriptionId);
+    this.logs.noteRestart(subscriptionId);
     this.feed.publisher.restartLog(subscriptionId, { firstNumber, announce });
   }
 
@@ -286,7 +286,7 @@ export class World {
   /** What the store knew is lost. What neither store knows any more may go with it. */
   noteLost(store: Store): void {
     this.noteLostTrack();
-    // What asked for another content than a frozen manifest lists is lost, and without digests nothing else tells.
+    // What asked for another content than a frozen manifest lists is lost, and without digests nothing else shows it.
     if (this.isFrozen && !this.settings.sha256) this.thaw();
     this.#lost.add(store);
     if (this.#lost.size < 2) return;
@@ -294,7 +294,7 @@ export class World {
     this.noteLeavers();
   }
 
-  /** A person has given it up. */
+  /** An operator has forgotten it. */
   forget(subscriptionId: string): void {
     this.formerSubscriptionIds.add(subscriptionId);
     this.#unlisted.delete(subscriptionId);
@@ -396,9 +396,9 @@ export class World {
     for (const datasetId of this.datasetIds) if (!members.has(datasetId)) this.mayLeave.add(datasetId);
   }
 
-  /** A moment passes: what is stored before and after it can be told apart. */
+  /** A second passes, so that timestamps before and after it differ. */
   tick(): void {
-    this.feed.clock.advance(MOMENT_MS);
+    this.feed.clock.advance(TICK_MS);
   }
 
   publishContent(
@@ -414,7 +414,7 @@ export class World {
   }
 
   /**
-   * A manifest of before, under a number that is used again and that no reload tells of, cannot be told from one of now: it
+   * A manifest of before, under a number that is used again and that no reload announces, cannot be told from a current one: it
    * lags no more.
    */
   #keepReused(datasetId: string, version: DatasetVersion): void {
@@ -434,14 +434,14 @@ export class World {
       this.#lines.set(datasetId, new TableLine(source));
       this.feed.publisher.addDataset({ datasetId, placeId, topic });
     }
-    this.feed.publisher.subscribe({ subscriptionId: FIRST, ...this.#wanted(sources) });
+    this.feed.publisher.subscribe({ subscriptionId: FIRST, ...this.#selection(sources) });
     if (this.settings.subscriptions === 2) this.subscribeToSome();
     for (const { datasetId } of sources) this.publish(datasetId);
     this.logs.installFor(FIRST);
   }
 
-  /** Only its log tells who is a member by its place, and a log is kept for 90 days. */
-  #wanted(sources: readonly GeneratedDataset[]): Pick<NewSubscription, 'places' | 'datasetIds'> {
+  /** Only the log lists members by place, and a log is kept for 90 days. */
+  #selection(sources: readonly GeneratedDataset[]): Pick<NewSubscription, 'places' | 'datasetIds'> {
     if (this.settings.manifest === 'dataset') return { datasetIds: this.datasetIds };
     return { places: [...new Set(sources.map(({ placeId }) => placeId))] };
   }

@@ -10,7 +10,7 @@
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
-import type { SyncRun } from '../../fixtures/feed/request-journal.ts';
+import type { RequestRecord } from '../../fixtures/feed/request-log.ts';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
 import type { FeedOptions } from '../../src/feed/http/options.ts';
 import { mirrorIn, temporaryFolder } from './duckdb-mirror.ts';
@@ -86,7 +86,10 @@ export function publishNext(feed: FixtureFeed, datasetId: string): void {
 }
 
 /** The requests about one of `ids`, a dataset's or a subscription's. */
-export function requestsAbout({ requests }: FixtureFeed, ...ids: readonly string[]): readonly SyncRun[] {
+export function requestsAbout(
+  { requests }: FixtureFeed,
+  ...ids: readonly string[]
+): readonly RequestRecord[] {
   const isOne = (id: string | null): boolean => id !== null && ids.includes(id);
   return requests
     .entries()

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { Counters, missing, sum } from '../simulation/counters.ts';
-import { HISTORIES_OF_A_WHOLE_RUN, report } from '../simulation/tally-reporter.ts';
+import { HISTORIES_OF_A_WHOLE_RUN, report } from '../simulation/counts-reporter.ts';
 
 function counted(...names: readonly string[]) {
   const counters = new Counters();

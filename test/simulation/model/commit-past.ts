@@ -65,7 +65,7 @@ function logAfter(
     ...rows,
     plannedFrom: before.observed.commitNumber ?? commitNumber,
   });
-  // A commit of changes does not look at the rows that it leaves alone; where it adds columns, it refuses altered rows.
+  // A commit of changes does not read the rows that it leaves alone; where it adds columns, it refuses altered rows.
   return kind !== 'changes' && !isAsCommitted ? closed(continued, commitNumber) : continued;
 }
 

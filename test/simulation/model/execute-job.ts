@@ -1,4 +1,4 @@
-/** What a unit makes of the state of the mirror: guard, change, prove, write down. Pure. */
+/** Applies a write job to the state of the mirror: guard, change, prove, record. Pure. */
 
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
@@ -421,7 +421,7 @@ function proveRows(job: ChangesJob, { size }: Rows): void {
 
 type Planned = ReturnType<typeof tableAfter>['columns'];
 
-/** GeoJSON comes only into a column that is in its system, or that holds no value and gets it. */
+/** GeoJSON comes only into a column that is in its system, or that has no value and gets it. */
 function located(
   job: ChangesJob,
   planned: Planned,

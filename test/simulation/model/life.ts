@@ -8,7 +8,7 @@
 import type { Operation } from '../../../fixtures/feed/operations.ts';
 import type { DeathPoint } from '../stage.ts';
 
-/** Thrown into the code of a process at the point where it dies. Nobody is left to be told of it. */
+/** Thrown into the code of a process at the point where it dies. Nobody is left to handle it. */
 export class Died extends Error {
   constructor() {
     super('the process is dead');
@@ -44,12 +44,12 @@ export class Life {
   }
 
   /** Before or after an effect that lasts. */
-  passMoment(effect: string): void {
-    this.#pass((at) => at.kind === 'moment' && (at.effect ?? effect) === effect);
+  passEffect(effect: string): void {
+    this.#pass((at) => at.kind === 'effect' && (at.name ?? effect) === effect);
   }
 
   passCommit(timestamp: 'before' | 'after'): void {
-    this.#pass((at) => (at.kind === 'commit' ? at.timestamp === timestamp : isAnyMoment(at)));
+    this.#pass((at) => (at.kind === 'commit' ? at.timestamp === timestamp : isAnyEffect(at)));
   }
 
   #pass(isMet: (at: DeathPoint) => boolean): void {
@@ -63,8 +63,8 @@ export class Life {
   }
 }
 
-function isAnyMoment(at: DeathPoint): boolean {
-  return at.kind === 'moment' && at.effect === undefined;
+function isAnyEffect(at: DeathPoint): boolean {
+  return at.kind === 'effect' && at.name === undefined;
 }
 
 /** The same port: once the life is over, nothing that was asked of it is answered. */

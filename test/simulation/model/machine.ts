@@ -1,4 +1,4 @@
-/** Trouble of the machine that a model installation meets: a mirror that a reader holds, and disks that are full. */
+/** Incidents of the machine of a model installation: a mirror that a reader has open, and full disks. */
 
 import { BusyError, StorageError } from '../../../src/model/errors.ts';
 import type { DiskUse, Machine } from '../stage.ts';
@@ -8,7 +8,7 @@ export class ModelMachine implements Machine {
   #clockSetByMs = 0;
   readonly #full = new Map<DiskUse, number>();
 
-  holdMirror(times: number): void {
+  occupyMirror(times: number): void {
     this.#observed = times;
   }
 
@@ -30,11 +30,11 @@ export class ModelMachine implements Machine {
     this.#full.clear();
   }
 
-  /** @throws BusyError while a reader holds it. */
+  /** @throws BusyError while a reader has it open. */
   useMirror(): void {
     if (this.#observed === 0) return;
     this.#observed -= 1;
-    throw new BusyError('The mirror is held by a reader.');
+    throw new BusyError('A reader has the mirror open.');
   }
 
   /** @throws StorageError while the disk is full. */

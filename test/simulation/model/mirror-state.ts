@@ -1,6 +1,6 @@
 /**
- * What a model mirror holds: a value that never changes. A commit puts another one in its place, so that it is atomic, and
- * so that a copy of the mirror is the value of that moment.
+ * The content of a model mirror: an immutable value. A commit puts another one in its place, so that it is atomic, and
+ * so that a copy of the mirror is the value of that time.
  */
 
 import { createHash } from 'node:crypto';
@@ -102,7 +102,7 @@ export function progressWithout(
   return withAnyRow({ subscriptions: left(subscriptions), members: left(members), owed: left(owed) });
 }
 
-/** Null for progress that says nothing: a mirror does not tell it from none. */
+/** Null for empty progress: a mirror does not distinguish it from none. */
 export function withAnyRow(progress: StoredProgress): StoredProgress | null {
   const { subscriptions, members, owed } = progress;
   return subscriptions.length + members.length + owed.length === 0 ? null : progress;

@@ -1,5 +1,5 @@
 /**
- * A mirror in memory, with its rows: what the port says of guards, proofs, names, books and retirements, without SQL. Its
+ * A mirror in memory, with its rows: what the port says of guards, proofs, names, catalog and retirements, without SQL. Its
  * state outlives the process (`Disk`); the instance does not.
  */
 
@@ -74,9 +74,9 @@ export class ModelDestination implements Destination {
     const table = mirror.tables.get(datasetId);
     if (table === undefined) return;
     const observed = { ...table.observed, pinnedSince: null };
-    life.passMoment('destination.unpin');
+    life.passEffect('destination.unpin');
     disk.mirror = { ...mirror, tables: new Map([...mirror.tables, [datasetId, { ...table, observed }]]) };
-    life.passMoment('destination.unpin');
+    life.passEffect('destination.unpin');
   }
 
   async enroll(enrolment: Enrolment): Promise<void> {
@@ -86,9 +86,9 @@ export class ModelDestination implements Destination {
     const before = disk.mirror;
     const after = enrolled(before ?? EMPTY_MIRROR, enrolment);
     if (before !== null && after === before) return;
-    life.passMoment('destination.enroll');
+    life.passEffect('destination.enroll');
     disk.mirror = after;
-    life.passMoment('destination.enroll');
+    life.passEffect('destination.enroll');
   }
 
   async validate(job: WriteJob): Promise<ValidatedJob> {
@@ -106,7 +106,7 @@ export class ModelDestination implements Destination {
     return null;
   }
 
-  /** Its window stays open as long as units are ready. */
+  /** Its write session stays open as long as write jobs are ready. */
   async commit(queue: JobQueue): Promise<void> {
     for (let jobs = queue.take(); jobs.length > 0; jobs = queue.take()) {
       for (const [job, outcome] of this.#commitTogether(jobs)) queue.report(job, outcome);
@@ -175,9 +175,9 @@ export class ModelDestination implements Destination {
     const before = disk.mirror;
     if (before === null) return false;
     if (isDeepStrictEqual(before.progress, progress)) return true;
-    life.passMoment('destination.store-progress');
+    life.passEffect('destination.store-progress');
     disk.mirror = { ...before, progress: withAnyRow(progress) };
-    life.passMoment('destination.store-progress');
+    life.passEffect('destination.store-progress');
     return true;
   }
 
@@ -209,12 +209,12 @@ export class ModelDestination implements Destination {
 
   async close(): Promise<void> {}
 
-  /** Each unit fails alone. */
+  /** Each write job fails alone. */
   #execute(state: MirrorState, { job, content }: ValidatedWrite, turn: Turn) {
     try {
       return execute(state, job, content, turn);
     } catch (error) {
-      assert(error instanceof Error, 'what fails a unit is an error');
+      assert(error instanceof Error, 'a write job fails with an error');
       return { state, outcome: { kind: 'failed', datasetId: job.datasetId, error } as const };
     }
   }
@@ -278,6 +278,6 @@ function withoutTraceOf(state: MirrorState, subscriptionIds: readonly string[]):
 }
 
 function ownValidated(prepared: ValidatedJob): ValidatedWrite {
-  assert('content' in prepared, 'a unit is committed by the destination that prepared it');
+  assert('content' in prepared, 'a write job is committed by the destination that validated it');
   return prepared as ValidatedWrite;
 }

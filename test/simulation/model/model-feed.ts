@@ -350,7 +350,7 @@ function refuseTooMany(
     throw new ServiceUnavailableError(`No link to the file ${path} opens.`);
 }
 
-/** Where no digest tells, a renewed entry is other content. */
+/** Without a digest, a renewed entry counts as other content. */
 function isSameContent(left: ManifestEntry, right: ManifestEntry): boolean {
   if (right.files.some(({ sha256 }) => sha256 === null)) return false;
   const digests = ({ files }: ManifestEntry): string => files.map(({ sha256 }) => sha256).join(' ');

@@ -59,9 +59,9 @@ function wrongStatesIn(
 
 async function differences(state: MirrorState, expected: Expectation): Promise<readonly string[]> {
   const { service, tables, names } = state;
-  const wanted = new Map(expected.datasets.map(({ datasetId, version }) => [datasetId, version]));
-  const found = [...new Set([...wanted.keys(), ...tables.keys()])].flatMap((datasetId) => {
-    const version = wanted.get(datasetId);
+  const expectedVersions = new Map(expected.datasets.map(({ datasetId, version }) => [datasetId, version]));
+  const found = [...new Set([...expectedVersions.keys(), ...tables.keys()])].flatMap((datasetId) => {
+    const version = expectedVersions.get(datasetId);
     const table = tables.get(datasetId);
     if (version === undefined) return [`${datasetId}: a table that is published no more`];
     return table === undefined ? [`${datasetId}: no table`] : tableDifferences(table, version, state);

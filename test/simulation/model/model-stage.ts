@@ -9,8 +9,8 @@ import { KeyRing } from '../../../fixtures/feed/keys.ts';
 import { ManifestView } from '../../../fixtures/feed/manifest-view.ts';
 import { Omissions } from '../../../fixtures/feed/omissions.ts';
 import { Publisher } from '../../../fixtures/feed/publish.ts';
-import { RequestJournal } from '../../../fixtures/feed/request-journal.ts';
 import { RequestListeners } from '../../../fixtures/feed/request-listeners.ts';
+import { RequestLog } from '../../../fixtures/feed/request-log.ts';
 import { settingsOf } from '../../../fixtures/feed/settings.ts';
 import { Store as FeedStore } from '../../../fixtures/feed/store.ts';
 import { SubscriptionRecords } from '../../../fixtures/feed/subscription-records.ts';
@@ -112,14 +112,14 @@ function modelFeedSide(settings: Settings, listeners: RequestListeners): FeedSid
     omissions,
     onRequest: (listener) => listeners.add(listener),
     faults: new FaultScript(),
-    requests: new RequestJournal(),
+    requests: new RequestLog(),
     settings: feedSettings,
   };
 }
 
 /**
- * The feed's time, as the clock of the machine shows it, on which nobody waits. No moment comes twice: what is before another
- * thing is told from what is after it.
+ * The feed's time, as the clock of the machine shows it, on which nobody waits. No timestamp comes twice: events
+ * before and after each other can be told apart.
  */
 function virtualClock({ clock }: FeedSide, machine: ModelMachine): Clock {
   let readings = 0;
@@ -247,9 +247,9 @@ class ModelInstallation implements Installation {
     return compareTable(this.#disk.mirror?.tables.get(table.datasetId), table, rows);
   }
 
-  async readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+  async readMirror<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
     const { mirror } = this.#disk;
-    return mirror === null ? null : look(mirrorView(mirror));
+    return mirror === null ? null : read(mirrorView(mirror));
   }
 
   remove(): void {
@@ -276,7 +276,7 @@ class ModelInstallation implements Installation {
     const life = new Life();
     observeDurableEffects((name, timestamp) => {
       if (timestamp === 'before' && name.startsWith('checkpoint.')) machine.useDisk('checkpoint');
-      life.passMoment(name);
+      life.passEffect(name);
     });
     const checkpoint = await openCheckpoint({
       path: join(this.#directory, 'checkpoint.sqlite'),

@@ -1,4 +1,4 @@
-/** Examines a unit before the mirror is touched: what lies in its files must fit the schema and what the service states. */
+/** Validates a write job before the mirror is touched: its files must fit the schema and the counts of the service. */
 
 import type { Change } from '../../../fixtures/source/content.ts';
 import { columnsOf } from '../../../fixtures/source/wire.ts';
@@ -66,7 +66,7 @@ function validateChanges(job: ChangesJob, spool: Spool): PreparedContent {
     const listed = { added: 0, changed: 0, removed: 0 };
     for (const path of pages) {
       const spooled = spool.read(path);
-      if (spooled.kind !== 'changes') throw new DataError(`The page ${path} holds no changes.`);
+      if (spooled.kind !== 'changes') throw new DataError(`The page ${path} contains no changes.`);
       const { changes, content } = spooled.version;
       const names = columnsOf(content.schema).map(({ name }) => name);
       const keyOf = keyTextReader(content.schema);

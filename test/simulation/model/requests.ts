@@ -117,23 +117,23 @@ export class Requests {
   }
 }
 
-/** The acts that the request meets. @throws Trouble or Refusal where they are the answer. */
+/** The acts that the request meets. @throws Incident or Refusal if that is the answer. */
 async function arriving(faults: FaultScript, facts: RequestFacts): Promise<readonly Act[]> {
   const acts = faults.take(facts);
   for (const act of acts) {
     if (act.kind === 'wait') await act.until();
     if (isExpired(act, facts)) throw cursorExpired('');
-    const isTrouble =
+    const isIncident =
       act.kind === 'reset' ||
       act.kind === 'truncate' ||
       (act.kind === 'respond' && (facts.operation !== 'file' || isTransientStatus(act.status)));
-    if (isTrouble) throw new Incident(act.kind);
+    if (isIncident) throw new Incident(act.kind);
   }
   return acts;
 }
 
 function rewritten<T>(body: T, acts: readonly Act[]): T {
-  // A fault makes of a body what it likes; whoever decodes it looks at it as at any other.
+  // A fault makes of a body what it likes; its decoder treats it as any other.
   return acts.reduce((before, act) => (act.kind === 'rewrite' ? (act.rewrite(before) as T) : before), body);
 }
 

@@ -1,4 +1,4 @@
-/** The snapshot files of a model feed, as far as a manifest and a link tell of them. Only the newest of a dataset stay. */
+/** The snapshot files of a model feed, as far as a manifest and a link describe them. Only the newest of a dataset stay. */
 
 import type { DatasetVersion } from '../../../fixtures/feed/model.ts';
 import type { FileSettings } from '../../../fixtures/feed/settings.ts';

@@ -1,5 +1,5 @@
 /**
- * What lies in the files of a model installation. A file holds only a handle; what the handle stands for is kept here.
+ * The content of the files of a model installation. A file contains only a handle; what the handle stands for is kept here.
  * So the staging folder is a real one, and what is lost there is lost.
  */
 
@@ -24,10 +24,10 @@ export class Spool {
     return handle;
   }
 
-  /** What the file holds. @throws Error where it is not there. */
+  /** Returns the content of the file. @throws Error where it is not there. */
   read(path: string): Spooled {
     const spooled = this.#kept.get(readFileSync(path, 'utf8'));
-    if (spooled === undefined) throw new Error(`${path} holds nothing that was spooled`);
+    if (spooled === undefined) throw new Error(`${path} contains nothing that was spooled`);
     return spooled;
   }
 }

@@ -32,7 +32,7 @@ export interface UndoLog {
 interface FrozenLog extends UndoLog {
   readonly frozenCommit: number;
   readonly newest: NamedRows;
-  /** Its rows were altered by hand before: the recorded checksum tells it. */
+  /** Its rows were altered by hand before: the recorded checksum shows it. */
   readonly isAltered: boolean;
 }
 

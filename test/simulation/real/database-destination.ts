@@ -58,8 +58,8 @@ class DatabaseDestination implements RealDestination {
     this.#beside = beside;
   }
 
-  read<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
-    return readDatabase(this.#address, this.#past, look);
+  read<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    return readDatabase(this.#address, this.#past, read);
   }
 
   async alter(table: ObservedTable, how: Alteration): Promise<string | null> {

@@ -20,7 +20,7 @@ type Ask = (sql: string) => Promise<Rows>;
 export async function readDatabase<T>(
   address: string,
   past: PastStates,
-  look: (mirror: MirrorView) => Promise<T>,
+  read: (mirror: MirrorView) => Promise<T>,
 ): Promise<T | null> {
   const client = new pg.Client({ connectionString: address });
   await client.connect();
@@ -44,7 +44,7 @@ export async function readDatabase<T>(
         ...(await view.differencesFrom(expected)),
         ...(await verify(address, Object.keys(view.seen))),
       ];
-      return await look({ ...view, differencesFrom });
+      return await read({ ...view, differencesFrom });
     } finally {
       mirror.close();
     }
@@ -69,11 +69,11 @@ async function verify(address: string, datasetIds: readonly string[]): Promise<r
   }
 }
 
-/** How a type of the server is read, and how DuckDB is told its values. */
+/** How a type of the server is read, and how its values are written for DuckDB. */
 interface Carrying {
   readonly type: string;
   readonly read: (column: string) => string;
-  readonly tell: (value: string) => string;
+  readonly write: (value: string) => string;
 }
 
 const inHex = (column: string): string => `encode(convert_to(${column}, 'UTF8'), 'hex')`;
@@ -83,12 +83,12 @@ function plain(type: string): Carrying {
   return {
     type,
     read: (column) => `${column}::text`,
-    tell: (value) => `${literal(value)}::${type}`,
+    write: (value) => `${literal(value)}::${type}`,
   };
 }
 
 const TYPES: Readonly<Record<string, Carrying>> = {
-  text: { type: 'VARCHAR', read: inHex, tell: textOf },
+  text: { type: 'VARCHAR', read: inHex, write: textOf },
   bigint: plain('BIGINT'),
   numeric: plain('HUGEINT'),
   'double precision': plain('DOUBLE'),
@@ -96,27 +96,27 @@ const TYPES: Readonly<Record<string, Carrying>> = {
   date: {
     type: 'DATE',
     read: (column) => `(${column} - DATE '1970-01-01')::text`,
-    tell: (days) => `DATE '1970-01-01' + (${days})`,
+    write: (days) => `DATE '1970-01-01' + (${days})`,
   },
   'timestamp with time zone': {
     type: 'TIMESTAMPTZ',
     read: (column) => `(extract(epoch FROM ${column}) * 1000000)::bigint::text`,
-    tell: (microseconds) => `make_timestamptz(${microseconds})`,
+    write: (microseconds) => `make_timestamptz(${microseconds})`,
   },
   jsonb: {
     type: 'JSON',
     read: (column) => inHex(`${column}::text`),
-    tell: (digits) => `${textOf(digits)}::JSON`,
+    write: (digits) => `${textOf(digits)}::JSON`,
   },
   bytea: {
     type: 'GEOMETRY',
     read: (column) => `encode(${column}, 'hex')`,
-    tell: (digits) => `ST_GeomFromWKB(unhex('${digits}'))`,
+    write: (digits) => `ST_GeomFromWKB(unhex('${digits}'))`,
   },
   'text[]': {
     type: 'VARCHAR[]',
     read: (column) => inHex(`to_json(${column})::text`),
-    tell: (digits) => `(${textOf(digits)}::JSON)::VARCHAR[]`,
+    write: (digits) => `(${textOf(digits)}::JSON)::VARCHAR[]`,
   },
 };
 
@@ -148,13 +148,13 @@ async function copyingTable(name: string, columns: Rows, ask: Ask): Promise<read
   const statements = [`CREATE TABLE ${copy} (${definitions.join(', ')})`];
   const values = carried.map(({ column, carrying }) => carrying.read(column));
   const rows = await ask(`SELECT ${values.join(', ')} FROM ${name} ORDER BY ctid`);
-  const told = rows.map((row) => {
+  const written = rows.map((row) => {
     const cells = row.map((value, index) =>
-      value === null ? 'NULL' : (carried[index]?.carrying.tell(value) ?? 'NULL'),
+      value === null ? 'NULL' : (carried[index]?.carrying.write(value) ?? 'NULL'),
     );
     return `(${cells.join(', ')})`;
   });
-  if (told.length > 0) statements.push(`INSERT INTO ${copy} VALUES ${told.join(', ')}`);
+  if (written.length > 0) statements.push(`INSERT INTO ${copy} VALUES ${written.join(', ')}`);
   for (const [, , ofTable, column, , ofColumn] of columns) {
     if (ofTable) statements.push(`COMMENT ON TABLE ${copy} IS ${literal(ofTable)}`);
     if (!ofColumn) continue;

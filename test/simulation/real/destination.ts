@@ -17,7 +17,7 @@ export interface Comparing {
 /** While any of this is done, no process of the installation has the mirror open; but for `read` and `compare`. */
 export interface RealDestination {
   /** Null where there is no mirror. */
-  read<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
+  read<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
   /** Says what was done, without the dataset; null where there is nothing to alter. */
   alter(table: ObservedTable, how: Alteration): Promise<string | null>;
   compare(table: ObservedTable, content: VersionContent, comparing: Comparing): Promise<ContentComparison>;

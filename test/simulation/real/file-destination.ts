@@ -31,8 +31,8 @@ class FileDestination implements RealDestination {
     this.#program = program;
   }
 
-  read<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
-    return readRealMirror(this.#program.mirrorPath, this.#past, look);
+  read<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    return readRealMirror(this.#program.mirrorPath, this.#past, read);
   }
 
   async alter(table: ObservedTable, how: Alteration): Promise<string | null> {

@@ -16,7 +16,7 @@ export interface Killed {
   readonly reported: string;
 }
 
-/** Of a commit, before and after it are two of the moments of durable effects: one of the first is taken. */
+/** Before and after a commit are two of the points of durable effects: one of the first is taken. */
 export async function killAt(at: DeathPoint, feed: FixtureFeed, start: Start): Promise<Killed> {
   if (at.kind === 'request') return await killAtRequest(at.operation, at.nth, feed, start);
   const running = await start({ STEERED_KILL_AT: String(at.nth) });

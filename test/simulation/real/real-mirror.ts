@@ -12,7 +12,7 @@ import type { MirrorView } from '../stage.ts';
 export async function readRealMirror<T>(
   mirrorPath: string,
   past: PastStates,
-  look: (mirror: MirrorView) => Promise<T>,
+  read: (mirror: MirrorView) => Promise<T>,
 ): Promise<T | null> {
   if (!existsSync(mirrorPath)) return null;
   const mirror = await openExactly(mirrorPath);
@@ -21,7 +21,7 @@ export async function readRealMirror<T>(
       "SELECT 1::VARCHAR FROM duckdb_schemas() WHERE schema_name = 'feed_sync'",
     );
     if (isMade === undefined) return null;
-    return await look(await viewOf({ mirror, source: pastOf(mirror), past, areHashed: true }));
+    return await read(await viewOf({ mirror, source: pastOf(mirror), past, areHashed: true }));
   } finally {
     mirror.close();
   }

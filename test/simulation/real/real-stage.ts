@@ -65,7 +65,7 @@ function clockOf({ clock }: FixtureFeed, { serverWaitMs }: DestinationKind): Clo
 
 /**
  * A data directory, the real parts opened on it inside this process, and the real program started on it. One of the two
- * has it at a time, as the instance lock wants it.
+ * has it at a time, as the instance lock requires.
  */
 class RealInstallation implements Installation {
   readonly program: Program;
@@ -166,8 +166,8 @@ class RealInstallation implements Installation {
     });
   }
 
-  readMirror<T>(look: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
-    return this.#destination.read(look);
+  readMirror<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null> {
+    return this.#destination.read(read);
   }
 
   async lose(store: Store): Promise<void> {

@@ -11,8 +11,8 @@ export const USAGE = `Plays random histories of a feed and an installation in me
   --processes N   how many processes play side by side (one for each core)
   --help          this
 
-It ends with 0 where every rule held, with 1 where one was broken, and with 64 where it was asked for nonsense. The first
-history that fails is told with its settings, its steps, and the command that repeats it. The same seed is the same history
+It ends with 0 if every rule held, with 1 if one was broken, and with 64 for an invalid command line. The first
+history that fails is printed with its settings, its steps, and the command that repeats it. The same seed is the same history
 as long as the steps are the same.
 `;
 

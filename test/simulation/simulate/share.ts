@@ -12,7 +12,7 @@ export type Announcement =
 /** So many histories are counted together. */
 const TOLD_AT_ONCE = 25;
 
-/** One that fails is told, and the others go on. */
+/** A history that fails is reported, and the others go on. */
 export async function playSeeds(
   seeds: readonly number[],
   report: (reported: Announcement) => void,

@@ -2,7 +2,7 @@
 
 import type { PlainAct } from '../../../fixtures/feed/faults.ts';
 import { catchUp } from '../catch-up.ts';
-import { hasMembers } from '../happenings.ts';
+import { hasMembers } from '../feed-changes.ts';
 import type { Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -14,9 +14,9 @@ const FEW = 2;
 const MANY = 8;
 
 export const contentSteps: readonly Step[] = [
-  download('content: its links have expired, for a moment', (world) => files(world, EXPIRED, FEW)),
+  download('content: its links have expired, for a short time', (world) => files(world, EXPIRED, FEW)),
   download('content: its links have expired, for long', (world) => files(world, EXPIRED, MANY)),
-  download('content: damaged, for a moment', (world) => files(world, DAMAGED, FEW)),
+  download('content: damaged, for a short time', (world) => files(world, DAMAGED, FEW)),
   download('content: damaged, until there is a newer version', (world, datasetId) => {
     world.damaged.add(datasetId);
     files(world, DAMAGED, MANY, datasetId);

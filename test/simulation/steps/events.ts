@@ -4,7 +4,7 @@ import { DAY_MS } from '../../../fixtures/feed/clock.ts';
 import { eventRecord } from '../../../fixtures/feed/wire-records.ts';
 import { catchUp } from '../catch-up.ts';
 import type { ChangePage } from '../event-log.ts';
-import { mayLoseTrack } from '../happenings.ts';
+import { mayLoseTrack } from '../feed-changes.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 

@@ -1,7 +1,7 @@
-/** Trouble of the machine: a reader that holds the mirror, and disks that are full. Only on the model stage. */
+/** Incidents of the machine: a reader that has the mirror open, and full disks. Only on the model stage. */
 
 import { catchUp } from '../catch-up.ts';
-import { hasMembers } from '../happenings.ts';
+import { hasMembers } from '../feed-changes.ts';
 import { approveAll } from '../operator.ts';
 import { DISK_USES, type Machine } from '../stage.ts';
 import type { Step } from '../step.ts';
@@ -10,19 +10,19 @@ const MOST_TIMES = 3;
 
 export const machineSteps: readonly Step[] = [
   {
-    name: 'person: approves what waits by now',
+    name: 'operator: approves what waits by now',
     weight: 3,
     applies: ({ settings }) => settings.isGated,
     act: async (world) => `${await approveAll(world)} approved`,
   },
-  trouble('machine: a reader holds the mirror', (machine, times) => machine.holdMirror(times)),
+  incident('machine: a reader has the mirror open', (machine, times) => machine.occupyMirror(times)),
   ...DISK_USES.map((use) =>
-    trouble(`machine: the disk is full, ${use}`, (machine, times) => machine.fillDisk(use, times)),
+    incident(`machine: the disk is full, ${use}`, (machine, times) => machine.fillDisk(use, times)),
   ),
 ];
 
-/** There is something to do, and one catch-up meets the trouble. */
-function trouble(name: string, begin: (machine: Machine, times: number) => void): Step {
+/** There is something to do, and one catch-up meets the incident. */
+function incident(name: string, begin: (machine: Machine, times: number) => void): Step {
   return {
     name,
     isFault: true,
@@ -31,7 +31,7 @@ function trouble(name: string, begin: (machine: Machine, times: number) => void)
     applies: hasMembers,
     act: async (world) => {
       const published = world.publish(world.anyMember());
-      // The trouble is met at work, not while the stores are opened.
+      // The incident comes during work, not while the stores are opened.
       await world.installation.parts();
       const times = world.random.integer(1, MOST_TIMES);
       if (world.stage.machine !== null) begin(world.stage.machine, times);

@@ -1,4 +1,4 @@
-/** Datasets that leave and come back, subscriptions that come and go, and reloads that the service or a person asks for. */
+/** Datasets that leave and come back, subscriptions that come and go, and reloads that the service or an operator requests. */
 
 import { catchUp } from '../catch-up.ts';
 import {
@@ -9,12 +9,12 @@ import {
   reissueAny,
   remove,
   restore,
-} from '../happenings.ts';
-import { settleHolds } from '../operator.ts';
+} from '../feed-changes.ts';
+import { settleSuspensions } from '../operator.ts';
 import type { Step } from '../step.ts';
 import type { World } from '../world.ts';
 
-/** At once, they are retired only where a person agrees. */
+/** At once, they are retired only if an operator approves. */
 const MANY_DATASETS = 10;
 
 export const memberSteps: readonly Step[] = [
@@ -41,14 +41,14 @@ export const memberSteps: readonly Step[] = [
     },
   },
   {
-    name: 'resync: a person asks',
+    name: 'resync: an operator asks',
     weight: 2,
     applies: hasMembers,
     act: async (world) => {
       const datasetId = world.anyMember();
       const { checkpoint } = await world.installation.parts();
       const asked = checkpoint.requestResync([datasetId]);
-      return asked.length === 0 ? `${datasetId} is not wanted yet` : datasetId;
+      return asked.length === 0 ? `${datasetId} is not desired yet` : datasetId;
     },
   },
   {
@@ -74,7 +74,7 @@ export const memberSteps: readonly Step[] = [
     act: (world) => world.members.map((datasetId) => remove(world, datasetId)).join('; '),
   },
   {
-    name: 'removal: of so many at once that a person has to agree',
+    name: 'removal: of so many at once that an operator has to approve',
     weight: 400,
     applies: ({ members }) => members.length >= MANY_DATASETS,
     act: async (world) => {
@@ -82,9 +82,9 @@ export const memberSteps: readonly Step[] = [
       const removed = world.members.map((datasetId) => remove(world, datasetId)).join('; ');
       await catchUp(world);
       if (!world.random.chance(0.5)) return removed;
-      const settled = await settleHolds(world);
+      const settled = await settleSuspensions(world);
       await catchUp(world);
-      return `${removed}; a person settled ${settled} holds`;
+      return `${removed}; an operator settled ${settled} suspensions`;
     },
   },
   {

@@ -1,7 +1,7 @@
 /** What operators do with the past of tables, what somebody does to rows by hand, and what a disk does to a table. */
 
 import type { PastCommit, PastState } from '../../../src/model/past-states.ts';
-import { hasMembers } from '../happenings.ts';
+import { hasMembers } from '../feed-changes.ts';
 import { endPins, rollBack, verifyDeep } from '../requests-of-operators.ts';
 import { ALTERATIONS, type Alteration } from '../stage.ts';
 import { always, faulty, type Step } from '../step.ts';
@@ -12,7 +12,7 @@ export const pastSteps: readonly Step[] = [
   rollback('a version', ({ toVersion: version }) => ({ by: 'version', version })),
   rollback('a time', ({ appliedAt: time }) => ({ by: 'time', time })),
   {
-    name: 'person: ends all pins',
+    name: 'operator: ends all pins',
     weight: 3,
     applies: always,
     act: async (world) => `${await endPins(world)} were pinned`,

@@ -2,7 +2,7 @@
 
 import { NOT_RECORDED_FORMS } from '../../../fixtures/feed/model.ts';
 import type { FalseClaims, PublishOptions } from '../../../fixtures/feed/publish.ts';
-import { hasMembers } from '../happenings.ts';
+import { hasMembers } from '../feed-changes.ts';
 import { always, faulty, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 

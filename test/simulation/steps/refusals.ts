@@ -1,4 +1,4 @@
-/** What the service refuses until a person has acted, and what that person does. */
+/** Refusals of the service that last until an operator has acted, and the operator's actions. */
 
 import type { RefusalTarget } from '../../../fixtures/feed/access.ts';
 import { SCOPES } from '../../../fixtures/feed/keys.ts';
@@ -57,7 +57,7 @@ export const refusalSteps: readonly Step[] = [
     },
   },
   {
-    name: 'refusal: over, and a person resumes',
+    name: 'refusal: over, and an operator resumes',
     weight: 14,
     applies: ({ feed }) => feed.access.refused().length > 0 || feed.keys.get(feed.apiKey).revoked,
     act: async (world) => {
@@ -70,7 +70,7 @@ export const refusalSteps: readonly Step[] = [
     },
   },
   {
-    name: 'refusal: a person resumes too early',
+    name: 'refusal: an operator resumes too early',
     weight: 10,
     applies: ({ feed }) => feed.access.refused().length > 0,
     act: resumeAll,

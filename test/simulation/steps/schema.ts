@@ -1,4 +1,4 @@
-/** Schema changes of every kind, with and without the events that tell of them. */
+/** Schema changes of every kind, with and without events that announce them. */
 
 import type { Cell, Content, SourceColumn } from '../../../fixtures/source/content.ts';
 import {

@@ -3,7 +3,7 @@
 import type { PlainAct } from '../../../fixtures/feed/faults.ts';
 import type { Operation } from '../../../fixtures/feed/operations.ts';
 import { catchUp } from '../catch-up.ts';
-import { beginAnyAgain, canBeginAgain, hasMembers, reissueAny, remove } from '../happenings.ts';
+import { beginAnyAgain, canBeginAgain, hasMembers, reissueAny, remove } from '../feed-changes.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
@@ -35,17 +35,17 @@ export const serviceSteps: readonly Step[] = [
       return '';
     },
   },
-  fault('trouble: 503, for a moment', FEW, () => ({ kind: 'respond', status: 503 })),
-  fault('trouble: 503, for long', MANY, () => ({ kind: 'respond', status: 503 })),
-  fault('trouble: a body that is cut', FEW, ({ random }) => ({
+  fault('incident: 503, for a short time', FEW, () => ({ kind: 'respond', status: 503 })),
+  fault('incident: 503, for long', MANY, () => ({ kind: 'respond', status: 503 })),
+  fault('incident: a body that is cut', FEW, ({ random }) => ({
     kind: 'truncate',
     afterBytes: random.integer(0, 200),
   })),
-  fault('trouble: a body that is cut, for long', MANY, ({ random }) => ({
+  fault('incident: a body that is cut, for long', MANY, ({ random }) => ({
     kind: 'truncate',
     afterBytes: random.integer(0, 200),
   })),
-  fault('trouble: the connection is reset', FEW, () => ({ kind: 'reset' })),
+  fault('incident: the connection is reset', FEW, () => ({ kind: 'reset' })),
 ];
 
 /** The manifest stays as it is, something happens, and a catch-up meets the two. */

@@ -1,14 +1,14 @@
 /** Stores that are lost or restored from a copy, and processes that end: on their own, or killed at work. */
 
 import type { Operation } from '../../../fixtures/feed/operations.ts';
-import { hasMembers, mayForgetMoves, mayLoseTrack } from '../happenings.ts';
+import { hasMembers, mayForgetMoves, mayLoseTrack } from '../feed-changes.ts';
 import { refuseBroken } from '../rules.ts';
 import type { DeathPoint, Store } from '../stage.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
 const KILLED_AT: readonly Operation[] = ['events', 'manifest', 'versions', 'schemas', 'changes', 'file'];
-const LAST_DURABLE_MOMENT = 40;
+const LAST_DURABLE_EFFECT = 40;
 const LAST_FOLLOW_STEP = 4;
 
 export const storeSteps: readonly Step[] = [
@@ -65,7 +65,7 @@ export const storeSteps: readonly Step[] = [
     act: async (world) => {
       const asked = world.resync(world.anyMember(), undefined);
       const nth = world.random.integer(1, LAST_FOLLOW_STEP);
-      return `${asked}; ${await die(world, { kind: 'moment', nth, effect: 'checkpoint.follow-step' })}`;
+      return `${asked}; ${await die(world, { kind: 'effect', nth, name: 'checkpoint.follow-step' })}`;
     },
   },
   {
@@ -75,7 +75,7 @@ export const storeSteps: readonly Step[] = [
     applies: always,
     act: async (world) => {
       const published = publishSome(world);
-      return `${published}${await die(world, { kind: 'moment', nth: world.random.integer(1, LAST_DURABLE_MOMENT) })}`;
+      return `${published}${await die(world, { kind: 'effect', nth: world.random.integer(1, LAST_DURABLE_EFFECT) })}`;
     },
   },
 ];

@@ -1,4 +1,4 @@
-/** What happens to datasets of the feed, for steps to put together; each says what it did. */
+/** Changes to datasets of the feed, which steps combine; each returns a description of its effect. */
 
 import type { Reason } from '../../fixtures/feed/model.ts';
 import type { World } from './world.ts';
@@ -41,17 +41,17 @@ export function hasMembers({ members }: World): boolean {
   return members.length > 0;
 }
 
-/** A removal that was lost can be told from none only where the versions go on. */
+/** A lost removal is noticed only if the versions go on. */
 export function canBeginAgain({ datasetIds, lostRemovals }: World): readonly string[] {
   return datasetIds.filter((datasetId) => !lostRemovals.has(datasetId));
 }
 
-/** Where each dataset has a manifest of its own, nothing but the log tells who left and who came back. */
+/** Where each dataset has a manifest of its own, only the log shows which datasets left and came back. */
 export function mayLoseTrack({ settings, unreadMoves }: World): boolean {
   return settings.manifest === 'subscription' || unreadMoves.size === 0;
 }
 
-/** An older checkpoint would have to be told again of them, and their events may have expired meanwhile. */
+/** An older checkpoint would have to read their events again, which may have expired meanwhile. */
 export function mayForgetMoves({ settings, movedSinceCopy }: World): boolean {
   return settings.manifest === 'subscription' || movedSinceCopy.size === 0;
 }

@@ -6,7 +6,7 @@ import { type Counts, missing, sum, table } from './counters.ts';
 /** With fewer, something may well never occur. */
 export const HISTORIES_OF_A_WHOLE_RUN = 200;
 
-export class TallyReporter implements Reporter {
+export class CountsReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap(({ children }) => [...children.allTests()]);
     const histories = tests.flatMap((test) => {

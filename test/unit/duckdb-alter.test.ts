@@ -30,8 +30,8 @@ function addColumn(course: PublishedCourse, name: string, idWithValue: number | 
 describe.each([
   ['last in the table', []],
   ['in the middle, before the envelope columns', [ENVELOPE]],
-])('a column that comes %s', (_, envelopeColumns) => {
-  it('W25 has the values that the changes list, and null elsewhere', async () => {
+])('an added column that comes %s', (_, envelopeColumns) => {
+  it('W25 fills an added column with the values that the changes list, and with null elsewhere', async () => {
     const world = await mirrorAtWork();
     const course = await world.loaded(people(envelopeColumns));
     addColumn(course, 'zone', 2);
@@ -42,7 +42,7 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('is there though no row has a value for it', async () => {
+  it('adds a column for which no row has a value', async () => {
     const world = await mirrorAtWork();
     const course = await world.loaded(people(envelopeColumns));
     addColumn(course, 'zone', null);
@@ -52,7 +52,7 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('comes with others, over several versions in one step; then changes and a load go on', async () => {
+  it('adds columns of several versions in one step, and applies changes and a load afterwards', async () => {
     const world = await mirrorAtWork();
     const course = await world.loaded(people(envelopeColumns));
     const rows = () => [...course.newest().content.rows()];
@@ -72,7 +72,7 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('W25 is not there where the changes do not prove', async () => {
+  it('W25 adds no column where the proof of the changes fails', async () => {
     const world = await mirrorAtWork();
     const course = await world.loaded(people(envelopeColumns));
     addColumn(course, 'zone', 2);
@@ -83,7 +83,7 @@ describe.each([
   });
 });
 
-it('generated tables with geometries and every type keep each value', async () => {
+it('keeps each value of generated tables with every type when a column is added', async () => {
   const world = await mirrorAtWork();
   const courses: PublishedCourse[] = [];
   const request = { seed: 11, counties: 1, rowsPerDataset: 15, kinds: ['parcels', 'specimens'] as const };
@@ -100,7 +100,7 @@ it('generated tables with geometries and every type keep each value', async () =
   expect(await world.differences(...courses)).toEqual([]);
 });
 
-it('names that are equal but for case: those of the table stay, the new one goes around them', async () => {
+it('keeps column names of the table, and gives an added column of the same name but for case another one', async () => {
   const world = await mirrorAtWork();
   const envelopeColumns = [column('_row', 'integer')];
   const schema = sourceSchema([ID, column('ID', 'string'), column('Id', 'string')], { envelopeColumns });

@@ -1,4 +1,4 @@
-/** The pure rules of applying changes and of retiring: rows that are stated, columns that are added, names of copies. */
+/** The pure rules of applying changes and of retiring: stated row counts, added columns, names of archived tables. */
 
 import { describe, expect, it } from 'vitest';
 import { archivedNameFor } from '../../src/destination/catalog/archived-name.ts';
@@ -25,14 +25,20 @@ describe('the operations that a version lists', () => {
       [listed],
     );
 
-  it('are those that the service counted', () => expect(prove(counts)).toBeUndefined());
+  it('accepts listed operations whose counts the service states', () =>
+    expect(prove(counts)).toBeUndefined());
 
-  it.each(['added', 'changed', 'removed'] as const)('V5 give way where %s are others', (operation) => {
-    expect(() => prove({ ...counts, [operation]: counts[operation] + 1 })).toThrow(InapplicableChangesError);
-  });
+  it.each(['added', 'changed', 'removed'] as const)(
+    'V5 falls back to the snapshot where the count of %s rows differs',
+    (operation) => {
+      expect(() => prove({ ...counts, [operation]: counts[operation] + 1 })).toThrow(
+        InapplicableChangesError,
+      );
+    },
+  );
 });
 
-describe('the rows that the service states after the last version', () => {
+describe('the row count that the service states after the last version', () => {
   it.each<[readonly (Counts | null)[], readonly (number | null)[], number | null]>([
     [[null], [7], 7],
     [[null], [null], null],
@@ -48,21 +54,24 @@ describe('the rows that the service states after the last version', () => {
       [null, null],
       6,
     ],
-  ])('with counts %j and rows %j of a table of ten are %j', (counts, rowCounts, expected) => {
-    const versions = counts.map((each, index) => ({
-      version: index + 2,
-      pages: [],
-      counts: each,
-      rowCount: rowCounts[index] ?? null,
-    }));
-    expect(statedRowCount({ versions, plannedFrom: { rowCount: 10 } as ObservedTable })).toBe(expected);
-  });
+  ])(
+    'computes the stated row count after ten rows from counts %j and row counts %j: %j',
+    (counts, rowCounts, expected) => {
+      const versions = counts.map((each, index) => ({
+        version: index + 2,
+        pages: [],
+        counts: each,
+        rowCount: rowCounts[index] ?? null,
+      }));
+      expect(statedRowCount({ versions, plannedFrom: { rowCount: 10 } as ObservedTable })).toBe(expected);
+    },
+  );
 });
 
 describe('the table that changes build on', () => {
   const planned = table(3, { reloads: reloadMarks([['sub_1', 5n]]) });
 
-  it('is the one that they were planned from', () => {
+  it('takes a table for the one that changes were planned from where nothing differs, and a missing one never', () => {
     expect(isSameTable({ ...planned }, planned)).toBe(true);
     expect(isSameTable(null, planned)).toBe(false);
   });
@@ -78,7 +87,7 @@ describe('the table that changes build on', () => {
     ],
     ['reload of the same subscription', { reloads: reloadMarks([['sub_1', 6n]]) }],
     [
-      'reload of another one besides',
+      'reload of a further subscription',
       {
         reloads: reloadMarks([
           ['sub_1', 5n],
@@ -87,12 +96,12 @@ describe('the table that changes build on', () => {
       },
     ],
     ['list of reloads, which is empty', { reloads: new Map() }],
-  ])('is another one with another %s', (_, by) => {
+  ])('takes a table for another one where it has another %s', (_, by) => {
     expect(isSameTable({ ...planned, ...by }, planned)).toBe(false);
   });
 });
 
-describe('the columns of a table afterwards', () => {
+describe('the columns of a table after changes', () => {
   const observed = (name: string, columnName = name, type: ColumnType = 'string'): ObservedColumn => ({
     name,
     columnName,
@@ -112,14 +121,14 @@ describe('the columns of a table afterwards', () => {
     return [alteration.kind, ...given.map(({ columnName }) => columnName)];
   };
 
-  it('are the same where none is new', () => {
+  it('leaves the columns of a table as they are where none is new', () => {
     expect(namesAfter([observed('a'), observed('A', 'A_2')], planned('a'), planned('A'))).toEqual([
       'none',
       'a',
       'A_2',
     ]);
   });
-  it('are appended where they come last, and else put in their place', () => {
+  it('appends columns that come last, and rewrites the table for others', () => {
     expect(namesAfter([observed('a')], planned('a'), planned('b'))).toEqual(['append', 'a', 'b']);
     expect(namesAfter([observed('a'), observed('z')], planned('a'), planned('b'), planned('z'))).toEqual([
       'rewrite',
@@ -128,7 +137,7 @@ describe('the columns of a table afterwards', () => {
       'z',
     ]);
   });
-  it('keep the names that they have: new ones go around them', () => {
+  it('keeps the names of existing columns, and chooses other names for new ones', () => {
     const before = [observed('a'), observed('A', 'A_2')];
     expect(namesAfter(before, planned('a'), planned('A'), planned('A_2'))).toEqual([
       'append',
@@ -144,11 +153,11 @@ describe('the columns of a table afterwards', () => {
       'A_2',
     ]);
   });
-  it('are written anew where one hides the addresses of rows', () => {
+  it('rewrites a table with a column that hides the addresses of rows', () => {
     expect(namesAfter([observed('RowId')], planned('RowId'))).toEqual(['rewrite', 'RowId']);
     expect(namesAfter([observed('a')], planned('a'), planned('rowid'))).toEqual(['rewrite', 'a', 'rowid']);
   });
-  it('never lose one or its type', () => {
+  it('refuses to lose a column or its type', () => {
     expect(() => namesAfter([observed('a'), observed('b')], planned('a'))).toThrow('"b"');
     expect(() => namesAfter([observed('a')], planned('a', 'integer'))).toThrow('"a"');
   });
@@ -156,10 +165,10 @@ describe('the columns of a table afterwards', () => {
 
 describe('the name of an archived table', () => {
   const at = new Date('2026-01-02T03:04:05.678Z');
-  it('says version and time, and sorts by them', () => {
+  it('names an archived table by version and time, so that names sort by both', () => {
     expect(archivedNameFor('parcels', 12, at, new Set())).toBe('parcels__12_20260102t030405z');
   });
-  it('is never one that is taken', () => {
+  it('never gives an archived table a name that is taken', () => {
     const taken = new Set(['parcels__12_20260102t030405z', 'parcels__12_20260102t030405z_2']);
     expect(archivedNameFor('parcels', 12, at, taken)).toBe('parcels__12_20260102t030405z_3');
   });

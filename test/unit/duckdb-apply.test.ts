@@ -27,7 +27,7 @@ async function threePeople() {
 }
 
 describe('changes of one version', () => {
-  it('are in the table, in the books, and told', async () => {
+  it('writes the changes of a version into the table and the catalog, and reports them', async () => {
     const { world, course } = await threePeople();
     const before = await world.observed();
     const version = course.publishRows([
@@ -74,7 +74,7 @@ describe('changes of one version', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('that come to nothing move the version', async () => {
+  it('raises the version by changes that leave every row as it is', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST);
     expect(await world.apply(course)).toMatchObject({
@@ -84,7 +84,7 @@ describe('changes of one version', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('count what they did: an added row that was there is changed, a removed one that was not is nothing', async () => {
+  it('counts an added row that was there as changed, and a removed row that was not there as nothing', async () => {
     const { world, course } = await threePeople();
     course.publish({
       ...firstContent(people, [...FIRST.slice(0, 2), [3, 'THREE']]),
@@ -101,7 +101,7 @@ describe('changes of one version', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('empty a table, and fill it again; the coordinate system of GeoJSON becomes known', async () => {
+  it('empties a table and fills it again by changes, and records the coordinate system of GeoJSON', async () => {
     const world = await mirrorAtWork();
     const schema = sourceSchema([column('id', 'integer', false), column('place', 'geometry')]);
     const course = await world.loaded(firstContent(schema, []));
@@ -118,7 +118,7 @@ describe('changes of one version', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('come with other descriptions: in the books and in the comments, or taken away', async () => {
+  it('writes changed descriptions of columns into catalog and comments, and removes them', async () => {
     const world = await mirrorAtWork();
     const described = (description: string | null) =>
       sourceSchema([
@@ -132,26 +132,26 @@ describe('changes of one version', () => {
       expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
       expect(await world.differences(course)).toEqual([]);
     }
-    const books = () => inMirror(world.folder, 'SELECT rowid, * FROM feed_sync.columns');
-    const before = await books();
+    const columnRows = () => inMirror(world.folder, 'SELECT rowid, * FROM feed_sync.columns');
+    const before = await columnRows();
     course.publishRows([]);
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
-    expect(await books(), 'what is said already is not written again').toEqual(before);
+    expect(await columnRows(), 'rows of the catalog that are the same are not written again').toEqual(before);
   });
 });
 
-it('V9 counts that the service did not give are not checked', async () => {
+it('V9 does not check counts that the service does not state', async () => {
   const { world, course } = await threePeople();
   // The row that is listed as added is there already, so the sums would not be right.
   course.publish({ ...firstContent(people, FIRST), changes: [{ op: 'added', row: [3, 'three'] }] });
   const { versions } = await course.changes(await world.observed());
-  const unsaid = versions.map((each) => ({ ...each, counts: null, rowCount: null }));
-  expect(await world.apply(course, { versions: unsaid })).toMatchObject({ committed: { rowCount: 3 } });
+  const uncounted = versions.map((each) => ({ ...each, counts: null, rowCount: null }));
+  expect(await world.apply(course, { versions: uncounted })).toMatchObject({ committed: { rowCount: 3 } });
   expect(await world.differences(course)).toEqual([]);
 });
 
-describe('changes of a backlog', () => {
-  it('equal the snapshots, in every type, dataset beside dataset in one batch', async () => {
+describe('changes of several versions', () => {
+  it('leaves tables equal to the snapshots, in every type, with several datasets in one batch', async () => {
     const world = await mirrorAtWork();
     const followed = generateDatasets({ seed: 5, counties: 1, rowsPerDataset: 25 })
       .map((source) => ({ source, content: source.initial() }))
@@ -179,7 +179,7 @@ describe('changes of a backlog', () => {
     }
   });
 
-  it('V12 are folded into one transaction: the last operation of a key wins', async () => {
+  it('V12 coalesces several versions into one transaction, in which the last operation of a key wins', async () => {
     const { world, course } = await threePeople();
     course.publishRows([
       [1, 'x'],
@@ -209,7 +209,7 @@ describe('changes of a backlog', () => {
   });
 });
 
-it('changes keep what is known of the snapshot that the table was loaded from, and the reloads', async () => {
+it('keeps the recorded snapshot and reloads of a table when changes are applied', async () => {
   const world = await mirrorAtWork();
   const course = world.published(firstContent(people, FIRST));
   const loaded = {
@@ -231,8 +231,8 @@ it('changes keep what is known of the snapshot that the table was loaded from, a
   expect(outcome).toMatchObject({ kind: 'committed', committed: { observed } });
 });
 
-describe('the guard', () => {
-  it('does nothing where the table is not the one that was planned from', async () => {
+describe('a stale plan', () => {
+  it('applies nothing to a table that is not the one that the changes were planned from', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST.slice(1));
     const observed = await world.observed();
@@ -253,7 +253,7 @@ describe('the guard', () => {
     expect(await world.dump()).toEqual(before);
   });
 
-  it('nor where there is none any more', async () => {
+  it('applies nothing where the table was dropped since the changes were planned', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST.slice(1));
     const job = await course.changes(await world.observed());
@@ -262,27 +262,30 @@ describe('the guard', () => {
   });
 });
 
-describe('a proof that fails leaves everything as it was, and names the first version', () => {
+describe('a failed proof of changes', () => {
   it.each<[string, Counts | null, number | null]>([
-    ['the number of rows that the service states', null, 4],
-    ['the rows before and what was counted since', { added: 1, changed: 0, removed: 0 }, null],
-  ])('V7 V10 %s', async (_, counts, rowCount) => {
-    const { world, course } = await threePeople();
-    // What is told to be added is there already, so the sums are right and the table is not.
-    course.publish({
-      ...firstContent(people, FIRST),
-      changes: [{ op: 'added', row: [3, 'three'] }],
-    });
-    const { versions } = await course.changes(await world.observed());
-    const before = await world.dump();
-    const error = errorOf(
-      await world.apply(course, { versions: versions.map((each) => ({ ...each, counts, rowCount })) }),
-    );
-    expect(error).toBeInstanceOf(InapplicableChangesError);
-    expect(error).toMatchObject({ datasetId: 'parcels', version: 2 });
-    expect(error.message).toContain('would have 3 rows, and the service states 4 for version 2');
-    expect(await world.dump()).toEqual(before);
-  });
+    ['the row count that the service states', null, 4],
+    ['the rows before plus the counts of the service', { added: 1, changed: 0, removed: 0 }, null],
+  ])(
+    'V7 V10 changes nothing, and names the first version, where rows differ from %s',
+    async (_, counts, rowCount) => {
+      const { world, course } = await threePeople();
+      // The row that is listed as added is there already, so the sums are right and the table is not.
+      course.publish({
+        ...firstContent(people, FIRST),
+        changes: [{ op: 'added', row: [3, 'three'] }],
+      });
+      const { versions } = await course.changes(await world.observed());
+      const before = await world.dump();
+      const error = errorOf(
+        await world.apply(course, { versions: versions.map((each) => ({ ...each, counts, rowCount })) }),
+      );
+      expect(error).toBeInstanceOf(InapplicableChangesError);
+      expect(error).toMatchObject({ datasetId: 'parcels', version: 2 });
+      expect(error.message).toContain('would have 3 rows, and the service states 4 for version 2');
+      expect(await world.dump()).toEqual(before);
+    },
+  );
 
   const COLUMNS = 'the columns of the table parcels are not those it was left with';
   const BY_HAND: readonly (readonly [sql: string, message: string])[] = [
@@ -295,7 +298,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
     ['DROP TABLE parcels', 'parcels'],
     ['CREATE UNIQUE INDEX mine ON parcels (name)', 'violates unique constraint'],
   ];
-  it('V7 V10 where the table was changed by hand; a load makes good for it', async () => {
+  it('V7 V10 changes nothing where the table was altered by hand, until a load replaces it', async () => {
     const { world, course } = await threePeople();
     for (const [sql, message] of BY_HAND) {
       const { version } = course.publishRows(FIRST.with(1, [2, 'two, again']));
@@ -313,7 +316,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
     }
   });
 
-  it('V7 a key was made null by hand, so no change finds its row', async () => {
+  it('V7 fails changes of a row whose key was made null by hand', async () => {
     const { world, course } = await threePeople();
     await world.byHand('UPDATE parcels SET id = NULL WHERE id = 2');
     course.publishRows([
@@ -325,7 +328,7 @@ describe('a proof that fails leaves everything as it was, and names the first ve
   });
 });
 
-it('a batch of several kinds with units that fail commits the others', async () => {
+it('commits the other write jobs of a batch of several kinds where some fail', async () => {
   const { world, course: good } = await threePeople();
   const [bad, leaving] = [
     await world.loaded(firstContent(people, FIRST), 'bad'),
@@ -358,7 +361,7 @@ it('a batch of several kinds with units that fail commits the others', async () 
 });
 
 describe('hostile names (F38, F39)', () => {
-  it('of columns are changed like others, and never executed', async () => {
+  it('changes columns with hostile names like others, and never executes a name', async () => {
     const world = await mirrorAtWork();
     const names = [
       'a"; DROP TABLE x; --',
@@ -387,7 +390,7 @@ describe('hostile names (F38, F39)', () => {
     expect(stored).toEqual([changed, rowOf(3)].map((row) => row.map(String)));
   });
 
-  it.each(['rowid', 'ROWID'])('a column %s hides the addresses of rows', async (name) => {
+  it.each(['rowid', 'ROWID'])('changes a table whose column %s hides the addresses of rows', async (name) => {
     const world = await mirrorAtWork();
     const columns = [column(name, 'integer', false), column('name', 'string')];
     const course = await world.loaded(firstContent(sourceSchema(columns, { keyColumns: [name] }), FIRST));
@@ -407,11 +410,11 @@ describe('hostile names (F38, F39)', () => {
     expect(error.message).toContain('rows of the keys that are changed');
   });
 
-  it('that no database can hold fail before the mirror is touched', async () => {
+  it('fails before the mirror is touched where a schema version cannot be stored in a database', async () => {
     const { world, course } = await threePeople();
     course.publishRows(FIRST.slice(1));
     const { schema } = await course.changes(await world.observed());
-    const unspeakable = { schema: { ...schema, schemaVersion: '2\0' } };
-    await expect(world.apply(course, unspeakable)).rejects.toThrow(DataError);
+    const unstorable = { schema: { ...schema, schemaVersion: '2\0' } };
+    await expect(world.apply(course, unstorable)).rejects.toThrow(DataError);
   });
 });

@@ -1,4 +1,4 @@
-/** `query --as-of`: tables as they were at an earlier time, and a refusal of those whose past is not known. */
+/** `query --as-of`: tables as they were at an earlier time, and a refusal of tables whose past is not known. */
 
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
@@ -66,7 +66,7 @@ describe('query --as-of', () => {
     "SELECT id, name FROM query('FROM ' || 'parcels') ORDER BY id",
     "SELECT id, name FROM query_table('parcels') ORDER BY id",
     'SELECT id, name FROM by_hand ORDER BY id',
-  ])('reads the rows of that time: %s', async (sql) => {
+  ])('reads the rows of the time of --as-of: %s', async (sql) => {
     const { world, read } = await twoDays();
     await world.byHand('CREATE VIEW by_hand AS FROM parcels');
     expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);
@@ -76,7 +76,7 @@ describe('query --as-of', () => {
     ]);
   });
 
-  it('reads feed_sync as it is now', async () => {
+  it('reads the catalog feed_sync as it is now, whatever time --as-of names', async () => {
     const { read } = await twoDays();
     const sql = "SELECT version FROM feed_sync.datasets WHERE dataset_id = 'parcels'";
     expect(await read(sql, NOON_OF(1))).toEqual([['2']]);
@@ -88,7 +88,7 @@ describe('query --as-of', () => {
     'DESCRIBE zones',
     "SELECT * FROM query('FROM ' || 'zones')",
     'UNPIVOT zones ON name',
-  ])('refuses a table without history by name: %s', async (sql) => {
+  ])('names a table without history in the refusal: %s', async (sql) => {
     const { read } = await twoDays();
     await expect(read(sql, NOON_OF(1))).rejects.toThrow('The table zones has no history');
   });
@@ -99,12 +99,12 @@ describe('query --as-of', () => {
     'FROM history.parcels',
     "FROM history.parcels_as_of(TIMESTAMPTZ '2026-01-02')",
     'UNPIVOT mirror.main.parcels ON name',
-  ])('refuses a statement that reads around it: %s', async (sql) => {
+  ])('refuses a statement that reads tables around --as-of: %s', async (sql) => {
     const { read } = await twoDays();
     await expect(read(sql, NOON_OF(1))).rejects.toThrow('which --as-of does not change');
   });
 
-  it('refuses a time before the history begins', async () => {
+  it('refuses a time before the history of a table begins', async () => {
     const { read } = await twoDays();
     await expect(read('FROM parcels', new Date('2025-12-31'))).rejects.toThrow(
       /The history of parcels begins with commit 2 at 2026-01-01T\d\d.*Earlier states are not known\./,
@@ -112,14 +112,14 @@ describe('query --as-of', () => {
     expect(await read('SELECT count(*) FROM feed_sync.datasets', new Date('2025-12-31'))).toEqual([['2']]);
   });
 
-  it('leaves a wrong statement to DuckDB', async () => {
+  it('refuses a wrong statement with the message of DuckDB', async () => {
     const { read } = await twoDays();
     for (const sql of ['SELEC', 'FROM nowhere', 'SELECT 1; SELECT 2', 'DROP TABLE parcels']) {
       await expect(read(sql, NOON_OF(1))).rejects.toMatchObject({ code: 'usage_invalid' });
     }
   });
 
-  it('reads the columns of that time where a schema has replaced them', async () => {
+  it('reads the columns of the time of --as-of where a schema change replaced them', async () => {
     const { clock, world, parcels, read } = await twoDays();
     await clock.sleep(DAY_MS);
     parcels.publish(firstContent(owners, [[1, 'Ann']]));
@@ -129,25 +129,30 @@ describe('query --as-of', () => {
     expect(await read(sql, NOON_OF(3))).toEqual([['1', 'Ann']]);
   });
 
-  it.each(['archive', 'keep'] as const)('reads a retired table (%s) for the time before', async (how) => {
-    const { clock, world, parcels, read } = await twoDays();
-    await clock.sleep(DAY_MS);
-    await world.retire(parcels, how);
-    const sql = 'SELECT * FROM parcels ORDER BY id';
-    expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);
-    await expect(read(sql, NOON_OF(3))).rejects.toThrow(/The table parcels was retired by commit 4 at 2026/);
-    expect(await read('SELECT 1', NOON_OF(1))).toEqual([['1']]);
-  });
+  it.each(['archive', 'keep'] as const)(
+    'reads a retired table (%s) as of a time before its retirement',
+    async (how) => {
+      const { clock, world, parcels, read } = await twoDays();
+      await clock.sleep(DAY_MS);
+      await world.retire(parcels, how);
+      const sql = 'SELECT * FROM parcels ORDER BY id';
+      expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);
+      await expect(read(sql, NOON_OF(3))).rejects.toThrow(
+        /The table parcels was retired by commit 4 at 2026/,
+      );
+      expect(await read('SELECT 1', NOON_OF(1))).toEqual([['1']]);
+    },
+  );
 });
 
-describe('a time', () => {
+describe('the time of --as-of', () => {
   it.each([
     ['2026-03-01', '2026-03-01T00:00:00.000Z'],
     ['2026-03-01T14:30', '2026-03-01T14:30:00.000Z'],
     ['2026-03-01T14:30:05.25', '2026-03-01T14:30:05.250Z'],
     ['2026-03-01T14:30:00+02:00', '2026-03-01T12:30:00.000Z'],
     ['2024-02-29T23:59:59Z', '2024-02-29T23:59:59.000Z'],
-  ])('is read as ISO 8601, in UTC without an offset: %s', (text, time) => {
+  ])('parses a time of ISO 8601, in UTC without an offset: %s', (text, time) => {
     expect(parseIsoTime(text)?.toISOString()).toBe(time);
   });
 
@@ -160,11 +165,11 @@ describe('a time', () => {
     '01.03.2026',
     '2026-03-01T25:00',
     '1',
-  ])('is refused: %j', (text) => {
+  ])('refuses a text that is no time of ISO 8601: %j', (text) => {
     expect(parseIsoTime(text)).toBeNull();
   });
 
-  it('refuses a log that was emptied or dropped by hand, and reads the other tables (F70)', async () => {
+  it('refuses an undo log that was emptied or dropped by hand, and reads the other tables (F70)', async () => {
     const { world, read } = await twoDays();
     await world.byHand('DELETE FROM history.parcels');
     await expect(read('FROM parcels', NOON_OF(1))).rejects.toMatchObject({ code: 'dataset_storage_failed' });

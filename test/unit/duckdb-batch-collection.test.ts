@@ -1,4 +1,4 @@
-/** What a window takes at once and one after another: two units of one dataset, one that fails, an interruption. */
+/** Write jobs that one write session collects, at once and one batch after another: two of one dataset, a failure, an interruption. */
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
@@ -33,7 +33,7 @@ const load: Plan = ({ course, observed }) => course.snapshot(course.newest(), ob
 const loadAnew: Plan = ({ course }) => course.snapshot(course.newest(), null);
 const change: Plan = ({ course, observed }) => course.changes(observed);
 const retire: Plan = async ({ observed }) => retirement(observed, 'drop');
-const changeWhatIsLoaded: Plan = async ({ course, observed }) => {
+const changeAfterLoad: Plan = async ({ course, observed }) => {
   const { digest } = await course.snapshot(course.newest(), observed);
   course.publishRows(THIRD);
   // The first loads of eight tables and the first case come before the load that this builds on.
@@ -44,10 +44,10 @@ const changeWhatIsLoaded: Plan = async ({ course, observed }) => {
 
 type Fate = readonly [JobResult['kind'], JobResult['kind'], version: number | null];
 
-it('two units of each dataset that are taken at once: the second is judged by what the first has left', async () => {
+it('judges the second of two write jobs of one dataset in a batch by the table that the first left', async () => {
   const cases: Readonly<Record<string, readonly [Plan, Plan, Fate]>> = {
     retired_loaded_anew: [retire, loadAnew, ['retired', 'committed', 2]],
-    loaded_changed_from_that: [load, changeWhatIsLoaded, ['committed', 'committed', 3]],
+    loaded_changed_from_that: [load, changeAfterLoad, ['committed', 'committed', 3]],
     loaded_changed: [load, change, ['committed', 'stale-plan', 2]],
     loaded_retired: [load, retire, ['committed', 'stale-plan', 2]],
     changed_loaded: [change, load, ['committed', 'stale-plan', 2]],
@@ -77,8 +77,8 @@ it('two units of each dataset that are taken at once: the second is judged by wh
   expect(await world.differences(...live.map(([id]) => courseOf(id)))).toEqual([]);
 });
 
-describe('what is taken while a window is open', () => {
-  /** By this clock opening the mirror takes a second, and so does every look at it: the window stays open for several takes. */
+describe('batches within one write session', () => {
+  /** By this clock opening the mirror takes a second, as does every reading of the clock: the write session lasts for several batches. */
   function slowlyOpened() {
     let nowMs = 0;
     const monotonicMs = () => {
@@ -89,8 +89,8 @@ describe('what is taken while a window is open', () => {
   }
 
   interface Announcement {
-    readonly takes: number;
-    readonly windows: number;
+    readonly batches: number;
+    readonly sessions: number;
     readonly outcomes: readonly JobResult[];
   }
 
@@ -99,72 +99,72 @@ describe('what is taken while a window is open', () => {
     return course.snapshot(course.newest(), null);
   }
 
-  /** Each list is taken by itself; `onTake` is called with its number, from one on. */
-  async function commitTakes(
+  /** Collects each list as a batch; `onBatch` is called with its number, from one on. */
+  async function commitBatches(
     { mirror }: MirrorAtWork,
-    takes: readonly (readonly WriteJob[])[],
-    onTake: (take: number) => void = () => {},
+    batches: readonly (readonly WriteJob[])[],
+    onBatch: (batch: number) => void = () => {},
   ): Promise<Announcement> {
     const ready: ValidatedJob[][] = [];
-    for (const jobs of takes) {
+    for (const jobs of batches) {
       const prepared: ValidatedJob[] = [];
       for (const job of jobs) prepared.push(await mirror.validate(job));
       ready.push(prepared);
     }
-    const [outcomes, windows]: [JobResult[], string[]] = [[], []];
-    let taken = 0;
+    const [outcomes, sessions]: [JobResult[], string[]] = [[], []];
+    let collected = 0;
     observeDurableEffects((name, timestamp) => {
-      if (name === 'destination.attach' && timestamp === 'before') windows.push(name);
+      if (name === 'destination.attach' && timestamp === 'before') sessions.push(name);
     });
     onTestFinished(() => observeDurableEffects(() => {}));
     await mirror.commit({
       arrival: () => Promise.resolve(),
       take() {
         const jobs = ready.shift() ?? [];
-        if (jobs.length > 0) onTake(++taken);
+        if (jobs.length > 0) onBatch(++collected);
         return jobs;
       },
       report: (_, outcome) => void outcomes.push(outcome),
     });
-    return { takes: taken, windows: windows.length, outcomes };
+    return { batches: collected, sessions: sessions.length, outcomes };
   }
 
-  it('is committed though one that was taken before fails, which is told when the window has ended', async () => {
+  it('commits later batches although an earlier write job fails, and reports the failure at the end of the session', async () => {
     const world = await mirrorAtWork({ clock: slowlyOpened() });
     const broken = await world.loaded(firstContent(people, FIRST), 'broken');
     await world.byHand('DELETE FROM broken WHERE id = 2');
     broken.publishRows(SECOND);
     const changes = await broken.changes(await world.observed('broken'));
-    const takes = [[changes, await firstLoad(world, 'a')], [await firstLoad(world, 'b')]];
-    const { outcomes, ...reported } = await commitTakes(world, takes);
-    expect(reported).toEqual({ takes: 2, windows: 1 });
+    const batches = [[changes, await firstLoad(world, 'a')], [await firstLoad(world, 'b')]];
+    const { outcomes, ...reported } = await commitBatches(world, batches);
+    expect(reported).toEqual({ batches: 2, sessions: 1 });
     expect(outcomes).toMatchObject([
       { kind: 'committed', datasetId: 'a' },
       { kind: 'committed', datasetId: 'b' },
       { kind: 'failed', datasetId: 'broken' },
     ]);
     expect(errorOf(outcomes[2] as JobResult)).toBeInstanceOf(InapplicableChangesError);
-    const books = 'SELECT dataset_id, version FROM feed_sync.datasets ORDER BY dataset_id';
-    expect(await inMirror(world.folder, books)).toEqual([
+    const recorded = 'SELECT dataset_id, version FROM feed_sync.datasets ORDER BY dataset_id';
+    expect(await inMirror(world.folder, recorded)).toEqual([
       ['a', '1'],
       ['b', '1'],
       ['broken', '1'],
     ]);
   });
 
-  it('F12 fails where it is interrupted; what was taken before is committed, and nothing is told twice', async () => {
+  it('F12 fails the batch that is interrupted, keeps earlier batches committed, and reports each result once', async () => {
     const stop = new AbortController();
     const world = await mirrorAtWork({ clock: slowlyOpened(), signal: stop.signal });
-    const takes: WriteJob[][] = [];
+    const batches: WriteJob[][] = [];
     for (const ids of [['a'], ['b', 'c']]) {
       const jobs: WriteJob[] = [];
       for (const id of ids) jobs.push(await firstLoad(world, id));
-      takes.push(jobs);
+      batches.push(jobs);
     }
-    const { outcomes, windows } = await commitTakes(world, takes, (take) => {
-      if (take === 2) stop.abort();
+    const { outcomes, sessions } = await commitBatches(world, batches, (batch) => {
+      if (batch === 2) stop.abort();
     });
-    expect(windows).toBe(1);
+    expect(sessions).toBe(1);
     expect(outcomes).toMatchObject([
       { kind: 'committed', datasetId: 'a' },
       { kind: 'failed', datasetId: 'b', error: { name: InterruptedError.name } },

@@ -1,4 +1,4 @@
-/** Units of a batch are committed together, and leave what they leave when each is committed alone. */
+/** Write jobs of a batch are committed together, with the same result as when each is committed alone. */
 
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
@@ -22,10 +22,10 @@ const FIRST: readonly Row[] = [
 const SECOND: readonly Row[] = [[1, 'ONE'], ...FIRST.slice(1)];
 const LOADED = ['changed', 'stale', 'broken', 'leaving', 'back', 'again', 'described', 'taken'];
 
-/** What a service may write into names and descriptions, and what no database has in it: half a character. */
+/** A text that a service may write into names and descriptions, with half a character, which no database stores. */
 const HOSTILE = `'; DROP TABLE x; -- "quoted" \\u0000 \\ \u{1f600} \u2028 \n\t \u0001 null [] {"a": 1} \ud800.`;
 
-/** Of every kind and fate, in a mirror in which a person has been at work. */
+/** Returns write jobs of every kind and result, for a mirror that an operator altered by hand. */
 async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJob[] }> {
   const world = await mirrorAtWork({ clock: manualClock() });
   const courses = new Map<string, PublishedCourse>();
@@ -63,11 +63,11 @@ async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJo
 }
 
 const reported = (outcomes: readonly JobResult[]) => outcomes.map(({ datasetId, kind }) => [datasetId, kind]);
-const LINES =
+const COMMITS =
   'SELECT dataset_id, from_version, to_version, kind, added, changed, removed FROM feed_sync.commits';
 
 describe('a batch', () => {
-  it('of every kind, with units that fail or are overtaken, leaves what each leaves alone', async () => {
+  it('commits a batch of every kind, with failures and stale plans, as if each write job came alone', async () => {
     const [together, oneByOne] = [await prepared(), await prepared()];
     const outcomes = await together.world.execute(...together.jobs);
     expect(reported(outcomes)).toEqual([
@@ -89,12 +89,12 @@ describe('a batch', () => {
     for (const job of oneByOne.jobs) alone.push(...(await oneByOne.world.execute(job)));
     expect(alone).toEqual(outcomes);
     expect(await together.world.dump()).toEqual(await oneByOne.world.dump());
-    expect(await inMirror(together.world.folder, LINES)).toEqual(
-      await inMirror(oneByOne.world.folder, LINES),
+    expect(await inMirror(together.world.folder, COMMITS)).toEqual(
+      await inMirror(oneByOne.world.folder, COMMITS),
     );
   });
 
-  it('without a unit that fails is one transaction, and its books are what was written', async () => {
+  it('commits a batch without failures in one transaction, and reports tables as the catalog records them', async () => {
     const { world, jobs } = await prepared();
     const sound = jobs.filter(({ datasetId }) => !['broken', 'taken'].includes(datasetId));
     const outcomes = await world.execute(...sound);
@@ -106,9 +106,9 @@ describe('a batch', () => {
     expect(datasets.get('again')?.reloads).toEqual(reloadMarks([['sub_1', 2n ** 62n]]));
     const written = HOSTILE.toWellFormed();
     expect(datasets.get('described')?.snapshotDigest).toBe(written);
-    const books = `SELECT DISTINCT description, source_name FROM feed_sync.columns WHERE dataset_id = 'described'`;
-    expect(await inMirror(world.folder, books)).toEqual([[written, written]]);
-    expect(await inMirror(world.folder, LINES).then((lines) => lines.slice(-sound.length + 1))).toEqual([
+    const recorded = `SELECT DISTINCT description, source_name FROM feed_sync.columns WHERE dataset_id = 'described'`;
+    expect(await inMirror(world.folder, recorded)).toEqual([[written, written]]);
+    expect(await inMirror(world.folder, COMMITS).then((lines) => lines.slice(-sound.length + 1))).toEqual([
       ['changed', '1', '2', 'changes', '0', '1', '0'],
       ['leaving', '1', '1', 'retire', '0', '0', '2'],
       ['back', null, '2', 'return', null, null, null],
@@ -120,17 +120,17 @@ describe('a batch', () => {
   });
 });
 
-describe('which units go into one transaction', () => {
+describe('the write jobs of one transaction', () => {
   const job = (datasetId: string) => ({ datasetId, rowCount: 1, bytes: 1 });
   const cut = (jobs: readonly ReturnType<typeof job>[]) =>
     batches(jobs, ({ datasetId }) => datasetId).map((batch) =>
       batch.map(({ datasetId }) => datasetId).join(''),
     );
 
-  it('is never two of one dataset', () => {
+  it('never puts two write jobs of one dataset into one transaction', () => {
     expect(cut(['a', 'b', 'a', 'c', 'b', 'b'].map(job))).toEqual(['ab', 'acb', 'b']);
   });
-  it(`is ${MAX_BATCH_JOBS} at most`, () => {
+  it(`puts ${MAX_BATCH_JOBS} write jobs at most into one transaction`, () => {
     const many = Array.from({ length: MAX_BATCH_JOBS + 1 }, (_, index) => job(String(index)));
     expect(batches(many, ({ datasetId }) => datasetId).map(({ length }) => length)).toEqual([
       MAX_BATCH_JOBS,
@@ -139,8 +139,8 @@ describe('which units go into one transaction', () => {
   });
 });
 
-describe('the rows of a statement', () => {
-  it('are bounded by their characters; a row that alone has more is alone', () => {
+describe('the rows of one statement', () => {
+  it('bounds the rows of a statement by their characters, with a longer row by itself', () => {
     const rows = [10, MAX_ROWS_CHARACTERS, MAX_ROWS_CHARACTERS / 2, 10, MAX_ROWS_CHARACTERS / 2].map(
       (length) => ['x'.repeat(length), 'name'],
     );
@@ -149,5 +149,5 @@ describe('the rows of a statement', () => {
     );
     expect(lengths).toEqual([1, 1, 2, 1]);
   });
-  it('are none for no rows', () => expect(statementsOf([insertRows('names', [])])).toEqual([]));
+  it('makes no statement for no rows', () => expect(statementsOf([insertRows('names', [])])).toEqual([]));
 });

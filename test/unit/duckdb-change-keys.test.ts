@@ -1,4 +1,4 @@
-/** Which row of the table a change is about: keys of removals, and keys that are listed twice. */
+/** The row of the table that a change concerns: keys of removals, and keys that are listed twice. */
 
 import { expect, it } from 'vitest';
 import type { Cell, ColumnType, Geometry } from '../../fixtures/source/content.ts';
@@ -15,7 +15,7 @@ const FOUR = [
   ['b', 2, 'four'],
 ] as const;
 
-it('C14 the key of a removed row holds the key columns; where there is no key, its row does', async () => {
+it('C14 takes the key columns of a removed row from its key, or from its row where there is no key', async () => {
   const table = await writtenTable(COLUMNS, FOUR, KEY);
   const removed = (members: string) => `{"op":"removed",${members}}`;
   await table.apply([
@@ -35,7 +35,7 @@ it('C14 the key of a removed row holds the key columns; where there is no key, i
   }
 });
 
-it('C15 added for a key that is there and changed for one that is not are upserts; removed for one that is not does nothing', async () => {
+it('C15 takes added and changed rows for upserts, and ignores a removal of a key that is not there', async () => {
   const table = await writtenTable(COLUMNS, FOUR, KEY);
   const outcome = await table.apply([
     [
@@ -54,7 +54,7 @@ it('C15 added for a key that is there and changed for one that is not are upsert
   ]);
 });
 
-it('C16 a key that is listed with a row and removed in one version: the row survives, in whatever order and on whatever page', async () => {
+it('C16 keeps the row of a key that one version lists with a row and as removed, in any order and on any page', async () => {
   const table = await writtenTable(COLUMNS, FOUR.slice(0, 2), KEY);
   const removal = (id: number) => `{"op":"removed","key":{"part":"a","id":${id}}}`;
   const pages = [
@@ -89,10 +89,10 @@ it.each<[ColumnType, string, readonly [Cell, string], readonly [Cell, string]]>(
   ],
   ['json', 'name', [{ json: 'a' }, '"a"'], [{ json: 1 }, '1']],
   ['geometry', 'name', [POINT, '"POINT (1 2)"'], [EMPTY, '{"type":"GeometryCollection","geometries":[]}']],
-  // A column of this name makes the table be written anew.
+  // A column of this name makes feed-sync rewrite the table.
   ['geometry', 'rowid', [POINT, '"POINT (1 2)"'], [EMPTY, '{"type":"GeometryCollection","geometries":[]}']],
 ])(
-  'a row is found by a key of type %s beside the column %s, however the key is written',
+  'finds a row by a key of type %s beside the column %s, however the key is written',
   async (type, name, [first, firstText], [second, secondText]) => {
     const table = await writtenTable(
       [column('id', type, false), column(name, 'string')],

@@ -1,4 +1,4 @@
-/** F40: what a value is in a change row it is in the mirror, or the changes are refused and it is said where. */
+/** F40: a value of a change row arrives in the mirror as it is, or the changes are refused with its place. */
 
 import { expect, it } from 'vitest';
 import { BadChangesError } from '../../src/model/errors.ts';
@@ -65,7 +65,7 @@ it.each<[string, ColumnType, readonly (readonly [written: string, stored: string
     ['"2023-02-29"', '"2024-01-01T00:00:00Z"'],
   ],
   [
-    'C9 C13 a timestamp has an offset and is kept as a moment in UTC',
+    'C9 C13 a timestamp has an offset and is stored in UTC',
     'timestamp',
     [
       ['"2024-03-10T02:30:00.123456-06:00"', '2024-03-10 08:30:00.123456+00'],
@@ -123,7 +123,7 @@ it.each<[string, ColumnType, readonly (readonly [written: string, stored: string
   expect(await stored()).toEqual(expected);
 });
 
-it('C12 F78 a column that a row leaves out is null, and so is one with a written null, also where it was not', async () => {
+it('C12 F78 sets a column to null that a row leaves out or states as null, also where it had a value', async () => {
   const columns = COLUMN_TYPES.map((type) => column(type, type));
   const table = await writtenTable([column('id', 'integer', false), ...columns]);
   const values = ['"a"', '1', '1.5', 'true', '"2024-01-01"', '"2024-01-01T00:00:00Z"', '"POINT (5 1)"', '{}'];
@@ -139,7 +139,7 @@ it('C12 F78 a column that a row leaves out is null, and so is one with a written
   ]);
 });
 
-it('F39 C17 a geometry column of any name takes GeoJSON', async () => {
+it('F39 C17 reads GeoJSON into a geometry column of any name', async () => {
   const name = '__proto__';
   const columns = [column('id', 'integer', false), column(name, 'geometry')];
   const table = await writtenTable(columns, [[1, { type: 'Point', coordinates: [1, 2] }]]);

@@ -24,7 +24,7 @@ async function busyMirror() {
   return { world };
 }
 
-it('has a line for every commit, in order, with the rows that the table has now', async () => {
+it('lists every commit in order, with the rows that the table has now', async () => {
   const { world } = await busyMirror();
   const appliedAt = manualClock().now();
   const { commits, position, hasMore } = await world.mirror.commits(null, ALL);
@@ -54,7 +54,7 @@ it('has a line for every commit, in order, with the rows that the table has now'
   expect(hasMore).toBe(false);
 });
 
-it('goes on after a position, a few lines at a time, and up to a line', async () => {
+it('lists commits after a position, page by page, up to a commit number', async () => {
   const { world } = await busyMirror();
   const read: number[][] = [];
   let position: CommitPosition | null = null;
@@ -74,7 +74,7 @@ it('goes on after a position, a few lines at a time, and up to a line', async ()
   );
 });
 
-it('begins anew where the position is that of another history, and is empty without a mirror', async () => {
+it('lists all commits where the position is from another mirror, and none without a mirror', async () => {
   const { world } = await busyMirror();
   const { position } = await world.mirror.commits(null, { limit: 2, upTo: null });
   const other = await mirrorAtWork();

@@ -1,4 +1,4 @@
-/** The mirror while it is put into a new file: who may read and write it, and what goes wrong in the middle. */
+/** The mirror during its compaction into a new file: readers, writers, and failures in the middle. */
 
 import { spawnSync } from 'node:child_process';
 import { readdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { namesBeside, refusedAt, SHAPES, SQUARE, workedOnMirror } from '../suppo
 import { firstContent } from '../support/duckdb-changes.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 
-/** Does so once, just before or after the effect. */
+/** Calls `act` once, just before or after the effect. */
 function at(timestamp: string, act: () => void): void {
   observeDurableEffects((name, when) => {
     if (`${when} ${name}` !== timestamp) return;
@@ -23,7 +23,7 @@ function at(timestamp: string, act: () => void): void {
   onTestFinished(() => observeDurableEffects(() => {}));
 }
 
-/** In another process, which ends before this returns: what the statement said, or the kind of its error. */
+/** Runs the statement in another process, which ends before this returns. Returns its rows, or the kind of its error. */
 function elsewhere(path: string, mode: 'READ_ONLY' | 'READ_WRITE', sql: string): string {
   const script = `import { DuckDBInstance } from '@duckdb/node-api';
     try {
@@ -39,7 +39,7 @@ function elsewhere(path: string, mode: 'READ_ONLY' | 'READ_WRITE', sql: string):
   return stdout.trim();
 }
 
-/** What compacting throws in a process that may write files of a limited size only, which to DuckDB is a full disk. */
+/** Returns the error of compacting in a process that may write files of a limited size only, which to DuckDB is a full disk. */
 function onDiskOf(bytes: number, path: string): string {
   const script = `import { compactAt } from '${new URL('../support/compacting.ts', import.meta.url).href}';
     await compactAt(process.argv[1]).catch((error) => console.log(String(error)));`;
@@ -48,8 +48,8 @@ function onDiskOf(bytes: number, path: string): string {
   return spawnSync('sh', words, { encoding: 'utf8' }).stdout;
 }
 
-describe('a mirror that is compacted', () => {
-  it('is smaller where much of it held nothing, and goes on as any other', async () => {
+describe('a compacted mirror', () => {
+  it('shrinks a mirror with much free space, which takes loads and changes afterwards', async () => {
     const made = await workedOnMirror();
     await made.byHand(
       'CREATE TABLE much AS SELECT hash(i) AS h FROM range(1_000_000) r(i)',
@@ -69,7 +69,7 @@ describe('a mirror that is compacted', () => {
     expect(await made.apply(course)).toMatchObject({ kind: 'committed' });
   });
 
-  it('stays behind its link, and what was left in its log is in it', async () => {
+  it('compacts a mirror behind a link in its place, with the content of its write-ahead log', async () => {
     const made = await workedOnMirror();
     const real = join(made.folder, 'real.duckdb');
     renameSync(made.path, real);
@@ -88,7 +88,7 @@ describe('a mirror that is compacted', () => {
   });
 });
 
-it('everybody may read the old file meanwhile, and nobody may write it; a reader from before is waited for', async () => {
+it('lets readers but no writer open the old file during compaction, and waits for earlier readers', async () => {
   const made = await workedOnMirror();
   let seen: readonly string[] = [];
   at('before destination.compact', () => {
@@ -105,8 +105,8 @@ it('everybody may read the old file meanwhile, and nobody may write it; a reader
   expect(await refusedAt(made)).toBeInstanceOf(BusyError);
 });
 
-describe('nothing is compacted, and nothing left beside it,', () => {
-  it('where it is interrupted between any two steps', async () => {
+describe('a compaction that does not complete', () => {
+  it('compacts nothing, and leaves no file behind, where it is interrupted between any two steps', async () => {
     const made = await workedOnMirror();
     const before = await made.dump();
     for (const name of ['attach', 'create', 'no-log', 'give', 'commit', 'write', 'settle']) {
@@ -117,7 +117,7 @@ describe('nothing is compacted, and nothing left beside it,', () => {
     expect(await made.dump()).toEqual(before);
   });
 
-  it('where there is no room, where the copy is not the same, and where somebody has written meanwhile', async () => {
+  it('compacts nothing without room, where the copy differs, or where another process wrote meanwhile', async () => {
     const made = await workedOnMirror();
     const noRoom = await refusedAt(made, { reserveBytes: 1e18 });
     expect(noRoom).toBeInstanceOf(StorageError);
@@ -135,7 +135,7 @@ describe('nothing is compacted, and nothing left beside it,', () => {
     expect(namesBeside(made)).toEqual(['mirror.duckdb', 'mirror.duckdb.wal']);
   });
 
-  it('F07 where the disk is full in the middle of it', async () => {
+  it('F07 compacts nothing, and leaves no file behind, where the disk is full in the middle', async () => {
     const made = await workedOnMirror();
     await made.byHand('CREATE TABLE much AS SELECT hash(i) AS h FROM range(1_000_000) r(i)');
     const before = statSync(made.path, { bigint: true });

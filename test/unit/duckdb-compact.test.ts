@@ -1,4 +1,4 @@
-/** The mirror in a new file: what it has to keep, and what is refused. What goes on meanwhile is in the slow tests. */
+/** The mirror in a new file: the content that it keeps, and the refusals. The slow tests show readers and failures meanwhile. */
 
 import { chmodSync, chownSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { writeMirror } from '../support/mirror-file.ts';
 
 const MODE = 0o777;
 const ANOTHER_USER = 1_234;
-/** What a person may have added, of every kind; views in an order in which none could be made by its words alone. */
+/** Objects of every kind that an operator may have added; views in an order in which none could be made by its words alone. */
 const ADDED = [
   'CREATE SCHEMA own',
   'CREATE SEQUENCE numbers START 7',
@@ -21,7 +21,7 @@ const ADDED = [
   "CREATE TABLE own.notes (id BIGINT PRIMARY KEY DEFAULT nextval('numbers'), said VARCHAR NOT NULL DEFAULT 'nothing', felt mood CHECK (felt <> 'bad'))",
   "INSERT INTO own.notes VALUES (1, 'one', 'good'), (3, 'two', NULL)",
   'CREATE INDEX by_words ON own.notes (said)',
-  "COMMENT ON TABLE own.notes IS 'mine'; COMMENT ON COLUMN own.notes.said IS 'what was said'",
+  "COMMENT ON TABLE own.notes IS 'mine'; COMMENT ON COLUMN own.notes.said IS 'the text of the note'",
   'CREATE VIEW z_rows AS SELECT id, name FROM parcels',
   'CREATE VIEW a_names AS SELECT name FROM z_rows',
   "COMMENT ON VIEW a_names IS 'names'",
@@ -49,8 +49,8 @@ async function objectsOf(path: string): Promise<unknown> {
   return all;
 }
 
-describe('a mirror that is compacted', () => {
-  it('has every object and every row as before, in order, also what a person added; and its mode and owner', async () => {
+describe('a compacted mirror', () => {
+  it('keeps every object and row in order, also objects of the operator, and mode and owner of the file', async () => {
     const made = await workedOnMirror();
     await made.byHand(...ADDED);
     chmodSync(made.path, 0o640);
@@ -91,7 +91,7 @@ describe('a mirror that is compacted', () => {
     expect(used).toEqual([[8, ['name 1', 'name 3', 'name 9'], ['1', '3']]]);
   });
 
-  it('is none where there is no mirror yet', async () => {
+  it('compacts nothing where there is no mirror yet', async () => {
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const path = join(folder.path, 'mirror.duckdb');
@@ -101,8 +101,8 @@ describe('a mirror that is compacted', () => {
   });
 });
 
-describe('nothing is compacted, and nothing left beside it,', () => {
-  it('where something of a person’s would be lost', async () => {
+describe('a refused compaction', () => {
+  it('refuses to compact where an object of the operator would be lost', async () => {
     const made = await workedOnMirror();
     const lost = [
       'CREATE TABLE mine (a INTEGER, b INTEGER GENERATED ALWAYS AS (a + 1)); INSERT INTO mine VALUES (1)',
@@ -117,7 +117,7 @@ describe('nothing is compacted, and nothing left beside it,', () => {
     }
   });
 
-  it('where it is no mirror, damaged, or of a newer program', async () => {
+  it('refuses to compact a file that is no mirror, is damaged, or has a newer format', async () => {
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const path = join(folder.path, 'mirror.duckdb');
@@ -138,7 +138,7 @@ describe('nothing is compacted, and nothing left beside it,', () => {
   });
 });
 
-it('what a process that was killed has left is removed by the next one that opens the mirror', async () => {
+it('removes the files of a killed compaction when the mirror is opened next', async () => {
   const made = await workedOnMirror();
   const leave = () => {
     for (const suffix of ['', '.wal']) writeFileSync(`${made.path}.compacting${suffix}`, 'half');

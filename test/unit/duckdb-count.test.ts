@@ -1,4 +1,4 @@
-/** The mirror's tables counted as they are, whatever is written of them: every change by hand is found. */
+/** The tables of the mirror, counted as they are, whatever the catalog says of them: every change by hand is found. */
 
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -86,7 +86,7 @@ it('counts rows and keys, and finds every column of every type in its place', as
   });
 });
 
-it('stops after a dataset when it is enough', async () => {
+it('stops counting after a dataset when the caller has enough', async () => {
   const all = await counted(['zoning', 'parcels'], () => true);
   expect(all.map(({ observed }) => observed.datasetId)).toEqual(['zoning']);
 });
@@ -116,7 +116,7 @@ it('finds a single value that was changed by hand, by the checksum of the rows',
   expect(tableOf(await counted(), 'parcels')).toMatchObject({ hasRecordedChecksum: true });
 });
 
-it('says nothing of a checksum that another version of the hash gave, or of none', async () => {
+it('does not judge a checksum of another version of the hash, or a missing one', async () => {
   const path = join(folder.path, 'mirror.duckdb');
   for (const sql of ["checksum_version = '0-0'", 'checksum = NULL']) {
     await writeMirror(path, `UPDATE feed_sync.datasets SET ${sql}`);
@@ -147,7 +147,7 @@ it('finds tables and columns that were changed by hand', async () => {
   });
 });
 
-it('reads every table to its end: one that is damaged is named, and the next turn counts the others', async () => {
+it('reads every table to its end, names a damaged one, and counts the others in the next turn', async () => {
   await writeMirror(
     join(folder.path, 'mirror.duckdb'),
     'UPDATE zoning SET rest = \'{"text": "\' || sha256(id || part) || \'"}\'',

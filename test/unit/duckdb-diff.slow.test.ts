@@ -73,7 +73,7 @@ async function diffOf(path: string, from: PastState, to: PastState | null = null
   }
 }
 
-/** The difference as it is told by the two states themselves. */
+/** The difference between two states, computed from the states themselves. */
 function expected(before: readonly Row[], after: readonly Row[]): readonly DiffRow[] {
   const [was, is] = [new Map(before.map((row) => [row[0], row])), new Map(after.map((row) => [row[0], row]))];
   const keys = [...new Set([...was.keys(), ...is.keys()])].sort(
@@ -88,8 +88,8 @@ function expected(before: readonly Row[], after: readonly Row[]): readonly DiffR
   });
 }
 
-describe('diff', () => {
-  it('tells the difference of every two states, in both directions', async () => {
+describe('the diff of two states', () => {
+  it('reports the difference of every two states, in both directions', async () => {
     const { world } = await fiveStates();
     for (const [from, before] of STATES.entries()) {
       for (const [to, after] of STATES.entries()) {
@@ -99,7 +99,7 @@ describe('diff', () => {
     }
   });
 
-  it('takes versions and times, and ends with the newest state where none is named', async () => {
+  it('compares states named by version or time, up to the newest where only one is named', async () => {
     const { world, clock } = await fiveStates();
     const [first = [], last = []] = [STATES[1], STATES[4]];
     const found = await diffOf(world.path, version(2));
@@ -112,7 +112,7 @@ describe('diff', () => {
     expect((await diffOf(world.path, { by: 'time', time })).from.commitNumber).toBe(2);
   });
 
-  it('shows geometries as WKT', async () => {
+  it('shows geometries of a diff as WKT', async () => {
     const world = await mirrorAtWork({ history: ALL });
     const course = await world.loaded(firstContent(places, [[1, { type: 'Point', coordinates: [1, 2] }]]));
     course.publishRows([[1, { type: 'Point', coordinates: [3, 4] }]]);
@@ -122,7 +122,7 @@ describe('diff', () => {
     ]);
   });
 
-  it('shows a column that was added since as null before', async () => {
+  it('shows a column that was added between two states as null before', async () => {
     const { world, course } = await fiveStates();
     const { content } = course.newest();
     course.publish(withAddedColumn(content, column('note', 'string'), () => 'new'));
@@ -132,7 +132,7 @@ describe('diff', () => {
     expect(rows[0]).toEqual({ change: 'changed', key: ['1'], before: [null, null], after: [null, 'new'] });
   });
 
-  it('refuses states with other columns between, and reads the frozen log on its side', async () => {
+  it('refuses a diff across replaced columns, and compares two states of the frozen log', async () => {
     const { world, course } = await fiveStates();
     const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
       schemaVersion: '2',
@@ -147,7 +147,7 @@ describe('diff', () => {
     );
   });
 
-  it('refuses states with a retirement between', async () => {
+  it('refuses a diff across a retirement', async () => {
     const { world, course } = await fiveStates();
     await world.retire(course, 'archive');
     course.publishRows([[1, 'back']]);
@@ -158,7 +158,7 @@ describe('diff', () => {
   });
 
   it.each(['DELETE FROM history.parcels', 'DROP TABLE history.parcels'])(
-    'refuses a log that was altered by hand: %s (F70)',
+    'refuses a diff from a log that was altered by hand: %s (F70)',
     async (statement) => {
       const { world } = await fiveStates();
       await world.byHand(statement);
@@ -170,7 +170,7 @@ describe('diff', () => {
     },
   );
 
-  it('names the commits beside a version that was coalesced', async () => {
+  it('names the commits before and after a version that was coalesced', async () => {
     const { world, course } = await fiveStates();
     course.publishRows([[1, 'six']]);
     course.publishRows([[1, 'seven']]);
@@ -182,7 +182,7 @@ describe('diff', () => {
     });
   });
 
-  it('refuses a state that is not known', async () => {
+  it('refuses a diff of a state that is not known', async () => {
     const { world } = await fiveStates();
     for (const state of [version(9), commit(0), { by: 'time', time: new Date(0) } as const]) {
       await expect(diffOf(world.path, state)).rejects.toMatchObject({ code: 'usage_invalid' });

@@ -1,10 +1,10 @@
-/** What errors of DuckDB say, in the words of the version that is installed: of a damaged file (F58), and of a table. */
+/** The diagnosis of errors of DuckDB, in the words of the installed version: damaged files (F58), and tables. */
 
 import { describe, expect, it } from 'vitest';
 import { IncomparableError, whyIncomparable } from '../../src/destination/duckdb/difference.ts';
 import { diagnose } from '../../src/staging/engine/errors.ts';
 
-function said(kind: string, message: string): Error {
+function errorOf(kind: string, message: string): Error {
   return new Error(JSON.stringify({ exception_type: kind, exception_message: message }));
 }
 
@@ -24,16 +24,16 @@ describe('F58 an error of DuckDB', () => {
     ['Invalid Input', 'Invalid bit width for bitpacking'],
     ['IO', 'invalid fsst_symbol_table_offset in FSSTStorage::ParseFSSTSegmentHeader'],
     ['IO', 'invalid segment_block_offset in RoaringScanState constructor'],
-  ])('%s: %s, says that the file is damaged', (kind, message) => {
-    expect(diagnose(said(kind, message)).fault).toBe('unreadable');
+  ])('diagnoses a damaged file by the error %s: %s', (kind, message) => {
+    expect(diagnose(errorOf(kind, message)).fault).toBe('unreadable');
   });
 
   it.each([
     ['Invalid Input', 'Parquet file "a.parquet": corrupt file?'],
     ['Conversion', "Could not convert string 'corrupt' to INT32"],
     ['Catalog', 'Table with name parcels does not exist!'],
-  ])('%s: %s, says nothing of the file', (kind, message) => {
-    expect(diagnose(said(kind, message)).fault).toBe('statement');
+  ])('diagnoses no damage by the error %s: %s', (kind, message) => {
+    expect(diagnose(errorOf(kind, message)).fault).toBe('statement');
   });
 });
 
@@ -45,16 +45,16 @@ describe('F05 a log that could not be replayed', () => {
     ['Out of Memory', 'failed to offload data block (the "max_temp_directory_size" setting)', 'disk-full'],
     ['INTERRUPT', 'Interrupted!', 'interrupted'],
     ['IO', 'Corrupt WAL file: entry at byte position 56 computed checksum 1 does not match', 'unreadable'],
-  ])('for %s: %s, is sound unless the cause says otherwise', (kind, message, fault) => {
-    expect(diagnose(said(kind, replay + message)).fault).toBe(fault);
+  ])('diagnoses a failed replay by its cause %s: %s', (kind, message, fault) => {
+    expect(diagnose(errorOf(kind, replay + message)).fault).toBe(fault);
   });
 });
 
 describe('a table that could not be compared', () => {
   const reason = (kind: string, message: string) =>
-    whyIncomparable(new IncomparableError('parcels', 'rows', diagnose(said(kind, message))));
+    whyIncomparable(new IncomparableError('parcels', 'rows', diagnose(errorOf(kind, message))));
 
-  it('for lack of memory names the setting, which its closed undo log repeats', () => {
+  it('names the memory setting as the reason of a comparison that lacked memory', () => {
     const message =
       'failed to allocate data of size 32.0 MiB (121.9 MiB/122.0 MiB used)\nPossible solutions:';
     expect(reason('Out of Memory', message)).toBe(
@@ -62,7 +62,7 @@ describe('a table that could not be compared', () => {
     );
   });
 
-  it('for another cause says what DuckDB said', () => {
+  it('gives the message of DuckDB as the reason of a comparison that failed for another cause', () => {
     expect(reason('Catalog', 'Table with name parcels does not exist!\nDid you mean zones?')).toBe(
       'Table with name parcels does not exist!',
     );

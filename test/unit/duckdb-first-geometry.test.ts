@@ -1,4 +1,4 @@
-/** F48: a table that holds no geometry takes the coordinate system of the first one that changes bring. */
+/** F48: a table without geometries takes the coordinate system of the first geometry that changes bring. */
 
 import { describe, expect, it } from 'vitest';
 import { InapplicableChangesError } from '../../src/model/errors.ts';
@@ -20,7 +20,7 @@ const ROWS = [
   [2, null],
 ] as const;
 
-/** A table from such a file. */
+/** A table that was loaded from `NULLS`. */
 async function tableOfNulls(): Promise<WrittenTable> {
   const table = await writtenTable(SHAPES, ROWS);
   await load(table, NULLS, TEXAS);
@@ -44,8 +44,8 @@ async function crsOf(folder: string, datasetId = 'parcels'): Promise<unknown> {
   return rows[0]?.[0];
 }
 
-describe('F48 C17 changes that bring the first geometry', () => {
-  it('as GeoJSON: the table is in its coordinate system from then on', async () => {
+describe('F48 C17 changes with the first geometry of a table', () => {
+  it('records the coordinate system of GeoJSON when it brings the first geometry of a table', async () => {
     const table = await tableOfNulls();
     expect(await crsOf(table.world.folder)).toBeNull();
     expect(await table.apply([[changed(1, GEOJSON)]])).toMatchObject({ kind: 'committed' });
@@ -57,7 +57,7 @@ describe('F48 C17 changes that bring the first geometry', () => {
     ]);
   });
 
-  it('as WKT, which is in none: GeoJSON gives way to the snapshot from then on', async () => {
+  it('falls back to the snapshot for GeoJSON after WKT brought the first geometry of a table', async () => {
     const table = await tableOfNulls();
     await table.apply([[changed(1, '"POINT (3000000 1)"')]]);
     expect(await crsOf(table.world.folder)).toBeNull();
@@ -70,7 +70,7 @@ describe('F48 C17 changes that bring the first geometry', () => {
     ]);
   });
 
-  it('into a table that lost those it had, and into one without rows that was in another system', async () => {
+  it('takes GeoJSON into a table that lost its geometries or rows, whatever its coordinate system was', async () => {
     const table = await tableOfNulls();
     await table.apply([[changed(1, '"POINT (3000000 1)"')]]);
     await table.apply([[changed(1, 'null')]]);
@@ -85,7 +85,7 @@ describe('F48 C17 changes that bring the first geometry', () => {
     expect(await crsOf(emptied.world.folder)).toBe('OGC:CRS84');
   });
 
-  it('together with other tables whose changes are alike: each is judged by itself', async () => {
+  it('judges the coordinate system of each table of a batch by itself', async () => {
     const table = await tableOfNulls();
     const { world } = table;
     const others = await Promise.all(

@@ -39,7 +39,7 @@ const ENROLMENT = {
   datasetIds: ['parcels', 'zoning'],
 };
 
-/** What the dump says of the live table; what format 1 did not record is not known. */
+/** The live table of the dump; columns that format 1 did not record are unknown. */
 const PARCELS: ObservedTable = {
   datasetId: 'parcels',
   tableName: 'parcels',
@@ -66,7 +66,7 @@ const PARCELS: ObservedTable = {
   ]),
 };
 
-const SUSPENDED: ObservedState = {
+const STATE: ObservedState = {
   service: { origin: 'https://feed.example', subscriptionIds: ['sub_1', 'sub_2'] },
   datasets: new Map([['parcels', PARCELS]]),
   progress: null,
@@ -104,9 +104,9 @@ const ONE_BY_ONE =
   'SELECT dataset_id, from_version, to_version, kind, added, changed, removed, applied_at FROM feed_sync.commits';
 
 describe.each(EARLIER_FORMATS)('format %i', (format) => {
-  it('reads a mirror as it is, without a change to the file', async () => {
+  it('reads a mirror of an earlier format without a change to the file', async () => {
     const { folder, path, mirror } = await mirrorOfFormat(format);
-    expect(await mirror.has()).toEqual(SUSPENDED);
+    expect(await mirror.has()).toEqual(STATE);
     const options = {
       path,
       waitMs: 0,
@@ -116,7 +116,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
       random: fullJitter,
     };
     const reader = present(await openReader(options), 'the mirror is there');
-    expect(await reader.observed()).toEqual(SUSPENDED);
+    expect(await reader.observed()).toEqual(STATE);
     expect(await reader.count(['parcels'], () => false)).toMatchObject([
       { observed: PARCELS, table: { rowCount: 2 } },
     ]);
@@ -125,11 +125,11 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     expect(await formatOf(folder)).toBe(String(format));
   });
 
-  it('migrates a mirror when it is first written, and keeps everything that it says', async () => {
+  it('migrates a mirror of an earlier format at the first write, and keeps its content', async () => {
     const { folder, mirror } = await mirrorOfFormat(format);
     const before = await inMirror(folder, format < 3 ? 'FROM feed_sync.history' : ONE_BY_ONE);
     await mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
-    expect(await mirror.has()).toEqual(SUSPENDED);
+    expect(await mirror.has()).toEqual(STATE);
     expect(await formatOf(folder)).toBe('5');
     const kinds = ['load', 'load', 'retire', 'changes'];
     // Nobody knows when earlier retirements were judged.
@@ -151,7 +151,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     await another[Symbol.asyncDispose]();
   });
 
-  it('loads into a mirror', async () => {
+  it('loads a table into a mirror of an earlier format', async () => {
     const { folder, mirror } = await mirrorOfFormat(format);
     const file = await parquet(folder, 'a.parquet', 'SELECT 5::BIGINT AS id');
     const job = snapshot({
@@ -167,7 +167,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     expect(await inMirror(folder, 'FROM feed_sync.archived')).toEqual([]);
   });
 
-  it('stores progress in a mirror', async () => {
+  it('stores progress in a mirror of an earlier format', async () => {
     const { folder, mirror } = await mirrorOfFormat(format);
     const subscription = {
       subscriptionId: 'sub_1',
@@ -181,10 +181,10 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     const progress = { subscriptions: [subscription], members: [], owed: [] };
     expect(await mirror.storeProgress(progress, 'if-free')).toBe(true);
     expect(await formatOf(folder)).toBe('5');
-    expect(await mirror.has()).toEqual({ ...SUSPENDED, progress });
+    expect(await mirror.has()).toEqual({ ...STATE, progress });
   });
 
-  it('compacts a mirror, and publishes it', async () => {
+  it('compacts and publishes a mirror of an earlier format', async () => {
     const copy = await temporaryFolder();
     const target = join(copy.path, 'copy.duckdb');
     const publish = { path: target, keptPaths: [], reserveBytes: 0 };
@@ -198,17 +198,17 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     await copy[Symbol.asyncDispose]();
   });
 
-  it('F01 a process that is killed while it migrates a mirror leaves it in the one format or the other, whole', async () => {
+  it('F01 leaves a mirror whole in the one format or the other when the process is killed during the migration', async () => {
     const { path, mirror } = await mirrorOfFormat(format);
     const left = await leftAtEffects(path, () => mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] }));
     const formats = [];
     for (const [timestamp, folder] of left) {
       const reopened = await mirrorIn(folder);
       // Reading puts a log into the memory of the reader alone.
-      expect(await reopened.has()).toEqual(SUSPENDED);
+      expect(await reopened.has()).toEqual(STATE);
       formats.push([timestamp, await formatOf(folder)]);
       await reopened.enroll({ ...ENROLMENT, datasetIds: ['lakes'] });
-      expect(await reopened.has()).toEqual(SUSPENDED);
+      expect(await reopened.has()).toEqual(STATE);
       expect(await formatOf(folder)).toBe('5');
       await reopened.close();
     }

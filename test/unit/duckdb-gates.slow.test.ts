@@ -1,4 +1,4 @@
-/** Gates in the mirror: what a commit would do is judged inside its transaction (F68). */
+/** Gates in the mirror judge a commit inside its transaction (F68). */
 
 import { describe, expect, it } from 'vitest';
 import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
@@ -46,10 +46,10 @@ function judged(result: JobResult): JudgedCommit {
 }
 
 describe.each([
-  ['changes', apply],
-  ['a reload', reload],
+  ['a gate before changes', apply],
+  ['a gate before a reload', reload],
 ] as const)('%s', (_, commit) => {
-  it('that wait leave no trace, and are committed with the approval of exactly their digest', async () => {
+  it('leaves no trace of a commit that awaits approval, and commits it with the approval of its digest', async () => {
     const { world, course } = await people();
     const before = await world.dump();
     course.publishRows(rowsOf(8));
@@ -64,7 +64,7 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('count changed rows where a limit concerns them, and show five keys of each kind', async () => {
+  it('counts changed rows where a limit concerns them, and shows five keys of each kind', async () => {
     const { world, course } = await people();
     const changed = rowsOf(10)
       .slice(2)
@@ -79,7 +79,7 @@ describe.each([
     });
   });
 
-  it('within the limits are committed', async () => {
+  it('commits within the limits of the gate', async () => {
     const { world, course } = await people();
     course.publishRows(rowsOf(9));
     const limits = {
@@ -95,7 +95,7 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('that wait hold up no other of their batch', async () => {
+  it('commits the other write jobs of a batch where one awaits approval', async () => {
     const { world, course } = await people();
     const other = await world.loaded(firstContent(PEOPLE, rowsOf(3)), 'permits');
     course.publishRows(rowsOf(1));
@@ -109,8 +109,8 @@ describe.each([
   });
 });
 
-describe('the digest of changes', () => {
-  it('is that of the net change, whatever its pages, its versions and its order', async () => {
+describe('the digest of a candidate', () => {
+  it('computes the digest of changes from the net change, whatever their pages, versions and order', async () => {
     const { world, course } = await people();
     course.publishRows(rowsOf(7));
     course.publishRows([...rowsOf(6), [7, 'seven', 1], [30, 'new', null]]);
@@ -131,9 +131,9 @@ describe('the digest of changes', () => {
 
 describe('a reload whose rows cannot be compared by key', () => {
   it.each([
-    ['F68 that has no keys', { keyColumns: [] }, {}],
-    ['F68 that got other keys', {}, { keyColumns: ['name'] }],
-  ])('%s is judged by its number of rows', async (_, before, after) => {
+    ['F68 judges a reload without keys', { keyColumns: [] }, {}],
+    ['F68 judges a reload with other key columns', {}, { keyColumns: ['name'] }],
+  ])('%s by its row count', async (_, before, after) => {
     const { world, course } = await people({ ...PEOPLE, ...before });
     course.publish({
       ...firstContent({ ...PEOPLE, ...before, ...after, schemaVersion: '2' }, rowsOf(4, 100)),
@@ -155,9 +155,9 @@ describe('a reload whose rows cannot be compared by key', () => {
   });
 
   it.each([
-    ['F68 that cannot be read as it was left', 'ALTER TABLE parcels RENAME COLUMN id TO other'],
-    ['F68 that is gone', 'DROP TABLE parcels'],
-  ])('%s counts with its recorded number of rows', async (_, damage) => {
+    ['F68 judges a reload of a table with a renamed column', 'ALTER TABLE parcels RENAME COLUMN id TO other'],
+    ['F68 judges a reload of a table that was dropped by hand', 'DROP TABLE parcels'],
+  ])('%s by its recorded row count', async (_, damage) => {
     const { world, course } = await people();
     await world.byHand(damage);
     course.publishRows(rowsOf(9));
@@ -168,7 +168,7 @@ describe('a reload whose rows cannot be compared by key', () => {
 });
 
 describe('a reload with another schema', () => {
-  it('F68 counts as changed what differs in columns that both have with the same type', async () => {
+  it('F68 counts rows of a reload as changed only by columns that both schemas have with one type', async () => {
     const { world, course } = await people();
     const retyped = sourceSchema(
       [
@@ -189,7 +189,7 @@ describe('a reload with another schema', () => {
     });
   });
 
-  it('F68 by changes, which add a column, counts only the columns that were there', async () => {
+  it('F68 counts rows as changed only by earlier columns where changes add a column', async () => {
     const { world, course } = await people();
     const wider = { ...PEOPLE, schemaVersion: '2', columns: [...PEOPLE.columns, column('more', 'string')] };
     const rows = rowsOf(10).map((row, index) => [...row.slice(0, 2), index === 0 ? 99 : 30, 'x'] as const);
@@ -201,7 +201,7 @@ describe('a reload with another schema', () => {
     });
   });
 
-  it('whose rows all get other keys is known as re-keyed', async () => {
+  it('counts a reload whose rows all get other keys as all removed and all added', async () => {
     const { world, course } = await people();
     course.publishRows(rowsOf(10, 100));
     expect(judged(await reload(world, course, gate(NONE_REMOVED)))).toMatchObject({
@@ -210,8 +210,8 @@ describe('a reload with another schema', () => {
   });
 });
 
-describe('what replaces no rows', () => {
-  it('F68 is not judged: a first load, and a return after retirement', async () => {
+describe('commits that replace no rows, and history', () => {
+  it('F68 does not judge a first load, nor a return after retirement', async () => {
     const world = await mirrorAtWork();
     const course = world.published(firstContent(PEOPLE, []));
     const strict = gate({ ...NONE_REMOVED, ...NONE_CHANGED, emptied: true });
@@ -227,7 +227,7 @@ describe('what replaces no rows', () => {
     expect(await load()).toMatchObject({ kind: 'committed' });
   });
 
-  it('F68 keeps the history of a table that a limit of changed rows has compared', async () => {
+  it('F68 keeps the history of a table whose reload awaited approval', async () => {
     const world = await mirrorAtWork({ history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY } });
     const course = await world.loaded(firstContent(PEOPLE, rowsOf(3)));
     course.publishRows(rowsOf(2));

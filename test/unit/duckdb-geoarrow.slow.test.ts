@@ -1,4 +1,4 @@
-/** F42: GeoArrow, geometries as structs and lists, becomes the geometry that it says, or the file is refused by its name. */
+/** F42: GeoArrow, geometries as structs and lists, becomes the geometry that it states, or the file is refused by its name. */
 
 import { describe, expect, it } from 'vitest';
 import { DataError } from '../../src/model/errors.ts';
@@ -44,7 +44,7 @@ function structs(wkt: string, names = 'xyzm'): string {
   return wkt.split(', ').map(position).join(', ');
 }
 
-describe('F42 the encodings', () => {
+describe('F42 the encodings of GeoArrow', () => {
   it.each<[string, string, readonly (readonly [string, string | null])[]]>([
     [
       'point',
@@ -115,7 +115,7 @@ describe('F42 the encodings', () => {
         ['NULL', null],
       ],
     ],
-  ])('%s, under both of its names', async (encoding, type, rows) => {
+  ])('reads the encoding %s, under both of its names', async (encoding, type, rows) => {
     const values = rows.map(([value]) => value);
     const paths = [
       await written(type, { encoding }, values),
@@ -129,7 +129,7 @@ describe('F42 the encodings', () => {
     ['xym', 'M', '1 2 3'],
     ['xyzm', 'ZM', '1 2 3 4'],
     ['zyx', 'Z', '1 2 3'],
-  ])('positions of %s', async (names, mark, numbers) => {
+  ])('reads positions of %s', async (names, mark, numbers) => {
     const type = `STRUCT(${[...names].map((name) => `${name} DOUBLE`).join(', ')})`;
     const point = structs(numbers, names);
     const shown = names === 'zyx' ? '3 2 1' : numbers;
@@ -142,7 +142,7 @@ describe('F42 the encodings', () => {
     ).toEqual([`MULTIPOLYGON ${mark} (((${shown}, ${shown})), EMPTY)`, `MULTIPOLYGON ${mark} EMPTY`]);
   });
 
-  it('an empty point of more dimensions, and numbers that are none', async () => {
+  it('reads an empty point of three dimensions, and coordinates that are NaN or infinite', async () => {
     const values = ['nan nan nan', 'nan 1 nan', 'inf -inf 0'].map((numbers) => structs(numbers));
     expect(await loaded(XYZ, { encoding: 'point' }, values)).toEqual([
       'POINT Z EMPTY',
@@ -157,7 +157,7 @@ describe('F42 the encodings', () => {
     [['MultiPoint ZM'], '[[1, 2, 3, 4]]', 'MULTIPOINT ZM (1 2 3 4)'],
     [['MultiPoint M'], '[[1, 2, 3]]', 'MULTIPOINT M (1 2 3)'],
     [[], '[[1, 2]]', 'MULTIPOINT (1 2)'],
-  ])('interleaved positions of %j', async (geometry_types, value, wkt) => {
+  ])('reads interleaved positions of %j', async (geometry_types, value, wkt) => {
     const stated = { encoding: 'geoarrow.multipoint', geometry_types };
     expect(await loaded('DOUBLE[][]', stated, [value, '[]', 'NULL'])).toEqual([
       wkt,
@@ -166,7 +166,7 @@ describe('F42 the encodings', () => {
     ]);
   });
 
-  it('of files of one layout are each their own', async () => {
+  it('reads each of several files of one layout in its own encoding', async () => {
     const value = [`[${structs('1 2, 3 4')}]`];
     const lines = await written(`${XY}[]`, { encoding: 'linestring' }, value);
     const points = await written(`${XY}[]`, { encoding: 'multipoint' }, value);
@@ -179,7 +179,7 @@ describe('F42 the encodings', () => {
   });
 });
 
-describe('F42 what is refused', () => {
+describe('F42 refused GeoArrow', () => {
   it.each<[string, string, string, string, string]>([
     [
       'a null among points',
@@ -202,7 +202,7 @@ describe('F42 what is refused', () => {
     ],
     ['a position that is too short', 'point', 'DOUBLE[]', '[1]', '[1.0]'],
     ['a null in an interleaved position', 'point', 'DOUBLE[]', '[1, NULL]', '[1.0, NULL]'],
-  ])('%s', async (_, encoding, type, value, shown) => {
+  ])('refuses %s', async (_, encoding, type, value, shown) => {
     const path = await written(type, { encoding }, ['NULL', value]);
     const error = await own.loadError(snapshot({ datasetId: 'bad', columns, files: [path] }));
     expect(error).toBeInstanceOf(DataError);
@@ -234,7 +234,7 @@ describe('F42 what is refused', () => {
       '[1, 2]',
       '[1.0, 2.0]',
     ],
-  ])('%s', async (_, stated, type, value, shown) => {
+  ])('refuses %s', async (_, stated, type, value, shown) => {
     const path = await written(type, stated, ['NULL', value]);
     const error = await own.loadError(snapshot({ datasetId: 'bad', columns, files: [path] }));
     expect(error).toBeInstanceOf(DataError);

@@ -1,4 +1,4 @@
-/** F42: whatever form a version's files have, its table has the same columns, and its geometries are what the files say. */
+/** F42: whatever form the files of a version have, its table has the same columns, and its geometries are those of the files. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -13,7 +13,7 @@ const own = mirrorOfFile();
 
 const geometry = column('geometry', 'geometry');
 
-it('V15 versions by different writers have the same columns and rows', async () => {
+it('V15 loads the same columns and rows from the files of different writers', async () => {
   const columns = [column('id', 'integer'), column('seen', 'timestamp'), geometry];
   const polygon = "'POLYGON ((0 0, 1 0, 1 1, 0 0))'::GEOMETRY";
   const ring = "[{'x': 0, 'y': 0}, {'x': 1, 'y': 0}, {'x': 1, 'y': 1}, {'x': 0, 'y': 0}]";
@@ -93,20 +93,23 @@ describe('F42 random geometries in GeoArrow', () => {
     ['MultiLineString', `${POSITION}[][]`, polygon],
     ['MultiPolygon', `${POSITION}[][][]`, fc.array(polygon, { maxLength: 3 })],
   ];
-  it.each(kinds)(`%s are exact (seed ${SEED})`, async (type, physical, arbitrary) => {
-    const values = fc.sample(fc.option(arbitrary, { freq: 10 }), { numRuns: 100, seed: SEED });
-    const datasetId = `random_${type.toLowerCase()}`;
-    const list = values.map((value, index) => `(${index}, ${sqlOf(value)})`).join(', ');
-    const select = `SELECT n, geometry::${physical} AS geometry FROM (VALUES ${list}) t(n, geometry)`;
-    const path = await geoParquet(own.path, `${datasetId}.parquet`, select, {
-      encoding: type.toLowerCase(),
-    });
-    await own.load(snapshot({ datasetId, columns: [column('n', 'integer'), geometry], files: [path] }));
-    const rows = await own.query(`SELECT ST_AsText(geometry) FROM ${datasetId} ORDER BY n`);
-    expect(rows.map(([wkt]) => (wkt === null ? null : spelled(String(wkt))))).toEqual(
-      values.map((coordinates) => (coordinates === null ? null : wktOf({ type, coordinates }))),
-    );
-  });
+  it.each(kinds)(
+    `loads random geometries of type %s exactly (seed ${SEED})`,
+    async (type, physical, arbitrary) => {
+      const values = fc.sample(fc.option(arbitrary, { freq: 10 }), { numRuns: 100, seed: SEED });
+      const datasetId = `random_${type.toLowerCase()}`;
+      const list = values.map((value, index) => `(${index}, ${sqlOf(value)})`).join(', ');
+      const select = `SELECT n, geometry::${physical} AS geometry FROM (VALUES ${list}) t(n, geometry)`;
+      const path = await geoParquet(own.path, `${datasetId}.parquet`, select, {
+        encoding: type.toLowerCase(),
+      });
+      await own.load(snapshot({ datasetId, columns: [column('n', 'integer'), geometry], files: [path] }));
+      const rows = await own.query(`SELECT ST_AsText(geometry) FROM ${datasetId} ORDER BY n`);
+      expect(rows.map(([wkt]) => (wkt === null ? null : spelled(String(wkt))))).toEqual(
+        values.map((coordinates) => (coordinates === null ? null : wktOf({ type, coordinates }))),
+      );
+    },
+  );
 
   function sqlOf(value: unknown): string {
     if (value === null) return 'NULL';
@@ -123,7 +126,7 @@ describe('F42 WKB that names a coordinate system', () => {
   const little = (srid: string) => `0101000020${srid}${POINT}`;
   let files = 0;
 
-  async function unitOf(digits: string, crs: object) {
+  async function jobOf(digits: string, crs: object) {
     files += 1;
     const name = `ewkb-${files}.parquet`;
     const select = `SELECT unhex(digits) AS geometry FROM (VALUES ('0101000000${POINT}'), ('${digits}'), (NULL)) t(digits)`;
@@ -132,11 +135,11 @@ describe('F42 WKB that names a coordinate system', () => {
   }
 
   it.each([
-    ['that is not stated', {}, little('E6100000')],
-    ['by its number', { crs: { id: { authority: 'EPSG', code: 2277 } } }, little('E5080000')],
-    ['with the other order of bytes', {}, '0020000001000010E63FF00000000000004000000000000000'],
-  ])('which is that of the column loads: %s', async (_, crs, digits) => {
-    const job = await unitOf(digits, crs);
+    ['which is not stated', {}, little('E6100000')],
+    ['which has its number', { crs: { id: { authority: 'EPSG', code: 2277 } } }, little('E5080000')],
+    ['in the other byte order', {}, '0020000001000010E63FF00000000000004000000000000000'],
+  ])('loads WKB that names the coordinate system of the column, %s', async (_, crs, digits) => {
+    const job = await jobOf(digits, crs);
     const [outcome] = await own.load(job);
     expect(outcome).toMatchObject({ kind: 'committed' });
     expect(await own.query(`SELECT hex(ST_AsWKB(geometry)) FROM ${job.datasetId}`)).toEqual([
@@ -147,17 +150,17 @@ describe('F42 WKB that names a coordinate system', () => {
   });
 
   it.each([
-    ['of another number', {}, little('E5080000'), ' but OGC:CRS84'],
-    ['where that of the column is not known', { crs: null }, little('E6100000'), ''],
+    ['with another number', {}, little('E5080000'), ' but OGC:CRS84'],
+    ['where that of the column is unknown', { crs: null }, little('E6100000'), ''],
     [
       'where that of the column has no number',
       { crs: { name: 'My own grid' } },
       little('E6100000'),
       ' but My own grid',
     ],
-    ['in a part', {}, `0107000000${'01000000'}${little('E6100000')}`, ' but OGC:CRS84'],
-  ])('is refused: %s', async (_, crs, digits, but) => {
-    const error = await own.loadError(await unitOf(digits, crs));
+    ['in a part of a collection', {}, `0107000000${'01000000'}${little('E6100000')}`, ' but OGC:CRS84'],
+  ])('refuses WKB that names a coordinate system %s', async (_, crs, digits, but) => {
+    const error = await own.loadError(await jobOf(digits, crs));
     expect(error).toBeInstanceOf(DataError);
     expect(error.message).toContain(
       `The file ewkb-${files}.parquet of ewkb_${files} holds in the column "geometry"`,
@@ -168,7 +171,7 @@ describe('F42 WKB that names a coordinate system', () => {
   });
 });
 
-it('bounds that a file declares are left out, and are JSON where the schema names them', async () => {
+it('leaves out declared bounds of a file, and loads them as JSON where the schema names them', async () => {
   const covering = { bbox: { xmin: ['bounds', 'xmin'], ymin: ['bounds', 'ymin'] } };
   const select = `SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry, {'xmin': 1::FLOAT, 'ymin': 2.5::FLOAT} AS bounds`;
   const path = await geoParquet(own.path, 'bounds.parquet', select, { encoding: 'WKB', covering });

@@ -1,4 +1,4 @@
-/** F42: the files of other writers are in the mirror as another library decodes them, in every column of every row. */
+/** F42: the mirror has the files of other writers as another library decodes them, in every column of every row. */
 
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -63,11 +63,11 @@ describe.skipIf(GEOPARQUET_FOLDER === null)('F42 files by other writers', () => 
     return mirrored.get(name) ?? [];
   }
 
-  it('are all here, and all load', () => {
+  it('loads all 29 files of other writers', () => {
     expect(kinds).toEqual(Array.from({ length: 29 }, () => 'committed'));
   });
 
-  it.each(names)('%s is in the mirror as another library decodes it', async (name) => {
+  it.each(names)('loads %s as another library decodes it', async (name) => {
     const rows = rowsOf(name).map(({ geometry, ...others }) =>
       plain({ ...others, geometry: typeof geometry === 'string' ? spelled(geometry) : null }),
     );
@@ -76,10 +76,10 @@ describe.skipIf(GEOPARQUET_FOLDER === null)('F42 files by other writers', () => 
   });
 
   const native = names.filter((name) => name.includes('encoding_native'));
-  it('of native encodings have a twin in WKB', () => {
+  it('finds six files with native encodings, each with a twin in WKB', () => {
     expect(native).toHaveLength(6);
   });
-  it.each(native)('%s equals its twin in WKB', (name) => {
+  it.each(native)('loads %s equal to its twin in WKB', (name) => {
     const rows = rowsOf(name);
     expect(rows).toEqual(rowsOf(name.replace('native', 'wkb')));
     const geometries = rows.map(({ geometry }) => geometry);
@@ -87,7 +87,7 @@ describe.skipIf(GEOPARQUET_FOLDER === null)('F42 files by other writers', () => 
     expect(geometries.join()).toContain(' EMPTY');
   });
 
-  it('have their coordinate systems recorded', async () => {
+  it('records the coordinate systems of the files of other writers', async () => {
     const rows = await inMirror(
       folder.path,
       `SELECT crs, count(*) FROM feed_sync.columns WHERE type = 'geometry' GROUP BY crs ORDER BY crs`,
@@ -98,7 +98,7 @@ describe.skipIf(GEOPARQUET_FOLDER === null)('F42 files by other writers', () => 
     ]);
   });
 
-  it('have one type of geometry', async () => {
+  it('loads the geometries of all files into columns of one type', async () => {
     const rows = await inMirror(
       folder.path,
       `SELECT DISTINCT data_type FROM duckdb_columns() WHERE column_name = 'geometry' AND schema_name = 'main'`,

@@ -1,4 +1,4 @@
-/** F42: geometries of every kind and writer arrive as they are, or the file is refused by its name. */
+/** F42: geometries of every kind and writer are loaded as they are, or the file is refused by its name. */
 
 import { spawnSync } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -32,7 +32,7 @@ describe('F42 geometries', () => {
     'GEOMETRYCOLLECTION (POINT (1 2), LINESTRING (0 0, 1 1))',
     'GEOMETRYCOLLECTION EMPTY',
     null,
-  ])('%s', async (wkt) => {
+  ])('loads %s from WKB as it is', async (wkt) => {
     const datasetId = `wkt ${wkt}`;
     const select =
       wkt === null ? 'SELECT NULL::BLOB AS geometry' : `SELECT ST_AsWKB('${wkt}'::GEOMETRY) AS geometry`;
@@ -44,7 +44,7 @@ describe('F42 geometries', () => {
     ]);
   });
 
-  it('that are none name the file', async () => {
+  it('names the file whose value is no geometry', async () => {
     const good = await own.parquet('good.parquet', "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry");
     const bad = await own.parquet('bad.parquet', "SELECT '\\x01\\xFF'::BLOB AS geometry");
     const error = await own.loadError(
@@ -55,7 +55,7 @@ describe('F42 geometries', () => {
     expect(error.message).toContain('"geometry"');
   });
 
-  it('as a native type of Parquet arrive with their coordinate system', async () => {
+  it('loads geometries of the native type of Parquet with their coordinate system', async () => {
     const options = ", GEOPARQUET_VERSION 'V2'";
     const path = await own.parquet(
       'native.parquet',
@@ -82,19 +82,19 @@ describe('the coordinate system', () => {
     JSON.stringify({ version: '1.1.0', primary_column: 'g', columns: { g: { encoding: 'WKB', ...rest } } });
   const wkt = 'PROJCRS["NAD83 / Texas Central (ftUS)",BASEGEOGCRS["NAD83",ID["EPSG",4269]],ID["EPSG",2277]]';
   it.each<[string, object, string | null]>([
-    ['not stated', {}, 'OGC:CRS84'],
-    ['unknown', { crs: null }, null],
+    ['no statement', {}, 'OGC:CRS84'],
+    ['null', { crs: null }, null],
     ['an id', { crs: { name: 'NAD83', id: { authority: 'EPSG', code: 2277 } } }, 'EPSG:2277'],
     ['a name', { crs: { name: 'My own grid' } }, 'My own grid'],
     ['well-known text', { crs: wkt }, 'EPSG:2277'],
     ['well-known text without id', { crs: 'LOCAL_CS["site grid"]' }, 'site grid'],
-  ])('%s', (_, rest, expected) => {
+  ])('reads a coordinate system from %s', (_, rest, expected) => {
     expect(geometryOf(parseGeoMetadata(metadata(rest))?.columns.get('g'), null, new Map())?.crs).toBe(
       expected,
     );
   });
 
-  it('of native columns', () => {
+  it('reads the coordinate system of native columns', () => {
     const properties = new Map([['their_crs', '{"id":{"authority":"EPSG","code":2277}}']]);
     const crsOfType = (logicalType: string) => geometryOf(undefined, logicalType, properties)?.crs;
     expect(crsOfType('GeometryType(crs=<null>)')).toBe('OGC:CRS84');
@@ -114,12 +114,15 @@ describe('the coordinate system', () => {
     [{}, '<null>', 'OGC:CRS84'],
     [{ crs: 'EPSG:4269' }, 'EPSG:2277', 'EPSG:4269'],
     [{ crs: null }, 'EPSG:2277', null],
-  ])('of native columns that the metadata describes, too: %j and %s', (rest, native, expected) => {
-    const stated = parseGeoMetadata(metadata(rest))?.columns.get('g');
-    expect(geometryOf(stated, `GeometryType(crs=${native})`, new Map())?.crs).toBe(expected);
-  });
+  ])(
+    'prefers the coordinate system of the metadata %j to that of the native column, %s',
+    (rest, native, expected) => {
+      const stated = parseGeoMetadata(metadata(rest))?.columns.get('g');
+      expect(geometryOf(stated, `GeometryType(crs=${native})`, new Map())?.crs).toBe(expected);
+    },
+  );
 
-  it('dimensions are those that all types of geometry have', () => {
+  it('takes the dimensions that all geometry types of the metadata share', () => {
     const dimensions = (rest: object) => parseGeoMetadata(metadata(rest))?.columns.get('g')?.dimensions;
     expect(dimensions({})).toBe('xy');
     expect(dimensions({ geometry_types: ['Point', 'MultiPoint'] })).toBe('xy');
@@ -130,7 +133,7 @@ describe('the coordinate system', () => {
     expect(dimensions({ geometry_types: [null], geometry_type: 7 })).toBe('xy');
   });
 
-  it('that a native column keeps in a property of the file', async () => {
+  it('reads the coordinate system of a native column from a property of the file', async () => {
     const inline = '{"type":"GeographicCRS","name":"NAD83","id":{"authority":"EPSG","code":4269}}';
     const property = 'x'.repeat(inline.length - 'projjson:'.length);
     const path = await own.parquet(
@@ -148,7 +151,7 @@ describe('the coordinate system', () => {
   it.each([
     ['no JSON', '{'],
     ['no text', '\\xFF'],
-  ])('metadata that is %s refuses the file', async (_, geo) => {
+  ])('refuses a file whose geo metadata is %s', async (_, geo) => {
     const select = "SELECT ST_AsWKB('POINT (1 2)'::GEOMETRY) AS geometry";
     const path = await own.parquet('none.parquet', select, `, KV_METADATA {geo: '${geo}'::BLOB}`);
     const error = await own.loadError(snapshot({ columns: [geometry], files: [path] }));
@@ -158,7 +161,7 @@ describe('the coordinate system', () => {
     );
   });
 
-  it('metadata that is none is told from metadata', () => {
+  it('recognizes a text that is no geo metadata', () => {
     for (const text of ['', '{', '[]', '{"columns": 1}', '{"columns": {"g": {"encoding": 7}}}']) {
       expect(parseGeoMetadata(text)).toBeNull();
     }
@@ -168,7 +171,7 @@ describe('the coordinate system', () => {
 describe.each(['UTC', 'America/Chicago'])(
   'every extreme value, by another writer, in a process in %s (F40)',
   (zone) => {
-    it('is exact in the mirror and in what is shown of it', async () => {
+    it('stores and shows every extreme value of another writer exactly', async () => {
       await using elsewhere = await temporaryFolder();
       const child = spawnSync(process.execPath, [scriptPath('duckdb-specimens-child.ts'), elsewhere.path], {
         encoding: 'utf8',
@@ -195,7 +198,7 @@ describe.each(['UTC', 'America/Chicago'])(
   },
 );
 
-/** The moment of an RFC 3339 text in UTC with six decimals, worked out apart from the code under test. */
+/** The timestamp of an RFC 3339 text in UTC with six decimals, computed apart from the code under test. */
 function inUtc(text: string): string {
   const [, whole, fraction, offset] = /^(.*?)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
   const date = new Date(`${whole}${offset === '-00:00' ? 'Z' : offset}`).toISOString().slice(0, 19);

@@ -1,4 +1,4 @@
-/** What several threads load is proven no less than what one loads: each of them counts a part of the keys. */
+/** A load by several threads is proven no less than one by a single thread: each thread counts a part of the keys. */
 
 import { describe, expect, it } from 'vitest';
 import { manualClock, column as mirrorColumn, parquet, snapshot } from '../support/duckdb-mirror.ts';
@@ -8,10 +8,14 @@ const ROWS = 200_000;
 
 describe.each([1, 2, 3])('a large table, loaded by %i threads', (threads) => {
   it.each([
-    ['V8 with keys that differ', 'i', null],
-    ['V8 with keys that differ in a part', 'i // 2', null],
-    ['V8 with a repeated key', 'if(i = 199999, 7, i)', 'is there 2 times'],
-    ['V8 with a null in a key', 'if(i = 150000, NULL, i)', 'is null in 1 of 200,000 rows'],
+    ['V8 commits a large table whose keys differ', 'i', null],
+    ['V8 commits a large table whose composite keys differ in one part', 'i // 2', null],
+    ['V8 refuses a large table with a repeated key', 'if(i = 199999, 7, i)', 'is there 2 times'],
+    [
+      'V8 refuses a large table with a null in a key',
+      'if(i = 150000, NULL, i)',
+      'is null in 1 of 200,000 rows',
+    ],
   ])('%s', async (_, id, refusal) => {
     const world = await mirrorAtWork({ clock: manualClock(), threads });
     const path = await parquet(

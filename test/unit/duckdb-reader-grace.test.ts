@@ -1,4 +1,4 @@
-/** Between windows that write, the mirror is left to readers. */
+/** Between two write sessions the mirror is left to readers. */
 
 import { expect, it } from 'vitest';
 import { manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
@@ -8,7 +8,7 @@ function enrolment(datasetId: string) {
   return { origin: 'https://feed.example', ...none, datasetIds: [datasetId] };
 }
 
-it('a window that follows at once waits, and one that reads or comes later does not', async () => {
+it('delays a write session that follows another at once, and no reading or later session', async () => {
   await using folder = await temporaryFolder();
   const clock = manualClock();
   const mirror = await mirrorIn(folder.path, { clock, readerGraceMs: 50 });

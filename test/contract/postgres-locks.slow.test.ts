@@ -1,10 +1,14 @@
 /** F75 readers' transactions that hold locks in PostgreSQL: what they keep from going on, for how long, and what goes on all the same. */
 
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
+import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
@@ -70,6 +74,22 @@ describe.skipIf(EMBEDDED.folder === null)("F75 a reader's transaction", () => {
     expect(errorCodeOf(errorOf(await apply(made)))).toBe('mirror_busy');
     await made.letGo();
     expect(await apply(made)).toMatchObject({ kind: 'committed' });
+  });
+
+  it('ends what only reads once it has kept that waiting for so long: export, observed state, commands', async () => {
+    const { world, course, hold, letGo } = await twoTables();
+    const write = () => world.database.writeTable(course.datasetId, join(world.folder, 'parcels.parquet'));
+    const open = () => openPostgresReader({ url: new Secret(world.address), clock: systemClock });
+    const busy = { code: 'mirror_busy', message: expect.stringContaining('due to lock timeout') };
+    await hold('LOCK TABLE feeds.parcels');
+    await expect(write()).rejects.toMatchObject(busy);
+    await letGo();
+    await hold('LOCK TABLE feed_sync.commits, feed_sync.meta');
+    await expect(world.destination.has()).rejects.toMatchObject(busy);
+    await expect(open()).rejects.toMatchObject(busy);
+    await letGo();
+    expect(await write()).toMatchObject({ rowCount: 1 });
+    await (await open())?.close();
   });
 
   it('that meets every attempt with a deadlock fails that dataset alone, as does a limit for its statements', async () => {

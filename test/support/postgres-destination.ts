@@ -7,7 +7,7 @@ import { statement } from '../../fixtures/postgres-server.ts';
 import type { Destination } from '../../src/destination/destination.ts';
 import type { PostgresOptions } from '../../src/destination/postgres/destination.ts';
 import { openPostgres } from '../../src/destination/postgres/open.ts';
-import type { CommitSource } from '../../src/destination/publication.ts';
+import type { CommitSource, ExportSource } from '../../src/destination/publication.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { runProgram } from '../../src/lib/run-program.ts';
@@ -20,7 +20,7 @@ export async function openDatabase(
   address: string,
   dataDirectory: string,
   options: Partial<PostgresOptions> = {},
-): Promise<Destination & CommitSource> {
+): Promise<Destination & CommitSource & ExportSource> {
   return await openPostgres({
     url: new Secret(address),
     dataDirectory,
@@ -44,7 +44,7 @@ export async function openDatabase(
 export interface DatabaseAtWork extends DestinationAtWork {
   readonly address: string;
   readonly folder: string;
-  readonly database: Destination & CommitSource;
+  readonly database: Destination & CommitSource & ExportSource;
   /** Runs a statement as a reader or an operator would. */
   byHand(sql: string): ReturnType<typeof statement>;
 }

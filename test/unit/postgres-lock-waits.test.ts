@@ -3,7 +3,8 @@
 import { expect, it } from 'vitest';
 import type { Transaction } from '../../src/destination/postgres/connection.ts';
 import { PostgresError } from '../../src/destination/postgres/errors.ts';
-import { alterPatiently, LockPatience, waitAtMost } from '../../src/destination/postgres/lock-waits.ts';
+import { alterPatiently, LockPatience } from '../../src/destination/postgres/lock-waits.ts';
+import { waitAtMost } from '../../src/destination/postgres/settings.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 
 const LOCK_WAIT_MS = 60_000;

@@ -21,8 +21,9 @@ import type { Pipe } from './copy-rows.ts';
 import { destinationError, OutcomeUnknownError, PostgresError } from './errors.ts';
 import { copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import { type Lease, waitForEarlier } from './lease.ts';
-import { alterPatiently, type LockPatience, waitAtMost } from './lock-waits.ts';
+import { alterPatiently, isLocked, type LockPatience } from './lock-waits.ts';
 import { markCommitted } from './requests.ts';
+import { waitAtMost } from './settings.ts';
 import { ARCHIVE_SCHEMA, dropKey, exceedsAnIndex, type Indexes, LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { locksOfUnions, writeOutdatedUnions } from './unions.ts';
@@ -133,10 +134,6 @@ function lastError(thrown: unknown, { dropsKey }: Repetition): Error {
   if (dropsKey && exceedsAnIndex(thrown))
     return new PostgresError('depended-on', thrown.message, thrown.cause);
   return asError(thrown);
-}
-
-function isLocked(error: unknown): boolean {
-  return error instanceof PostgresError && error.fault === 'locked';
 }
 
 function isRepeatable(error: unknown): boolean {

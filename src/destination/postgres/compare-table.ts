@@ -24,7 +24,7 @@ import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } fro
 import { comparisonFailure } from '../comparison-failure.ts';
 import { MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import { readCurrent } from './catalog/observed-state.ts';
-import { Connection, type Transaction } from './connection.ts';
+import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { makePipe, type Pipe } from './copy-rows.ts';
 import { strayOf } from './count-tables.ts';
 import { createDifference, DIFFERENCE, lowestKeys } from './difference.ts';
@@ -55,7 +55,7 @@ export interface PostgresComparerOptions {
 /** @throws DestinationError, StorageError */
 export async function openPostgresComparer(options: PostgresComparerOptions): Promise<Comparer> {
   const { url, directory, clock, signal } = options;
-  const connection = new Connection({ url, clock, signal });
+  const connection = new Connection({ url, clock, signal, lockWaitMs: READER_LOCK_WAIT_MS });
   await using opened = new AsyncDisposableStack();
   opened.defer(() => connection.close());
   const place = placeOfDatabase(url);

@@ -16,7 +16,7 @@ import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { diagnose, OutcomeUnknownError, PostgresError } from './errors.ts';
-import { firstStatements, SELECT_BEGUN } from './settings.ts';
+import { firstStatements, SELECT_BEGUN, type Waits } from './settings.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
 const ROLLED_BACK = 'ROLLBACK';
@@ -33,17 +33,14 @@ const END_PATIENCE_MS = 2_000;
 
 /** For connections whose statements are small, and wait for small ones. */
 export const SMALL_ANSWER_MS = 10_000;
+/** What only reads waits so long where somebody keeps a table from being read: nobody does so for long on purpose. */
+export const READER_LOCK_WAIT_MS = 10_000;
 
-export interface ConnectionOptions {
+export interface ConnectionOptions extends Waits {
   /** `postgres://…`, with the password. */
   readonly url: Secret;
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
-  /**
-   * A statement that has no answer after so long closes the connection: the network is lost. The server ends the session soon after.
-   * Without it, TCP decides.
-   */
-  readonly answerMs?: number;
   readonly clock: Clock;
 }
 
@@ -59,7 +56,7 @@ export interface Transaction {
   copyOut(sql: string, sink: Writable): Promise<void>;
 }
 
-interface TransactionOptions {
+interface TransactionOptions extends Pick<Waits, 'lockWaitMs'> {
   readonly searchPath?: string;
   readonly isReadOnly?: boolean;
   readonly isSnapshot?: boolean;
@@ -133,10 +130,10 @@ export class Connection implements Transaction {
 
   async #transaction<T>(
     work: (transaction: Transaction) => Promise<T>,
-    { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false }: TransactionOptions,
+    { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false, ...waits }: TransactionOptions,
   ): Promise<T> {
     await this.begin([
-      ...firstStatements(searchPath, this.#options.answerMs),
+      ...firstStatements(searchPath, { ...this.#options, ...waits }),
       ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : []),
       ...(isSnapshot ? ['SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'] : []),
     ]);

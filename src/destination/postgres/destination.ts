@@ -291,7 +291,9 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   }
 
   writeTable(datasetId: string, to: string): Promise<ObservedTable | null> {
-    return this.#inTurn(() => this.#translated(() => exportTable(this.#opened, datasetId, to)));
+    const exported = (): Promise<ObservedTable | null> =>
+      this.#patience.waiting((lockWaitMs) => exportTable({ ...this.#opened, lockWaitMs }, datasetId, to));
+    return this.#inTurn(() => this.#translated(exported));
   }
 
   /** A server reports damage itself, by the error of a statement. */
@@ -361,9 +363,9 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
 
   #read<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const { connection } = this.#opened;
-    return this.#inTurn(() =>
-      this.#translated(() => connection.transaction(work, { isReadOnly: true, isSnapshot: true })),
-    );
+    const read = (lockWaitMs: number): Promise<T> =>
+      connection.transaction(work, { isReadOnly: true, isSnapshot: true, lockWaitMs });
+    return this.#inTurn(() => this.#translated(() => this.#patience.waiting(read)));
   }
 
   #write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {

@@ -6,7 +6,7 @@ import { booleanAt, identifier, numberAt, text, textAt } from '../../staging/eng
 import { macroNames } from '../catalog/undo-logs.ts';
 import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
-import { Connection, type Transaction } from './connection.ts';
+import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { destinationError } from './errors.ts';
 import { readServer, type Server } from './server.ts';
 import { ARCHIVE_SCHEMA, LIVE_SCHEMA } from './tables.ts';
@@ -59,7 +59,7 @@ export interface Blocker {
 /** @throws DestinationError, ConfigurationError */
 export async function examineServer(options: ExamineOptions): Promise<ExaminedServer> {
   const { url, clock, readers } = options;
-  const connection = new Connection(options);
+  const connection = new Connection({ ...options, lockWaitMs: READER_LOCK_WAIT_MS });
   try {
     return await connection.transaction(
       async (transaction) => {

@@ -26,6 +26,8 @@ const MAX_LINE_BYTES = 128_000_000;
 const RELEASE_EVERY_MS = 20;
 
 interface Exporting {
+  /** How long a lock is waited for that keeps the table from being read: commits wait behind the export. */
+  readonly lockWaitMs: number;
   readonly connection: Connection;
   readonly postgis: Postgis | null;
   readonly pipe: Pipe;
@@ -34,7 +36,7 @@ interface Exporting {
 
 /** Writes the table as `ExportSource.writeTable` says. @throws StorageError, PostgresError, DuckDbError */
 export async function exportTable(
-  { connection, postgis, pipe, writing }: Exporting,
+  { connection, postgis, pipe, writing, lockWaitMs }: Exporting,
   datasetId: string,
   to: string,
 ): Promise<ObservedTable | null> {
@@ -50,7 +52,7 @@ export async function exportTable(
       );
       return table;
     },
-    { isReadOnly: true, isSnapshot: true, searchPath: searchPath(postgis) },
+    { isReadOnly: true, isSnapshot: true, searchPath: searchPath(postgis), lockWaitMs },
   );
 }
 

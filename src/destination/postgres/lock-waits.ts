@@ -4,24 +4,29 @@
  */
 
 import type { Clock } from '../../lib/clock.ts';
-import { integer } from '../../staging/engine/sql.ts';
 import type { Transaction } from './connection.ts';
 import { PostgresError } from './errors.ts';
+import { LEAST_LOCK_WAIT_MS, waitAtMost } from './settings.ts';
 
 /** How often a statement that keeps readers out is tried, and how long it waits each time: readers queue behind it meanwhile. */
-const TRY_MS = 200;
+const TRY_MS = LEAST_LOCK_WAIT_MS;
 const PAUSE_S = 0.3;
 /** Longer than a server lets its own VACUUM stand in the way of a statement (deadlock_timeout, a second). */
 const BRIEF_MS = 2_000;
-/** The server counts in so many bits. */
-const MAX_LOCK_TIMEOUT_MS = 2 ** 31 - 1;
+
+export function isLocked(error: unknown): boolean {
+  return error instanceof PostgresError && error.fault === 'locked';
+}
 
 interface LockWait {
   readonly clock: Clock;
   readonly lockWaitMs: number;
 }
 
-/** Once a commit has waited in vain, those after it wait for a moment only, for as long again: one reader may hold many tables. */
+/**
+ * Once a commit or a reading statement has waited in vain, those after it wait for a moment only, for as long again: one reader may hold
+ * many tables.
+ */
 export class LockPatience {
   readonly #options: LockWait;
   #briefUntilMs = Number.NEGATIVE_INFINITY;
@@ -42,15 +47,19 @@ export class LockPatience {
     if (!this.#isBrief) this.#briefUntilMs = clock.monotonicMs() + lockWaitMs;
   }
 
+  /** Runs work that waits so long, and notes where that was in vain. @throws its errors */
+  async waiting<T>(work: (lockWaitMs: number) => Promise<T>): Promise<T> {
+    try {
+      return await work(this.lockWaitMs);
+    } catch (error) {
+      if (isLocked(error)) this.noteVain();
+      throw error;
+    }
+  }
+
   get #isBrief(): boolean {
     return this.#options.clock.monotonicMs() < this.#briefUntilMs;
   }
-}
-
-/** Returns the statement after which those of the transaction wait so long for a lock. The server takes zero for no limit. */
-export function waitAtMost(lockWaitMs: number): string {
-  const ms = Math.min(MAX_LOCK_TIMEOUT_MS, Math.max(TRY_MS, Math.round(lockWaitMs)));
-  return `SET LOCAL lock_timeout = ${integer(ms)}`;
 }
 
 /**
@@ -84,7 +93,7 @@ async function tryUntil(
   transaction: Transaction,
   statements: readonly string[],
 ): Promise<boolean> {
-  await transaction.run(`SET LOCAL lock_timeout = ${integer(TRY_MS)}`);
+  await transaction.run(waitAtMost(TRY_MS));
   for (let attempt = 1; ; attempt += 1) {
     await transaction.run('SAVEPOINT alteration');
     try {
@@ -92,8 +101,7 @@ async function tryUntil(
       await transaction.run('RELEASE SAVEPOINT alteration');
       return attempt === 1;
     } catch (error) {
-      const isLocked = error instanceof PostgresError && error.fault === 'locked';
-      if (!isLocked || isLate()) throw error;
+      if (!isLocked(error) || isLate()) throw error;
       await transaction.run('ROLLBACK TO SAVEPOINT alteration');
       await transaction.run(`SELECT pg_sleep(${PAUSE_S})`);
     }

@@ -20,7 +20,7 @@ import type {
 } from '../reader.ts';
 import { hasCatalog, readMeta, readObservedState } from './catalog/observed-state.ts';
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
-import { Connection, type Transaction } from './connection.ts';
+import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { countDatasets } from './count-tables.ts';
 import { destinationError, diagnose, PostgresError, sentence } from './errors.ts';
 import { showAsOf } from './past/as-of.ts';
@@ -47,7 +47,7 @@ export interface PostgresReaderOptions {
 
 /** Returns null when the database has no catalog yet. @throws DestinationError, ConfigurationError */
 export async function openPostgresReader(options: PostgresReaderOptions): Promise<DestinationReader | null> {
-  const connection = new Connection(options);
+  const connection = new Connection({ ...options, lockWaitMs: READER_LOCK_WAIT_MS });
   const place = placeOfDatabase(options.url);
   try {
     const found = await connection.transaction(

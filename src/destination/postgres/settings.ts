@@ -36,20 +36,42 @@ const NOTICED: readonly string[] = [
   `SET LOCAL tcp_keepalives_count = ${KEEP_ALIVES}`,
 ];
 
+export interface Waits {
+  /**
+   * A statement that has no answer after so long closes the connection: the network is lost. The server ends the session soon after.
+   * Without it, TCP decides.
+   */
+  readonly answerMs?: number;
+  /** A statement fails where a lock is not free after so long; without it, it waits as long as for an answer. */
+  readonly lockWaitMs?: number;
+}
+
 /**
  * Returns the first statements of a transaction: literals have no escapes, and no name means an object of another schema.
- * `searchPath` is SQL. `answerMs`: this program waits so long for an answer, and the server ends the session soon after.
+ * `searchPath` is SQL.
  */
-export function firstStatements(searchPath: string, answerMs: number | undefined): readonly string[] {
+export function firstStatements(searchPath: string, { answerMs, lockWaitMs }: Waits): readonly string[] {
   return [
     'BEGIN ISOLATION LEVEL READ COMMITTED',
     // A server may have a limit that is over before the others are set.
     ...limits(answerMs),
+    ...(lockWaitMs === undefined ? [] : [waitAtMost(lockWaitMs)]),
     ...MEANING,
     'SET LOCAL default_table_access_method = heap',
     'SET LOCAL client_min_messages = error',
     `SET LOCAL search_path = ${searchPath}`,
   ];
+}
+
+/** The server counts in so many bits. */
+const MAX_LOCK_TIMEOUT_MS = 2 ** 31 - 1;
+/** A shorter wait would be over before a lock could come free that nobody keeps. */
+export const LEAST_LOCK_WAIT_MS = 200;
+
+/** Returns the statement after which those of the transaction wait so long for a lock. The server takes zero for no limit. */
+export function waitAtMost(lockWaitMs: number): string {
+  const ms = Math.min(MAX_LOCK_TIMEOUT_MS, Math.max(LEAST_LOCK_WAIT_MS, Math.round(lockWaitMs)));
+  return `SET LOCAL lock_timeout = ${integer(ms)}`;
 }
 
 function limits(answerMs: number | undefined): readonly string[] {

@@ -21,10 +21,11 @@ export interface SourceFile {
   readonly packages: readonly string[];
 }
 
-export async function sourceFiles(folder: string): Promise<readonly SourceFile[]> {
+/** `root`: the folder of the project, or of another state of it. */
+export async function sourceFiles(folder: string, root = projectRoot): Promise<readonly SourceFile[]> {
   const paths: string[] = [];
-  for await (const path of glob(`${folder}/**/*.ts`, { cwd: projectRoot })) paths.push(path);
-  return paths.sort().map((path) => sourceFile(path, readFileSync(join(projectRoot, path), 'utf8')));
+  for await (const path of glob(`${folder}/**/*.ts`, { cwd: root })) paths.push(path);
+  return paths.sort().map((path) => sourceFile(path, readFileSync(join(root, path), 'utf8')));
 }
 
 export function sourceFile(path: string, text: string): SourceFile {

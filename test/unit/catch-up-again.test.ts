@@ -18,7 +18,7 @@ function minutesOf({ again }: CatchUpResult): number | null {
   return again === null ? null : (again.at.getTime() - NOW.getTime()) / MINUTE_MS;
 }
 
-it('names no time where nothing waits, or where no rule gives a time for what waits', async () => {
+it('a catch-up names no time to run again where nothing waits, or where no rule gives one', async () => {
   const world = await oneSubscription('parcels');
   expect((await world.catchUp()).again).toBeNull();
   publish(world, 'parcels', { resyncRequired: true });
@@ -27,7 +27,7 @@ it('names no time where nothing waits, or where no rule gives a time for what wa
   expect(waiting.again).toBeNull();
 });
 
-it('names the time at which an absence is confirmed', async () => {
+it('a catch-up names the time at which an absence is confirmed', async () => {
   const world = await oneSubscription('parcels', 'permits');
   await world.catchUp();
   world.service.members.set('sub_1', ['parcels']);
@@ -39,7 +39,7 @@ it('names the time at which an absence is confirmed', async () => {
   expect(gone.again).toBeNull();
 });
 
-it('never names a time that has passed', async () => {
+it('a catch-up never names a time that has passed', async () => {
   const world = await oneSubscription('parcels');
   const { service } = world;
   service.watermarkCovers.delete('sub_1');

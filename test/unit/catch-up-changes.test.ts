@@ -347,7 +347,7 @@ describe('bad changes', () => {
     expect(world.checkpoint.failures().size).toBe(0);
   });
 
-  it('C13 leads around bad changes by the snapshot of a later version', async () => {
+  it('C13 passes over bad changes with the snapshot of a later version', async () => {
     const world = await caughtUp('parcels');
     for (let number = 2; number <= 3; number++) publishWithSnapshot(world, 'parcels');
     const restore = findBad(world);

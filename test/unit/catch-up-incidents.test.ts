@@ -367,7 +367,7 @@ describe('incidents at random calls', () => {
   /** Every call of a port fails with some chance, each with an error of its own. */
   const faults = fc.array(fc.option(errors, { freq: 6 }), { minLength: 1, maxLength: 40 });
 
-  it('ends with a result for every dataset, and the next catch-up without faults has everything', async () => {
+  it('a catch-up with faults ends with a result for every dataset, and the next one without has everything', async () => {
     let faulty = 0;
     await fc.assert(
       fc.asyncProperty(

@@ -80,7 +80,7 @@ const ORDERS = [
 ] as const;
 
 describe.each(ORDERS)('two subscriptions, listed with %s', (_, order) => {
-  it('F46 waits no more for a version that only subscriptions announced which dropped the dataset', async () => {
+  it('F46 waits no more for a version that a subscription announced before it dropped the dataset', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: ['parcels'] }, order);
     for (const sub of ['sub_1', 'sub_2'] as const) {
       happens(world, 'dataset.updated', { sub, version: 5 });
@@ -210,7 +210,7 @@ describe('F84 a record and a manifest', () => {
   });
 });
 
-describe('a drop by another subscription', () => {
+describe('the drop of a dataset', () => {
   it('F49 reads everything once more after a drop in a later round, because the dataset may have come back', async () => {
     const world = await two({ sub_1: ['parcels'], sub_2: [] });
     happens(world, 'dataset.removed');

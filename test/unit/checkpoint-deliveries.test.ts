@@ -29,7 +29,7 @@ it('forgets a delivery after its maximum age, counted from its first arrival', a
   expect(checkpoint.rememberDelivery('msg_1', after(MAX_DELIVERY_AGE_MS + 1))).toBe(true);
 });
 
-it('keeps so many deliveries at most, the newest', async () => {
+it('keeps the newest deliveries up to their limit', async () => {
   const path = temporaryPath('checkpoint.sqlite');
   const checkpoint = await openAt(path);
   fill(path, MAX_DELIVERIES);

@@ -242,9 +242,12 @@ describe('F82 a removal that is read after other subscriptions took the dataset 
 
   it.each<readonly [string, Given]>([
     ['where another contained it before the drop', { desired: takenOver(at(-6)), table: 1 }],
-    ['where one of several did', { desired: takenOver(at(-4), ['sub_3', member()]), table: 1 }],
     [
-      'where one did and has dropped it later',
+      'where one of several contained it before the drop',
+      { desired: takenOver(at(-4), ['sub_3', member()]), table: 1 },
+    ],
+    [
+      'where one contained it before the drop, and has dropped it later',
       {
         desired: { ...takenOver(at(-4)), formerMembers: new Map([['sub_3', formerMember({ at: at(-4) })]]) },
         table: 1,
@@ -308,12 +311,12 @@ describe('every event with every earlier desired state', () => {
   const members = new Map([['sub_2', member()]]);
   const left = (eventNumber: bigint | null) => new Map([['sub_1', formerMember({ eventNumber })]]);
   const before: Readonly<Record<string, DesiredState | null>> = {
-    'never heard of': null,
+    unknown: null,
     'a member': desired(),
     'a member of another subscription': desired({ members }),
     'removed before': desired({ members: new Map(), formerMembers: left(6n) }),
     'removed before, and contained by another': desired({ members, formerMembers: left(6n) }),
-    'absent for no event': desired({ members: new Map(), formerMembers: left(null) }),
+    'absent without an event': desired({ members: new Map(), formerMembers: left(null) }),
     'removed later': desired({ members: new Map(), formerMembers: left(8n) }),
   };
   const cases = Object.entries(before).flatMap(([state, desiredState]) =>

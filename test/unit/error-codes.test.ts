@@ -9,21 +9,21 @@ import { ERROR_PAGE, errorPage } from '../docs/error-page.ts';
 import { projectRoot, sourceFiles } from '../support/source-tree.ts';
 
 describe('error codes', () => {
-  it('are documented on a page that `npm run docs` has brought up to date', () => {
+  it('documents every error code on a page that `npm run docs` has brought up to date', () => {
     expect(readFileSync(join(projectRoot, ERROR_PAGE), 'utf8')).toBe(errorPage());
   });
 
-  it('are written in snake_case', () => {
+  it('writes every error code in snake_case', () => {
     for (const code of Object.keys(ERRORS)) expect(code).toMatch(/^[a-z]+(_[a-z]+)*$/);
   });
 
-  it('are those of our own errors, and bug for every other error', () => {
+  it('gives our own errors their codes, and every other error the code bug', () => {
     expect(errorCodeOf(new UsageError('x'))).toBe('usage_invalid');
     expect(errorCodeOf(new TypeError('x'))).toBe('bug');
     expect(errorCodeOf('x')).toBe('bug');
   });
 
-  it('are used wherever the source tells errors apart, never the name of a class', async () => {
+  it('tells errors apart by their codes wherever the source does, never by the name of a class', async () => {
     const byName = /\b(?:error|cause|[A-Z]\w*Error)\.name\b|\.constructor\.name\b/;
     const found = (await sourceFiles('src')).filter(({ code }) => byName.test(code));
     expect(found.map(({ path }) => path)).toEqual([]);

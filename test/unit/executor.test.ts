@@ -1,6 +1,6 @@
 /**
- * How many steps are carried out at once: as many small ones as there are, and of those for which much is staged only some. And when
- * what was staged goes.
+ * How many steps run at once: all small ones, and a bounded number of those that stage much; and when their staged files are removed.
+ * Staging folders are bounded by that.
  */
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -40,32 +40,28 @@ function apply(...rows: readonly (number | null)[]): Work {
   return { kind: 'apply', versions, schema: schema('parcels'), addsColumns: false };
 }
 
-/** What a load of version 2 needs. */
-function groundOf(datasetId: string): StepDependencies {
+/** The dependencies of a load of version 2. */
+function dependenciesOf(datasetId: string): StepDependencies {
   const known = { observed: table(1), desired: desired({ datasetId }) };
   const listedEntries = { manifestOf: () => ({}) };
   return { known, metadata: metadata([version(datasetId, 2)]), listedEntries } as unknown as StepDependencies;
 }
 
-describe('much is staged', () => {
+describe('isLarge', () => {
   it.each<[string, Work, boolean]>([
-    ['not for a small snapshot', load(MAX_SMALL_BYTES), false],
-    ['for a large one', load(MAX_SMALL_BYTES + 1), true],
-    ['for one whose size is not known', load(null), true],
-    ['not for small changes', apply(MAX_SMALL_ROWS - 1, 1), false],
-    ['for large ones', apply(MAX_SMALL_ROWS, 1), true],
-    ['for those that nobody counted', apply(1, null), true],
-    [
-      'never for what is retired',
-      { kind: 'retire', reason: 'left', isApproved: false, judgedAt: NOW },
-      false,
-    ],
-  ])('%s', (_, work, expected) => {
+    ['a small snapshot', load(MAX_SMALL_BYTES), false],
+    ['a large snapshot', load(MAX_SMALL_BYTES + 1), true],
+    ['a snapshot of unknown size', load(null), true],
+    ['small changes', apply(MAX_SMALL_ROWS - 1, 1), false],
+    ['large changes', apply(MAX_SMALL_ROWS, 1), true],
+    ['changes without counts', apply(1, null), true],
+    ['a retirement', { kind: 'retire', reason: 'left', isApproved: false, judgedAt: NOW }, false],
+  ])('judges whether %s stages much', (_, work, expected) => {
     expect(isLarge(work, { metadata: metadata([]) })).toBe(expected);
   });
 });
 
-it('of large loads 32 are under way, of small ones all, and only those are told as begun', async () => {
+it('runs 32 large loads at once and all small ones, and reports only those as begun', async () => {
   const { parts } = await oneSubscription('parcels');
   const [begun, reported]: [string[], string[]] = [[], []];
   const ends = new Map<string, () => void>();
@@ -82,22 +78,23 @@ it('of large loads 32 are under way, of small ones all, and only those are told 
   const feed = { ...parts.feed, download };
   const executor = liveExecutor({ ...parts, feed, progress }, new AbortController().signal, () => {});
   const execute = (bytes: number, datasetId: string) =>
-    void executor.execute(load(bytes, datasetId), groundOf(datasetId));
+    void executor.execute(load(bytes, datasetId), dependenciesOf(datasetId));
   for (let index = 0; index < 100; index++) {
     execute(MAX_SMALL_BYTES + 1, `large-${index}`);
     execute(1, `small-${index}`);
   }
   await expect.poll(() => begun.length).toBe(132);
   expect(begun.filter((datasetId) => datasetId.startsWith('large'))).toHaveLength(32);
-  const toldOf = (datasetIds: readonly string[]) => datasetIds.map((id) => `${id} loading version 2`).sort();
-  expect(reported.toSorted()).toEqual(toldOf(begun));
+  const reportsOf = (datasetIds: readonly string[]) =>
+    datasetIds.map((id) => `${id} loading version 2`).sort();
+  expect(reported.toSorted()).toEqual(reportsOf(begun));
   ends.get('large-7')?.();
   await expect.poll(() => begun.at(-1)).toBe('large-32');
-  expect(reported.toSorted()).toEqual(toldOf(begun));
+  expect(reported.toSorted()).toEqual(reportsOf(begun));
 });
 
-it('what was staged for a small load goes at once, for the last large one when the destination is let go of', async () => {
-  const { executor, execute, isThere, letGo } = await workshopAtWork();
+it('removes what a small load staged at once, and what the last large load staged once the destination is free', async () => {
+  const { executor, execute, isThere, letGo } = await executorAtWork();
   await execute(MAX_SMALL_BYTES + 1, 'large');
   await execute(1, 'small');
   await execute(1, 'another small');
@@ -112,8 +109,8 @@ it('what was staged for a small load goes at once, for the last large one when t
   expect(isThere('large')).toBe(false);
 });
 
-it('what was staged for a large load goes at once while another is under way, which needs the room', async () => {
-  const { executor, execute, isThere } = await workshopAtWork('endless');
+it('removes what a large load staged at once while another large load is under way and needs the space', async () => {
+  const { executor, execute, isThere } = await executorAtWork('endless');
   await execute(MAX_SMALL_BYTES + 1, 'large');
   void execute(MAX_SMALL_BYTES + 1, 'endless');
   await expect.poll(() => isThere('endless')).toBe(true);
@@ -121,9 +118,9 @@ it('what was staged for a large load goes at once while another is under way, wh
   expect(isThere('large')).toBe(false);
 });
 
-/** One whose destination stays open until three units were handed to it and it is told to let go. The download of `endless` does not end. */
-async function workshopAtWork(endless?: string) {
-  const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-workshop-'));
+/** An executor whose destination stays open until it has taken three write jobs and `letGo` is called. The download of `endless` does not end. */
+async function executorAtWork(endless?: string) {
+  const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-executor-'));
   onTestFinished(() => rmSync(stagingDirectory, { recursive: true }));
   const { parts } = await oneSubscription('parcels');
   const folders = new Map<string, string>();
@@ -154,7 +151,7 @@ async function workshopAtWork(endless?: string) {
     letGo: closing.resolve,
     isThere: (datasetId: string): boolean => existsSync(folders.get(datasetId) ?? ''),
     async execute(bytes: number, datasetId: string): Promise<void> {
-      await executor.execute(load(bytes, datasetId), groundOf(datasetId));
+      await executor.execute(load(bytes, datasetId), dependenciesOf(datasetId));
     },
   };
 }

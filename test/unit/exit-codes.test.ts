@@ -52,7 +52,7 @@ const CODES: readonly (readonly [errors.FeedSyncError, number])[] = [
 
 describe('exit codes', () => {
   it.each(CODES.map(([error, exitCode]) => [error.code, exitCode, error] as const))(
-    'of %s is %i',
+    'ends with the exit code for %s: %i',
     (_, exitCode, error) => {
       expect(exitCodeOf(error)).toBe(exitCode);
     },
@@ -60,18 +60,18 @@ describe('exit codes', () => {
 
   it.each([
     ['a bug', new TypeError('x')],
-    ['a broken belief', new AssertionError('x')],
-    ['what is no error at all', 'x'],
-  ])('of %s is 70', (_, error) => {
+    ['a failed assertion', new AssertionError('x')],
+    ['a thrown value that is no error', 'x'],
+  ])('ends with 70 after %s', (_, error) => {
     expect(exitCodeOf(error)).toBe(70);
   });
 
-  it('are known for every code of an error', () => {
+  it('has an exit code for every error code', () => {
     const codes = Object.keys(ERRORS).filter((code) => code !== 'bug');
     expect(CODES.map(([error]) => error.code).toSorted()).toEqual(codes.toSorted());
   });
 
-  it('where several apply, are that of the most urgent', () => {
+  it('ends with the most urgent exit code where several apply', () => {
     const byUrgency = [70, 74, 78, 77, 64, 75, 65] as const;
     for (const [index, code] of byUrgency.entries()) {
       expect(mostUrgent([0, ...byUrgency.slice(index).toReversed()])).toBe(code);
@@ -80,7 +80,7 @@ describe('exit codes', () => {
     expect(mostUrgent([])).toBe(0);
   });
 
-  it('are all in the help', () => {
+  it('lists every exit code in the help', () => {
     for (const code of Object.values(EXIT_CODES))
       expect(EXIT_CODES_HELP).toMatch(new RegExp(`(^| )${code} `, 'm'));
   });
@@ -103,7 +103,7 @@ describe('errors', () => {
     [new errors.ConfigurationError('x'), 'stop'],
     [new errors.DataError('x'), 'stop'],
     [new errors.StorageError('x'), 'stop'],
-  ])('%s: what the program does about it', (error, disposition) => {
+  ])('%s has the disposition that the program acts on', (error, disposition) => {
     expect(errors.errorEntryOf(error).disposition).toBe(disposition);
   });
 
@@ -123,7 +123,7 @@ describe('errors', () => {
     expect(new errors.ContractViolationError('x', 'a.b').path).toBe('a.b');
   });
 
-  it('a refusal says what was refused, with status and code', () => {
+  it('a refusal names what was refused, with status and code', () => {
     expect(refusal({ kind: 'workspace' }).message).toBe(
       'The service refused to list versions (403 outside_coverage): The county is not covered.',
     );

@@ -16,7 +16,7 @@ function tableAt(datasetId: string, version: number): ObservedTable {
   return { ...of, appliedAt: NOON, keyColumns: [], columns: [] } as unknown as ObservedTable;
 }
 
-it('F77 a damaged table keeps its file, holds up no other, and makes no generation of its own', async () => {
+it('F77 exports every other table and keeps the old file of a damaged one, without an extra generation', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-export-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const versions = { parcels: 1, permits: 1 };

@@ -9,7 +9,7 @@ import {
   type ResolvedAddress,
 } from '../../src/feed/http/addresses.ts';
 
-describe('F21 the kind of an address', () => {
+describe('F21 kindOfAddress', () => {
   it.each([
     ['93.184.215.14', 'public'],
     ['2606:2800:21f:cb07:6820:80da:af6b:8b2c', 'public'],
@@ -46,7 +46,7 @@ describe('F21 the kind of an address', () => {
     ['fec0::1', 'special'],
     ['64:ff9b:1::1', 'special'],
     ['2001::1', 'special'],
-  ])('%s is %s', (address, kind) => expect(kindOfAddress(address)).toBe(kind));
+  ])('recognises %s as %s', (address, kind) => expect(kindOfAddress(address)).toBe(kind));
 
   it.each([
     ['::ffff:127.0.0.1', 'loopback'],
@@ -60,14 +60,16 @@ describe('F21 the kind of an address', () => {
     ['2002:5db8:d70e::1', 'public'],
     ['::127.0.0.1', 'loopback'],
     ['::10.0.0.1', 'private'],
-  ])('%s is what it carries: %s', (address, kind) => expect(kindOfAddress(address)).toBe(kind));
+  ])('judges %s by the IPv4 address that it carries: %s', (address, kind) =>
+    expect(kindOfAddress(address)).toBe(kind),
+  );
 
-  it.each(['localhost', 'feed.example', '', '::g', '1.2.3.4.5'])('%j is no address', (text) =>
+  it.each(['localhost', 'feed.example', '', '::g', '1.2.3.4.5'])('finds no address in %j', (text) =>
     expect(kindOfAddress(text)).toBeNull(),
   );
 });
 
-describe('F21 the guard', () => {
+describe('F21 the address guard', () => {
   const names = new Map<string, readonly string[]>();
   const resolveName = async (name: string): Promise<readonly ResolvedAddress[]> =>
     (names.get(name) ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
@@ -81,7 +83,7 @@ describe('F21 the guard', () => {
     ['feed.local', '127.0.0.1', '[::1]', true],
     ['feed.local', '127.0.0.1', '10.0.0.9', false],
     ['feed.local', '127.0.0.1', '93.184.215.14', true],
-  ])('of a service at %s (%s): a link to %s is allowed: %s', async (host, address, link, allowed) => {
+  ])('lets a service at %s (%s) link to %s: %s', async (host, address, link, allowed) => {
     names.set(host, [address]);
     const byName = createAddressGuard(host, resolveName).checkLiteral(link);
     const byAddress = createAddressGuard(address, resolveName).checkLiteral(link);
@@ -93,21 +95,21 @@ describe('F21 the guard', () => {
 
   it('answers lookups of connections in both forms, and refuses a name by any of its addresses', async () => {
     const { lookup } = createAddressGuard('93.184.215.14', resolveName);
-    const look = (name: string, all: boolean) =>
+    const lookUp = (name: string, all: boolean) =>
       new Promise((resolve) => lookup(name, { all }, (...answer) => resolve(answer)));
     names.set('files.example', ['93.184.215.15', '2606:2800::1']);
     const both = [
       { address: '93.184.215.15', family: 4 },
       { address: '2606:2800::1', family: 6 },
     ];
-    expect(await look('files.example', true)).toEqual([null, both]);
-    expect(await look('files.example', false)).toEqual([null, '93.184.215.15', 4]);
+    expect(await lookUp('files.example', true)).toEqual([null, both]);
+    expect(await lookUp('files.example', false)).toEqual([null, '93.184.215.15', 4]);
     names.set('files.example', ['93.184.215.15', 'fd00::1']);
-    expect(await look('files.example', true)).toEqual([expect.any(RefusedLinkError), '']);
+    expect(await lookUp('files.example', true)).toEqual([expect.any(RefusedLinkError), '']);
   });
 });
 
-describe('F21 links by themselves', () => {
+describe('F21 checkLink', () => {
   const rules = (baseUrl: string, ...allowed: string[]) => ({
     baseUrl: new URL(baseUrl),
     trustedOrigins: new Set([new URL(baseUrl).origin, ...allowed]),
@@ -140,5 +142,7 @@ describe('F21 links by themselves', () => {
     ['data:,x', null, secure, false],
     ['https://user@files.example/x', null, secure, false],
     ['https://:pass@files.example/x', null, secure, false],
-  ])('%s, from %s', (link, from, given, allowed) => expect(isAllowed(link, from, given)).toBe(allowed));
+  ])('judges the link %s that came from %s', (link, from, given, allowed) =>
+    expect(isAllowed(link, from, given)).toBe(allowed),
+  );
 });

@@ -9,18 +9,18 @@ function kindOf(status: number, headers: Readonly<Record<string, string>>, part:
   return kindOfAnswer({ status, retryAfterMs: null, header: (name) => headers[name] ?? null }, part);
 }
 
-describe('a whole file', () => {
-  it('can be continued by a tag that promises the same bytes', () => {
+describe('kindOfAnswer for a whole file', () => {
+  it('a whole file can be continued by a tag that promises the same bytes', () => {
     const headers = { 'content-length': '30000', etag: '"v1"' };
     expect(kindOf(200, headers)).toEqual({ kind: 'whole', totalBytes: 30_000, etag: '"v1"' });
   });
 
-  it.each(['W/"v1"', 'v1', '"v1', ''])('cannot be continued by the tag %j', (etag) => {
+  it.each(['W/"v1"', 'v1', '"v1', ''])('a whole file cannot be continued by the tag %j', (etag) => {
     expect(kindOf(200, { etag })).toEqual({ kind: 'whole', totalBytes: null, etag: null });
   });
 });
 
-describe('a part', () => {
+describe('kindOfAnswer for a part', () => {
   it.each([
     ['bytes 10000-29999/30000', '"v1"', 'rest'],
     ['bytes 9999-29999/30000', '"v1"', 'start-over'],
@@ -29,11 +29,11 @@ describe('a part', () => {
     ['bytes 10000-29999/*', '"v1"', 'start-over'],
     ['bytes 10000-29999/30000', '"v2"', 'start-over'],
     ['bytes 10000-29999/30000', 'W/"v1"', 'start-over'],
-  ])('of %s under %s: %s', (range, etag, kind) => {
+  ])('judges a part with the range %s under the tag %s: %s', (range, etag, kind) => {
     expect(kindOf(206, { 'content-range': range, etag }, PART)).toEqual({ kind });
   });
 
-  it('that nobody asked for is no answer', () => {
+  it('refuses a part that was not requested', () => {
     expect(() => kindOf(206, { 'content-range': 'bytes 10000-29999/30000' })).toThrow('answered 206');
   });
 });

@@ -1,4 +1,4 @@
-/** Bodies as they arrive: nothing that arrived is lost, and nothing arrives faster than it can be held. */
+/** Bodies as they arrive: nothing that arrived is lost, and nothing arrives faster than it is read. */
 
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -16,7 +16,7 @@ async function readAll(chunks: AsyncIterable<Buffer>) {
 }
 
 describe('arrivedChunks', () => {
-  it('gives a body in order, to its end', async () => {
+  it('yields a body in order, to its end', async () => {
     expect(await readAll(arrivedChunks(Readable.from([Buffer.from('a'), Buffer.from('b')])))).toEqual({
       text: 'ab',
       error: null,
@@ -24,19 +24,19 @@ describe('arrivedChunks', () => {
     expect(await readAll(arrivedChunks(Readable.from([])))).toEqual({ text: '', error: null });
   });
 
-  it('gives what arrived before the trouble, and then the trouble', async () => {
+  it('yields all chunks that arrived before an error, and then throws the error', async () => {
     const body = new Readable({ read() {} });
     const chunks = arrivedChunks(body);
     body.push('one');
     body.push('two');
     await nextTurn();
-    const trouble = new Error('cut');
-    body.destroy(trouble);
+    const failure = new Error('cut');
+    body.destroy(failure);
     await nextTurn();
-    expect(await readAll(chunks)).toEqual({ text: 'onetwo', error: trouble });
+    expect(await readAll(chunks)).toEqual({ text: 'onetwo', error: failure });
   });
 
-  it('is trouble when it is closed before its end', async () => {
+  it('throws when the body is closed before its end', async () => {
     const body = new Readable({ read() {} });
     const chunks = arrivedChunks(body);
     body.destroy();
@@ -61,7 +61,7 @@ describe('arrivedChunks', () => {
     expect(text).toHaveLength(PIECES * 100_000);
   });
 
-  it('lets go of a body that is left in the middle', async () => {
+  it('destroys a body that is abandoned in the middle', async () => {
     const body = Readable.from([Buffer.from('a'), Buffer.from('b')]);
     for await (const chunk of arrivedChunks(body)) {
       expect(chunk.length).toBeGreaterThan(0);

@@ -52,7 +52,7 @@ describe.each([
   ['on this thread', NEVER],
   ['on a thread of its own', 0],
 ])('a digest that is computed %s', (_, threadFromBytes) => {
-  it('covers a finished file, and a file that is not there is a fault of the disk', async () => {
+  it('covers a finished file, and reports a missing file as a storage error', async () => {
     const digests = createDigests(threadFromBytes);
     const path = part(Buffer.concat(CHUNKS));
     const digest = digests.beginFinished(path, CHUNK_BYTES * CHUNKS.length);
@@ -85,7 +85,7 @@ describe.each([
     expect(await digest.end(8)).toBe(sha256(Buffer.from('slowness')));
   });
 
-  it('of an empty file is that of no bytes', async () => {
+  it('gives an empty file the digest of no bytes', async () => {
     expect(await begun(createDigests(threadFromBytes), part(''), 0, 0).end(0)).toBe(sha256());
   });
 
@@ -98,7 +98,7 @@ describe.each([
 });
 
 describe('the thread of a digest', () => {
-  it('exists for large files, for files of unknown length and for continued files alone', async () => {
+  it('starts a thread only for large files, files of unknown length and continued files', async () => {
     const threads = madeThreads();
     const directory = folder();
     const digests = createDigests(1_000);
@@ -171,7 +171,7 @@ describe('the thread of a digest', () => {
     expect(seen.size).toBeGreaterThan(2);
   });
 
-  it('gets nothing of the process: neither the environment, which may hold the key, nor its arguments', async () => {
+  it('gets neither the environment of the process, which may contain the key, nor its arguments', async () => {
     vi.stubEnv('FEED_SYNC_API_KEY', 'canary-key');
     onTestFinished(() => void vi.unstubAllEnvs());
     const path = part('');
@@ -180,7 +180,7 @@ describe('the thread of a digest', () => {
     expect(await evaluatedInThread('JSON.stringify([process.env, process.execArgv])')).toBe('[{},[]]');
   });
 
-  it('keeps a process alive until the digest is there, and no longer', async () => {
+  it('keeps the process alive until the digest is there, and no longer', async () => {
     const path = part(Buffer.concat(CHUNKS));
     const child = startChild('digest-child.ts', path);
     expect(await child.nextLine()).toBe(sha256(...CHUNKS));
@@ -188,7 +188,7 @@ describe('the thread of a digest', () => {
   });
 });
 
-it('a body whose digest is awaited ends at once where it is interrupted', async () => {
+it('ends a body whose digest is awaited at once when it is interrupted', async () => {
   const stop = new AbortController();
   let isDropped = false;
   const digest: Digest = {
@@ -214,7 +214,7 @@ it('a body whose digest is awaited ends at once where it is interrupted', async 
   expect(isDropped).toBe(true);
 });
 
-it('a process remembers the paths of its files up to a bound, and forgets the oldest first', () => {
+it('remembers the paths of its files up to a bound, and forgets the oldest first', () => {
   const paths = new Set<string>();
   for (let number = 0; number < MAX_PATHS_REMEMBERED; number += 1) remember(paths, `file-${number}`);
   remember(paths, 'file-0');

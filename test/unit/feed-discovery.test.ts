@@ -1,4 +1,4 @@
-/** The names that the interface leaves open: where they are learned, which source wins, and what happens when they are wrong. */
+/** The names that the interface leaves open: where they are learned, which source wins, and how wrong ones are replaced. */
 
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -54,11 +54,11 @@ function versionsOperation(parameters: readonly object[], ofPath: readonly objec
 const NOT_FOUND = { error: { code: 'not_found', message: 'No.' } };
 const INVALID = { error: { code: 'invalid_request', message: 'No such parameter.' } };
 
-describe('the newer-than parameter in the description', () => {
+describe('the newer-than parameter in the API description', () => {
   const nameIn = (paths: object, rest: object = {}) =>
     recogniseContract({ paths, ...rest })?.newerThanParameter;
 
-  it('is the integer from 0 that turns no pages', () => {
+  it('finds the integer parameter from 0 that turns no pages', () => {
     const parameters = [
       query('limit', INTEGER),
       query('cursor', INTEGER),
@@ -73,7 +73,7 @@ describe('the newer-than parameter in the description', () => {
     expect(nameIn(versionsOperation(parameters.slice(0, 5)))).toBeNull();
   });
 
-  it('F38 is none that cannot stand in a URL', () => {
+  it('F38 ignores a parameter name that cannot stand in a URL', () => {
     for (const name of ['', '\ud800', 'a b', 'a&b=c', 'x'.repeat(65)]) {
       expect(nameIn(versionsOperation([query(name, INTEGER), query('since[number]', INTEGER)]))).toBe(
         'since[number]',
@@ -81,7 +81,7 @@ describe('the newer-than parameter in the description', () => {
     }
   });
 
-  it('is found through references, which may not lead in circles', () => {
+  it('follows references to a parameter, and ends references that lead in circles', () => {
     const components = {
       parameters: {
         'Newer/Than': { $ref: '#/components/parameters/Other' },
@@ -103,10 +103,12 @@ describe('the newer-than parameter in the description', () => {
     { get: null },
     { get: { parameters: {} } },
     { get: { parameters: [null, 1, 'x'] } },
-  ])('survives %j', (item) => expect(nameIn({ '/v1/datasets/{id}/versions': item })).toBeNull());
+  ])('finds no newer-than parameter in %j', (item) =>
+    expect(nameIn({ '/v1/datasets/{id}/versions': item })).toBeNull(),
+  );
 });
 
-describe('the manifest path in the description', () => {
+describe('the manifest path in the API description', () => {
   const pathIn = (...paths: string[]) =>
     recogniseContract({ paths: Object.fromEntries(paths.map((path) => [path, { get: {} }])) })?.manifestPath;
 
@@ -119,9 +121,9 @@ describe('the manifest path in the description', () => {
     ['/v1/manifest', null],
     ['//elsewhere.example/v1/subscriptions/{id}/manifest', null],
     ['/v1/subscriptions/{id}/x?y=/manifest', null],
-  ])('%s', (path, template) => expect(pathIn(path)).toBe(template));
+  ])('reads the manifest path %s as %s', (path, template) => expect(pathIn(path)).toBe(template));
 
-  it('is one of a subscription before one of a dataset, and a GET', () => {
+  it("prefers a subscription's manifest to a dataset's, and takes only a GET", () => {
     expect(pathIn('/v1/datasets/{a}/manifest', '/v1/subscriptions/{b}/manifest')).toBe(
       '/v1/subscriptions/{subscriptionId}/manifest',
     );
@@ -130,11 +132,12 @@ describe('the manifest path in the description', () => {
   });
 });
 
-it.each([null, 1, 'x', [[]], {}, { paths: null }, { paths: [] }])('%j is no description', (document) =>
-  expect(recogniseContract(document)).toBeNull(),
+it.each([null, 1, 'x', [[]], {}, { paths: null }, { paths: [] }])(
+  'recognises no contract in %j',
+  (document) => expect(recogniseContract(document)).toBeNull(),
 );
 
-it('config before openapi before remembered before default, for each name', () => {
+it('prefers config to openapi to remembered to default, for each name', () => {
   const none = { manifestPath: null, newerThanParameter: null };
   const named = (name: string) => ({ manifestPath: `/${name}`, newerThanParameter: name });
   const sources = (...three: Parameters<typeof settleContract>) => {
@@ -158,7 +161,7 @@ it('config before openapi before remembered before default, for each name', () =
   ]);
 });
 
-describe('discovering', () => {
+describe('discovery', () => {
   const described = {
     paths: {
       ...versionsOperation([query('laterThan', INTEGER)]),
@@ -189,7 +192,7 @@ describe('discovering', () => {
     ['HTML', 200, '<html>'],
     ['another document', 200, { hello: 'world' }],
     ['nesting', 200, '['.repeat(1_000)],
-  ])('takes %s for no description, and what is remembered for it', async (_name, status, body) => {
+  ])('takes %s for no description, and goes on with the remembered names', async (_name, status, body) => {
     answer('/v1/openapi.json', [status, body]);
     const remembered = { manifestPath: null, newerThanParameter: 'laterThan' };
     expect(await start({ remembered }).discover(signal)).toEqual({
@@ -199,14 +202,14 @@ describe('discovering', () => {
     expect(tested.facts).toEqual([]);
   });
 
-  it('keeps what is remembered where the description names the other alone', async () => {
+  it('keeps a remembered name where the description names only the other', async () => {
     answer('/v1/openapi.json', [200, { paths: versionsOperation([query('n', INTEGER)]) }]);
     const remembered = { manifestPath: '/v1/datasets/{datasetId}/manifest', newerThanParameter: 'old' };
     await start({ remembered }).discover(signal);
     expect(tested.facts).toEqual([{ manifestPath: remembered.manifestPath, newerThanParameter: 'n' }]);
   });
 
-  it('is asked once by all that ask at once', async () => {
+  it('reads the description once for all simultaneous requests', async () => {
     const asked = answer('/v1/openapi.json', [200, described]);
     const feed = start();
     await Promise.all([feed.discover(signal), feed.discover(signal)]);
@@ -214,7 +217,7 @@ describe('discovering', () => {
   });
 });
 
-describe('a guess that is wrong', () => {
+describe('a wrong guess', () => {
   const MANIFEST = '/v1/subscriptions/sub_1/manifest';
   const NEW_PATH = '/v1/subscriptions/sub_1/snapshots/manifest';
   const newDescription = { paths: { '/v1/subscriptions/{x}/snapshots/manifest': { get: {} } } };
@@ -223,7 +226,7 @@ describe('a guess that is wrong', () => {
   it.each([
     ['in the Error shape', NOT_FOUND],
     ['of any shape', 'nothing here'],
-  ])('manifest path, 404 %s: the description is read again and used', async (_name, body) => {
+  ])('reads the description again after a 404 %s for the manifest path, and uses it', async (_name, body) => {
     const openapi = answer('/v1/openapi.json', [503, ''], [503, ''], [200, newDescription]);
     answer(MANIFEST, [404, body]);
     answer(NEW_PATH, [200, emptyManifest]);
@@ -237,7 +240,7 @@ describe('a guess that is wrong', () => {
     expect(openapi).toHaveLength(3);
   });
 
-  it('manifest path that nobody names ends with what to configure', async () => {
+  it('says what to configure where nothing names the manifest path', async () => {
     answer('/v1/openapi.json', [404, NOT_FOUND]);
     const asked = answer(MANIFEST, [404, NOT_FOUND]);
     const error = await errorOf(start().manifest('sub_1', signal));
@@ -246,16 +249,19 @@ describe('a guess that is wrong', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it.each(['config', 'openapi'])('a path from %s is no guess: the refusal is one', async (source) => {
-    answer('/v1/openapi.json', [200, { paths: { '/v1/subscriptions/{x}/manifest': { get: {} } } }]);
-    answer(MANIFEST, [404, NOT_FOUND]);
-    const manifestPath = source === 'config' ? '/v1/subscriptions/{subscriptionId}/manifest' : null;
-    const feed = start({ contract: { manifestPath, newerThanParameter: null } });
-    await feed.discover(signal);
-    expect((await errorOf(feed.manifest('sub_1', signal))).name).toBe('RefusalError');
-  });
+  it.each(['config', 'openapi'])(
+    'relays a 404 for a path from %s as a refusal, because that path is no guess',
+    async (source) => {
+      answer('/v1/openapi.json', [200, { paths: { '/v1/subscriptions/{x}/manifest': { get: {} } } }]);
+      answer(MANIFEST, [404, NOT_FOUND]);
+      const manifestPath = source === 'config' ? '/v1/subscriptions/{subscriptionId}/manifest' : null;
+      const feed = start({ contract: { manifestPath, newerThanParameter: null } });
+      await feed.discover(signal);
+      expect((await errorOf(feed.manifest('sub_1', signal))).name).toBe('RefusalError');
+    },
+  );
 
-  it('a path that has answered before is no guess any more', async () => {
+  it('relays a 404 for a path that answered before as a refusal', async () => {
     answer('/v1/openapi.json', [404, NOT_FOUND]);
     answer(MANIFEST, [200, emptyManifest], [404, NOT_FOUND]);
     const feed = start();
@@ -263,7 +269,7 @@ describe('a guess that is wrong', () => {
     expect((await errorOf(feed.manifest('sub_1', signal))).name).toBe('RefusalError');
   });
 
-  it('a description in the other shape ends the attempt, not the run for good', async () => {
+  it('ends only the attempt where the description has the other shape of manifest', async () => {
     answer('/v1/openapi.json', [200, { paths: { '/v1/datasets/{x}/manifest': { get: {} } } }]);
     answer(MANIFEST, [404, NOT_FOUND]);
     const feed = start();
@@ -271,7 +277,7 @@ describe('a guess that is wrong', () => {
     expect(feed.manifestShape()).toBe('dataset');
   });
 
-  it('parameter, 400: the description is read again and used', async () => {
+  it('reads the description again after a 400 for the parameter, and uses it', async () => {
     answer('/v1/openapi.json', [200, { paths: versionsOperation([query('past', INTEGER)]) }]);
     const asked = answer('/v1/datasets/parcels/versions', [400, INVALID], [200, { versions: [] }]);
     await start().versions('parcels', 3, signal);
@@ -281,7 +287,7 @@ describe('a guess that is wrong', () => {
   it.each([
     ['in the Error shape', INVALID],
     ['of any shape', 'bad request'],
-  ])('parameter, 400 %s, that nobody names is left out from then on', async (_name, body) => {
+  ])('leaves out a parameter that nothing names after a 400 %s', async (_name, body) => {
     answer('/v1/openapi.json', [404, NOT_FOUND]);
     const asked = answer('/v1/datasets/parcels/versions', [400, body], [200, { versions: [] }]);
     const feed = start();
@@ -290,7 +296,7 @@ describe('a guess that is wrong', () => {
     expect(asked.map((uri) => uri.split('?')[1])).toEqual(['since=3&limit=200', 'limit=200', 'limit=200']);
   });
 
-  it('a 400 to a configured parameter is a refusal', async () => {
+  it('relays a 400 for a configured parameter as a refusal', async () => {
     const asked = answer('/v1/datasets/parcels/versions', [400, INVALID]);
     const feed = start({ contract: { manifestPath: null, newerThanParameter: 'mine' } });
     expect((await errorOf(feed.versions('parcels', 3, signal))).name).toBe('RefusalError');

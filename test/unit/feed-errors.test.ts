@@ -1,4 +1,4 @@
-/** Every answer that is no success, by operation: what class of error it becomes, whom it concerns, and how often it was asked. */
+/** Every answer that is no success, by operation: the class of its error, the scope of the refusal, and the number of requests. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -137,7 +137,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
   const { path, title, scope, run } = operation;
 
   it.each([500, 501, 502, 503, 504, 599, 408, 425, 429])(
-    'R1 a %i passes: tried again, then unavailable',
+    'R1 retries a %i, then reports the service as unavailable',
     async (status) => {
       const server = answers(path, status, errorBody('busy'));
       const error = await errorOf(run(startFor(operation)));
@@ -150,7 +150,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     },
   );
 
-  it('R1 a 4xx without the Error shape passes', async () => {
+  it('R1 retries a 4xx without the Error shape, then reports the service as unavailable', async () => {
     const server = answers(path, 418, '<html>teapot</html>');
     const error = await errorOf(run(startFor(operation)));
     expect(error).toBeInstanceOf(ServiceUnavailableError);
@@ -158,7 +158,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(ATTEMPTS);
   });
 
-  it('R1 a refused connection passes', async () => {
+  it('R1 retries a refused connection, then reports the service as unavailable', async () => {
     nock(BASE)
       .persist()
       .get(path)
@@ -174,7 +174,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
   });
 
   it.each(['<html>welcome</html>', '{"cut":', ''])(
-    'R1 F19 a 200 with %j passes, and is not repeated',
+    'R1 F19 retries a 200 with %j, and does not repeat the body in the error',
     async (body) => {
       const server = answers(path, 200, body);
       const error = await errorOf(run(startFor(operation)));
@@ -184,7 +184,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     },
   );
 
-  it('F19 a body of another shape is asked for once more, then violates the interface', async () => {
+  it('F19 reads a body of another shape once more, then reports a violation of the interface', async () => {
     const server = answers(path, 200, '{"secretField":"secret content"}');
     const error = await errorOf(run(startFor(operation)));
     expect(error).toBeInstanceOf(ContractViolationError);
@@ -193,7 +193,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(2);
   });
 
-  it('R3 a 401 in the Error shape is the workspace’s: asked once, relayed', async () => {
+  it('R3 relays a 401 in the Error shape as a refusal of the workspace, after one request', async () => {
     const server = answers(
       path,
       401,
@@ -210,7 +210,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(1);
   });
 
-  it('R1 R3 a 401 of any other shape is one too', async () => {
+  it('R1 R3 takes a 401 of any other shape for a refusal of the workspace', async () => {
     answers(path, 401, 'nope');
     expect(await refusalOf(run(startFor(operation)))).toMatchObject({
       scope: workspace,
@@ -224,7 +224,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     [403, 'not_distributable'],
     [409, 'something_new'],
     [400, 'invalid_request'],
-  ])('a %i %s concerns its subject alone', async (status, code) => {
+  ])('takes a %i %s for a refusal of its subject alone', async (status, code) => {
     const server = answers(path, status, errorBody(code));
     expect(await refusalOf(run(startFor(operation)))).toMatchObject({ scope, status, code });
     expect(server.asked()).toBe(1);
@@ -245,9 +245,9 @@ describe.each(OPERATIONS)('$title', (operation) => {
   });
 });
 
-describe('what is particular', () => {
+describe('the errors of single operations', () => {
   it.each(OPERATIONS.filter(({ needsFeedsScope }) => needsFeedsScope))(
-    'R3 insufficient_scope to $title is the workspace’s',
+    'R3 takes insufficient_scope to $title for a refusal of the workspace',
     async (operation) => {
       const server = answers(operation.path, 403, errorBody('insufficient_scope'));
       expect(await refusalOf(operation.run(startFor(operation)))).toMatchObject({
@@ -259,7 +259,7 @@ describe('what is particular', () => {
   );
 
   it.each(OPERATIONS.filter(({ path }) => !path.endsWith('/changes')))(
-    'not_found to $title concerns its subject alone',
+    'takes not_found to $title for a refusal of its subject alone',
     async (operation) => {
       answers(operation.path, 404, errorBody('not_found'));
       const { scope } = operation;
@@ -271,7 +271,7 @@ describe('what is particular', () => {
     ['in the Error shape', errorBody('not_found', 'No such page.'), 'No such page.'],
     ['of a web page', '<h1>Not Found</h1>', 'The service answered 404.'],
     ['without a body', '', 'The service answered 404.'],
-  ])('a 404 %s on the list of subscriptions, where none ever came, is a wrong address', async (...row) => {
+  ])('takes a 404 %s for a wrong address, where no list of subscriptions ever came', async (...row) => {
     const [, body, message] = row;
     const server = answers('/v1/subscriptions', 404, body);
     const error = await errorOf(start().subscriptions(signal));
@@ -282,7 +282,7 @@ describe('what is particular', () => {
     expect(server.asked()).toBe(1);
   });
 
-  it('a 404 on the list of subscriptions is what it was before, once the list has come', async () => {
+  it('judges a 404 on the list of subscriptions by its shape, once the list has come', async () => {
     nock(BASE).get('/v1/subscriptions').query(true).reply(200, { subscriptions: [], nextCursor: null });
     const feed = start();
     await feed.subscriptions(signal);
@@ -293,7 +293,7 @@ describe('what is particular', () => {
     expect(server.asked()).toBe(3);
   });
 
-  it('a 404 of any shape at an origin that is known passes by itself', async () => {
+  it('retries a 404 without the Error shape at a known origin', async () => {
     const server = answers('/v1/subscriptions', 404, '<h1>Not Found</h1>');
     const error = await errorOf(start({ isKnownOrigin: async () => true }).subscriptions(signal));
     expect(error.name).toBe('ServiceUnavailableError');
@@ -304,13 +304,13 @@ describe('what is particular', () => {
     [410, 'gone'],
     [410, 'cursor_expired'],
     [400, 'cursor_expired'],
-  ])('R8 a %i %s on the log is an expired cursor', async (status, code) => {
+  ])('R8 takes a %i %s on the log for an expired cursor', async (status, code) => {
     const server = answers('/v1/subscriptions/sub_1/events', status, errorBody(code));
     expect(await errorOf(start().events('sub_1', null, signal))).toBeInstanceOf(CursorExpiredError);
     expect(server.asked()).toBe(1);
   });
 
-  it('a lack of scope for a manifest concerns its subscription', async () => {
+  it('takes insufficient_scope for a manifest for a refusal of its subscription', async () => {
     answers('/v1/subscriptions/sub_1/manifest', 403, errorBody('insufficient_scope'));
     expect(await refusalOf(start().manifest('sub_1', signal))).toMatchObject({ scope: subscription });
   });
@@ -322,7 +322,7 @@ describe('what is particular', () => {
     ['404 without the Error shape', 404, 'nothing here'],
     ['410', 410, errorBody('gone')],
     ['insufficient_scope', 403, errorBody('insufficient_scope')],
-  ])('C2 F30 changes are not recorded: %s', async (_name, status, body) => {
+  ])('C2 F30 takes changes for not recorded after %s', async (_name, status, body) => {
     const server = answers('/v1/datasets/parcels/changes', status, body);
     const directory = await mkdtemp(join(tmpdir(), 'feed-changes-'));
     const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
@@ -332,7 +332,7 @@ describe('what is particular', () => {
     expect(server.asked()).toBe(1);
   });
 
-  it('F20 a redirect is not followed', async () => {
+  it('F20 follows no redirect', async () => {
     nock(BASE)
       .persist()
       .get('/v1/subscriptions')
@@ -345,7 +345,7 @@ describe('what is particular', () => {
     expect(other.isDone()).toBe(false);
   });
 
-  it('a refusal that repeats the key and rewrites the terminal is cleaned', async () => {
+  it('removes the key and control characters from a refusal', async () => {
     const message = `Bearer ${CANARY_KEY} is\u001b[2J bad\u202e`;
     answers(
       '/v1/subscriptions',
@@ -358,7 +358,7 @@ describe('what is particular', () => {
     expect(tested.logged.join('\n')).not.toContain(CANARY_KEY);
   });
 
-  it('every exchange leaves a line without query and key', async () => {
+  it('logs every exchange in one line, without query and key', async () => {
     answers('/v1/subscriptions/sub_1/events', 200, '{"events":[],"hasMore":false}');
     await start().events('sub_1', { text: 'evt_7', number: 7n }, signal);
     expect(tested.logged.map((line) => JSON.parse(line))).toEqual([
@@ -373,7 +373,7 @@ describe('what is particular', () => {
   });
 });
 
-it('R1 F14 waits grow to a limit, and are random within what they have grown to', async () => {
+it('R1 F14 draws random waits below a bound that grows up to a limit', async () => {
   answers('/v1/subscriptions', 503, '');
   const drawn = [1, 0.5, 0.25, 0.25, 0.5];
   const random = { next: () => drawn.shift() ?? 0 };
@@ -390,7 +390,7 @@ describe('F15 Retry-After', () => {
     ['a date that has passed', 'Wed, 31 Dec 2025 00:00:00 GMT', 500],
     ['nonsense', '5 apples', 500],
     ['more than the cap', '86400', 900_000],
-  ])('R1 %s', async (_name, header, waitMs) => {
+  ])('R1 waits as Retry-After says, within its bounds: %s', async (_name, header, waitMs) => {
     nock(BASE).get('/v1/subscriptions').query(true).reply(503, '', { 'retry-after': header });
     nock(BASE).get('/v1/subscriptions').query(true).reply(200, '{"subscriptions":[],"nextCursor":null}');
     const { subscriptions } = await start({ clock: instantClock() }).subscriptions(signal);
@@ -398,7 +398,7 @@ describe('F15 Retry-After', () => {
     expect(tested.clock.sleptMs).toEqual([waitMs]);
   });
 
-  it('R1 the cap holds for all waits of a request together; what is left is told', async () => {
+  it('R1 bounds all waits of a request together, and passes on the remaining Retry-After', async () => {
     const server = answers('/v1/subscriptions', 429, '', { 'retry-after': '600' });
     const error = await errorOf(
       start({ retry: { maxAttempts: 9, baseDelayMs: 500, maxDelayMs: 30_000 } }).subscriptions(signal),
@@ -408,7 +408,7 @@ describe('F15 Retry-After', () => {
     expect(server.asked()).toBe(3);
   });
 
-  it('R2 without it the time for all attempts is limited', async () => {
+  it('R2 limits the time for all attempts without Retry-After', async () => {
     const server = answers('/v1/subscriptions', 500, '');
     const retry = { maxAttempts: 100, baseDelayMs: 10_000, maxDelayMs: 10_000 };
     const error = await errorOf(

@@ -1,4 +1,4 @@
-/** Requests wait for a connection without a deadline, and whatever becomes of one, another follows it. */
+/** Requests wait for a connection without a deadline, and however one ends, the next is sent. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -59,7 +59,7 @@ function observed() {
 }
 
 describe('a request that waits for a connection', () => {
-  it('has its deadline from when it is sent', async () => {
+  it('starts the deadline of a request when the request is sent', async () => {
     const deadlines = steeredDeadlines();
     const answers = [observed(), observed(), observed()];
     const { feed } = await started(
@@ -76,7 +76,7 @@ describe('a request that waits for a connection', () => {
     expect(await all).toEqual([[], [], []]);
   });
 
-  it('is tried again as if it had not waited', async () => {
+  it('tries a request again as if it had not waited', async () => {
     const first = observed();
     const failed: Answer = (response) => response.writeHead(503).end();
     const retry = { ...ONCE, maxAttempts: 2 };
@@ -91,7 +91,7 @@ describe('a request that waits for a connection', () => {
     expect(await both).toEqual([[], []]);
   });
 
-  it('ends at once where it is interrupted, and is never sent', async () => {
+  it('ends a waiting request at once when it is interrupted, and never sends it', async () => {
     const first = observed();
     const { feed, server } = await started([first.answer], 1);
     const stop = new AbortController();
@@ -105,7 +105,7 @@ describe('a request that waits for a connection', () => {
     expect(server.seen).toHaveLength(2);
   });
 
-  it('takes turns with those of the other line, in which polls wait', async () => {
+  it('alternates between the lane of polls and the lane of other requests', async () => {
     const first = observed();
     const { feed, server } = await started([first.answer], 1);
     const asked = [ask(feed), ask(feed), ask(feed), ask(feed)];
@@ -117,7 +117,7 @@ describe('a request that waits for a connection', () => {
     expect(lines).toEqual(['schemas', 'subscriptions', 'schemas', 'subscriptions', 'schemas', 'schemas']);
   });
 
-  it('has that of a file after its last byte, and another one where there are several', async () => {
+  it('sends a request after the last byte of a file, or at once on another connection where there is one', async () => {
     for (const connections of [1, 2]) {
       const deadlines = steeredDeadlines();
       const asked = Promise.withResolvers<ServerResponse>();
@@ -142,8 +142,8 @@ describe('a request that waits for a connection', () => {
   });
 });
 
-describe('with two connections', () => {
-  it('a poll never waits for files from the origin of the service, however many are downloaded', async () => {
+describe('two connections', () => {
+  it('lets no poll wait for files from the origin of the service, however many are downloaded', async () => {
     const begun = Promise.withResolvers<void>();
     const release = Promise.withResolvers<void>();
     const endless: Answer = async (response) => {
@@ -173,7 +173,7 @@ describe('with two connections', () => {
   });
 });
 
-describe('the place of a request is free again', () => {
+describe('the connection slot of a request that failed', () => {
   const KINDS: readonly (readonly [string, Answer])[] = [
     ['is no answer at all', (response) => response.destroy()],
     [
@@ -194,7 +194,7 @@ describe('the place of a request is free again', () => {
     ['is empty', (response) => response.writeHead(204).end()],
   ];
 
-  it.each(KINDS)('after an answer that %s', async (_, answer) => {
+  it.each(KINDS)('frees the slot after an answer that %s', async (_, answer) => {
     const { feed, server } = await started([answer], 1);
     const [failed, next] = [errorOf(ask(feed)), ask(feed)];
     expect(await failed).toBeInstanceOf(Error);
@@ -202,7 +202,7 @@ describe('the place of a request is free again', () => {
     expect(server.seen).toHaveLength(2);
   });
 
-  it('after an answer that was interrupted', async () => {
+  it('frees the slot after an answer that was interrupted', async () => {
     const stop = new AbortController();
     const begun = Promise.withResolvers<void>();
     const endless: Answer = (response) => {

@@ -24,15 +24,15 @@ function linksInto(...entries: readonly (ManifestEntry | null)[]) {
   return { links, refreshes: () => refreshes };
 }
 
-describe('F22 links', () => {
-  it('that expire together are replaced by one reading of the manifest', async () => {
+describe('F22 expired links', () => {
+  it('replaces links that expire together by one reading of the manifest', async () => {
     const { links, refreshes } = linksInto(entry('new'));
     await Promise.all([links.replace(0, 'a?old'), links.replace(1, 'b?old')]);
     expect([links.of(0), links.of(1)]).toEqual(['a?new', 'b?new']);
     expect(refreshes()).toBe(1);
   });
 
-  it('that were replaced meanwhile are not replaced again', async () => {
+  it('does not replace links again that were replaced meanwhile', async () => {
     const { links, refreshes } = linksInto(entry('new'), entry('newer'));
     await links.replace(0, 'a?old');
     await links.replace(1, 'b?old');
@@ -47,7 +47,7 @@ describe('F22 links', () => {
     ['fewer files', entry('new', { files: [] })],
     ['other content of the same version', entry('new', {}, 'ab'.repeat(32))],
     ['no such dataset', null],
-  ])('to %s end the download', async (_name, latest) => {
+  ])('ends the download where the manifest now has %s', async (_name, latest) => {
     const { links } = linksInto(latest);
     const both = await Promise.allSettled([links.replace(0, 'a?old'), links.replace(1, 'b?old')]);
     for (const ended of both) {

@@ -154,13 +154,13 @@ describe('JsonScan', () => {
     for (const chunkBytes of [1, 2, 100]) expect(isJson(text, chunkBytes)).toBe(false);
   });
 
-  it('accepts a mark of the byte order as TextDecoder does', () => {
+  it('accepts a byte order mark as TextDecoder does', () => {
     expect(isJson('\ufeff{"a":1}')).toBe(true);
     expect(isJson('{"a":1}\ufeff')).toBe(false);
   });
 
   it.each(['"[[["', '"\\"[[["', '"\\\\"', '["\\\\","[["]', '"{\\u005b"', '"é[☃["'])(
-    '%s opens nothing in its texts',
+    'opens nothing for a bracket inside a text: %s',
     (text) => {
       for (const chunkBytes of [1, 2, 100]) expect(isWithin(1, text, chunkBytes)).toBe(true);
     },

@@ -41,7 +41,7 @@ async function authorizationAt(origin: string): Promise<unknown> {
   return sent;
 }
 
-it('M7 goes to the origin of the base URL', async () => {
+it('M7 sends the key to the origin of the base URL', async () => {
   expect(await authorizationAt(ORIGIN)).toBe('Bearer key-of-the-workspace');
 });
 
@@ -52,6 +52,6 @@ it.each([
   'https://feed.example.org',
   'https://eu.feed.example',
   'https://feed',
-])('M7 goes not to %s', async (origin) => {
+])('M7 sends no key to %s', async (origin) => {
   expect(await authorizationAt(origin)).toBeNull();
 });

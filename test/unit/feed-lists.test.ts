@@ -1,4 +1,4 @@
-/** What the operations make of several pages: changes, manifests, versions; and the log that promises more than it gives. */
+/** The operations that read several pages: changes, manifests, versions; and a log that promises more than it gives. */
 
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -53,7 +53,7 @@ function changes(into = directory, onBytes: (bytes: number) => void = () => {}) 
 }
 
 describe('changes', () => {
-  it('C1 are spooled page by page, in order, byte for byte', async () => {
+  it('C1 spools changes page by page, in order, byte for byte', async () => {
     const asked = pages(CHANGES, { changes: [1] }, { changes: [2] }, { changes: [] });
     const arrived: number[] = [];
     const result = await changes(directory, (bytes) => arrived.push(bytes));
@@ -72,7 +72,7 @@ describe('changes', () => {
     expect(result).toMatchObject({ bytes: 96 });
   });
 
-  it('that a later page takes back are not recorded', async () => {
+  it('takes changes for not recorded where a later page says so', async () => {
     const asked = pages(CHANGES, { changes: [] }, { recorded: false }, { changes: [] });
     expect(await changes()).toMatchObject({ recorded: false });
     expect(asked).toHaveLength(2);
@@ -81,19 +81,19 @@ describe('changes', () => {
   it.each([
     ['previousVersion', 1, 7],
     ['schemaVersion', 'a', 'b'],
-  ])('whose pages differ in %s are none', async (field, first, second) => {
+  ])('refuses changes whose pages differ in %s', async (field, first, second) => {
     pages(CHANGES, { changes: [], [field]: first }, { changes: [], [field]: second });
     expect(await errorOf(changes())).toMatchObject({ name: 'ContractViolationError', path: field });
   });
 
-  it('tell of a folder that is not there', async () => {
+  it('names the missing folder that changes were to be spooled into', async () => {
     pages(CHANGES, { changes: [] });
     const error = await errorOf(changes(join(directory, 'missing')));
     expect(error.name).toBe('StorageError');
     expect(error.message).toContain('missing: no such file or directory (ENOENT)');
   });
 
-  it('leave free on the disk what is to stay free', async () => {
+  it('leaves the disk reserve free when changes are spooled', async () => {
     const tight = testFeed(BASE, { diskReserveBytes: Number.MAX_SAFE_INTEGER }).feed;
     pages(CHANGES, { changes: [] });
     const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
@@ -108,7 +108,7 @@ describe('changes', () => {
 describe('a manifest', () => {
   const entry = (datasetId: string) => ({ datasetId, version: 1, files: [] });
 
-  it('M1 M3 pages like every list, and reflects what all of its pages do', async () => {
+  it('M1 M3 reads every page of a manifest, and takes the lowest of their watermarks', async () => {
     const asked = pages(
       MANIFEST,
       { lastEventId: 'evt_9', datasets: [entry('a')] },
@@ -121,14 +121,14 @@ describe('a manifest', () => {
     expect(asked).toEqual(['limit=200', 'limit=200&cursor=1', 'limit=200&cursor=2']);
   });
 
-  it('M3 reflects nothing certain where a page does not say', async () => {
+  it('M3 takes no watermark where a page of the manifest lacks one', async () => {
     pages(MANIFEST, { lastEventId: 'evt_9', datasets: [] }, { datasets: [] });
     expect((await feed.manifest('sub_1', signal)).lastEventId).toBeNull();
   });
 });
 
 describe('the manifest of a dataset', () => {
-  it('M2 is one entry: dataset, version, schema version, row count, files', async () => {
+  it('M2 reads dataset, version, schema version, row count and files from the manifest of a dataset', async () => {
     const manifestPath = '/v1/datasets/{datasetId}/manifest';
     const { feed: byDataset } = testFeed(BASE, { contract: { manifestPath, newerThanParameter: null } });
     const file = { url: 'part-0.parquet', bytes: 7, rowCount: 3, sha256: 'ab'.repeat(32) };
@@ -143,7 +143,7 @@ describe('the manifest of a dataset', () => {
 describe('versions', () => {
   const version = (number: number) => ({ datasetId: 'parcels', version: number });
 
-  it('are filtered though the service did not, and read no further than needed', async () => {
+  it('filters versions that the service did not, and reads no further than needed', async () => {
     const asked = pages(
       VERSIONS,
       { versions: [version(9), version(8)] },
@@ -157,14 +157,14 @@ describe('versions', () => {
     expect(asked.slice(2)).toEqual(['limit=200', 'limit=200&cursor=1', 'limit=200&cursor=2']);
   });
 
-  it('newer than what is below the least number are all of them, asked for without the parameter', async () => {
+  it('reads all versions without the parameter where the lower bound is below the least number', async () => {
     const asked = pages(VERSIONS, { versions: [version(0)] });
     expect((await feed.versions('parcels', -1, signal)).versions).toHaveLength(1);
     expect(asked).toEqual(['limit=200']);
   });
 });
 
-it('F25: a log that promises more and gives none ends the attempt', async () => {
+it('F25: ends the attempt on a log that promises more and gives none', async () => {
   pages('/v1/subscriptions/sub_1/events', { events: [], hasMore: true });
   expect(await errorOf(feed.events('sub_1', null, signal))).toMatchObject({
     name: 'ContractViolationError',
@@ -172,7 +172,7 @@ it('F25: a log that promises more and gives none ends the attempt', async () => 
   });
 });
 
-it('F25: a next cursor that repeats ends the attempt', async () => {
+it('F25: ends the attempt on a next cursor that repeats', async () => {
   const asked: string[] = [];
   nock(BASE)
     .persist()

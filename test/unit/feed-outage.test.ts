@@ -1,4 +1,4 @@
-/** An outage that lasts: what the requests after the first ones still spend on it. */
+/** A lasting outage: the number of attempts that later requests still make. */
 
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -40,7 +40,7 @@ async function attemptsOf(feed: Feed, counter: { asked: number }): Promise<numbe
 }
 
 describe('a lasting outage', () => {
-  it('gives each further request one attempt, until one is answered', async () => {
+  it('gives each further request one attempt in a lasting outage, until one is answered', async () => {
     tested = testFeed(BASE);
     const { feed } = tested;
     const down = answering(502);
@@ -57,7 +57,7 @@ describe('a lasting outage', () => {
     expect(await attemptsOf(feed, answering(502))).toBe(ATTEMPTS);
   });
 
-  it('is ended by a refusal too: somebody is there', async () => {
+  it('ends an outage at a refusal too, because a refusal is an answer', async () => {
     tested = testFeed(BASE);
     const { feed } = tested;
     const down = answering(502);
@@ -70,7 +70,7 @@ describe('a lasting outage', () => {
     expect(await attemptsOf(feed, answering(502))).toBe(ATTEMPTS);
   });
 
-  it('is not what a service has that asks us to wait: it is waited for every time', async () => {
+  it('counts a service that asks to wait as no outage, and waits for it every time', async () => {
     tested = testFeed(BASE);
     const busy = answering(429, { 'retry-after': '1' });
     for (let request = 0; request < REQUESTS_GIVEN_UP + 2; request++) {

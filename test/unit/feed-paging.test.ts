@@ -42,8 +42,8 @@ function refusal(status: number, code: string | null): RefusalError {
   return new RefusalError({ scope, operation: 'do it', status, code, message: 'No.', links: new Map() });
 }
 
-describe('a list', () => {
-  it('is read page by page to the one without a cursor', async () => {
+describe('readPages', () => {
+  it('reads a list page by page to the one without a cursor', async () => {
     const { cursors, pages } = await read((cursor) => ({
       nextCursor: cursor === null ? 'a' : cursor === 'a' ? 'b' : null,
     }));
@@ -51,12 +51,12 @@ describe('a list', () => {
     expect(cursors).toEqual([null, 'a', 'b']);
   });
 
-  it('may have empty pages', async () => {
+  it('reads on after an empty page', async () => {
     const { pages } = await read((cursor) => ({ nextCursor: cursor === null ? '' : null }));
     expect((await pages).length).toBeGreaterThan(0);
   });
 
-  it('is read no further than needed', async () => {
+  it('reads a list no further than needed', async () => {
     const { cursors, pages } = await read(
       (cursor) => ({ nextCursor: `${cursor ?? ''}x` }),
       (page) => page.nextCursor === 'xx',
@@ -67,21 +67,21 @@ describe('a list', () => {
 
   it.each([
     {
-      what: 'goes on too long, where less is left for it than an answer may have',
+      what: 'that is too long, where less is left for it than an answer may have',
       kept: 200,
-      told: 'goes on',
+      named: 'goes on',
     },
-    { what: 'has a page that is larger than any answer may be', kept: 1, told: 'larger than 64.0 MB' },
-  ])('is refused with the limit that it exceeds: $what', async ({ kept, told }) => {
+    { what: 'with a page that is larger than any answer may be', kept: 1, named: 'larger than 64.0 MB' },
+  ])('refuses a list $what, and names the limit that it exceeds', async ({ kept, named }) => {
     const tooLarge = new ContractViolationError('The answer is larger than 64.0 MB.', '', {
       code: 'response_too_large',
     });
     const next = (cursor: string | null) => (cursor === null ? { nextCursor: 'x' } : tooLarge);
     const { pages } = await read(next, () => false, Buffer.alloc(kept * 1_000_000));
-    expect((await errorOf(pages)).message).toContain(told);
+    expect((await errorOf(pages)).message).toContain(named);
   });
 
-  it('has a limit of bytes over all its pages, however the cursors go on', async () => {
+  it('limits the bytes of all pages of a list, whatever its cursors are', async () => {
     const { cursors, pages } = await read(
       (cursor) => ({ nextCursor: `${cursor ?? ''}x` }),
       () => false,
@@ -106,7 +106,7 @@ describe('a list', () => {
     expect(cursors).toEqual(asked);
   });
 
-  it('that never ends is left', async () => {
+  it('ends a list that never ends after 10,000 pages', async () => {
     let number = 0;
     const { cursors, pages } = await read(() => {
       number += 1;
@@ -116,7 +116,7 @@ describe('a list', () => {
     expect(cursors).toHaveLength(10_000);
   });
 
-  it('R6 is begun anew twice where a cursor is refused, then refused', async () => {
+  it('R6 reads a list from its start twice after a refused cursor, then passes the refusal on', async () => {
     const { cursors, pages } = await read((cursor) =>
       cursor === null ? { nextCursor: 'a' } : refusal(400, 'invalid_cursor'),
     );
@@ -129,7 +129,7 @@ describe('a list', () => {
     ['a refusal of the key', 'a', refusal(401, null), 2],
     ['a lack of scope', 'a', refusal(403, 'insufficient_scope'), 2],
     ['an outage', 'a', new ServiceUnavailableError('down'), 2],
-  ])('R6 is not begun anew after %s', async (_name, at, error, asked) => {
+  ])('R6 does not read a list from its start after %s', async (_name, at, error, asked) => {
     const { cursors, pages } = await read((cursor) => (cursor === at ? error : { nextCursor: 'a' }));
     expect(await errorOf(pages)).toBe(error);
     expect(cursors).toHaveLength(asked);
@@ -139,7 +139,7 @@ describe('a list', () => {
 describe('F63 lists that are read at once', () => {
   const { signal } = new AbortController();
 
-  it('wait for room, but for the oldest, and go on when another one has ended', async () => {
+  it('makes a list wait for space, except the oldest, until another one ends', async () => {
     const budget = new ListBudget(100);
     const [oldest, other] = [budget.begin(), budget.begin()];
     expect([oldest.keep(60), other.keep(60)]).toEqual([true, true]);
@@ -154,7 +154,7 @@ describe('F63 lists that are read at once', () => {
     expect(other.keep(41)).toBe(false);
   });
 
-  it('stop waiting when the program ends', async () => {
+  it('stops waiting for space when the program ends', async () => {
     const budget = new ListBudget(100);
     budget.begin().keep(90);
     const other = budget.begin();
@@ -162,7 +162,7 @@ describe('F63 lists that are read at once', () => {
     await expect(other.room(AbortSignal.abort(new Error('ended')))).rejects.toThrow('ended');
   });
 
-  it('may take a twelfth of the memory, a sixteenth of the heap, and 256 MB at most', () => {
+  it('bounds lists by a twelfth of the memory, a sixteenth of the heap, and 256 MB', () => {
     expect(listBytesFor(512e6, 1e9)).toBe(42_666_666);
     expect(listBytesFor(64e9, 192e6)).toBe(12_000_000);
     expect(listBytesFor(64e9, 5e9)).toBe(256_000_000);

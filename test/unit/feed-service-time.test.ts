@@ -1,4 +1,4 @@
-/** Service time: what the answers of the feed say about when they were given. */
+/** Service time: the time of an answer, as the answer states it. */
 
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -54,19 +54,19 @@ const ANSWERS: readonly [string, string, object, (feed: Feed) => Promise<{ reado
   ],
 ];
 
-describe('an answer was read at', () => {
-  it.each(ANSWERS)('the Date of the first page: %s', async (_name, path, body, read) => {
+describe('the service time of an answer', () => {
+  it.each(ANSWERS)('takes the Date of the first page: %s', async (_name, path, body, read) => {
     pages(path, body, FIRST, LATER);
     expect((await read(feed)).readAt).toEqual(new Date('2026-03-02T10:00:00Z'));
   });
 
-  it.each(ANSWERS)('the time of the local clock where the first page has no Date: %s', async (...row) => {
+  it.each(ANSWERS)('takes the local clock where the first page has no Date: %s', async (...row) => {
     const [, path, body, read] = row;
     pages(path, body, null, LATER);
     expect((await read(feed)).readAt).toEqual(new Date(LOCAL));
   });
 
-  it('the Date of the answer: a page of a log', async () => {
+  it('takes the Date of a page of a log', async () => {
     nock(BASE)
       .get('/v1/subscriptions/sub_1/events')
       .query(true)
@@ -75,7 +75,7 @@ describe('an answer was read at', () => {
     expect(readAt).toEqual(new Date('2026-03-02T10:00:00Z'));
   });
 
-  it('the Date of the answer: a position that has expired', async () => {
+  it('takes the Date of the answer that a position has expired', async () => {
     const body = { error: { code: 'cursor_expired', message: 'Too old.' } };
     nock(BASE).get('/v1/subscriptions/sub_1/events').query(true).reply(410, body, { date: FIRST });
     expect(await errorOf(feed.events('sub_1', null, signal))).toMatchObject({
@@ -84,7 +84,7 @@ describe('an answer was read at', () => {
     });
   });
 
-  it('the Date of the answer: the manifest of a dataset', async () => {
+  it('takes the Date of the manifest of a dataset', async () => {
     const manifestPath = '/v1/datasets/{datasetId}/manifest';
     const { feed: byDataset } = testFeed(BASE, { contract: { manifestPath, newerThanParameter: null } });
     const entry = { datasetId: 'parcels', version: 1, files: [] };
@@ -94,24 +94,24 @@ describe('an answer was read at', () => {
     await byDataset.close();
   });
 
-  it('the time of the local clock where the Date cannot be read', async () => {
+  it('takes the local clock where the Date cannot be read', async () => {
     pages('/v1/subscriptions', { subscriptions: [] }, 'yesterday, about noon');
     expect((await feed.subscriptions(signal)).readAt).toEqual(new Date(LOCAL));
   });
 });
 
-describe('a date in a header', () => {
+describe('httpDate', () => {
   it.each([
     ['Sun, 06 Nov 1994 08:49:37 GMT'],
     ['Sunday, 06-Nov-94 08:49:37 GMT'],
     ['Sun Nov  6 08:49:37 1994'],
     [' Sun, 06 Nov 1994 08:49:37 GMT '],
-  ])('is read in every form of the standard, as UTC: %s', (text) => {
+  ])('reads a date in every form of the standard, as UTC: %s', (text) => {
     expect(httpDate(text)?.toISOString()).toBe('1994-11-06T08:49:37.000Z');
   });
 
   it.each([[null], [''], ['5 apples'], ['Sun'], ['Sun, 99 Nov 1994 08:49:37 GMT'], ['2026-03-02T10:00:00Z']])(
-    'is none where it has no form of the standard: %s',
+    'reads no date from a text in no form of the standard: %s',
     (text) => {
       expect(httpDate(text)).toBeNull();
     },

@@ -1,4 +1,4 @@
-/** Of every field of every record: whether an answer without it, or with null in its place, still fits. */
+/** Every field of every record, missing or null: whether the answer still fits. */
 
 import { expect, it } from 'vitest';
 import {
@@ -21,7 +21,7 @@ interface Wire {
   /** With every field there is. */
   readonly whole: object;
   readonly needed: readonly string[];
-  /** Where the fields of an object inside it are looked at, too. */
+  /** Where the fields of an object inside it are tested, too. */
   readonly inside?: readonly string[];
   /** @throws ContractViolationError, or answers that it cannot be read. */
   readonly decode: (json: unknown) => unknown;
@@ -138,7 +138,7 @@ function fits({ decode }: Wire, json: unknown): boolean {
   }
 }
 
-it.each(Object.entries(WIRE))('R10 of %s only what is needed has to be there', (_, wire) => {
+it.each(Object.entries(WIRE))('R10 needs of %s only the required fields', (_, wire) => {
   const places = ['', ...(wire.inside ?? [])];
   const paths = places.flatMap((place) =>
     Object.keys(objectAt(wire.whole, place)).map((name) => [place, name] as const),

@@ -1,4 +1,4 @@
-/** Decoding: what is needed must fit, what decides must fit where it is there, what is only shown may be anything. */
+/** Decoding: required fields must fit, deciding fields must fit where present, displayed fields may be anything. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -35,8 +35,8 @@ function violationPath(decode: () => unknown): string {
 const version = { datasetId: 'parcels', version: 3 };
 const versions = (...items: unknown[]) => decodeVersions({ versions: items }, 'parcels', 'do it');
 
-describe('versions', () => {
-  it('need a dataset and a number; all else may be missing or null', () => {
+describe('decodeVersions', () => {
+  it('needs a dataset and a number of a version; every other field may be missing or null', () => {
     const bare = {
       ...version,
       previousVersion: null,
@@ -57,7 +57,7 @@ describe('versions', () => {
     expect(versions({ ...version, ...nulls, publishedAt: null, unknownField: 1 }).items).toEqual([bare]);
   });
 
-  it('are read whole', () => {
+  it('reads every field of a version', () => {
     const counts = { added: 1, changed: 2, removed: 3 };
     const whole = {
       ...version,
@@ -88,11 +88,11 @@ describe('versions', () => {
     ['versions[0].counts.changed', { ...version, counts: { added: 1, removed: 1 } }],
     ['versions[0].resyncRequired', { ...version, resyncRequired: 'yes' }],
     ['versions[0]', null],
-  ])('%s of %j does not fit', (path, item) => {
+  ])('refuses a version, naming %s: %j', (path, item) => {
     expect(violationPath(() => versions(item))).toBe(path);
   });
 
-  it('name the place of the one that does not fit', () => {
+  it('names the place of the version that does not fit', () => {
     expect(violationPath(() => versions(version, version, { ...version, version: null }))).toBe(
       'versions[2].version',
     );
@@ -103,25 +103,25 @@ describe('versions', () => {
     );
   });
 
-  it('F38 name no page that could not be asked for: half a character stands in no URL', () => {
+  it('F38 refuses a cursor with half a character, which no URL can contain', () => {
     const nextCursor = 'page \ud83d';
     expect(violationPath(() => decodeVersions({ versions: [], nextCursor }, 'parcels', 'do it'))).toBe(
       'nextCursor',
     );
   });
 
-  it('show a time that is none as none', () => {
+  it('reads no publication time from a text that is no time', () => {
     expect(versions({ ...version, publishedAt: 'yesterday' }).items[0]?.publishedAt).toBeNull();
     expect(versions({ ...version, publishedAt: 7 }).items[0]?.publishedAt).toBeNull();
   });
 });
 
-describe('schemas', () => {
+describe('decodeSchemas', () => {
   const column = { name: 'id', type: 'string', nullable: false };
   const schema = { schemaVersion: '1', columns: [column], keyColumns: ['id'] };
   const schemas = (...items: unknown[]) => decodeSchemas({ schemas: items }, 'parcels', 'do it').items;
 
-  it('need a version, columns and keys', () => {
+  it('needs a version, columns and keys of a schema', () => {
     expect(schemas(schema)).toEqual([
       {
         datasetId: 'parcels',
@@ -134,7 +134,7 @@ describe('schemas', () => {
     ]);
   });
 
-  it('R11 keep a type that is unknown, and take a change of unknown kind for breaking', () => {
+  it('R11 keeps an unknown column type, and takes a change of unknown kind for breaking', () => {
     const odd = { ...column, type: 'raster' };
     const change = { kind: 'cosmetic', previousSchemaVersion: '0' };
     expect(schemas({ ...schema, envelopeColumns: [odd], changeFromPrevious: change })[0]).toMatchObject({
@@ -149,7 +149,7 @@ describe('schemas', () => {
     expect(schemas(additive)[0]?.changeFromPrevious?.kind).toBe('additive');
   });
 
-  it('touch no prototype', () => {
+  it('changes no prototype', () => {
     const hostile: unknown = JSON.parse(
       '{"schemaVersion":"1","__proto__":{"polluted":1},"columns":[{"name":"__proto__","type":"constructor"}],"keyColumns":["constructor"]}',
     );
@@ -168,15 +168,15 @@ describe('schemas', () => {
     ['schemas[0].columns[0].name', { ...schema, columns: [{ ...column, name: 'a\0' }] }],
     ['schemas[0].columns[0].type', { ...schema, columns: [{ name: 'a' }] }],
     ['schemas[0].datasetId', { ...schema, datasetId: 'another' }],
-  ])('%s of %j does not fit', (path, item) => {
+  ])('refuses a schema, naming %s: %j', (path, item) => {
     expect(violationPath(() => schemas(item))).toBe(path);
   });
 });
 
-describe('subscriptions', () => {
+describe('decodeSubscriptions', () => {
   const subscriptions = (...items: unknown[]) => decodeSubscriptions({ subscriptions: items }, 'do it').items;
 
-  it('need an id; what is only shown may be anything', () => {
+  it('needs only the id of a subscription, and reads displayed fields that do not fit as absent', () => {
     const bare = {
       id: 's',
       name: null,
@@ -194,7 +194,7 @@ describe('subscriptions', () => {
     ]);
   });
 
-  it('have members that fit', () => {
+  it('refuses a subscription with members that do not fit', () => {
     expect(violationPath(() => subscriptions({ id: 's', datasetIds: ['a', 1] }))).toBe(
       'subscriptions[0].datasetIds[1]',
     );
@@ -202,10 +202,10 @@ describe('subscriptions', () => {
   });
 });
 
-describe('events', () => {
+describe('decodeEvent', () => {
   const event = { id: 'evt_9', type: 'dataset.updated', data: { datasetId: 'parcels', version: 4 } };
 
-  it('are read', () => {
+  it('reads every field of an event', () => {
     expect(decodeEvent({ ...event, createdAt: '2026-01-01T00:00:00Z' })).toEqual({
       kind: 'event',
       id: { text: 'evt_9', number: 9n },
@@ -220,13 +220,13 @@ describe('events', () => {
     });
   });
 
-  it.each(['left\0', 'left \ud83d'])('F38 have no reason where no database would keep it: %j', (reason) => {
+  it.each(['left\0', 'left \ud83d'])('F38 drops a reason that no database would store: %j', (reason) => {
     const data = { datasetId: 'parcels', reason };
     const read = decodeEvent({ id: 'evt_5', type: 'dataset.removed', data });
     expect(read).toMatchObject({ kind: 'event', type: 'dataset.removed', reason: null });
   });
 
-  it('are hints: what does not fit beyond id, type and dataset is left out', () => {
+  it('reads an event without the fields that do not fit, beyond id, type and dataset', () => {
     const data = { datasetId: 'parcels', version: 'four', counts: 1, reason: 7, schemaVersion: {} };
     expect(decodeEvent({ ...event, createdAt: 5, data })).toMatchObject({
       kind: 'event',
@@ -249,14 +249,14 @@ describe('events', () => {
     [{ ...event, data: {} }, 'evt_9', null, 'data.datasetId'],
     [{ ...event, data: { datasetId: 'a\0b' } }, 'evt_9', null, 'data.datasetId'],
     [{ ...event, data: 'x' }, 'evt_9', null, 'data'],
-  ])('%j cannot be read, and never stops the log', (json, id, datasetId, path) => {
+  ])('reports %j as unreadable, and does not stop the log', (json, id, datasetId, path) => {
     const decoded = decodeEvent(json);
     expect(decoded).toMatchObject({ kind: 'unreadable', datasetId });
     expect(decoded.id?.text ?? null).toBe(id);
     expect(decoded.kind === 'unreadable' && decoded.problem.startsWith(`${path}: `)).toBe(true);
   });
 
-  it('come in a page that must fit', () => {
+  it('needs a list of events and hasMore in a page of a log', () => {
     expect(decodeEventPage({ events: [event, 1], hasMore: true }, 'do it')).toMatchObject({
       events: [{ kind: 'event' }, { kind: 'unreadable' }],
       hasMore: true,
@@ -266,11 +266,11 @@ describe('events', () => {
   });
 });
 
-describe('the manifest', () => {
+describe('decodeManifestEntry', () => {
   const file = { url: 'part-0.parquet' };
   const entry = { datasetId: 'parcels', version: 1, files: [file] };
 
-  it('needs a dataset, a version and addresses', () => {
+  it('needs a dataset, a version and addresses of files in a manifest entry', () => {
     expect(decodeManifestEntry(entry, 'parcels', 'do it')).toEqual({
       ...entry,
       schemaVersion: null,
@@ -285,7 +285,7 @@ describe('the manifest', () => {
     expect(page).toMatchObject({ lastEventId: { number: 5n }, datasets: [{ version: 1 }], nextCursor: 'c' });
   });
 
-  it('writes digests in any case', () => {
+  it('reads digests in upper and lower case', () => {
     const shouted = { ...entry, files: [{ ...file, sha256: SHA256.toUpperCase() }] };
     expect(decodeManifestEntry(shouted, 'parcels', 'do it').files[0]?.sha256).toBe(SHA256);
   });
@@ -300,11 +300,11 @@ describe('the manifest', () => {
     ['files[0].sha256', { ...entry, files: [{ ...file, sha256: `0x${SHA256}` }] }],
     ['datasetId', { ...entry, datasetId: 'another' }],
     ['rowCount', { ...entry, rowCount: -1 }],
-  ])('%s does not fit', (path, json) => {
+  ])('refuses a manifest entry, naming %s', (path, json) => {
     expect(violationPath(() => decodeManifestEntry(json, 'parcels', 'do it'))).toBe(path);
   });
 
-  it('is that of the subscription', () => {
+  it('refuses the manifest of another subscription', () => {
     const another = { subscriptionId: 'other', datasets: [] };
     expect(violationPath(() => decodeManifestPage(another, 's', 'do it'))).toBe('subscriptionId');
     expect(
@@ -313,12 +313,12 @@ describe('the manifest', () => {
   });
 });
 
-describe('a page of changes', () => {
+describe('decodeChangesPage', () => {
   const asked = { datasetId: 'parcels', version: 2 };
   const page = (json: unknown) => decodeChangesPage(json, asked, 'do it');
 
-  it('is recorded unless it says no', () => {
-    expect(page({ changes: [1, 'rows are not looked at'] })).toMatchObject({
+  it('takes a page of changes for recorded unless it says no', () => {
+    expect(page({ changes: [1, 'rows are not read'] })).toMatchObject({
       recorded: true,
       nextCursor: null,
     });
@@ -336,15 +336,15 @@ describe('a page of changes', () => {
     ['recorded', { recorded: 'no', changes: [] }],
     ['version', { version: 3, changes: [] }],
     ['datasetId', { datasetId: 'another', changes: [] }],
-  ])('%s of %j does not fit', (path, json) => {
+  ])('refuses a page of changes, naming %s: %j', (path, json) => {
     expect(violationPath(() => page(json))).toBe(path);
   });
 });
 
-describe('the Error shape', () => {
+describe('decodeErrorBody', () => {
   const same = (text: string) => text;
 
-  it('needs code and message', () => {
+  it('needs code and message, and keeps at most 20 web links', () => {
     const others = {
       script: 'javascript:alert(1)',
       like: 'xhttps://x.example/',
@@ -364,7 +364,7 @@ describe('the Error shape', () => {
     expect(decodeErrorBody({ error: { code: 'c', message: 'm', links: many } }, same)?.links.size).toBe(20);
   });
 
-  it('F38 is told in whole characters, also where it is cut, and with links as they are followed', () => {
+  it('F38 replaces half characters in an error, also where it is cut, and drops links that are not followed', () => {
     const message = `${'x'.repeat(1_999)}😀`;
     const links = { odd: 'ht\u200btps://x.example/', broken: 'ht\ntps://x.example/' };
     expect(decodeErrorBody({ error: { code: '\ud800', message, links } }, same)).toEqual({
@@ -381,5 +381,5 @@ describe('the Error shape', () => {
     { error: 'no' },
     { error: { code: 'c' } },
     { error: { code: 1, message: 'm' } },
-  ])('%j has not the shape', (json) => expect(decodeErrorBody(json, same)).toBeNull());
+  ])('finds no Error shape in %j', (json) => expect(decodeErrorBody(json, same)).toBeNull());
 });

@@ -42,29 +42,29 @@ async function modeOf(path: string): Promise<number> {
   return (await stat(path)).mode & 0o777;
 }
 
-describe('folders', () => {
-  it('are made with those above them, for the owner alone, also twice', async () => {
+describe('makeDirectory', () => {
+  it('makes a folder and those above it for the owner alone, also twice', async () => {
     const folder = await newFolder();
     await makeDirectory('test.make', join(folder, 'a', 'b'));
     await makeDirectory('test.make', join(folder, 'a', 'b'));
     expect([await modeOf(join(folder, 'a')), await modeOf(join(folder, 'a', 'b'))]).toEqual([0o700, 0o700]);
   });
 
-  it('are made side by side, with the same folders above them', async () => {
+  it('makes folders side by side with the same folders above them', async () => {
     const above = join(await newFolder(), 'a', 'b');
     const paths = Array.from({ length: 8 }, (_, index) => join(above, String(index)));
     await Promise.all(paths.map((path) => makeDirectory('test.make', path)));
     expect(await readdir(above)).toHaveLength(8);
   });
 
-  it('that are there keep their mode', async () => {
+  it('keeps the mode of an existing folder', async () => {
     const folder = await newFolder();
     await chmod(folder, 0o755);
     await makeDirectory('test.make', folder);
     expect(await modeOf(folder)).toBe(0o755);
   });
 
-  it('that cannot be made are refused: below a file, and in /proc, which says that it is not there', async () => {
+  it('refuses a folder that cannot be made: below a file, and in /proc, which says ENOENT', async () => {
     const folder = await newFolder();
     await writeFile(join(folder, 'file'), '');
     await expect(makeDirectory('test.make', join(folder, 'file'))).rejects.toMatchObject({ code: 'ENOTDIR' });
@@ -77,8 +77,8 @@ describe('folders', () => {
   });
 });
 
-describe('a file that is replaced', () => {
-  it('has the new content, is the owner’s alone, and leaves nothing beside it', async () => {
+describe('replaceFile', () => {
+  it('writes the new content for the owner alone, and leaves nothing beside the file', async () => {
     const folder = await newFolder();
     const path = join(folder, 'file');
     await replaceFile('test.replace', path, 'old and longer');
@@ -88,7 +88,7 @@ describe('a file that is replaced', () => {
     expect(await readdir(folder)).toEqual(['file']);
   });
 
-  it('is never seen in part: whoever has it open reads the old content to its end', async () => {
+  it('never shows a file in part: a reader that has it open reads the old content to its end', async () => {
     const path = join(await newFolder(), 'file');
     await replaceFile('test.replace', path, 'old');
     const reader = await openForWriting('test.open', path, 'append');
@@ -99,7 +99,7 @@ describe('a file that is replaced', () => {
     await reader.close();
   });
 
-  it('F62 has its mode whatever the umask is, set before the content is there', async () => {
+  it('F62 sets the mode before the content is there, whatever the umask is', async () => {
     const folder = await newFolder();
     const path = join(folder, 'file');
     const before = process.umask(0o077);
@@ -108,7 +108,7 @@ describe('a file that is replaced', () => {
     expect(await modeOf(path)).toBe(0o644);
   });
 
-  it('F62 follows no link that a neighbour planted, at its name or beside it', async () => {
+  it("F62 follows no link that a neighbour planted, at the file's name or beside it", async () => {
     const folder = await newFolder();
     const victim = join(folder, 'victim');
     await writeFile(victim, 'of somebody else', { mode: 0o640 });
@@ -122,7 +122,7 @@ describe('a file that is replaced', () => {
     for (const link of planted.slice(1)) expect(await readlink(link)).toBe(victim);
   });
 
-  it('F62 takes away what killed processes left of it, and nothing of a process that works now', async () => {
+  it('F62 removes temporary files of killed processes, and none of a running process', async () => {
     const folder = await newFolder();
     const path = join(folder, 'file');
     const [left, recent, ofAnother] = [
@@ -136,7 +136,7 @@ describe('a file that is replaced', () => {
     expect((await readdir(folder)).sort()).toEqual(['file', recent, ofAnother].sort());
   });
 
-  it('stays as it was where the new content cannot be put there', async () => {
+  it('leaves the old content where the new content cannot be put there', async () => {
     const folder = await newFolder();
     const path = join(folder, 'taken');
     await mkdir(path);
@@ -149,34 +149,40 @@ describe('a file that is replaced', () => {
   });
 });
 
-describe('F66 a file system', () => {
+describe('F66 inodes', () => {
   it.each([
     ['with inodes', { files: 1_000, ffree: 1 }, false],
-    ['without one left', { files: 1_000, ffree: 0 }, true],
-    ['that makes them as they are needed', { files: 0, ffree: 0 }, false],
-  ])('%s', (_, seen, isOut) => expect(isOutOfInodes(seen)).toBe(isOut));
+    ['without inodes', { files: 1_000, ffree: 0 }, true],
+    ['that makes inodes as needed', { files: 0, ffree: 0 }, false],
+  ])('judges whether a file system is out of inodes: one %s', (_, seen, isOut) =>
+    expect(isOutOfInodes(seen)).toBe(isOut),
+  );
 
   const room = { files: 100_000, bavail: 50_000, bsize: 4_096 };
   it.each([
-    ['without one left', { ...room, ffree: 0 }, true],
-    ['without one left, and without room', { ...room, bavail: 0, ffree: 0 }, true],
-    ['in which files were given back since, with room', { ...room, ffree: 3 }, true],
-    ['with few left, and without room', { ...room, bavail: 10, ffree: 3 }, false],
-    ['with many left, in which bytes were given back since', { ...room, ffree: 90_000 }, false],
+    ['without inodes', { ...room, ffree: 0 }, true],
+    ['without inodes and without space', { ...room, bavail: 0, ffree: 0 }, true],
+    ['in which files were removed since, with space', { ...room, ffree: 3 }, true],
+    ['with few inodes and without space', { ...room, bavail: 10, ffree: 3 }, false],
+    ['with many inodes, in which bytes were freed since', { ...room, ffree: 90_000 }, false],
     [
-      'that was made with few, in which bytes were given back since',
+      'that was made with few inodes, in which bytes were freed since',
       { ...room, files: 200, ffree: 150 },
       false,
     ],
-    ['that was made with few, in which files were given back since', { ...room, files: 60, ffree: 20 }, true],
-    ['that makes them as they are needed', { ...room, files: 0, ffree: 0 }, false],
-  ])('that had no room for a write, %s: whether inodes were wanting', (_, seen, were) =>
+    [
+      'that was made with few inodes, in which files were removed since',
+      { ...room, files: 60, ffree: 20 },
+      true,
+    ],
+    ['that makes inodes as needed', { ...room, files: 0, ffree: 0 }, false],
+  ])('judges whether a write failed for lack of inodes, on a file system %s', (_, seen, were) =>
     expect(wereInodesWanting(seen)).toBe(were),
   );
 });
 
-describe('other changes', () => {
-  it('a file that may be lost is written over what was there, for the owner alone', async () => {
+describe('other changes to files', () => {
+  it('writes a scratch file over an existing one, for the owner alone', async () => {
     const path = join(await newFolder(), 'file');
     await writeScratch('test.scratch', path, Buffer.from('old and longer'));
     await writeScratch('test.scratch', path, Buffer.from('new'));
@@ -184,7 +190,7 @@ describe('other changes', () => {
     expect(await modeOf(path)).toBe(0o600);
   });
 
-  it('F62 a file that may be lost is written through no link', async () => {
+  it('F62 writes a scratch file through no link', async () => {
     const folder = await newFolder();
     await writeFile(join(folder, 'victim'), 'of somebody else');
     await symlink(join(folder, 'victim'), join(folder, 'file'));
@@ -196,7 +202,7 @@ describe('other changes', () => {
     expect(await readFile(join(folder, 'victim'), 'utf8')).toBe('of somebody else');
   });
 
-  it('a file is created only where there is none', async () => {
+  it('creates a file only where there is none', async () => {
     const path = join(await newFolder(), 'file');
     await createFile('test.create', path, 'first');
     await expect(createFile('test.create', path, 'second')).rejects.toMatchObject({ code: 'EEXIST' });
@@ -204,7 +210,7 @@ describe('other changes', () => {
     expect(await modeOf(path)).toBe(0o600);
   });
 
-  it('a file is renamed over another', async () => {
+  it('renames a file over another', async () => {
     const folder = await newFolder();
     await writeFile(join(folder, 'a'), 'a');
     await writeFile(join(folder, 'b'), 'b');
@@ -213,7 +219,7 @@ describe('other changes', () => {
     expect(await readFile(join(folder, 'b'), 'utf8')).toBe('a');
   });
 
-  it('what is removed is gone with all that is in it; what is not there is no error', async () => {
+  it('removes a folder with all its content, and does not fail where there is none', async () => {
     const folder = join(await newFolder(), 'a');
     await mkdir(join(folder, 'b'), { recursive: true });
     await writeFile(join(folder, 'b', 'c'), '');
@@ -222,7 +228,7 @@ describe('other changes', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it('writing goes on at the end, or starts anew', async () => {
+  it('opens a file for appending or for writing it anew', async () => {
     const path = join(await newFolder(), 'file');
     for (const [mode, text] of [
       ['append', 'a'],
@@ -238,15 +244,15 @@ describe('other changes', () => {
     expect(await modeOf(path)).toBe(0o600);
   });
 
-  it('free space is known', async () => {
+  it('reads the free space of a disk', async () => {
     expect(await freeBytes(tmpdir())).toBeGreaterThan(0);
   });
 });
 
-describe('crash tests', () => {
+describe('observeDurableEffects', () => {
   afterEach(() => observeDurableEffects(() => {}));
 
-  it('see every change by the name it was given', async () => {
+  it('reports every change by the name that it was given', async () => {
     const folder = await newFolder();
     const names: string[] = [];
     observeDurableEffects((name, timestamp) => timestamp === 'after' && names.push(name));

@@ -25,7 +25,7 @@ function cellsOf(content: Content, name: string) {
 const columnNames = (content: Content) => columnsOf(content.schema).map((column) => column.name);
 
 describe('withAddedColumn', () => {
-  it('puts the column before the envelope and lists the rows that got a value', () => {
+  it('puts an added column before the envelope, and lists the rows that got a value', () => {
     const initial = parcels().initial();
     const column = { name: 'flood_zone', type: 'string', nullable: true } as const;
     const evolved = withAddedColumn(initial, column, (row) => (String(row[0]).endsWith('7') ? 'AE' : null));
@@ -38,7 +38,7 @@ describe('withAddedColumn', () => {
 });
 
 describe('withNullableColumn', () => {
-  it('changes no row', () => {
+  it('makes a column nullable without changing a row', () => {
     const initial = parcels().initial();
     const evolved = withNullableColumn(initial, 'updated_at');
     expect(evolved.schema.columns.find(({ name }) => name === 'updated_at')?.nullable).toBe(true);
@@ -49,7 +49,7 @@ describe('withNullableColumn', () => {
 });
 
 describe('withRemovedColumn', () => {
-  it('takes the column out of every row, and no key column', () => {
+  it('removes the column from every row, and refuses to remove a key column', () => {
     const initial = parcels().initial();
     const evolved = withRemovedColumn(initial, 'land_use');
     expect(columnNames(evolved)).toEqual(columnNames(initial).filter((name) => name !== 'land_use'));
@@ -61,7 +61,7 @@ describe('withRemovedColumn', () => {
 });
 
 describe('withRetypedColumn', () => {
-  it('gives every row the value that stands for the old one', () => {
+  it('gives every row the converted value', () => {
     const initial = parcels().initial();
     const toText = (cell: unknown) => (cell === null ? null : String(cell));
     const evolved = withRetypedColumn(initial, 'year_built', 'string', toText);
@@ -81,7 +81,7 @@ describe('withKeyColumns', () => {
 });
 
 describe('next, after evolutions', () => {
-  it('keeps them all, with the changes of the new version', () => {
+  it('keeps all evolutions, with the changes of the new version', () => {
     const dataset = parcels();
     const column = { name: 'note', type: 'string', nullable: true } as const;
     const evolved = withRemovedColumn(

@@ -87,7 +87,7 @@ describe('readDatasetFolder', () => {
     ]);
   });
 
-  it('says what is wrong with what, and why', async () => {
+  it('names the file, the record and the fault of a description or a table', async () => {
     describeAs({ versions: [version(1, 'a.csv.gz', 5)] });
     const dataset = await readDatasetFolder(folder);
     writeTable('a.csv.gz', 'id\n1\n');
@@ -115,7 +115,7 @@ describe('readDatasetFolders', () => {
 const realData = realDataDirectory();
 
 describe.skipIf(realData === null)('the real datasets', () => {
-  it('are read in every version, with the row counts their descriptions give', async () => {
+  it('reads every version of the real datasets, with the row counts of their descriptions', async () => {
     const datasets = await readDatasetFolders(realData ?? '');
     const versionCounts = Object.fromEntries(
       datasets.map((dataset) => [dataset.datasetId, dataset.versionCount]),
@@ -137,7 +137,7 @@ describe.skipIf(realData === null)('the real datasets', () => {
     }
   });
 
-  it('hold an empty version of the navigation aids that the next one restores', async () => {
+  it('reads an empty version of the navigation aids that the next version restores', async () => {
     const navaids = (await readDatasetFolders(realData ?? '')).find(
       ({ datasetId }) => datasetId === 'ourairports-navaids',
     );

@@ -40,11 +40,11 @@ async function writtenAndRead(type: SourceColumn['type'], cells: readonly Cell[]
   return read.slice(0, -1).flat();
 }
 
-/** The moment that DuckDB, not the writer under test, takes a timestamp for. */
+/** The time that DuckDB, not the writer under test, takes a timestamp for. */
 async function microsecondsByDuckDB(timestamps: readonly string[]): Promise<DuckDBValue[]> {
   if (timestamps.length === 0) return [];
   const values = timestamps.map((text, index) => `(${index}, epoch_us(TIMESTAMPTZ '${text}'))`);
-  return (await queryRows(`SELECT moment FROM (VALUES ${values.join(', ')}) v(i, moment) ORDER BY i`)).flat();
+  return (await queryRows(`SELECT micros FROM (VALUES ${values.join(', ')}) v(i, micros) ORDER BY i`)).flat();
 }
 
 describe('writeSnapshot, column by column', () => {
@@ -190,7 +190,7 @@ describe('writeSnapshot', () => {
     expect(await digests()).toEqual(await digests());
   });
 
-  it('describes each geometry column in the footer, and none where there is none', async () => {
+  it('describes each geometry column in the footer, and writes no footer entry without one', async () => {
     const geometryColumn = (name: string): SourceColumn => ({ name, type: 'geometry', nullable: true });
     const line: Geometry = {
       type: 'LineString',
@@ -258,8 +258,8 @@ async function expectedRows({ schema, rows }: Content): Promise<unknown[][]> {
   for (const [index, column] of columns.entries()) {
     if (column.type !== 'timestamp') continue;
     const withTimestamp = expected.filter((row) => row[index] !== null);
-    const moments = await microsecondsByDuckDB(withTimestamp.map((row) => String(row[index])));
-    for (const [position, row] of withTimestamp.entries()) row[index] = moments[position];
+    const micros = await microsecondsByDuckDB(withTimestamp.map((row) => String(row[index])));
+    for (const [position, row] of withTimestamp.entries()) row[index] = micros[position];
   }
   return expected;
 }

@@ -21,7 +21,7 @@ function textOf(type: SourceColumn['type'], cell: Cell): string {
 }
 
 describe('rowToJsonText', () => {
-  it('writes the columns in their order, whatever their names, the envelope last', () => {
+  it('writes the columns in their order, whatever their names, with the envelope last', () => {
     const row: Cell[] = [1, 'a', { json: [null, { b: 2 }] }, { type: 'Point', coordinates: [1, 2] }, 'r1'];
     expect(rowToJsonText(SCHEMA, row)).toBe(
       '{"id":1,"__proto__":"a","1":[null,{"b":2}],"geometry":{"type":"Point","coordinates":[1,2]},"_feed_row_id":"r1"}',
@@ -55,11 +55,11 @@ describe('rowToJsonText', () => {
     ['number', Number.NaN],
     ['boolean', 'true'],
     ['string', 1],
-  ])('refuses, as %s, %s', (type, cell) => {
+  ])('refuses a cell of type %s with the value %s', (type, cell) => {
     expect(() => textOf(type, cell)).toThrow(`The column "value" of type ${type}`);
   });
 
-  it('refuses a row that has not one cell for each column', () => {
+  it('refuses a row with another number of cells than columns', () => {
     expect(() => rowToJsonText(SCHEMA, [1])).toThrow('1 cells were given for 5 columns');
   });
 });

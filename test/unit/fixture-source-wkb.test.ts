@@ -142,7 +142,7 @@ describe('wkbFromGeometry', () => {
     expect(hexOf(geometry)).toBe(wkb);
   });
 
-  it('is read by DuckDB as the geometry it was given', async () => {
+  it('writes geometries that DuckDB reads as they were given', async () => {
     const values = BY_HAND.map(([geometry], index) => `(${index}, '${hexOf(geometry)}')`);
     const rows = await queryRows(
       `SELECT ST_AsText(ST_GeomFromWKB(unhex(h))) FROM (VALUES ${values.join(', ')}) v(i, h) ORDER BY i`,

@@ -1,4 +1,4 @@
-/** Following one subscription: which calls that makes, and what is wanted then. */
+/** Following one subscription: the calls that it makes, and the desired states after it. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -14,10 +14,10 @@ import { entry, event, id, refusal, table, unreadable } from '../support/sync-va
 const MINUTE_MS = 60_000;
 const DAY_MS = 1_440 * MINUTE_MS;
 
-/** What every catch-up ends with: the manifest, and the record after it. */
+/** The last calls of every catch-up: the manifest, and the record after it. */
 const MANIFEST = ['manifest sub_1', 'subscriptions'];
 
-/** The event at the position is looked at first, where it is known when that was created. */
+/** The event at the position is read first, where the time of its creation is known. */
 const readOn = (position: number): readonly string[] => [
   `events evt_${position - 1}`,
   `events evt_${position}`,
@@ -31,19 +31,19 @@ function membersOf(one: Followed, ...datasetIds: readonly string[]): readonly st
   return datasetIds.filter((datasetId) => one.desired(datasetId)?.members.has('sub_1'));
 }
 
-/** The numbers of the events that asked for reloads which the table owes still. */
+/** The numbers of the events whose reloads the table still owes. */
 function owed(one: Followed, datasetId = 'parcels'): readonly bigint[] {
-  const wanted = one.desired(datasetId);
-  const pending = wanted === undefined ? [] : pendingReloads(one.tables.get(datasetId) ?? null, wanted);
+  const state = one.desired(datasetId);
+  const pending = state === undefined ? [] : pendingReloads(one.tables.get(datasetId) ?? null, state);
   return pending.map(({ eventNumber }) => eventNumber);
 }
 
 function announced(one: Followed, datasetId = 'parcels'): number | null {
-  const wanted: DesiredState | undefined = one.desired(datasetId);
-  return wanted === undefined ? null : announcedVersion(wanted);
+  const state: DesiredState | undefined = one.desired(datasetId);
+  return state === undefined ? null : announcedVersion(state);
 }
 
-/** Has followed its subscription once, and its table is at version 2, to which changes have led it. */
+/** Has followed its subscription once, and its table is at version 2, reached through changes. */
 async function ledOn(...others: string[]): Promise<Followed> {
   const one = await followed(...others);
   await leadOn(one);
@@ -68,7 +68,7 @@ async function quiet(...others: string[]): Promise<Followed> {
 }
 
 describe('a first start', () => {
-  it('takes the position from the manifest, reads the log on from there, and the manifest after it', async () => {
+  it('takes the position from the manifest, reads the log from there, and the manifest after it', async () => {
     const one = await followed();
     expect(await one.follow()).toEqual([...MANIFEST, 'events evt_100', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(100));
@@ -77,7 +77,7 @@ describe('a first start', () => {
     expect(one.desired()).toMatchObject({ reloads: [], refreshesRequested: 0 });
   });
 
-  it('W19 reads the log from its start where the manifest names no position, and counts what it may not reflect', async () => {
+  it('W19 reads the log from its start where the manifest names no position, and applies events it may not reflect', async () => {
     const one = await followed('permits');
     one.service.watermarkCovers.delete('sub_1');
     const created = (minutes: number) => new Date(one.now.getTime() - minutes * MINUTE_MS);
@@ -90,12 +90,12 @@ describe('a first start', () => {
     expect(await one.follow()).toEqual([...MANIFEST, 'events start', ...MANIFEST]);
     expect(one.cursor()).toEqual(id(100));
     expect(announced(one)).toBe(1);
-    // The manifest lists permits and not zoning, and it surely reflects what was told of both.
+    // The manifest lists permits and not zoning, and it surely reflects the events of both.
     expect(membersOf(one, 'permits', 'zoning')).toEqual(['permits', 'zoning']);
     expect(await one.follow()).toEqual([...readOn(100), ...MANIFEST]);
   });
 
-  it('F26 with a position that is past retention reads the log from its start', async () => {
+  it('F26 reads the log from its start where the position of the manifest is past retention', async () => {
     const one = await followed();
     one.keptFrom = 101n;
     expect(await one.follow()).toEqual([...MANIFEST, 'events evt_100', 'events start', ...MANIFEST]);
@@ -106,7 +106,7 @@ describe('a first start', () => {
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
   });
 
-  it('F32 from a manifest older than the log reads on from what the manifest reflects', async () => {
+  it('F32 reads the log from the position that an old manifest reflects', async () => {
     const one = await followed();
     one.log = [98, 99, 100].map((number) => event(number, 'dataset.updated', { version: number }));
     one.service.watermarkCovers.set('sub_1', id(98));
@@ -118,7 +118,7 @@ describe('a first start', () => {
 });
 
 describe('F26 a quiet log', () => {
-  it('W22 leads to one start from the manifest, and is then read from its start each time', async () => {
+  it('W22 starts a quiet log from the manifest once, and reads it from its start from then on', async () => {
     const one = await quiet();
     expect(await one.follow()).toEqual([...PAST_RETENTION, ...MANIFEST, 'events start', ...MANIFEST]);
     expect(owed(one)).toEqual([101n]);
@@ -133,14 +133,14 @@ describe('F26 a quiet log', () => {
     expect(one.warnings).toEqual(['The position in the log has expired: starting from the manifest.']);
   });
 
-  it('keeps a table that is the very snapshot', async () => {
+  it('keeps a table of a quiet log that equals the snapshot of the manifest', async () => {
     const one = await quiet();
     one.tables.set('parcels', table(2));
     await one.follow();
     expect(owed(one)).toEqual([]);
   });
 
-  it('W22 is read on from its position once something newer has come', async () => {
+  it('W22 reads a quiet log from its position again once a newer event has come', async () => {
     const one = await quiet();
     await one.follow();
     const before = one.desired()?.refreshesRequested ?? 0;
@@ -158,7 +158,7 @@ describe('F26 a quiet log', () => {
     expect(one.desired()).toMatchObject({ refreshesRequested: before + 1 });
   });
 
-  it('W22 may list what was read before, over pages, and it is skipped', async () => {
+  it('W22 skips events that the replay of a quiet log lists again, over several pages', async () => {
     const one = await quiet();
     await one.follow();
     one.keptFrom = 0n;
@@ -177,7 +177,7 @@ describe('F26 a quiet log', () => {
     expect(one.cursor()).toEqual(id(102));
   });
 
-  it('counts as read only once its head was reached', async () => {
+  it('counts a quiet log as read only once its head was reached', async () => {
     const one = await quiet();
     await one.follow();
     one.keptFrom = 0n;
@@ -197,8 +197,8 @@ describe('F26 a quiet log', () => {
 
   it.each([
     ['was not read for as long as the service keeps events', 90],
-    ['was read in the future by as much, by a clock that was wrong', -90],
-  ])('F83 that %s is taken from the manifest again', async (_, days) => {
+    ['was read that far in the future, by a wrong clock', -90],
+  ])('F83 starts a quiet log from the manifest again that %s', async (_, days) => {
     const one = await quiet();
     await one.follow();
     one.pass(days * DAY_MS);
@@ -209,7 +209,7 @@ describe('F26 a quiet log', () => {
     expect(owed(one)).toEqual([101n, 150n]);
   });
 
-  it('F83 that was not read for a little less is read from its start, and nothing of it is lost', async () => {
+  it('F83 replays a quiet log from its start that was not read for a little less than its retention, without loss', async () => {
     const one = await quiet();
     await one.follow();
     one.pass(90 * DAY_MS - 1);
@@ -221,9 +221,9 @@ describe('F26 a quiet log', () => {
 
   it.each([
     ['names no newest event', null],
-    ['names one that is not newer', id(100)],
+    ['names no newer event', id(100)],
   ])(
-    'F83 of a subscription whose record %s costs one reading of the manifest, and what comes is read',
+    'F83 reads the manifest once for a quiet log whose record %s, and then every new event',
     async (_, lastEventId) => {
       const one = await followed();
       one.record = { ...one.record, lastEventId };
@@ -249,7 +249,7 @@ describe('F26 a quiet log', () => {
     },
   );
 
-  it('F83 that was not read for as long again asks for another reload, though the table satisfies the first one', async () => {
+  it('F83 asks for another reload after another retention without reading, though the table satisfies the first', async () => {
     const one = await followed();
     newestIs(one, null);
     await one.follow();
@@ -274,7 +274,7 @@ describe('F26 a quiet log', () => {
     expect(owed(one)).toEqual([100n]);
   });
 
-  it('F13 goes on as it was when the clock jumps by a day either way', async () => {
+  it("F13 keeps a quiet log's replay when the clock jumps by a day either way", async () => {
     const one = await quiet();
     await one.follow();
     one.pass(DAY_MS);
@@ -285,7 +285,7 @@ describe('F26 a quiet log', () => {
 });
 
 describe('F26 a lost position', () => {
-  it('in the first page is taken anew, and the log read on from there', async () => {
+  it('takes a position that the first page lost from the manifest, and reads the log from there', async () => {
     const one = await ledOn();
     one.keptFrom = 140n;
     one.log = [event(145, 'dataset.updated', { version: 8 }), event(150, 'dataset.updated', { version: 9 })];
@@ -299,7 +299,7 @@ describe('F26 a lost position', () => {
     expect(one.isExpiredCursorReplay()).toBe(false);
   });
 
-  it('in a later page keeps what the pages before it said', async () => {
+  it('keeps the events of the pages before the one that lost the position', async () => {
     const one = await ledOn();
     one.log.push(
       event(102, 'dataset.updated', { version: 3 }),
@@ -319,7 +319,7 @@ describe('F26 a lost position', () => {
     expect(owed(one)).toEqual([103n]);
   });
 
-  it('again right after starting anew makes the log be read from its start, and no loop', async () => {
+  it('replays the log from its start, without a loop, where the new position is lost at once', async () => {
     const one = await ledOn();
     one.keptFrom = 200n;
     newestIs(one, id(150));
@@ -334,7 +334,7 @@ describe('F26 a lost position', () => {
     expect(one.cursor()).toEqual(id(150));
   });
 
-  it('at every page of a log ends the catch-up, for the next to try again', async () => {
+  it('ends the catch-up where every page of the log loses the position', async () => {
     const one = await quiet();
     one.keptFrom = 0n;
     one.pageSize = 1;
@@ -344,7 +344,7 @@ describe('F26 a lost position', () => {
     expect(one.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(1);
   });
 
-  it('at the very start of a log means that there is nothing in it', async () => {
+  it('takes a log for empty whose very start is past retention', async () => {
     const one = await quiet();
     one.onCall = (call) => {
       if (call === 'events start') throw new CursorExpiredError('past retention');
@@ -353,7 +353,7 @@ describe('F26 a lost position', () => {
     expect(one.isExpiredCursorReplay()).toBe(true);
   });
 
-  it('F32 and a manifest from before it loads nothing older over the table, and waits for a newer one', async () => {
+  it('F32 waits for a newer manifest where the one after a lost position is from before it', async () => {
     const one = await quiet();
     one.service.watermarkCovers.set('sub_1', id(60));
     one.service.snapshots.set('parcels', entry('parcels', 1));
@@ -363,7 +363,7 @@ describe('F26 a lost position', () => {
     expect(announced(one)).toBeNull();
   });
 
-  it('F87 has a member loaded whose entry the reading lacked, once a later one names it', async () => {
+  it('F87 loads a member whose entry the manifest lacked, once a later manifest names it', async () => {
     const one = await quiet('permits');
     one.tables.set('permits', table(1, { datasetId: 'permits' }));
     one.service.members.set('sub_1', ['parcels']);
@@ -378,7 +378,7 @@ describe('F26 a lost position', () => {
     expect((await one.listedEntries()).of('permits')).toMatchObject({ watermark: { through: 102n } });
   });
 
-  it('W21 leaves it to the audit which members are gone: two readings ten minutes apart', async () => {
+  it('W21 leaves the removal of members after a lost position to two readings ten minutes apart', async () => {
     const one = await quiet('permits');
     one.service.members.set('sub_1', ['parcels']);
     await one.follow();
@@ -388,7 +388,7 @@ describe('F26 a lost position', () => {
     expect(membersOf(one, 'permits')).toEqual([]);
   });
 
-  it('W3 F35 loads a dataset again that left before the manifest it is taken from, and came back after it', async () => {
+  it('W3 F35 loads a dataset again that left before the manifest of the new position and returned after it', async () => {
     const one = await quiet('permits');
     one.tables.set('permits', table(3, { datasetId: 'permits' }));
     one.service.members.set('sub_1', ['parcels']);
@@ -403,7 +403,7 @@ describe('F26 a lost position', () => {
 });
 
 describe('the audit of every catch-up', () => {
-  it('costs the manifest, the record after it and the event at the position, where nothing differs, and stores nothing', async () => {
+  it('reads the manifest, the record and the event at the position, and stores nothing where nothing differs', async () => {
     const one = await ledOn();
     const before = one.desired();
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
@@ -411,7 +411,7 @@ describe('the audit of every catch-up', () => {
     expect(one.checkpoint.absences()).toEqual([]);
   });
 
-  it('W23 reads the log once more before it asks for other content, where the record names an event that was not read', async () => {
+  it('W23 reads the log once more before it asks for other content, where the record names an unread event', async () => {
     const one = await followed();
     await one.follow();
     await one.follow();
@@ -424,7 +424,7 @@ describe('the audit of every catch-up', () => {
       one.log.push(event(101, 'dataset.resync_required', { createdAt: one.now }));
     };
     expect(await one.follow()).toEqual([...readOn(100), ...MANIFEST, 'events evt_100']);
-    // What the event asks for is not what the manifest has: another than this may be in its place by then.
+    // The event does not ask for the entry of the manifest: another entry may be in its place by then.
     expect(owed(one)).toEqual([101n, 101n]);
     expect(one.desired()?.reloads.map(({ createdAt }) => createdAt)).toEqual([
       one.now,
@@ -450,7 +450,7 @@ describe('the audit of every catch-up', () => {
     expect(membersOf(one, 'permits', 'zoning')).toEqual(['zoning']);
   });
 
-  it('lists a dataset again that an earlier one had dropped, and loads again what is left of it', async () => {
+  it('lists a dataset again that an earlier audit dropped, and loads its remaining table again', async () => {
     const one = await ledOn('permits');
     one.tables.set('permits', table(3, { datasetId: 'permits', reloads: reloadMarks([['sub_1', 100n]]) }));
     one.service.members.set('sub_1', ['parcels']);
@@ -467,7 +467,7 @@ describe('the audit of every catch-up', () => {
     expect(announced(one, 'permits')).toBeNull();
   });
 
-  it('asks for the reload that it finds once, also where the record does not name the newest event', async () => {
+  it('asks once for a reload that it finds, also where the record does not name the newest event', async () => {
     for (const lastEventId of [id(101), null]) {
       const one = await ledOn();
       one.record = { ...one.record, lastEventId };
@@ -483,7 +483,7 @@ describe('the audit of every catch-up', () => {
     }
   });
 
-  it('offers what the later of two manifests lists', async () => {
+  it('uses the entry of the later of two manifests', async () => {
     const one = await ledOn('permits');
     one.service.members.set('sub_1', ['parcels']);
     one.onCall = (call, nth) => {
@@ -493,7 +493,7 @@ describe('the audit of every catch-up', () => {
     expect((await one.listedEntries()).of('parcels')).toMatchObject({ entry: { version: 3 } });
   });
 
-  it('leaves a quiet log quiet', async () => {
+  it('keeps the replay of a quiet log', async () => {
     const one = await quiet();
     await one.follow();
     one.service.members.set('sub_1', ['parcels', 'zoning']);
@@ -515,7 +515,7 @@ describe('a member that the manifest lacks', () => {
     return one;
   }
 
-  it('F51 F55 stays until a second complete reading, ten minutes after the first, lacks it, too', async () => {
+  it('F51 F55 drops a member that a second complete reading, ten minutes after the first, lacks too', async () => {
     const one = await lacking();
     const since = one.now;
     await one.follow();
@@ -535,7 +535,7 @@ describe('a member that the manifest lacks', () => {
     expect(absences(one)).toEqual([]);
   });
 
-  it('F55 is measured anew where a reading in between shows it', async () => {
+  it('F55 measures an absence anew where a reading in between shows the member', async () => {
     const one = await lacking();
     await one.follow();
     one.pass(9 * MINUTE_MS);
@@ -549,7 +549,7 @@ describe('a member that the manifest lacks', () => {
     expect(membersOf(one, 'permits')).toEqual(['permits']);
   });
 
-  it('F52 is measured anew where the first reading was in the future, by service time', async () => {
+  it('F52 measures an absence anew where the first reading was in the future, by service time', async () => {
     const one = await lacking();
     await one.follow();
     one.pass(-60 * MINUTE_MS);
@@ -560,7 +560,7 @@ describe('a member that the manifest lacks', () => {
     expect(membersOf(one, 'permits')).toEqual([]);
   });
 
-  it('is not taken for absent by a manifest that may be from before the event that added it', async () => {
+  it('notes no absence by a manifest that may be from before the event that added the member', async () => {
     const one = await ledOn();
     one.log.push(event(102, 'dataset.added', { datasetId: 'zoning', version: 1, createdAt: one.now }));
     one.service.snapshots.set('zoning', entry('zoning', 1));
@@ -575,7 +575,7 @@ describe('a member that the manifest lacks', () => {
     expect(absences(one)).toMatchObject([{ datasetId: 'zoning' }]);
   });
 
-  it('is dropped also where no event was ever read, and where what listed it reflects more than was read', async () => {
+  it('drops a member also where no event was ever read, and where its manifest reflects more than was read', async () => {
     const never = await followed('permits');
     never.log = [];
     newestIs(never, null);
@@ -597,8 +597,8 @@ describe('a member that the manifest lacks', () => {
   });
 });
 
-describe('after any events, told or lost', () => {
-  /** What happened to which dataset, in order, and whether the log has told it. */
+describe('the members after any events, logged or lost', () => {
+  /** Which dataset entered or left, in order, and whether the log has the event. */
   const pasts = fc.array(
     fc.record({
       dataset: fc.constantFrom('parcels', 'permits', 'zoning'),
@@ -618,7 +618,7 @@ describe('after any events, told or lost', () => {
     return [...members].sort();
   };
 
-  /** Reads what was told of the past, beside a manifest that is right as of event `reflects`, twice ten minutes apart. */
+  /** Reads the logged events of the past, beside a manifest that is right as of event `reflects`, twice ten minutes apart. */
   async function followedThrough(past: Past, watermarkCovers: number): Promise<readonly string[]> {
     const one = await followed('permits', 'zoning');
     await one.follow();
@@ -646,7 +646,7 @@ describe('after any events, told or lost', () => {
     isReported: true,
   }));
 
-  it('the members are those of a manifest that reflects them all', async () => {
+  it('ends with the members of a manifest that reflects all events', async () => {
     await fc.assert(
       fc.asyncProperty(pasts, async (past) => {
         expect(await followedThrough(past, past.length)).toEqual(membersAfter([...all, ...past]));
@@ -655,7 +655,7 @@ describe('after any events, told or lost', () => {
     );
   });
 
-  it('the members are right as of the log, whatever a manifest from before it says', async () => {
+  it('ends with the members of the log, whatever an older manifest says', async () => {
     await fc.assert(
       fc.asyncProperty(pasts, fc.nat(12), async (past, watermarkCovers) => {
         const reported = past.map((one) => ({ ...one, isReported: true }));
@@ -667,12 +667,12 @@ describe('after any events, told or lost', () => {
   });
 });
 
-describe('F54 F81 a log that the service has begun anew', () => {
+describe('F54 F81 a restarted log', () => {
   const RESTARTED = 'The service has restarted the log of the subscription: starting from the manifest.';
   const logNumber = (one: Followed) => one.checkpoint.followed().get('sub_1')?.logNumber;
 
   /** The table is at version 2, loaded again as event 101 asked; then the numbers begin again. */
-  async function begunAnew(...log: Followed['log']): Promise<Followed> {
+  async function restartedLog(...log: Followed['log']): Promise<Followed> {
     const one = await ledOn('permits');
     one.tables.set('parcels', table(2, { reloads: reloadMarks([['sub_1', 101n]]) }));
     one.log = [...log];
@@ -681,8 +681,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
     return one;
   }
 
-  it('W42 below the position is believed of two records ten minutes apart, and then as a 410', async () => {
-    const one = await begunAnew(event(2, 'dataset.updated', { version: 3 }));
+  it('W42 believes numbers below the position after two records ten minutes apart, and then acts as after a 410', async () => {
+    const one = await restartedLog(event(2, 'dataset.updated', { version: 3 }));
     expect(await one.follow()).toEqual([...readOn(101), ...MANIFEST]);
     expect(logNumber(one)).toBe(1);
     expect(one.cursor()).toEqual(id(101));
@@ -699,7 +699,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.cursor()).toEqual(id(2));
     expect(one.desired()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 2n }]);
     expect(owed(one)).toEqual([2n]);
-    // It is over: what the table satisfied by numbers of the old log counts no more.
+    // The restart is over: reloads that the table satisfied by numbers of the old log count no more.
     one.tables.set(
       'parcels',
       table(3, { reloads: new Map([['sub_1', { logNumber: 2, eventNumber: 2n, createdAt: null }]]) }),
@@ -711,8 +711,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(await one.follow()).toEqual([...readOn(2), ...MANIFEST]);
   });
 
-  it('W42 is believed at once where the new log passes the position while it is read: the event there is another one', async () => {
-    const one = await begunAnew(event(2, 'dataset.added', { version: 3 }));
+  it('W42 believes a restart at once where the new log passes the position and has another event there', async () => {
+    const one = await restartedLog(event(2, 'dataset.added', { version: 3 }));
     one.pass(MINUTE_MS);
     one.onCall = (call) => {
       if (call !== 'events evt_101' || one.log.length > 1) return;
@@ -735,8 +735,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.cursor()).toEqual(id(102));
   });
 
-  it('is not believed where a record in between names as new an event as was read, and the log has it', async () => {
-    const one = await begunAnew();
+  it('doubts no restart where a record in between names the newest event that was read, and the log has it', async () => {
+    const one = await restartedLog();
     newestIs(one, id(100));
     await one.follow();
     one.pass(9 * MINUTE_MS);
@@ -751,8 +751,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.warnings).toEqual([]);
   });
 
-  it('W42 is believed where the record names as new an event as was read, and the log has none at the position, confirmed', async () => {
-    const one = await begunAnew(event(100, 'dataset.updated', { version: 3 }));
+  it('W42 believes a restart after a confirmed lack of the event at the position, though the record names its number', async () => {
+    const one = await restartedLog(event(100, 'dataset.updated', { version: 3 }));
     newestIs(one, id(101));
     await one.follow();
     one.pass(9 * MINUTE_MS);
@@ -779,7 +779,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
       },
     ],
     ['satisfied', (one) => one.tables.set('parcels', table(2, { reloads: reloadMarks([['sub_1', 150n]]) }))],
-  ])('is noticed by the number of a reload that is %s, too', async (_, happen) => {
+  ])('notices a restart by the number of a reload that is %s', async (_, happen) => {
     const one = await ledOn();
     happen(one);
     await one.follow();
@@ -793,7 +793,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(logNumber(one)).toBe(2);
   });
 
-  it('is noticed where the record that named the newest event names none any more, once', async () => {
+  it('notices a restart once where the record names no newest event any more', async () => {
     const one = await ledOn();
     one.log = [];
     newestIs(one, null);
@@ -811,7 +811,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.warnings).toEqual([RESTARTED]);
   });
 
-  it('is not noticed by a record that has never named one', async () => {
+  it('notices no restart by a record that has never named a newest event', async () => {
     const one = await followed();
     newestIs(one, null);
     for (let times = 0; times < 3; times += 1) {
@@ -821,7 +821,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(logNumber(one)).toBe(1);
   });
 
-  it('is noticed at once by another event at the position', async () => {
+  it('notices a restart at once by another event at the position', async () => {
     const one = await ledOn();
     const later = new Date(one.now.getTime() + MINUTE_MS);
     one.log = [
@@ -849,7 +849,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
   const isDoubted = (one: Followed) =>
     one.checkpoint.absences().some(({ subject }) => subject.kind === 'log');
 
-  it('is noticed where nothing is at the position, of an event that is kept, confirmed', async () => {
+  it('notices a restart by a confirmed lack of the event at the position, while events are kept', async () => {
     const one = await unstated();
     one.log = [event(1, 'dataset.resync_required', { createdAt: one.now })];
     await one.follow();
@@ -861,7 +861,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.cursor()).toEqual(id(1));
   });
 
-  it('stays doubted where the position cannot be looked at meanwhile, and no more once its event is there', async () => {
+  it('doubts the log while the position cannot be read, and no more once its event is there', async () => {
     const one = await unstated();
     const before = one.log;
     one.log = [];
@@ -885,7 +885,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect([isDoubted(one), logNumber(one)]).toEqual([false, 1]);
   });
 
-  it('is noticed in a log that is quiet, as soon as that is read from its start', async () => {
+  it('notices a restart of a quiet log when that is read from its start', async () => {
     const one = await unstated();
     const [first] = one.log;
     one.expired.add(100n).add(101n);
@@ -899,7 +899,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(first?.id).toEqual(id(100));
   });
 
-  it('is noticed by later events below a position that is past retention, and taken though it is unknown', async () => {
+  it('notices a restart by later events below an unknown position that is past retention', async () => {
     const one = await unstated();
     one.pass(89 * DAY_MS);
     one.log = [event(1, 'dataset.resync_required', { createdAt: one.now })];
@@ -908,7 +908,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(logNumber(one)).toBe(2);
   });
 
-  it('is not noticed where nothing is at the position any more, or where it says no time', async () => {
+  it('notices no restart where the event at the position is past retention or states no time', async () => {
     for (const log of [[], [event(101, 'dataset.updated', { createdAt: null })]]) {
       const one = await ledOn();
       one.log = log;
@@ -917,7 +917,7 @@ describe('F54 F81 a log that the service has begun anew', () => {
     }
   });
 
-  it('voids what is owed under its old numbers: a number of the new one below them is owed and answered', async () => {
+  it('voids reloads owed under numbers of the old log, and owes those of the new log', async () => {
     const one = await ledOn();
     one.log.push(event(150, 'dataset.resync_required'));
     newestIs(one, id(150));
@@ -931,8 +931,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
     expect(one.desired()?.reloads).toMatchObject([{ logNumber: 2, eventNumber: 1n }]);
   });
 
-  it('M22 leaves nothing of a manifest that belongs to the old one: it is not offered, and excepts no table', async () => {
-    const one = await begunAnew(event(2, 'dataset.updated', { version: 3 }));
+  it('M22 uses nothing of a manifest of the old log: no entry of it, and no exception from a reload', async () => {
+    const one = await restartedLog(event(2, 'dataset.updated', { version: 3 }));
     one.tables.set('parcels', table(3));
     // The manifest is that of the old log still.
     one.service.watermarkCovers.set('sub_1', id(101));
@@ -951,8 +951,8 @@ describe('F54 F81 a log that the service has begun anew', () => {
   });
 });
 
-describe('events', () => {
-  it('F29 that cannot be read are told of once a page, make their datasets be looked at, and stop nothing', async () => {
+describe('events of a page', () => {
+  it('F29 warns once a page of unreadable events, refreshes the metadata of their datasets, and reads on', async () => {
     const one = await ledOn();
     one.log.push(
       unreadable({ id: id(102) }),
@@ -966,7 +966,7 @@ describe('events', () => {
     expect(one.warnings).toEqual([expect.stringContaining('could not be read')]);
   });
 
-  it('F36 of one page, all about one dataset, are one want', async () => {
+  it('F36 makes one desired state of all events of a page about one dataset', async () => {
     const one = await ledOn();
     one.pageSize = 500;
     for (let number = 102; number <= 601; number++) {
@@ -979,8 +979,8 @@ describe('events', () => {
 
   it.each([
     ['without an event', []],
-    ['of events it has given before', [event(101, 'dataset.updated')]],
-  ])('F25 a page %s that promises more ends the catch-up', async (_, events) => {
+    ['of events that were read before', [event(101, 'dataset.updated')]],
+  ])('F25 ends the catch-up at a page %s that promises more', async (_, events) => {
     const one = await ledOn();
     one.log = [...events];
     one.pageSize = -1;
@@ -995,7 +995,7 @@ describe('a manifest for each dataset', () => {
     return one;
   }
 
-  it('M12 leaves the log to be read from its start, once', async () => {
+  it('M12 reads the log from its start, once, where each dataset has a manifest', async () => {
     const one = await byDataset('permits');
     expect(await one.follow()).toEqual(['events start', 'entry parcels', 'entry permits']);
     expect(one.cursor()).toEqual(id(100));
@@ -1003,7 +1003,7 @@ describe('a manifest for each dataset', () => {
     expect(await one.follow()).toEqual([...readOn(100), 'entry parcels', 'entry permits']);
   });
 
-  it('F26 after a lost position has every member loaded again whose table is not its entry', async () => {
+  it('F26 loads every member again after a lost position whose table is not its entry', async () => {
     const one = await byDataset('permits');
     await one.follow();
     one.tables.set('parcels', table(1, { snapshotVersion: 0, reloads: reloadMarks([['sub_1', 100n]]) }));
@@ -1024,7 +1024,7 @@ describe('a manifest for each dataset', () => {
     expect(await one.follow()).toEqual([...readOn(150), 'entry parcels', 'entry permits']);
   });
 
-  it('F26 of a quiet log asks for one reload, and no more however long it is quiet', async () => {
+  it('F26 asks for one reload after a quiet log lost its position, however long it stays quiet', async () => {
     const one = await byDataset();
     await one.follow();
     one.tables.set('parcels', table(1, { snapshotVersion: 0 }));
@@ -1038,7 +1038,7 @@ describe('a manifest for each dataset', () => {
     expect(one.desired()).toEqual({ ...asked, refreshesRequested: (asked?.refreshesRequested ?? 0) + 1 });
   });
 
-  it('F26 asks for the reload as of when the newest event was created, or when one that is kept no more can have been', async () => {
+  it('F26 dates the reload by the newest event, or by the oldest time that the service keeps', async () => {
     for (const log of [
       [],
       [event(150, 'dataset.updated', { version: 1, createdAt: new Date('2026-02-20') })],
@@ -1054,7 +1054,7 @@ describe('a manifest for each dataset', () => {
     }
   });
 
-  it('F29 has a dataset loaded again whose entry cannot be read just then', async () => {
+  it('F29 loads a dataset again whose entry cannot be read at the time', async () => {
     const one = await byDataset();
     await one.follow();
     one.tables.set('parcels', table(1));
@@ -1066,7 +1066,7 @@ describe('a manifest for each dataset', () => {
     expect(owed(one)).toEqual([100n]);
   });
 
-  it('W23 takes a dataset that the subscription record lists and nobody wants yet', async () => {
+  it('W23 takes a dataset that the subscription record lists and no desired state names', async () => {
     const one = await byDataset();
     await one.follow();
     one.service.snapshots.set('zoning', entry('zoning', 4));
@@ -1075,7 +1075,7 @@ describe('a manifest for each dataset', () => {
     expect(membersOf(one, 'zoning')).toEqual(['zoning']);
   });
 
-  it('M14 tells of a subscription that counts other datasets', async () => {
+  it('M14 warns of a subscription that counts other datasets than it lists', async () => {
     const one = await byDataset();
     one.record = { ...one.record, datasetCount: 1 };
     await one.follow();
@@ -1085,7 +1085,7 @@ describe('a manifest for each dataset', () => {
     expect(one.warnings).toEqual([expect.stringContaining('The subscription is incomplete')]);
   });
 
-  it('M13 follows what the log adds, and drops what it removes after the record was read', async () => {
+  it('M13 adds members by the log, and drops those that it removes after the record was read', async () => {
     const one = await byDataset('permits');
     one.service.snapshots.set('zoning', entry('zoning', 1));
     one.onCall = (call, nth) => {
@@ -1115,7 +1115,7 @@ describe('a manifest for each dataset', () => {
     }
   });
 
-  it('F51 keeps a member that a record lacks which does not count as many datasets as it lists', async () => {
+  it('F51 keeps a member that a record lacks whose count differs from its list', async () => {
     const one = await byDataset('permits');
     await one.follow();
     one.record = { ...one.record, datasetIds: ['parcels'], datasetCount: 2 };
@@ -1127,7 +1127,7 @@ describe('a manifest for each dataset', () => {
     expect(one.checkpoint.absences()).toEqual([]);
   });
 
-  it('F51 keeps a member that a record may not know of yet: its event is newer than the newest that the record names', async () => {
+  it('F51 keeps a member whose event is newer than the newest that the record names', async () => {
     const one = await byDataset();
     one.record = { ...one.record, datasetCount: 1 };
     await one.follow();
@@ -1141,7 +1141,7 @@ describe('a manifest for each dataset', () => {
     expect(one.checkpoint.absences().filter(({ subject }) => subject.kind === 'member')).toEqual([]);
   });
 
-  it('F54 tells a log that has begun anew from one that has grown since the record was read', async () => {
+  it('F54 tells a restarted log from one that has grown since the record was read', async () => {
     const one = await byDataset();
     await one.follow();
     for (let number = 101; number <= 104; number += 1) {

@@ -1,4 +1,4 @@
-/** Which subscriptions can be given up: only those held as missing. The others are told how they stand. */
+/** Which subscriptions can be forgotten: only those suspended as missing. For any other, the error states its condition. */
 
 import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
@@ -29,7 +29,7 @@ it.each([
   ],
   ['forgotten', 'Subscription forgotten is forgotten already.'],
   ['theer', 'No such subscription is followed here: theer (the nearest is there).'],
-])('%s cannot be given up, and with it no other', async (id, message) => {
+])('refuses to forget the subscription %s, and with it every other one', async (id, message) => {
   const checkpoint = await filled();
   const given = expect(() => giveUp(checkpoint, ['gone', id]));
   given.toThrow(UsageError);
@@ -38,7 +38,7 @@ it.each([
   expect(checkpoint.followed().has('gone')).toBe(true);
 });
 
-it('a subscription that only the mirror names is given up too', async () => {
+it('forgets a subscription that only the mirror names', async () => {
   const checkpoint = await filled();
   expect(giveUp(checkpoint, ['never-followed'])).toBe(
     'Forgotten: subscription never-followed.\nIt contained no dataset.',

@@ -1,4 +1,4 @@
-/** What is older than history.keep is forgotten where nothing is committed any more, too (F69). */
+/** States older than history.keep are forgotten also where nothing is committed any more (F69). */
 
 import { statSync } from 'node:fs';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -18,7 +18,7 @@ import { refusal } from '../support/sync-values.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-describe('the limit of the past', () => {
+describe('PastLimit', () => {
   const log = (logName: string): OldLog => ({
     logName,
     tableName: logName,
@@ -26,7 +26,7 @@ describe('the limit of the past', () => {
     isFrozen: false,
   });
 
-  it('is not reached before the oldest state is as old, whatever ends meanwhile, and is never without a number', async () => {
+  it('sets no limit before the oldest state is that old, nor where history is kept for ever', async () => {
     const clock = manualClock();
     const limit = new PastLimit(3 * DAY_MS, clock);
     limit.note(null);
@@ -39,7 +39,7 @@ describe('the limit of the past', () => {
     expect(new PastLimit(Number.POSITIVE_INFINITY, clock).before()).toBeNull();
   });
 
-  it('goes on for two seconds, or until other work waits, but always one step, and then waits for an hour', async () => {
+  it('prunes for two seconds or until other work waits, at least one step, and then waits for an hour', async () => {
     const clock = manualClock();
     const limit = new PastLimit(DAY_MS, clock);
     const steps: string[] = [];
@@ -67,12 +67,12 @@ const people = sourceSchema([column('id', 'integer', false), column('owner', 'st
 const withoutOwner = sourceSchema([column('id', 'integer', false)], { schemaVersion: '2' });
 const LOGS = 'SELECT log_name, first_commit::VARCHAR, row_count::VARCHAR FROM feed_sync.history_logs';
 
-/** A mirror with the states of days 0 to 3, at the end of day 3. What ended three days ago is forgotten. */
+/** A mirror with the states of days 0 to 3, at the end of day 3. States that ended three days ago are forgotten. */
 async function fourDays(options: Partial<MirrorOptions> = {}) {
   const clock = manualClock();
   const history = { keeps: () => true, keepMs: 3 * DAY_MS };
-  const told: string[] = [];
-  const log: Log = { ...silentLog, info: (_fields, message) => void told.push(message) };
+  const logged: string[] = [];
+  const log: Log = { ...silentLog, info: (_fields, message) => void logged.push(message) };
   const world = await mirrorAtWork({ ...options, clock, history, log });
   const course = world.published(firstContent(people, [[1, 'Ann']]));
   await world.load(course);
@@ -82,7 +82,7 @@ async function fourDays(options: Partial<MirrorOptions> = {}) {
     await world.apply(course);
   }
   await world.mirror.has();
-  return { world, clock, history, told };
+  return { world, clock, history, logged };
 }
 
 describe('a mirror without commits', () => {
@@ -102,7 +102,7 @@ describe('a mirror without commits', () => {
     expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '4', '0']]);
   });
 
-  it('F69 is not opened for it while nothing is old enough', async () => {
+  it('F69 does not open the mirror for pruning while no state is old enough', async () => {
     const { world, clock } = await fourDays();
     const before = statSync(world.path, { bigint: true }).mtimeNs;
     await clock.sleep(0.9 * DAY_MS);
@@ -110,7 +110,7 @@ describe('a mirror without commits', () => {
     expect(statSync(world.path, { bigint: true }).mtimeNs).toBe(before);
   });
 
-  it('F69 is left to a reader that has it open, and pruned once it is free', async () => {
+  it('F69 leaves the mirror to a reader that has it open, and prunes it once it is free', async () => {
     const { world, clock } = await fourDays();
     await clock.sleep(2.5 * DAY_MS);
     const reader = startChild('duckdb-holder-child.ts', world.path);
@@ -123,7 +123,7 @@ describe('a mirror without commits', () => {
     expect(await inMirror(world.folder, LOGS)).toEqual([['parcels', '3', '1']]);
   });
 
-  it('F69 is pruned by a process that has not read it yet', async () => {
+  it('F69 prunes a mirror that this process has not read yet', async () => {
     const { world, clock, history } = await fourDays();
     await world.mirror.close();
     await clock.sleep(2.5 * DAY_MS);
@@ -136,7 +136,7 @@ describe('a mirror without commits', () => {
 
 /** Areas, which come before parcels, change on day 4, and get other columns on day 5; all of it is too old. */
 async function beside(...byHand: readonly string[]) {
-  const { world, clock, told } = await fourDays();
+  const { world, clock, logged } = await fourDays();
   const areas = await world.loaded(firstContent(people, [[1, 'Ann']]), 'areas');
   await clock.sleep(DAY_MS);
   areas.publishRows([[1, 'Bob']]);
@@ -148,28 +148,28 @@ async function beside(...byHand: readonly string[]) {
   }
   await clock.sleep(9 * DAY_MS);
   await world.byHand(...byHand);
-  return { world, told, logs: () => inMirror(world.folder, `${LOGS} ORDER BY log_name`) };
+  return { world, logged, logs: () => inMirror(world.folder, `${LOGS} ORDER BY log_name`) };
 }
 
-describe('a past that somebody dropped or altered by hand', () => {
+describe('an undo log that was dropped or altered by hand', () => {
   it.each([
     ['DROP TABLE history.areas__7', ['areas', '7', '0']],
     ['DROP TABLE history.areas__7_log', ['areas', '7', '0']],
     ['DROP TABLE history.areas', ['areas', '6', '1']],
-  ])('F69 keeps nothing else from being forgotten: %s', async (sql, areas) => {
+  ])('F69 forgets the other pasts after %s', async (sql, areas) => {
     const { world, logs } = await beside(sql);
     expect(await world.mirror.forgetPast()).toBe('all');
     expect(await logs()).toEqual([areas, ['parcels', '4', '0']]);
     expect(await world.mirror.forgetPast()).toBe('nothing');
   });
 
-  it('F69 is named with what to do, once everything else was forgotten', async () => {
-    const { world, logs, told } = await beside('ALTER TABLE history.areas DROP COLUMN _commit');
+  it('F69 names an altered undo log and the command for it, once every other past was forgotten', async () => {
+    const { world, logs, logged } = await beside('ALTER TABLE history.areas DROP COLUMN _commit');
     await expect(world.mirror.forgetPast()).rejects.toMatchObject({
       message: expect.stringContaining('The undo log history.areas of areas was dropped or altered'),
       hint: expect.stringContaining('feed-sync verify areas'),
     });
-    expect(told).toEqual(['Forgot the past of tables that is older than history.keep.']);
+    expect(logged).toEqual(['Forgot the past of tables that is older than history.keep.']);
     expect(await logs()).toEqual([
       ['areas', '5', '1'],
       ['parcels', '4', '0'],
@@ -178,7 +178,7 @@ describe('a past that somebody dropped or altered by hand', () => {
 });
 
 describe('a past that cannot be forgotten', () => {
-  it('F69 keeps no other from being forgotten, also where there is time for one alone', async () => {
+  it('F69 forgets every other past, also where there is time for one only', async () => {
     const { world, logs } = await beside('ALTER TABLE history.areas DROP COLUMN _commit');
     await world.mirror.has();
     for (let time = 1; time <= 2; time += 1) {
@@ -193,8 +193,8 @@ describe('a past that cannot be forgotten', () => {
   });
 });
 
-describe('a published copy', () => {
-  it('F69 forgets what the mirror has forgotten, without a commit', async () => {
+describe('the published copy after pruning', () => {
+  it('F69 forgets in the published copy what the mirror has forgotten, without a commit', async () => {
     const place = await temporaryFolder();
     onTestFinished(() => place[Symbol.asyncDispose]());
     const path = `${place.path}/copy.duckdb`;
@@ -214,8 +214,8 @@ describe('a published copy', () => {
   });
 });
 
-describe('a catch-up', () => {
-  it('F69 forgets until nothing old is left, also where the workspace is refused', async () => {
+describe('a catch-up that prunes', () => {
+  it('F69 prunes until nothing old is left, also where the workspace is refused', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, refusal({ kind: 'workspace' }));
     const forgetPast = vi.fn(async () => (forgetPast.mock.calls.length < 3 ? 'part' : 'all'));
@@ -226,7 +226,7 @@ describe('a catch-up', () => {
     expect(forgetPast).toHaveBeenCalledTimes(4);
   });
 
-  it('F69 reports what keeps it from forgetting, and has caught up all the same', async () => {
+  it('F69 reports the error of pruning, and completes the catch-up', async () => {
     const world = await oneSubscription('parcels');
     const error = new StorageError('The disk is full.');
     world.parts.destination.forgetPast = () => Promise.reject(error);
@@ -237,8 +237,8 @@ describe('a catch-up', () => {
   });
 });
 
-describe('the daemon', () => {
-  it('F69 looks once a minute, also while the service cannot be reached, and tells of an error until it is over', async () => {
+describe('a daemon that prunes', () => {
+  it('F69 prunes once a minute, also while the service is unreachable, and reports an error until it is resolved', async () => {
     const world = await oneSubscription('parcels');
     throwAt(world, /^subscriptions/, new ServiceUnavailableError('It cannot be reached.'));
     let error: Error | null = null;

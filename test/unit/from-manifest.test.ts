@@ -1,4 +1,4 @@
-/** Where a subscription is taken from, and what is wanted then: at a first start, when its position is lost, when its log is new. */
+/** The position and desired states that a manifest yields: at a first start, after a lost position, after a log restart. */
 
 import { describe, expect, it } from 'vitest';
 import type { Followed } from '../../src/checkpoint/checkpoint.ts';
@@ -48,7 +48,7 @@ interface Given {
   readonly before?: Partial<Before>;
 }
 
-function holding(...tables: ObservedTable[]): ObservedState {
+function observedWith(...tables: ObservedTable[]): ObservedState {
   const datasets = new Map(tables.map((observed) => [observed.datasetId, observed]));
   return { service: null, progress: null, datasets, retired: [] };
 }
@@ -67,7 +67,7 @@ function stepOf({ ofRecord, ofManifest, source = {}, before = {} }: Given) {
       newestCreatedAt: NEWEST_AT,
       ...source,
     },
-    { followed: null, isNewLog: false, desiredStates: new Map(), observed: holding(), ...before },
+    { followed: null, isNewLog: false, desiredStates: new Map(), observed: observedWith(), ...before },
   );
 }
 
@@ -88,8 +88,8 @@ function upTo(cursor: EventId | null, changed: Partial<Followed> = {}): Followed
   };
 }
 
-/** What is wanted of the dataset after the step. */
-function wantAfter(
+/** The desired state of the dataset after the step. */
+function desiredAfter(
   changes: readonly DesiredStateChange[],
   before: DesiredState = emptyDesiredState(datasetId),
 ): DesiredState {
@@ -123,7 +123,7 @@ describe('the position of a first start', () => {
     ['the smaller of the two, as numbers', id(10), id(9), id(9)],
     ['the smaller of the two, the other way round', id(9), id(10), id(9)],
     ["the manifest's where the subscription names none", null, id(9), id(9)],
-  ])('W18 is %s, and the log is read on from there', (_, ofRecord, ofManifest, cursor) => {
+  ])('W18 takes for the position of a first start %s', (_, ofRecord, ofManifest, cursor) => {
     const { position } = stepOf({ ofRecord, ofManifest });
     expect(position).toEqual({
       logNumber: 1,
@@ -138,14 +138,14 @@ describe('the position of a first start', () => {
   it.each([
     ['and the subscription names one', id(10)],
     ['and the subscription names none', null],
-  ])('W19 is the start of the log where the manifest names none %s', (_, ofRecord) => {
+  ])('W19 starts at the start of the log where the manifest names no position %s', (_, ofRecord) => {
     const { position } = stepOf({ ofRecord, ofManifest: null });
     expect(position).toMatchObject({ cursor: null, isExpiredCursorReplay: true, coveredUntil: COVERED });
   });
 });
 
-describe('what a first start wants', () => {
-  it('is every dataset of the manifest, as of what the manifest reflects', () => {
+describe('the desired states of a first start', () => {
+  it('desires every dataset of the manifest at a first start, as of its watermark', () => {
     expect(stepOf({ ofRecord: id(9), ofManifest: id(8) })).toMatchObject({
       subscriptionId: 'sub_1',
       subscriptionName: 'Travis',
@@ -153,20 +153,20 @@ describe('what a first start wants', () => {
     });
   });
 
-  it('is every dataset of the manifest, as of the time that it surely reflects, where it does not say how far it goes', () => {
+  it('desires every dataset as of the time that a manifest without a watermark surely reflects', () => {
     const { changes } = stepOf({ ofRecord: id(9), ofManifest: null });
     expect(changes).toEqual([joined(null, COVERED), nothingAnnounced()]);
-    const wanted = wantAfter(changes);
+    const state = desiredAfter(changes);
     const drop = { kind: 'no-member', datasetId, eventNumber: 5n, reason: null } as const;
-    // Its word stands among the events by time: an older event undoes it as little as a newer one is undone by it.
+    // The manifest is ordered among the events by time: it overrules an older event, and a newer event overrules it.
     const isMemberAfter = (at: Date) =>
-      changedDesiredState(wanted, 'sub_1', { ...drop, at }).members.has('sub_1');
+      changedDesiredState(state, 'sub_1', { ...drop, at }).members.has('sub_1');
     expect(isMemberAfter(new Date(COVERED.getTime() - 1))).toBe(true);
     expect(isMemberAfter(new Date(COVERED.getTime() + 1))).toBe(false);
   });
 
-  it('W20 is no load where the table is this very snapshot', () => {
-    const before = { observed: holding(table(4)) };
+  it('W20 asks for no load where the table equals the listed snapshot', () => {
+    const before = { observed: observedWith(table(4)) };
     expect(stepOf({ ofRecord: id(9), ofManifest: id(9), before }).changes).toEqual([
       joined(9n),
       nothingAnnounced(),
@@ -178,25 +178,22 @@ describe('what a first start wants', () => {
     ['other content of the same version', table(4, { snapshotDigest: 'other' }), 4],
     ['the same snapshot with changes applied', table(4, { snapshotVersion: 3 }), 4],
     ['that very snapshot, moved on by changes to a later version', { ...table(4), version: 5 }, 5],
-  ])(
-    'W20 is a reload where the table is %s, as if by the newest event of the subscription',
-    (_, observed) => {
-      const before = { observed: holding(observed) };
-      expect(stepOf({ ofRecord: id(10), ofManifest: id(9), before }).changes).toEqual([
-        joined(9n),
-        nothingAnnounced(),
-        asked(10n, observed.version),
-      ]);
-    },
-  );
+  ])('W20 asks for a reload by the newest event of the subscription where the table is %s', (_, observed) => {
+    const before = { observed: observedWith(observed) };
+    expect(stepOf({ ofRecord: id(10), ofManifest: id(9), before }).changes).toEqual([
+      joined(9n),
+      nothingAnnounced(),
+      asked(10n, observed.version),
+    ]);
+  });
 
-  it('is a reload too where nobody knows a position', () => {
-    const before = { observed: holding(table(3)) };
+  it('asks for a reload also where no position is known', () => {
+    const before = { observed: observedWith(table(3)) };
     expect(stepOf({ ofRecord: null, ofManifest: null, before }).changes).toContainEqual(asked(0n, 3));
   });
 
-  it('is a load of an entry that states no digest: it may be other content', () => {
-    const before = { observed: holding(table(4)) };
+  it('asks for a load of an entry that states no digest, because its content may be another', () => {
+    const before = { observed: observedWith(table(4)) };
     const source = { entries: [entry(datasetId, 4, null)] };
     expect(stepOf({ ofRecord: id(9), ofManifest: id(9), source, before }).changes).toContainEqual(
       asked(9n, 4),
@@ -206,35 +203,35 @@ describe('what a first start wants', () => {
 
 describe('a lost position', () => {
   const followed = upTo(id(9));
-  const behind = holding(table(4, { snapshotVersion: 3 }));
+  const behind = observedWith(table(4, { snapshotVersion: 3 }));
 
   it.each([
-    ['leads to the smaller of the two newer ones', id(20), id(21), id(20), false],
-    ['leads to what the manifest reflects, where the subscription names none', null, id(21), id(21), false],
+    ['the smaller of the two newer positions', id(20), id(21), id(20), false],
+    ['the watermark of the manifest where the subscription names none', null, id(21), id(21), false],
+    ['the old position, with a replay, where the manifest has no watermark', id(20), null, id(9), true],
+    ['the old position, with a replay, where no newer event came', id(9), id(9), id(9), true],
     [
-      'stays, quiet, where the manifest says nothing: the log is read from its start',
+      'the old position, with a replay, where the manifest reflects nothing newer',
       id(20),
-      null,
+      id(9),
       id(9),
       true,
     ],
-    ['stays, quiet, where nothing newer has come', id(9), id(9), id(9), true],
-    ['stays, quiet, where the manifest reflects nothing newer', id(20), id(9), id(9), true],
-    ['stays, quiet, where nobody names one', null, null, id(9), true],
-    ['never goes back, not to a manifest from before it', id(9), id(5), id(9), true],
-    ['never goes back, not to a service that counts anew', id(2), id(2), id(9), true],
-  ])('F26 F83 %s', (_, ofRecord, ofManifest, cursor, isExpiredCursorReplay) => {
+    ['the old position, with a replay, where neither names one', null, null, id(9), true],
+    ['the old position rather than that of an older manifest', id(9), id(5), id(9), true],
+    ['the old position rather than that of a service that counts anew', id(2), id(2), id(9), true],
+  ])('F26 F83 takes for a lost position %s', (_, ofRecord, ofManifest, cursor, isExpiredCursorReplay) => {
     const { position } = stepOf({ ofRecord, ofManifest, before: { followed } });
     expect(position).toMatchObject({ logNumber: 1, cursor, isExpiredCursorReplay });
     expect(position.cursorCreatedAt).toEqual(isExpiredCursorReplay ? LONG_AGO : null);
   });
 
-  it('makes what was announced unknown: the versions may have begun anew since', () => {
+  it('makes the announced version unknown after a lost position, because the versions may have restarted', () => {
     const desiredStates = new Map([
       [datasetId, desired({ members: new Map([['sub_1', member({ announced: 9 })]]) })],
     ]);
     const { changes } = stepOf({ ofRecord: id(20), ofManifest: id(21), before: { followed, desiredStates } });
-    expect(wantAfter(changes, desiredStates.get(datasetId)).members.get('sub_1')?.announced).toBeNull();
+    expect(desiredAfter(changes, desiredStates.get(datasetId)).members.get('sub_1')?.announced).toBeNull();
   });
 
   it.each([
@@ -243,7 +240,7 @@ describe('a lost position', () => {
     ['the lost one, where nothing newer has come', id(9), id(9), 9n],
     ['the lost one, where the record is older', id(5), id(5), 9n],
     ["the subscription's newest, where the manifest does not say how far it goes", id(20), null, 20n],
-  ])('asks for reloads as if by the event %s', (_, ofRecord, ofManifest, number) => {
+  ])('asks for reloads by the event number that is %s', (_, ofRecord, ofManifest, number) => {
     const desiredStates = new Map([[datasetId, desired()]]);
     const { changes } = stepOf({
       ofRecord,
@@ -251,11 +248,11 @@ describe('a lost position', () => {
       before: { followed, observed: behind, desiredStates },
     });
     expect(changes).toContainEqual(asked(number, 4));
-    // It is owed: none of what the same step says of the members is later.
-    expect(pendingReloads(table(4), wantAfter(changes, desired()))).toHaveLength(1);
+    // The reload is owed: no change of members in the same step is later.
+    expect(pendingReloads(table(4), desiredAfter(changes, desired()))).toHaveLength(1);
   });
 
-  it('does not let a manifest from before it bring back what was removed meanwhile', () => {
+  it('restores no member from a manifest older than the removal', () => {
     const dropped = desired({
       members: new Map(),
       formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
@@ -265,23 +262,23 @@ describe('a lost position', () => {
       ofManifest: id(5),
       before: { followed, observed: behind },
     });
-    expect(wantAfter(changes, dropped)).toEqual(dropped);
+    expect(desiredAfter(changes, dropped)).toEqual(dropped);
   });
 
-  it('brings back what was removed before what the manifest reflects, or by that very event', () => {
+  it("restores a member that was removed before the manifest's watermark, or by that very event", () => {
     for (const number of [4n, 5n]) {
       const dropped = desired({
         members: new Map(),
         formerMembers: new Map([['sub_1', formerMember({ eventNumber: number })]]),
       });
       const { changes } = stepOf({ ofRecord: id(9), ofManifest: id(5), before: { followed } });
-      expect(wantAfter(changes, dropped).members.has('sub_1')).toBe(true);
+      expect(desiredAfter(changes, dropped).members.has('sub_1')).toBe(true);
     }
   });
 
-  it('F87 asks for the load of a member whose entry this reading lacks, which a later one may name', () => {
+  it('F87 asks for the load of a member whose entry the manifest lacks, and which a later one may name', () => {
     const desiredStates = new Map([['zoning', desired({ datasetId: 'zoning' })]]);
-    const observed = holding(table(4), table(2, { datasetId: 'zoning' }));
+    const observed = observedWith(table(4), table(2, { datasetId: 'zoning' }));
     const { changes } = stepOf({
       ofRecord: id(20),
       ofManifest: id(21),
@@ -293,11 +290,11 @@ describe('a lost position', () => {
       nothingAnnounced('zoning'),
       asked(21n, 2, 'zoning'),
     ]);
-    // What it says of the members is for the audit to confirm.
-    expect(wantAfter(changes, desired({ datasetId: 'zoning' })).members.has('sub_1')).toBe(true);
+    // The audit has to confirm the absence of the member.
+    expect(desiredAfter(changes, desired({ datasetId: 'zoning' })).members.has('sub_1')).toBe(true);
   });
 
-  it('leaves what only others contain alone', () => {
+  it('leaves datasets alone that only other subscriptions contain', () => {
     const desiredStates = new Map([
       ['roads', desired({ datasetId: 'roads', members: new Map([['sub_2', member()]]) })],
       [
@@ -309,7 +306,7 @@ describe('a lost position', () => {
         }),
       ],
     ]);
-    const observed = holding(table(2, { datasetId: 'roads' }), table(2, { datasetId: 'plats' }));
+    const observed = observedWith(table(2, { datasetId: 'roads' }), table(2, { datasetId: 'plats' }));
     const { changes } = stepOf({
       ofRecord: id(20),
       ofManifest: id(21),
@@ -319,7 +316,7 @@ describe('a lost position', () => {
   });
 });
 
-describe('a log that the service has begun anew', () => {
+describe('a restarted log', () => {
   const followed = upTo(id(100), { logNumber: 3 });
   const owed = desired({
     members: new Map([['sub_1', member({ eventNumber: 90n, announced: 9 })]]),
@@ -327,7 +324,7 @@ describe('a log that the service has begun anew', () => {
   });
   const desiredStates = new Map([[datasetId, owed]]);
 
-  it('F54 F81 is counted, and its position is none of the old one', () => {
+  it('F54 F81 counts the restart, and takes a position of the new log', () => {
     const step = stepOf({
       ofRecord: id(3),
       ofManifest: id(2),
@@ -351,22 +348,22 @@ describe('a log that the service has begun anew', () => {
     });
   });
 
-  it('F81 voids every number of the old log, and has every table loaded again by a number of the new one', () => {
-    const observed = holding(table(4, { snapshotDigest: 'other' }));
+  it('F81 voids every number of the old log, and reloads every table by a number of the new one', () => {
+    const observed = observedWith(table(4, { snapshotDigest: 'other' }));
     const { changes } = stepOf({
       ofRecord: id(3),
       ofManifest: id(2),
       before: { followed, isNewLog: true, desiredStates, observed },
     });
-    const wanted = wantAfter(changes, withoutLog(owed, 'sub_1'));
-    expect(wanted.members.get('sub_1')).toEqual({ eventNumber: 2n, since: NOW, announced: null });
-    expect(wanted.reloads).toMatchObject([
+    const state = desiredAfter(changes, withoutLog(owed, 'sub_1'));
+    expect(state.members.get('sub_1')).toEqual({ eventNumber: 2n, since: NOW, announced: null });
+    expect(state.reloads).toMatchObject([
       { subscriptionId: 'sub_2', eventNumber: 4n },
       { subscriptionId: 'sub_1', logNumber: 4, eventNumber: 3n },
     ]);
   });
 
-  it('F81 takes nothing from a manifest of the old one: it excepts no table from being loaded', () => {
+  it("F81 takes no entry of an old log's manifest, and excepts no table from the reload", () => {
     const source = {
       watermarkCovers: null,
       coveredUntil: null,
@@ -378,7 +375,7 @@ describe('a log that the service has begun anew', () => {
       ofRecord: id(3),
       ofManifest: null,
       source,
-      before: { followed, isNewLog: true, desiredStates, observed: holding(table(4)) },
+      before: { followed, isNewLog: true, desiredStates, observed: observedWith(table(4)) },
     });
     expect(position).toMatchObject({ cursor: null, isExpiredCursorReplay: true, coveredUntil: null });
     expect(changes).toEqual([nothingAnnounced(), { ...asked(3n, 9), logNumber: 4 }]);
@@ -402,7 +399,7 @@ describe('a subscription without a manifest of its own', () => {
       before: { desiredStates, ...before },
     });
 
-  it('M12 M13 has the members of its record, as of the event that this names, and those that its log added', () => {
+  it('M12 M13 takes the members of the record as of its newest event, and the members that the log added', () => {
     expect(ofRecord().changes).toEqual([
       joined(9n, COVERED, 'parcels'),
       nothingAnnounced('parcels'),
@@ -417,7 +414,7 @@ describe('a subscription without a manifest of its own', () => {
     });
   });
 
-  it('keeps its lost position, from which on events count', () => {
+  it('keeps the lost position, from which events count', () => {
     expect(ofRecord({}, { followed: upTo(id(5)) }).position).toMatchObject({
       cursor: id(5),
       isExpiredCursorReplay: true,
@@ -428,8 +425,8 @@ describe('a subscription without a manifest of its own', () => {
     ['the newest event', id(9), id(5), 9n],
     ['the lost position, where the newest event is not known', null, id(5), 5n],
     ['nothing, where neither is known', null, null, 0n],
-  ])('has a table loaded again that is not its entry, as of %s', (_, lastEventId, lost, number) => {
-    const observed = holding(table(4), table(4, { datasetId: 'zoning', snapshotVersion: 3 }));
+  ])('reloads a table that differs from its entry, as of %s', (_, lastEventId, lost, number) => {
+    const observed = observedWith(table(4), table(4, { datasetId: 'zoning', snapshotVersion: 3 }));
     const { changes } = ofRecord(
       {
         record: { ...record, lastEventId },
@@ -441,12 +438,12 @@ describe('a subscription without a manifest of its own', () => {
     expect(changes.filter(({ kind }) => kind === 'reload')).toEqual([asked(number, 4, 'zoning')]);
   });
 
-  it('has a table loaded again whose entry could not be read, above the version that was announced', () => {
+  it('reloads a table whose entry could not be read, above the announced version', () => {
     const announced = desired({
       datasetId: 'zoning',
       members: new Map([['sub_1', member({ announced: 6 })]]),
     });
-    const observed = holding(table(4), table(4, { datasetId: 'zoning' }));
+    const observed = observedWith(table(4), table(4, { datasetId: 'zoning' }));
     const { changes } = ofRecord(
       { entries: [entry('parcels', 4)] },
       { observed, desiredStates: new Map([['zoning', announced]]) },
@@ -455,34 +452,34 @@ describe('a subscription without a manifest of its own', () => {
   });
 });
 
-describe('the identity of a snapshot', () => {
+describe('the digest of a snapshot', () => {
   const files = [{ sha256: digestOf('a') }, { sha256: digestOf('b') }];
 
-  it('does not depend on the order of its files', () => {
+  it("does not depend on the order of the snapshot's files", () => {
     expect(snapshotDigest(files)).toBe(snapshotDigest(files.toReversed()));
     expect(snapshotDigest(files)).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('depends on each of them', () => {
+  it('depends on each file of the snapshot', () => {
     expect(snapshotDigest(files)).not.toBe(snapshotDigest(files.slice(1)));
     expect(snapshotDigest(files)).not.toBe(snapshotDigest([...files, ...files.slice(1)]));
   });
 
-  it('is unknown where the digest of one file is', () => {
+  it('is unknown where the digest of one file is unknown', () => {
     expect(snapshotDigest([...files, { sha256: null }])).toBeNull();
   });
 
-  it('is known of a snapshot without files', () => {
+  it('is known for a snapshot without files', () => {
     expect(snapshotDigest([])).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('leaves the given list as it is', () => {
+  it('leaves the given list of files as it is', () => {
     const given = files.toReversed();
     snapshotDigest(given);
     expect(given).toEqual(files.toReversed());
   });
 
-  it('unknown is never that of a table', () => {
+  it("equals no table's snapshot where it is unknown", () => {
     expect(isLoadedFrom(entry(datasetId, 4, null), table(4))).toBe(false);
     expect(isLoadedFrom(entry(datasetId, 4), table(4))).toBe(true);
   });

@@ -1,4 +1,4 @@
-/** The gate: what a commit may do to a table before an operator has to approve it. */
+/** The gate: the changes that a commit may make before an operator has to approve it. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -24,37 +24,62 @@ function exceeded(limits: Partial<GateLimits>, given: Parameters<typeof counts>[
   return judgement.kind === 'awaiting' ? judgement.exceeded : [];
 }
 
-describe('the limits', () => {
+describe('the limits of the gate', () => {
   it.each([
-    ['a number is exceeded by one row more', rows(10), { removed: 11 }, true],
-    ['a number is not exceeded by as many rows', rows(10), { removed: 10 }, false],
-    ['no removal is allowed by 0', rows(0), { removed: 1 }, true],
-    ['a share is of the rows before', share(0.25), { removed: 251 }, true],
-    ['a share is not exceeded by just that share', share(0.25), { removed: 250, added: 5_000 }, false],
-    ['a share that is no double is not exceeded by it', share(29 / 100), { before: 100, removed: 29 }, false],
-    ['nor is one with decimals', share(0.57 / 100), { before: 10_000, removed: 57 }, false],
-    ['and one row more exceeds it', share(0.57 / 100), { before: 10_000, removed: 58 }, true],
-    ['of both, the number alone suspends nothing', { rows: 10, share: 0.25 }, { removed: 250 }, false],
-    ['of both, the share alone suspends nothing', { rows: 600, share: 0.25 }, { removed: 600 }, false],
-    ['both are exceeded', { rows: 10, share: 0.25 }, { removed: 251 }, true],
-    ['an empty table loses no share', share(0), { before: 0, added: 9 }, false],
-  ])('%s', (_, removedRows, given, isExceeded) => {
+    ['a number as exceeded by one row more', rows(10), { removed: 11 }, true],
+    ['a number as not exceeded by as many rows', rows(10), { removed: 10 }, false],
+    ['0 as exceeded by any removal', rows(0), { removed: 1 }, true],
+    ['a share as that of the rows before', share(0.25), { removed: 251 }, true],
+    ['a share as not exceeded by just that share', share(0.25), { removed: 250, added: 5_000 }, false],
+    [
+      'a share that is no exact double as not exceeded by just that share',
+      share(29 / 100),
+      { before: 100, removed: 29 },
+      false,
+    ],
+    [
+      'a share with decimals as not exceeded by just that share',
+      share(0.57 / 100),
+      { before: 10_000, removed: 57 },
+      false,
+    ],
+    [
+      'a share with decimals as exceeded by one row more',
+      share(0.57 / 100),
+      { before: 10_000, removed: 58 },
+      true,
+    ],
+    [
+      'a number and a share as not exceeded by the number alone',
+      { rows: 10, share: 0.25 },
+      { removed: 250 },
+      false,
+    ],
+    [
+      'a number and a share as not exceeded by the share alone',
+      { rows: 600, share: 0.25 },
+      { removed: 600 },
+      false,
+    ],
+    ['a number and a share as exceeded by both', { rows: 10, share: 0.25 }, { removed: 251 }, true],
+    ['a share as not exceeded by an empty table', share(0), { before: 0, added: 9 }, false],
+  ])('judges %s', (_, removedRows, given, isExceeded) => {
     expect(exceeded({ removedRows }, given)).toEqual(isExceeded ? ['removedRows'] : []);
   });
 
-  it('count changed rows apart from removed ones, and all that are exceeded are named', () => {
+  it('counts changed rows apart from removed ones, and names every limit that is exceeded', () => {
     const limits = { removedRows: rows(1), changedRows: share(0.1) };
     expect(exceeded(limits, { changed: 101 })).toEqual(['changedRows']);
     expect(exceeded(limits, { changed: 101, removed: 2 })).toEqual(['removedRows', 'changedRows']);
   });
 
-  it('suspend a table that loses all rows, however few they are', () => {
+  it('suspends a table that loses all rows, however few they are', () => {
     expect(exceeded({ emptied: true }, { before: 3, removed: 3 })).toEqual(['emptied']);
     expect(exceeded({ emptied: true }, { before: 3, removed: 2 })).toEqual([]);
     expect(exceeded({ emptied: true }, { before: 0 })).toEqual([]);
   });
 
-  it('are none by default, and then nothing waits', () => {
+  it('suspends nothing by default, without any limits', () => {
     expect(hasLimits(NO_LIMITS)).toBe(false);
     expect(exceeded({}, { removed: 1_000, changed: 0 })).toEqual([]);
     expect(hasLimits({ ...NO_LIMITS, emptied: true })).toBe(true);
@@ -62,7 +87,7 @@ describe('the limits', () => {
 });
 
 describe('a table whose rows have no common key', () => {
-  it('F68 loses the rows by which it is smaller, and at least none; what changed is unknown and suspends nothing', () => {
+  it('F68 counts removed rows by the loss of rows, and leaves the unknown number of changed rows unjudged', () => {
     expect(rowCountsOf(100, 60, null)).toMatchObject({
       removed: 40,
       added: 0,
@@ -79,19 +104,19 @@ describe('a table whose rows have no common key', () => {
   });
 });
 
-describe('without a limit', () => {
+describe('a commit without limits', () => {
   it.each([
     ['a quarter of a table of 1,000 rows', { removed: 250 }, 'allowed'],
     ['more than a quarter of a table of 1,000 rows', { removed: 251 }, 'warn'],
     ['all of a smaller table', { before: 999, removed: 999 }, 'allowed'],
-    ['nothing, though all is changed', { changed: 1_000 }, 'allowed'],
-  ])('a commit that removes %s is judged: %j', (_, given, kind) => {
+    ['nothing, though every row is changed', { changed: 1_000 }, 'allowed'],
+  ])('judges a commit that removes %s: %j', (_, given, kind) => {
     expect(judge(counts(given), NO_LIMITS)).toEqual({ kind });
   });
 });
 
 describe('a re-keyed table', () => {
-  it('has lost every key and got others', () => {
+  it('recognises a re-keyed table by the loss of every key and at least one new key', () => {
     expect(isRekeyed(counts({ removed: 1_000, added: 990 }))).toBe(true);
     expect(isRekeyed(counts({ removed: 999, added: 999 }))).toBe(false);
     expect(isRekeyed(counts({ removed: 1_000 }))).toBe(false);

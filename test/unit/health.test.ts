@@ -1,4 +1,4 @@
-/** Whether the daemon is alive, ready and well, and why not: every state that decides, and those that must not. */
+/** Whether the daemon is alive, ready and well, and why not: every state that decides, and the states that decide nothing. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -32,63 +32,75 @@ const FAILED = datasetState('parcels', {
 
 /** What each state fails of livez, readyz and healthz, as `kind of`. */
 const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, string])[] = [
-  ['all is well', {}, '', '', ''],
+  ['a daemon without incidents', {}, '', '', ''],
   ['a loop that is late', { loopSilentMs: LOOP_STUCK_AFTER_MS }, '', '', ''],
   ['a stuck loop', { loopSilentMs: LOOP_STUCK_AFTER_MS + 1 }, 'stuck loop', '', 'stuck loop'],
-  ['the first audit goes on', { phase: 'starting', caughtUpAt: null }, '', 'starting mirror', ''],
-  ['the first load goes on', { caughtUpAt: null }, '', 'starting mirror', ''],
-  ['it ends', { phase: 'draining' }, '', 'draining process', ''],
-  ['it ends before it began', { phase: 'draining', caughtUpAt: null }, '', 'draining process', ''],
-  ['the service is away', { incidents: [trouble('service')], ...subscriptions('failing') }, '', '', ''],
-  ['it is away for long', { incidents: [trouble('service', { isStall: true })] }, '', '', 'stalled service'],
-  ['a subscription is behind', subscriptions('behind'), '', '', ''],
-  ['a subscription stalls', subscriptions('stalled'), '', '', 'stalled subscription sub_1'],
-  ['a subscription fails', { incidents: [trouble('subscription sub_1')] }, '', '', ''],
+  ['a running first audit', { phase: 'starting', caughtUpAt: null }, '', 'starting mirror', ''],
+  ['a running first load', { caughtUpAt: null }, '', 'starting mirror', ''],
+  ['a daemon that stops', { phase: 'draining' }, '', 'draining process', ''],
   [
-    'a subscription fails for long',
+    'a daemon that stops before it was ready',
+    { phase: 'draining', caughtUpAt: null },
+    '',
+    'draining process',
+    '',
+  ],
+  ['an unreachable service', { incidents: [trouble('service')], ...subscriptions('failing') }, '', '', ''],
+  [
+    'a service that is unreachable for long',
+    { incidents: [trouble('service', { isStall: true })] },
+    '',
+    '',
+    'stalled service',
+  ],
+  ['a subscription that is behind', subscriptions('behind'), '', '', ''],
+  ['a stalled subscription', subscriptions('stalled'), '', '', 'stalled subscription sub_1'],
+  ['a failing subscription', { incidents: [trouble('subscription sub_1')] }, '', '', ''],
+  [
+    'a subscription that fails for long',
     { incidents: [trouble('subscription sub_1', { isStall: true })] },
     '',
     '',
     'stalled subscription sub_1',
   ],
-  ['a reader holds the mirror', { incidents: [trouble('run', { error: 'mirror_busy' })] }, '', '', ''],
+  ['a mirror that a reader has open', { incidents: [trouble('run', { error: 'mirror_busy' })] }, '', '', ''],
   [
-    'a reader holds it for long',
+    'a mirror that a reader has open for long',
     { incidents: [trouble('run', { error: 'mirror_busy', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
-    'the mirror cannot be written',
+    'a mirror that cannot be written',
     { incidents: [trouble('mirror', { error: 'storage_failed' })] },
     '',
     'storage mirror',
     'storage mirror',
   ],
   [
-    'the checkpoint cannot be written',
+    'a checkpoint that cannot be written',
     { incidents: [trouble('loop', { error: 'storage_failed' })] },
     '',
     'storage loop',
     'storage loop',
   ],
   [
-    'the disk is full',
+    'a full disk',
     { incidents: [trouble('run', { error: 'disk_full', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
-    'no copy can be published',
+    'a copy that cannot be published',
     { incidents: [trouble('published copy', { error: 'copy_failed' })] },
     '',
     '',
     '',
   ],
   [
-    'none can be published for long, and the command after commits fails',
+    'a copy and a command after commits that fail for long',
     {
       incidents: [
         trouble('published copy', { error: 'copy_failed', isStall: true }),
@@ -100,24 +112,24 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'stalled published copy, stalled command after commits',
   ],
   [
-    'the workspace is held',
+    'a suspended workspace',
     { suspensions: [suspension(WORKSPACE)], ...subscriptions('suspended') },
     '',
     '',
     'suspended workspace',
   ],
   [
-    'a subscription is held',
+    'a suspended subscription',
     { suspensions: [suspension({ kind: 'subscription', subscriptionId: 'sub_1' })] },
     '',
     '',
     '',
   ],
-  ['a dataset is held', { suspensions: [suspension()] }, '', '', ''],
-  ['retirements are held', { suspensions: [suspension({ kind: 'retirement' })] }, '', '', ''],
-  ['a dataset fails for a day', { datasets: new Map([['parcels', FAILED]]) }, '', '', ''],
+  ['a suspended dataset', { suspensions: [suspension()] }, '', '', ''],
+  ['suspended retirements', { suspensions: [suspension({ kind: 'retirement' })] }, '', '', ''],
+  ['a dataset that fails for a day', { datasets: new Map([['parcels', FAILED]]) }, '', '', ''],
   [
-    'much at once',
+    'several conditions at once',
     {
       loopSilentMs: 1e9,
       incidents: [trouble('run', { error: 'storage_failed' })],
@@ -134,18 +146,21 @@ function reported(reasons: readonly Reason[]): string {
   return reasons.map(({ kind, of }) => `${kind} ${of}`).join(', ');
 }
 
-describe('where', () => {
-  it.each(CASES)('%s', (_, changed, notLive, notReady, notWell) => {
-    const state = daemonState(changed);
-    expect({
-      livez: reported(reasonsNotLive(state)),
-      readyz: reported(reasonsNotReady(state)),
-      healthz: reported(reasonsNotWell(state)),
-    }).toEqual({ livez: notLive, readyz: notReady, healthz: notWell });
-  });
+describe('livez, readyz and healthz', () => {
+  it.each(CASES)(
+    'gives livez, readyz and healthz their reasons: %s',
+    (_, changed, notLive, notReady, notWell) => {
+      const state = daemonState(changed);
+      expect({
+        livez: reported(reasonsNotLive(state)),
+        readyz: reported(reasonsNotReady(state)),
+        healthz: reported(reasonsNotWell(state)),
+      }).toEqual({ livez: notLive, readyz: notReady, healthz: notWell });
+    },
+  );
 });
 
-it('says in words what is wrong, and since when', () => {
+it('states each reason in words, and since when it applies', () => {
   const state = daemonState({
     loopSilentMs: 600_000,
     suspensions: [suspension(WORKSPACE)],

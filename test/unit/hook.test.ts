@@ -1,4 +1,4 @@
-/** The command after commits: what it is told, how it may fail, and that nothing is kept from it. */
+/** The command after commits: its input, its failures, and that it misses no commit. */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -81,15 +81,15 @@ async function hookOf(command: readonly string[], parts: Partial<HookParts> = {}
   return { hook, checkpoint, noted: temporaryPath('noted') };
 }
 
-async function errorOf(telling: Promise<number>): Promise<Error> {
-  return telling.then(
+async function errorOf(reporting: Promise<number>): Promise<Error> {
+  return reporting.then(
     () => new Error('it should have failed'),
     (error: Error) => error,
   );
 }
 
-describe('what it is told', () => {
-  it('is not told again because the mirror could not store that, which is logged', async () => {
+describe('the input of the command after commits', () => {
+  it('does not report commits again because the mirror could not store the bookmark, and logs that error', async () => {
     const lines: string[] = [];
     const log = recordingLog(lines);
     const storeBookmark = () => Promise.reject(new Error('the disk is full'));
@@ -103,7 +103,7 @@ describe('what it is told', () => {
     expect(lines.join()).toContain('the disk is full');
   });
 
-  it('is every commit once, as JSON', async () => {
+  it('reports every commit once, as JSON', async () => {
     const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
     const world = await mirrorAtWork({ clock: manualClock() });
     const parcels = await world.loaded(firstContent(people, [[1, 'one']]));
@@ -125,7 +125,7 @@ describe('what it is told', () => {
     expectGolden('hook/commits', first);
   });
 
-  it('names the published copy, and comes in parts where it is much', async () => {
+  it('names the published copy, and reports many commits in several runs', async () => {
     const noted = temporaryPath('noted');
     const count = MAX_COMMITS_AT_ONCE + 1;
     const postCommit = historyOf(count);
@@ -137,14 +137,14 @@ describe('what it is told', () => {
     expectGolden('hook/published', { ...first, commits: commits.slice(0, 1) });
   });
 
-  it('need not be read', async () => {
+  it('succeeds with a command that does not read its input', async () => {
     const { hook } = await hookOf(['true'], { postCommit: historyOf(MAX_COMMITS_AT_ONCE) });
     expect(await hook.report(null)).toBe(MAX_COMMITS_AT_ONCE);
   });
 });
 
-describe('it fails', () => {
-  it('F61 is notified again of the same, and the end of its output is in the log alone', async () => {
+describe('a command after commits that fails', () => {
+  it('F61 reports the same commits again after a failure, and writes the end of its output to the log alone', async () => {
     const noted = temporaryPath('noted');
     const [file = '', ...args] = hookProgram(`
       const path = ${JSON.stringify(noted)};
@@ -173,7 +173,7 @@ describe('it fails', () => {
     expect(checkpoint.hook().failure).toBeNull();
   });
 
-  it('where it takes too long it is ended, with all that it started, also where it does not want to', async () => {
+  it('ends a command that takes too long, with every process that it started, also where it ignores SIGTERM', async () => {
     const noted = temporaryPath('noted');
     const script = `
       process.on('SIGTERM', () => {});
@@ -189,7 +189,7 @@ describe('it fails', () => {
     await until('the end of what it has started', () => !isRunning(startedPid));
   });
 
-  it('F61 what it leaves running when it ends by itself is ended, and it has succeeded', async () => {
+  it('F61 ends the processes that a successful command leaves running', async () => {
     const noted = temporaryPath('noted');
     const script = `
       const child = require('node:child_process').spawn('sleep', ['600'], { stdio: 'inherit' });
@@ -201,20 +201,20 @@ describe('it fails', () => {
     await until('the end of what it has started', () => !isRunning(startedPid));
   });
 
-  it('stopped, it is no failure of its own', async () => {
+  it('counts no failure of a command that was interrupted', async () => {
     const controller = new AbortController();
     const noted = temporaryPath('noted');
     const script = `fs.writeFileSync(${JSON.stringify(noted)}, ';'); setInterval(() => {}, 1000);`;
     const { hook, checkpoint } = await hookOf(hookProgram(script), { signal: controller.signal });
-    const telling = errorOf(hook.report(null));
+    const reporting = errorOf(hook.report(null));
     await until('a command that runs', () => isWritten(noted));
     controller.abort(new InterruptedError('enough'));
-    expect(await telling).toBeInstanceOf(InterruptedError);
+    expect(await reporting).toBeInstanceOf(InterruptedError);
     expect(checkpoint.hook()).toEqual({ reported: null, reportedAt: null, failure: null });
     expect(await errorOf(hook.report(null))).toBeInstanceOf(InterruptedError);
   });
 
-  it('where it cannot be run, it is the configuration that is wrong', async () => {
+  it('takes a command that cannot be run for a wrong configuration', async () => {
     const plain = temporaryPath('plain');
     writeFileSync(plain, 'no program');
     for (const file of ['feed-sync-no-such-program', join(plain, 'x'), plain]) {
@@ -227,8 +227,8 @@ describe('it fails', () => {
   });
 });
 
-describe('its environment', () => {
-  it('is ours without the key, under whatever name, and without what is for us alone', () => {
+describe('the environment of the command after commits', () => {
+  it('removes the key under any name, and the variables of feed-sync alone, from the environment', () => {
     const environment = {
       PATH: '/bin',
       FEED_SYNC_DATA_DIR: '/data',

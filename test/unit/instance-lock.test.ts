@@ -1,4 +1,4 @@
-/** F09: at most one process works on a data directory, and the next one can as soon as it is gone, however it went. */
+/** F09: at most one process works on a data directory, and the next one can as soon as the first has ended, however it ended. */
 
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -35,7 +35,7 @@ function read(path: string): ReturnType<typeof readInstanceLock> {
 }
 
 describe('F09 the instance lock', () => {
-  it('is had by one, and can be had again after its release', async () => {
+  it('admits one holder, and the next one after a release', async () => {
     const path = temporaryPath('lock.sqlite');
     const first = await acquire(path);
     await expect(acquire(path)).rejects.toThrow(BusyError);
@@ -46,7 +46,7 @@ describe('F09 the instance lock', () => {
     second.release();
   });
 
-  it('says at once who has it', async () => {
+  it('names its holder at once to the next process', async () => {
     const path = temporaryPath('lock.sqlite');
     const beganMs = performance.now();
     await acquire(path);
@@ -75,7 +75,7 @@ describe('F09 the instance lock', () => {
     expect(read(path)).toEqual({ isLocked: true, holder: HOLDER });
   });
 
-  it('is had by exactly one of several that start together', async () => {
+  it('admits exactly one of several processes that start together', async () => {
     const path = temporaryPath('lock.sqlite');
     const children = [start(path), start(path), start(path), start(path)];
     const answers = await Promise.all(children.map((child) => child.nextLine()));
@@ -84,18 +84,18 @@ describe('F09 the instance lock', () => {
     expect(children.map(({ pid }) => pid)).toContain(winner);
   });
 
-  it('stays while others look and ask', async () => {
+  it('stays locked while others read it and ask for it', async () => {
     const path = temporaryPath('lock.sqlite');
     await acquire(path);
-    for (let look = 1; look <= 20; look += 1) expect(read(path).isLocked).toBe(true);
+    for (let time = 1; time <= 20; time += 1) expect(read(path).isLocked).toBe(true);
     const child = start(path);
     expect(await child.nextLine()).toBe('busy');
     expect(read(path)).toEqual({ isLocked: true, holder: HOLDER });
   });
 });
 
-describe('the lock file', () => {
-  it('is made with its folder, for the owner alone', async () => {
+describe('the file of the instance lock', () => {
+  it('creates the file of the lock with its folder, for the owner alone', async () => {
     const path = join(temporaryPath('data'), 'lock.sqlite');
     expect(read(path)).toEqual({ isLocked: false, holder: null });
     expect(existsSync(path)).toBe(false);
@@ -104,7 +104,7 @@ describe('the lock file', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  it('may be empty', async () => {
+  it('locks an empty file', async () => {
     const path = temporaryPath('lock.sqlite');
     writeFileSync(path, '');
     expect(read(path)).toEqual({ isLocked: false, holder: null });
@@ -112,7 +112,7 @@ describe('the lock file', () => {
     expect(read(path).isLocked).toBe(true);
   });
 
-  it('is named where it is damaged or cannot be made, with what to do', async () => {
+  it('names a damaged or impossible file of the lock, with a hint', async () => {
     const path = temporaryPath('lock.sqlite');
     writeFileSync(path, 'this is no database, though it is long enough to be looked at');
     const error: unknown = await acquire(path).catch((thrown: unknown) => thrown);

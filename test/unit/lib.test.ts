@@ -28,12 +28,12 @@ describe('durations', () => {
     ['2h', 7_200_000],
     ['1d', 86_400_000],
     [' 0s ', 0],
-  ])('%j is %i ms', (text, durationMs) => {
+  ])('parses the duration %j as %i ms', (text, durationMs) => {
     expect(parseDurationMs(text)).toBe(durationMs);
   });
 
   it.each(['', '5', 'm', '-1s', '1.5h', '5 m', '5M', '1s1s', '9999999999999s', '5toString'])(
-    '%j is none',
+    'parses no duration from %j',
     (text) => {
       expect(parseDurationMs(text)).toBeNull();
     },
@@ -46,7 +46,7 @@ describe('durations', () => {
     [192_000, '3 m 12 s'],
     [3_599_999, '59 m 59 s'],
     [18_120_000, '5 h 2 m'],
-  ])('%d ms reads %j', (durationMs, text) => {
+  ])('formats %d ms as %j', (durationMs, text) => {
     expect(formatDuration(durationMs)).toBe(text);
   });
 });
@@ -59,11 +59,11 @@ describe('sizes', () => {
     ['1kb', 1e3],
     ['2TB', 2e12],
     ['8192.048TB', 8_192_048_000_000_000],
-  ])('%j is %i bytes', (text, bytes) => {
+  ])('parses the size %j as %i bytes', (text, bytes) => {
     expect(parseSizeBytes(text)).toBe(bytes);
   });
 
-  it.each(['', '5', '5B', '-1MB', 'MB', '1..5GB', '5 MB', '1MiB'])('%j is none', (text) => {
+  it.each(['', '5', '5B', '-1MB', 'MB', '1..5GB', '5 MB', '1MiB'])('parses no size from %j', (text) => {
     expect(parseSizeBytes(text)).toBeNull();
   });
 
@@ -73,18 +73,18 @@ describe('sizes', () => {
     [1_000, '1.0 KB'],
     [18_231_232, '18.2 MB'],
     [5e12, '5.0 TB'],
-  ])('%d bytes read %j', (bytes, text) => {
+  ])('formats %d bytes as %j', (bytes, text) => {
     expect(formatBytes(bytes)).toBe(text);
   });
 
-  it('counts have separators, also beyond 2^53', () => {
+  it('formats counts with separators, also beyond 2^53', () => {
     expect(formatCount(2_000_000)).toBe('2,000,000');
     expect(formatCount(9_007_199_254_740_993n)).toBe('9,007,199,254,740,993');
   });
 });
 
 describe('backoff', () => {
-  it('is anywhere between nothing and twice as much each time, within its limit', () => {
+  it('draws a backoff between 0 and its doubled bound, within its limit', () => {
     const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     fc.assert(
       fc.property(
@@ -106,11 +106,11 @@ describe('backoff', () => {
     );
   });
 
-  it('is none where it begins with none, however often it was tried', () => {
+  it('draws no backoff where the base is 0, however often it was tried', () => {
     expect(backoffDelayMs({ baseDelayMs: 0, maxDelayMs: 1_000 }, 5_000, { next: () => 0.5 })).toBe(0);
   });
 
-  it('uses all of it', () => {
+  it('reaches the whole bound of the backoff', () => {
     const almost = { next: () => 0.999_999 };
     const delays = [1, 2, 3, 4].map((retry) =>
       backoffDelayMs({ baseDelayMs: 500, maxDelayMs: 3_000 }, retry, almost),
@@ -118,7 +118,7 @@ describe('backoff', () => {
     expect(delays).toEqual([500, 1_000, 2_000, 3_000]);
   });
 
-  it('draws from 0 up to 1', () => {
+  it('draws numbers from 0 up to 1', () => {
     const drawn = Array.from({ length: 100 }, () => systemRandom.next());
     expect(drawn.every((value) => value >= 0 && value < 1)).toBe(true);
     expect(new Set(drawn).size).toBeGreaterThan(1);
@@ -145,11 +145,11 @@ describe('a secret', () => {
     ['a copy', () => JSON.stringify({ ...secret })],
     ['a structured clone', () => inspect(structuredClone(secret))],
     ['an error', () => inspect(new Error(`with ${secret}`, { cause: secret }))],
-  ])('is not shown by %s', (_, show) => {
+  ])('hides a secret from %s', (_, show) => {
     expect(show()).not.toContain('canary');
   });
 
-  it('is given only where it is asked for', () => {
+  it('reveals a secret only by reveal()', () => {
     expect(secret.reveal()).toBe('canary-key');
     expect(`${secret}`).toBe('[secret]');
   });
@@ -162,7 +162,7 @@ describe('a secret', () => {
     ['postgres://feeds:canary@/county?host=/run/one', 'feeds@/county?host=/run/one'],
     ['postgres://feeds:canary@/county?host=%2Frun%2Ftwo&port=6432', 'feeds@/county?host=/run/two&port=6432'],
     ['postgres://db.example.com/county?password=canary&host=10.0.0.7', 'db.example.com/county?host=10.0.0.7'],
-  ])('is left out of the place of a database, by which two servers differ: %s', (url, place) => {
+  ])('names the place of a database without the secret, and tells servers apart: %s', (url, place) => {
     expect(placeOfDatabase(new Secret(url))).toBe(`postgres://${place}`);
   });
 });
@@ -171,42 +171,42 @@ describe('durable effects', () => {
   afterEach(() => observeDurableEffects(() => {}));
 
   function observed(): string[] {
-    const moments: string[] = [];
-    observeDurableEffects((name, timestamp) => moments.push(`${timestamp} ${name}`));
-    return moments;
+    const seen: string[] = [];
+    observeDurableEffects((name, timestamp) => seen.push(`${timestamp} ${name}`));
+    return seen;
   }
 
-  it('are observed before and after, and give what they give', () => {
-    const moments = observed();
+  it('reports a durable effect before and after it, and returns its result', () => {
+    const seen = observed();
     const result = durable('test.effect', () => {
-      moments.push('effect');
+      seen.push('effect');
       return 7;
     });
     expect(result).toBe(7);
-    expect(moments).toEqual(['before test.effect', 'effect', 'after test.effect']);
+    expect(seen).toEqual(['before test.effect', 'effect', 'after test.effect']);
   });
 
-  it('that take time are over when their promise is', async () => {
-    const moments = observed();
+  it('reports the end of an asynchronous effect when its promise resolves', async () => {
+    const seen = observed();
     const effect = Promise.withResolvers<number>();
     const result = durable('test.effect', () => effect.promise);
-    expect(moments).toEqual(['before test.effect']);
+    expect(seen).toEqual(['before test.effect']);
     effect.resolve(8);
     expect(await result).toBe(8);
-    expect(moments).toEqual(['before test.effect', 'after test.effect']);
+    expect(seen).toEqual(['before test.effect', 'after test.effect']);
   });
 
-  it('that fail have no after', async () => {
-    const moments = observed();
+  it('reports no end of a failing effect', async () => {
+    const seen = observed();
     const failing = (): never => {
       throw new Error('no');
     };
     expect(() => durable('test.effect', failing)).toThrow('no');
     await expect(durable('test.other', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(moments).toEqual(['before test.effect', 'before test.other']);
+    expect(seen).toEqual(['before test.effect', 'before test.other']);
   });
 
-  it('do not happen where the observer throws', () => {
+  it('runs no effect where the observer throws', () => {
     observeDurableEffects(() => {
       throw new Error('stopped here');
     });
@@ -216,8 +216,8 @@ describe('durable effects', () => {
   });
 });
 
-describe('what we believe', () => {
-  it('is checked', () => {
+describe('assertions', () => {
+  it('asserts a condition and the presence of a value', () => {
     expect(() => assert(true, 'it holds')).not.toThrow();
     expect(() => assert(false, 'it holds')).toThrow(
       new AssertionError('This should always hold, but does not: it holds'),
@@ -227,17 +227,17 @@ describe('what we believe', () => {
     expect(() => present(undefined, 'it is there')).toThrow(AssertionError);
   });
 
-  it('names a forgotten case, whatever it holds', () => {
+  it('names a forgotten case with its value', () => {
     expect(() => unreachable({ number: 7n } as never)).toThrow(
       new AssertionError('A case was forgotten: { number: 7n }'),
     );
   });
 });
 
-describe('the clock', () => {
+describe('the system clock', () => {
   afterEach(() => vi.useRealTimers());
 
-  it('wakes with the reason of the signal', async () => {
+  it('wakes a sleeper with the reason of the signal', async () => {
     const stop = new AbortController();
     const reason = new Error('stopped');
     const sleeping = systemClock.sleep(3_600_000, stop.signal);
@@ -273,7 +273,7 @@ describe('the clock', () => {
     expect(deadlineIn(3_600_000).signal.aborted).toBe(false);
   });
 
-  it('measures forward', async () => {
+  it('measures time forward', async () => {
     const before = systemClock.monotonicMs();
     await systemClock.sleep(5);
     expect(systemClock.monotonicMs()).toBeGreaterThan(before);
@@ -281,7 +281,7 @@ describe('the clock', () => {
   });
 });
 
-describe('a word of a shell (F38)', () => {
+describe('shellWord (F38)', () => {
   it.each([
     ['us-tx-travis-parcels', 'us-tx-travis-parcels'],
     ['a/b:c,d=1@2%3+4.5', 'a/b:c,d=1@2%3+4.5'],
@@ -290,11 +290,11 @@ describe('a word of a shell (F38)', () => {
     ['it\'s $(reboot); `x` \\ "y"', `'it'\\''s $(reboot); \`x\` \\ "y"'`],
     ['日本', "'日本'"],
     ["a\nb\u001b[31m'\\", "$'a\\u000ab\\u001b[31m\\'\\\\'"],
-  ])('%j is %s', (text, word) => {
+  ])('quotes %j for a shell as %s', (text, word) => {
     expect(shellWord(text)).toBe(word);
   });
 
-  it('is the same text again after a shell has read it', () => {
+  it('quotes texts so that a shell reads the same text', () => {
     const texts = [
       "it's",
       '$(echo x)',

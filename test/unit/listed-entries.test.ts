@@ -9,7 +9,7 @@ import { entry, id, NOW } from '../support/sync-values.ts';
 
 const IDS = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
 
-/** Offers of a manifest whose every reading signs all links anew. */
+/** Entries of a manifest whose every reading signs all links again. */
 async function listedEntries() {
   const { parts } = await smallWorld();
   let readings = 0;
@@ -30,10 +30,10 @@ async function listedEntries() {
   return { made, entryOf, readings: () => readings };
 }
 
-describe('a manifest is read again once', () => {
+describe('refreshing expired links', () => {
   const { signal } = new AbortController();
 
-  it('where the links of all its datasets expire together, however late each download notices', async () => {
+  it('reads a manifest again once where all of its links expire together, however late each download notices', async () => {
     const { made, entryOf, readings } = await listedEntries();
     const begun = IDS.map(entryOf);
     for (const expired of begun) {
@@ -44,13 +44,13 @@ describe('a manifest is read again once', () => {
     expect(readings()).toBe(1);
   });
 
-  it('where they ask at the same moment', async () => {
+  it('reads a manifest again once where all downloads ask at the same time', async () => {
     const { made, entryOf, readings } = await listedEntries();
     await Promise.all(IDS.map(entryOf).map((expired) => made.refresh(expired, signal)));
     expect(readings()).toBe(1);
   });
 
-  it('more where a link of that reading has expired too', async () => {
+  it('reads a manifest once more where a link of the second reading has expired too', async () => {
     const { made, entryOf, readings } = await listedEntries();
     const fresh = present(await made.refresh(entryOf('dataset-0'), signal), 'it is listed');
     await made.refresh(fresh, signal);

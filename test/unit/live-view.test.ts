@@ -1,4 +1,4 @@
-/** The live view: its text, the rates it shows, and how it shares the screen with the log. */
+/** The live view: its text, its rates, and its lines beside those of the log. */
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -68,7 +68,7 @@ const IDLE: StateSummary = {
   nextPollInMs: 48_000,
 };
 
-function trouble(of: string, message: string) {
+function incident(of: string, message: string) {
   const since = new Date(NOON.getTime() - 3 * MINUTE_MS);
   return {
     of,
@@ -98,7 +98,7 @@ describe('the view of a catch-up', () => {
     ]);
   });
 
-  it('tells how long everything will take, once enough datasets are caught up', () => {
+  it('estimates the remaining time once enough datasets are caught up', () => {
     const clock = new SteppedClock();
     const work = new WorkSeen(clock);
     const settle = (id: string) =>
@@ -114,7 +114,7 @@ describe('the view of a catch-up', () => {
   });
 
   it('shows an error of several lines on one line, without escapes', () => {
-    const summary = { ...IDLE, incidents: [trouble('mirror', 'it cannot\n  be read')] };
+    const summary = { ...IDLE, incidents: [incident('mirror', 'it cannot\n  be read')] };
     expect(framed({ summary }).join('\n')).toContain('it cannot be read');
   });
 
@@ -165,7 +165,7 @@ describe('the view of a catch-up', () => {
         ...IDLE,
         underWay: 1,
         suspensions: 3,
-        incidents: [trouble('service', 'It is out of reach.')],
+        incidents: [incident('service', 'It is out of reach.')],
       };
       for (const height of [1, 3, 10, 50]) {
         for (const state of [{ work }, { work, summary }]) {
@@ -203,28 +203,28 @@ describe('the view of a catch-up', () => {
 
 describe('the view of the daemon', () => {
   it.each<[string, Partial<StateSummary>, string]>([
-    ['is one quiet line when it is idle', {}, 'Idle: 1,200 tables · last poll 12 s ago · next poll in 48 s'],
-    ['tells that it polls', { nextPollInMs: 0 }, 'Idle: 1,200 tables · last poll 12 s ago · polling'],
+    ['an idle daemon in one quiet line', {}, 'Idle: 1,200 tables · last poll 12 s ago · next poll in 48 s'],
+    ['a poll', { nextPollInMs: 0 }, 'Idle: 1,200 tables · last poll 12 s ago · polling'],
     [
-      'waits where work is retried later',
+      'work that is retried later',
       { waiting: 2, suspensions: 1 },
       'Waiting: 1,200 tables, 2 retried later · last poll 12 s ago · next poll in 48 s',
     ],
     [
-      'counts what is done of what was to be done',
+      'the datasets that are done of those that were due',
       { underWay: 3, due: 5, nextPollInMs: 125_000 },
       'Working: 2 of 10 datasets, 1 commit · 19.4 MB at 4.9 MB/s · next poll in 3 m',
     ],
-    ['starts', { phase: 'starting' }, 'Starting: asking the service what there is · 4 s'],
-    ['ends', { phase: 'draining' }, 'Stopping: finishing or rolling back the work in progress'],
-  ])('%s', (_, changed, head) => {
+    ['the start', { phase: 'starting' }, 'Starting: asking the service what there is · 4 s'],
+    ['the stop', { phase: 'draining' }, 'Stopping: finishing or rolling back the work in progress'],
+  ])('shows %s', (_, changed, head) => {
     const { work } = atWork();
     expect(framed({ work, summary: { ...IDLE, ...changed } }, LARGE)[1]).toBe(head);
   });
 
   it('names incidents and counts suspensions', () => {
     const incidents = ['service', 'subscription sub_1', 'dataset parcels', 'dataset permits'].map((of) =>
-      trouble(of, 'It cannot be reached.'),
+      incident(of, 'It cannot be reached.'),
     );
     expect(framed({ summary: { ...IDLE, incidents, suspensions: 2 } }).slice(2)).toEqual([
       '  ! service, for 3 m 0 s: It cannot be reached.',
@@ -235,7 +235,7 @@ describe('the view of the daemon', () => {
     ]);
   });
 
-  it('starts its counts again after all work was done', () => {
+  it('restarts its counts after all work was done', () => {
     const { work } = atWork();
     work.restartCount();
     const summary = { ...IDLE, underWay: 1 };
@@ -243,7 +243,7 @@ describe('the view of the daemon', () => {
   });
 });
 
-describe('a meter', () => {
+describe('a meter of bytes', () => {
   it('measures the rate of the last ten seconds', () => {
     const meter = new Meter(0);
     for (let atMs = 100; atMs <= 30_000; atMs += 100) meter.add(atMs <= 15_000 ? 100 : 500, atMs);
@@ -300,7 +300,7 @@ function watched({ width, height } = SMALL) {
   return { clock, terminal, screen, shown, work, view, writes, pass };
 }
 
-/** What `once` writes where nobody watches it. */
+/** The log of `once` without a view. */
 function logged(...steps: readonly ((progress: Progress) => void)[]) {
   const lines: (readonly [string, LogFields, string])[] = [];
   const at = (level: string) => (fields: LogFields, message: string) => {
@@ -373,7 +373,7 @@ describe('the view on the screen', () => {
     expect(shown.lines).toEqual([...lines, 'The summary.', '']);
   });
 
-  it('is redrawn at most ten times a second, and not at all where nothing changes', async () => {
+  it('redraws the view at most ten times a second, and never where nothing changes', async () => {
     const { work, writes, view, pass } = watched();
     work.started(3);
     work.began('parcels', 'loading version 1', { bytes: 1_000_000, rows: 7 });

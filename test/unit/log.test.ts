@@ -1,4 +1,4 @@
-/** The log as machines and people read it. */
+/** The log as programs and people read it. */
 
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -14,7 +14,7 @@ function logged(format: LogFormat, level: LogLevel = 'info') {
 }
 
 describe('the log', () => {
-  it('has one JSON object to a line: level by name, time by the calendar, the fields, the message', () => {
+  it('writes one JSON object to a line: level by name, time by the calendar, the fields, the message', () => {
     const { log, text } = logged('json');
     log.warn({ dataset: 'parcels', rows: 7 }, 'It "says"\nso.');
     const [line = '', rest] = text().split('\n');
@@ -28,7 +28,7 @@ describe('the log', () => {
     });
   });
 
-  it('leaves out what is below its level', () => {
+  it('omits lines below its level', () => {
     const { log, text } = logged('json', 'warn');
     log.trace({}, 'no');
     log.debug({}, 'no');
@@ -41,7 +41,7 @@ describe('the log', () => {
   });
 
   it.each(['json', 'text'] as const)(
-    'leaves nothing behind on its stream, however many there are: %s',
+    'leaves no listener on its stream, however many logs there are: %s',
     (format) => {
       const stream = new PassThrough({ encoding: 'utf8' });
       const listeners = () => stream.eventNames().map((name) => [name, stream.listenerCount(name)]);
@@ -54,7 +54,7 @@ describe('the log', () => {
     },
   );
 
-  it('is a line for people on a terminal: numbers with their units behind the message', () => {
+  it('writes a line for people on a terminal: numbers with their units after the message', () => {
     const { log, text } = logged('text');
     const commit = {
       dataset: 'parcels',
@@ -70,7 +70,7 @@ describe('the log', () => {
     expect(line).not.toContain('\u001b');
   });
 
-  it('tells a person why, what to do and where to look in lines of their own', () => {
+  it('writes reason, hint and links for people on lines of their own', () => {
     const { log, text } = logged('text');
     const links = { help: 'https://feed.example/help' };
     log.warn(
@@ -100,14 +100,14 @@ describe('the log', () => {
     expect(stderr.read().includes('\u001b')).toBe(hasColor);
   });
 
-  it.each(['json', 'text'] as const)('shows no secret as %s', (format) => {
+  it.each(['json', 'text'] as const)('hides a secret in the format %s', (format) => {
     const { log, text } = logged(format);
     log.error({ key: new Secret('canary-key'), deep: { key: new Secret('canary-key') } }, 'Here.');
     expect(text()).toContain('[secret]');
     expect(text()).not.toContain('canary');
   });
 
-  it('can be silent', () => {
+  it('writes nothing to the silent log', () => {
     for (const write of Object.values(silentLog)) expect(write({}, 'nothing')).toBeUndefined();
   });
 });

@@ -1,4 +1,4 @@
-/** What an operator is told of a past that is not known any more, although it is kept: once, with the reason and what to do. */
+/** A past that is lost although history is kept: reported once, with the reason and the remedy. */
 
 import { expect, it } from 'vitest';
 import { judgeHistory } from '../../src/cli/doctor/content.ts';
@@ -8,7 +8,7 @@ import { lostBy, SWITCHED_OFF, TOO_LITTLE_MEMORY } from '../../src/model/lost-pa
 const OPEN = { commitNumber: null, reason: null };
 const OFF = { commitNumber: 3, reason: SWITCHED_OFF };
 
-it('a commit that closes the log has lost the past before it, and one that leaves the log as it was has not', () => {
+it('reports the lost past of a commit that closes the undo log, and none where the log stays as it was', () => {
   expect(lostBy(OPEN, OFF)).toBe(SWITCHED_OFF);
   expect(lostBy(OFF, OFF)).toBeNull();
   expect(lostBy(OPEN, OPEN)).toBeNull();
@@ -16,14 +16,14 @@ it('a commit that closes the log has lost the past before it, and one that leave
   expect(lostBy(OPEN, null)).toBeNull();
 });
 
-it('while history is switched off, only the first commit loses something; whatever else closes a log again loses it again', () => {
+it('reports a lost past once while history is switched off, and each time another reason closes the log', () => {
   expect(lostBy(OFF, { commitNumber: 4, reason: SWITCHED_OFF })).toBeNull();
   expect(lostBy(OFF, { commitNumber: 4, reason: TOO_LITTLE_MEMORY })).toBe(TOO_LITTLE_MEMORY);
   const memory = { commitNumber: 4, reason: TOO_LITTLE_MEMORY };
   expect(lostBy(memory, { ...memory, commitNumber: 5 })).toBe(TOO_LITTLE_MEMORY);
 });
 
-it('doctor names each reason once with its datasets and what to do, of chosen datasets alone', () => {
+it('names each reason for a lost past once in doctor, with its chosen datasets and the remedy', () => {
   const log = (datasetId: string, changed: Partial<PastLog>): PastLog => ({
     datasetId,
     tableName: datasetId,

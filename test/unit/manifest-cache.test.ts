@@ -1,4 +1,4 @@
-/** What manifests offer where plans ask for it: what is read, what is shared, and what is too old. */
+/** The entries of manifests for plans: when one is read, shared, or too old. */
 
 import { describe, expect, it } from 'vitest';
 import { KeptManifests, readingOfManifest } from '../../src/sync/manifest-cache.ts';
@@ -16,19 +16,19 @@ async function kept(...datasetIds: string[]) {
   return { world, clock, manifests, asked };
 }
 
-describe('a book of offers', () => {
-  it('has none before they were read, and then those of the subscriptions that contain the dataset', async () => {
+describe('ManifestCache', () => {
+  it('has no entries before a reading, and then those of the subscriptions that contain the dataset', async () => {
     const { world, manifests, asked } = await kept('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
-    const book = manifests.sourceSince(0, () => true);
-    const wanted = desired({ members: membersAt('sub_1', 'sub_2') });
-    expect(book.of(wanted)).toBeNull();
-    await book.read(wanted, NOBODY);
-    expect(book.of(wanted)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_1', 'sub_2']);
+    const source = manifests.sourceSince(0, () => true);
+    const state = desired({ members: membersAt('sub_1', 'sub_2') });
+    expect(source.of(state)).toBeNull();
+    await source.read(state, NOBODY);
+    expect(source.of(state)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_1', 'sub_2']);
     expect(asked()).toEqual(['manifest sub_1', 'manifest sub_2']);
   });
 
-  it('shares one reading with all that ask at about the same time', async () => {
+  it('shares one reading among all requests at about the same time', async () => {
     const { manifests, asked } = await kept('parcels', 'permits');
     const desiredStates = ['parcels', 'permits'].map((datasetId) => desired({ datasetId }));
     await Promise.all(desiredStates.map((each) => manifests.sourceSince(0, () => true).read(each, NOBODY)));
@@ -36,17 +36,17 @@ describe('a book of offers', () => {
     expect(asked()).toEqual(['manifest sub_1']);
   });
 
-  it('does not take what was read before something else was wanted', async () => {
+  it('rejects entries that were read before the desired state changed', async () => {
     const { clock, manifests, asked } = await kept('parcels');
-    const book = manifests.sourceSince(0, () => true);
-    await book.read(desired(), NOBODY);
+    const source = manifests.sourceSince(0, () => true);
+    await source.read(desired(), NOBODY);
     clock.pass(1_000);
     expect(manifests.sourceSince(500, () => true).of(desired())).toBeNull();
-    expect(book.of(desired())).toHaveLength(1);
-    book.renew();
-    expect(book.of(desired())).toBeNull();
-    await book.read(desired(), NOBODY);
-    expect(book.of(desired())).toHaveLength(1);
+    expect(source.of(desired())).toHaveLength(1);
+    source.renew();
+    expect(source.of(desired())).toBeNull();
+    await source.read(desired(), NOBODY);
+    expect(source.of(desired())).toHaveLength(1);
     expect(asked()).toHaveLength(2);
   });
 
@@ -60,17 +60,17 @@ describe('a book of offers', () => {
     expect(asked()).toHaveLength(2);
   });
 
-  it('asks nothing of what is held', async () => {
+  it('does not read the manifest of a suspended subscription', async () => {
     const { world, manifests, asked } = await kept('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
-    const book = manifests.sourceSince(0, (subscriptionId) => subscriptionId !== 'sub_1');
-    const wanted = desired({ members: membersAt('sub_1', 'sub_2') });
-    await book.read(wanted, NOBODY);
-    expect(book.of(wanted)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_2']);
+    const source = manifests.sourceSince(0, (subscriptionId) => subscriptionId !== 'sub_1');
+    const state = desired({ members: membersAt('sub_1', 'sub_2') });
+    await source.read(state, NOBODY);
+    expect(source.of(state)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_2']);
     expect(asked()).toEqual(['manifest sub_2']);
   });
 
-  it('takes what an audit has read', async () => {
+  it('takes the manifest that an audit has read', async () => {
     const { world, manifests, asked } = await kept('parcels');
     const manifest = {
       subscriptionId: 'sub_1',
@@ -85,16 +85,16 @@ describe('a book of offers', () => {
     expect(asked()).toEqual([]);
   });
 
-  it('of a service with a manifest for each dataset reads that one, once for all that hold it', async () => {
+  it('reads the manifest of a dataset once for all subscriptions that contain it', async () => {
     const { world, manifests, asked } = await kept('parcels', 'permits');
     world.service.shape = 'dataset';
-    const book = manifests.sourceSince(0, () => true);
-    const wanted = desired({ members: membersAt('sub_1', 'sub_2') });
-    expect(book.of(wanted)).toBeNull();
-    await book.read(wanted, NOBODY);
-    expect(book.of(wanted)).toHaveLength(2);
+    const source = manifests.sourceSince(0, () => true);
+    const state = desired({ members: membersAt('sub_1', 'sub_2') });
+    expect(source.of(state)).toBeNull();
+    await source.read(state, NOBODY);
+    expect(source.of(state)).toHaveLength(2);
     expect(asked()).toEqual(['entry parcels']);
-    book.renew();
-    expect(book.of(wanted)).toBeNull();
+    source.renew();
+    expect(source.of(state)).toBeNull();
   });
 });

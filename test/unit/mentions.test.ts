@@ -1,4 +1,4 @@
-/** What the records of subscriptions say of datasets that no subscription is known to contain (W16, F55). */
+/** Mentions: datasets in subscription records that no subscription is known to contain (W16, F55). */
 
 import { describe, expect, it } from 'vitest';
 import type { Mention } from '../../src/checkpoint/checkpoint.ts';
@@ -38,32 +38,36 @@ describe('a dataset that every subscription has dropped', () => {
   };
 
   it.each<readonly [string, RecordReading, Partial<ReturnType<typeof readMentions>>]>([
-    ['is remembered where a record names it', reading([NAMING]), { named: [D], news: [D] }],
-    ['is remembered once', reading([NAMING], [D]), { named: [D], news: [], shown: [D] }],
-    ['is lacking where a record has named it and does not', reading([LACKING], [D]), { lacking: [D] }],
+    ['remembers a dropped dataset that a record names', reading([NAMING]), { named: [D], news: [D] }],
+    ['remembers a dropped dataset once', reading([NAMING], [D]), { named: [D], news: [], shown: [D] }],
     [
-      'is neither named nor lacking in a record from before its drop',
+      'misses a dropped dataset that a record named and names no more',
+      reading([LACKING], [D]),
+      { lacking: [D] },
+    ],
+    [
+      'ignores a record that names the dataset from before its drop',
       reading([{ ...NAMING, lastEventId: id(6) }], [D]),
       { named: [], shown: [], lacking: [], over: [] },
     ],
     [
-      'is not lacking in a record from before its drop',
+      'ignores a record that lacks the dataset from before its drop',
       reading([{ ...LACKING, lastEventId: id(6) }], [D]),
       { lacking: [], over: [] },
     ],
     [
-      'is named by a record without a newest event, which may be later than the drop',
+      'counts a record without a newest event, which may be later than the drop',
       reading([{ ...NAMING, lastEventId: null }]),
       { named: [D], news: [D] },
     ],
-    ['is not lacking where the subscription was not listed', reading([], [D]), { lacking: [], over: [] }],
+    ['misses no dataset where the subscription was not listed', reading([], [D]), { lacking: [], over: [] }],
     [
-      'matters no more once a subscription contains it',
+      'forgets a mention once a subscription contains the dataset',
       reading([LACKING], [D], isMember),
       { lacking: [], over: [D] },
     ],
     [
-      'matters no more once it has no table',
+      'forgets a mention once the dataset has no table',
       { ...reading([NAMING], [D]), tables: new Map() },
       { news: [], over: [D] },
     ],
@@ -71,7 +75,7 @@ describe('a dataset that every subscription has dropped', () => {
     expect(readMentions(given)).toMatchObject(expected);
   });
 
-  it('W16 is not remembered while a subscription contains it', () => {
+  it('W16 remembers no mention of a dataset that a subscription contains', () => {
     expect(readMentions(reading([NAMING], [], isMember))).toMatchObject({ named: [D], news: [] });
   });
 });

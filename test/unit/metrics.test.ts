@@ -1,4 +1,4 @@
-/** The metrics: exact values after known traffic, what hostile ids become, and how many there are at most. */
+/** The metrics: exact values after known traffic, escaped hostile ids, and a bounded number of series. */
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -22,7 +22,7 @@ import { failure, NOW, refusal, suspension, table } from '../support/sync-values
 const SIZES = { mirror: 5_300_000, checkpoint: 40_960, diskFree: 9e9, diskReserve: 1e9 };
 const NOW_SECONDS = NOW.getTime() / 1_000;
 
-/** What our own metrics are worth, by name and labels; those of the process are left out. */
+/** The values of our own metrics, by name and labels; those of the process are left out. */
 async function scrape(
   state: DaemonState,
   sizes: Parameters<ReturnType<typeof createMetrics>['render']>[1] = SIZES,
@@ -42,7 +42,7 @@ function valuesIn(text: string): ReadonlyMap<string, number> {
   return values;
 }
 
-function standingTrouble(of: string, lastedSeconds: number): OngoingIncident {
+function ongoingIncident(of: string, lastedSeconds: number): OngoingIncident {
   const since = secondsAgo(lastedSeconds);
   return { of, error: 'copy_failed', message: 'No room.', hint: null, since, attempts: 2, isStall: false };
 }
@@ -51,8 +51,8 @@ function datasets(...states: readonly DatasetActivity[]): ReadonlyMap<string, Da
   return new Map(states.map((state) => [state.datasetId, state]));
 }
 
-describe('the values', () => {
-  it('of a daemon that has just begun', async () => {
+describe('the values of the metrics', () => {
+  it('starts at zero in a daemon that has just begun', async () => {
     const state = daemonState({
       subscriptions: new Map([
         ['sub_1', subscriptionState('sub_1', { lastPollAt: null, lastGoodPollAt: null, cursorAgeMs: 0 })],
@@ -104,7 +104,7 @@ describe('the values', () => {
     });
   });
 
-  it('of subscriptions', async () => {
+  it('exports polls, cursor age and stalls of each subscription', async () => {
     const state = daemonState({
       subscriptions: new Map([
         ['sub_1', subscriptionState('sub_1')],
@@ -129,7 +129,7 @@ describe('the values', () => {
     });
   });
 
-  it('F13 of datasets: no lag where they are where they should be, and never a negative one', async () => {
+  it('F13 exports the lag of each dataset: none where it is current, and never a negative one', async () => {
     const state = daemonState({
       datasets: datasets(
         datasetState('a-current'),
@@ -149,7 +149,7 @@ describe('the values', () => {
     expect(of('dataset_failures')).toEqual([0, 0, 4, 0, 0, 0]);
   });
 
-  it('of what was done, of holds and of the disk', async () => {
+  it('exports counters, suspensions, incidents and the disk', async () => {
     const state = daemonState({
       counters: counters({
         events: new Map([['dataset.updated', 7]]),
@@ -179,7 +179,7 @@ describe('the values', () => {
         suspension(),
         { ...suspension(), refusal: refusal({ kind: 'workspace' }, { code: null }).refusal },
       ],
-      incidents: [standingTrouble('published copy', 90.5), standingTrouble('service', -3)],
+      incidents: [ongoingIncident('published copy', 90.5), ongoingIncident('service', -3)],
     });
     expect(Object.fromEntries(await scrape(state))).toMatchObject({
       'events_total{type="dataset.updated"}': 7,
@@ -206,9 +206,9 @@ describe('the values', () => {
     });
   });
 
-  it('are those of the last scrape, not what was added up; what is gone is gone', async () => {
+  it('exports the values of the last scrape, without series that have ended', async () => {
     const metrics = createMetrics('1.2.3', new SteeredObserved());
-    const incidents = [standingTrouble('service', 5)];
+    const incidents = [ongoingIncident('service', 5)];
     const before = daemonState({ counters: counters({ polls: 5 }), suspensions: [suspension()], incidents });
     await metrics.render(before, SIZES);
     const after = daemonState({
@@ -217,12 +217,14 @@ describe('the values', () => {
     });
     const values = valuesIn(await metrics.render(after, { ...SIZES, diskFree: null }));
     expect(values.get('polls_total')).toBe(6);
-    const gone = [...values.keys()].filter((series) => /parcels|^holds|^trouble|disk_free/.test(series));
+    const gone = [...values.keys()].filter((series) =>
+      /parcels|^suspensions|^incident|disk_free/.test(series),
+    );
     expect(gone).toEqual([]);
     expect(values.get('dataset_lag_seconds{dataset="roads"}')).toBe(0);
   });
 
-  it('of durations, from what happens', async () => {
+  it('exports the durations of commits and downloads', async () => {
     const observed = new SteeredObserved();
     const metrics = createMetrics('1.2.3', observed);
     for (const durationMs of [40, 2_000, 4_000_000]) {
@@ -242,7 +244,7 @@ describe('the values', () => {
   });
 });
 
-it('come with what Node tells of its process, for a second server too', async () => {
+it('exports the process metrics of Node, for a second server too', async () => {
   const text = async () => createMetrics('1.2.3', new SteeredObserved()).render(daemonState(), SIZES);
   for (const scraped of [await text(), await text()]) {
     expect(scraped).toMatch(/^process_cpu_seconds_total \d/m);
@@ -252,7 +254,7 @@ it('come with what Node tells of its process, for a second server too', async ()
   }
 });
 
-it('each have a help and a type, and names in base units', async () => {
+it('gives each metric a help and a type, and names in base units', async () => {
   const text = await createMetrics('1.2.3', new SteeredObserved()).render(daemonState(), SIZES);
   const types = [...text.matchAll(/^# TYPE (feed_sync_\S+) (\S+)$/gm)].map(([, name = '', type]) => ({
     name,
@@ -265,7 +267,7 @@ it('each have a help and a type, and names in base units', async () => {
   }
 });
 
-it('are all in the README, with their types and labels', async () => {
+it('documents every metric in the README, with its type and labels', async () => {
   const readme = readFileSync(new URL('../../src/daemon/server/README.md', import.meta.url), 'utf8');
   const rows = [...readme.matchAll(/^\| (`[a-z_`, ]+`) \| (gauge|counter|histogram) \| ([a-z, ]*?) ?\|/gm)];
   const documented = rows.flatMap(([, names = '', type, labels]) =>
@@ -273,7 +275,7 @@ it('are all in the README, with their types and labels', async () => {
   );
   const state = daemonState({
     suspensions: [suspension()],
-    incidents: [standingTrouble('service', 1)],
+    incidents: [ongoingIncident('service', 1)],
     counters: counters({ requests: new Map([['x', new Map([['200', 1]])]]) }),
   });
   const text = await createMetrics('1.2.3', new SteeredObserved()).render(state, SIZES);
@@ -285,7 +287,7 @@ it('are all in the README, with their types and labels', async () => {
   expect(documented.toSorted()).toEqual(served.toSorted());
 });
 
-it('are what the alert rules ask for', async () => {
+it('exports every metric that the alert rules name', async () => {
   const rules = readFileSync(new URL('../../config/prometheus-alerts.yaml', import.meta.url), 'utf8');
   const asked = new Set(rules.match(/\bfeed_sync_\w+/g));
   const text = await createMetrics('1.2.3', new SteeredObserved()).render(daemonState(), SIZES);
@@ -293,8 +295,8 @@ it('are what the alert rules ask for', async () => {
   expect([...asked].filter((name) => !text.includes(`# TYPE ${name} `))).toEqual([]);
 });
 
-describe('labels', () => {
-  it('of hostile ids are escaped, and stay different ones (F38)', async () => {
+describe('the labels of the metrics', () => {
+  it('escapes hostile ids, and keeps them different (F38)', async () => {
     const ids = [
       'a"} 1\nfeed_sync_stalled{subscription="x"} 1',
       'back\\slash',
@@ -319,7 +321,7 @@ describe('labels', () => {
     expect(series.every((name) => name.isWellFormed())).toBe(true);
   });
 
-  it('are of so many datasets at most, those furthest behind', async () => {
+  it('labels a bounded number of datasets, those furthest behind', async () => {
     const many = Array.from({ length: MAX_LABELLED_DATASETS + 50 }, (_, index) =>
       datasetState(`d${index}`, { behindSince: index % 100 === 99 ? secondsAgo(index) : null }),
     );
@@ -332,7 +334,7 @@ describe('labels', () => {
     expect(shown.filter((name) => /"(?:failed|d99|d4899)"/.test(name))).toHaveLength(3);
   });
 
-  it('of holds are of so many codes at most', async () => {
+  it('labels a bounded number of codes of suspensions', async () => {
     const suspensions = Array.from({ length: MAX_LABELLED_CODES + 30 }, (_, index) => ({
       ...suspension(),
       refusal: refusal({ kind: 'dataset', datasetId: `d${index}` }, { code: `code_${index}` }).refusal,

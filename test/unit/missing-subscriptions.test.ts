@@ -1,4 +1,4 @@
-/** Subscriptions that were there and are gone: held, with all they hold, until a person has acted. */
+/** Subscriptions that are no longer listed: suspended, with the datasets that they contain, until an operator has acted. */
 
 import { describe, expect, it } from 'vitest';
 import { waysOut } from '../../src/sync/incidents.ts';
@@ -10,7 +10,7 @@ const scope = { kind: 'subscription', subscriptionId: 'sub_2' } as const;
 const travis = subscription();
 const harris = subscription({ id: 'sub_2', name: 'Harris' });
 
-/** `sub_1` holds parcels and permits, `sub_2` permits and zoning; all are mirrored. */
+/** `sub_1` contains parcels and permits, `sub_2` permits and zoning; all are mirrored. */
 async function two(): Promise<World> {
   const world = await smallWorld();
   subscribe(world, travis, 'parcels', 'permits');
@@ -26,7 +26,7 @@ function list(world: World, ...listed: (typeof travis)[]): void {
 
 const TEN_MINUTES_MS = 600_000;
 
-/** Two catch-ups ten minutes apart, which confirm what both of them lack. Gives how the second one ended. */
+/** Two catch-ups ten minutes apart, which confirm what both of them lack. Returns the result of the second one. */
 async function missedForTenMinutes(world: World): Promise<CatchUpResult> {
   await world.catchUp();
   calm(world);
@@ -49,8 +49,8 @@ const notListed = {
 };
 const notSelected = { ...notListed, message: 'The setting subscriptions no longer selects it.' };
 
-describe('F35 a subscription that is gone', () => {
-  it('W27 is suspended as missing, is asked nothing, and keeps its datasets', async () => {
+describe('F35 a missing subscription', () => {
+  it('W27 suspends a subscription that is no longer listed, asks nothing of it, and keeps its datasets', async () => {
     const world = await two();
     list(world, travis);
     const result = await missedForTenMinutes(world);
@@ -69,7 +69,7 @@ describe('F35 a subscription that is gone', () => {
     expect(world.retired).toEqual([]);
   });
 
-  it('F55 is none before a second list lacks it, ten minutes after the first, with none in between that shows it', async () => {
+  it('F55 suspends a subscription only after two lists without it, ten minutes apart, and none with it in between', async () => {
     const world = await two();
     list(world, travis);
     const nothingHappens = async () => {
@@ -92,7 +92,7 @@ describe('F35 a subscription that is gone', () => {
     expect(world.checkpoint.absences()).toEqual([]);
   });
 
-  it('does not hold up the others, nor what they share', async () => {
+  it('keeps the other subscriptions current, and the datasets that they share', async () => {
     const world = await two();
     list(world, travis);
     world.service.logs.set('sub_1', [event(101, 'dataset.updated', { datasetId: 'permits', version: 2 })]);
@@ -103,7 +103,7 @@ describe('F35 a subscription that is gone', () => {
     expect(versions(world)).toMatchObject({ permits: 2, zoning: 1 });
   });
 
-  it('W28 stays held when it is back, until a person resumes it; then it is read on from its position', async () => {
+  it('W28 keeps the subscription suspended when it is back, until an operator resumes it; then reads on from its position', async () => {
     const world = await two();
     list(world, travis);
     await missedForTenMinutes(world);
@@ -122,7 +122,7 @@ describe('F35 a subscription that is gone', () => {
     expect(new Set(ofSecond)).toEqual(new Set(['events sub_2', 'manifest sub_2']));
   });
 
-  it('W28 is held again where it is resumed and not back', async () => {
+  it('W28 suspends the subscription again where it is resumed and not back', async () => {
     const world = await two();
     list(world, travis);
     await missedForTenMinutes(world);
@@ -130,7 +130,7 @@ describe('F35 a subscription that is gone', () => {
     expect(missingOf(await missedForTenMinutes(world))).toEqual([notListed]);
   });
 
-  it('W27 is missing too where the configuration no longer selects it, by id or by name', async () => {
+  it('W27 suspends a subscription that the configuration no longer selects, by id or by name', async () => {
     const world = await two();
     Object.assign(world.parts.choices, { subscriptions: ['Travis'] });
     const result = await world.catchUp();
@@ -142,7 +142,7 @@ describe('F35 a subscription that is gone', () => {
     expect(versions(world)).toMatchObject({ zoning: 1 });
   });
 
-  it('is missing, and no wrong configuration, where the configuration selects it', async () => {
+  it('reports no wrong configuration for a selected subscription that is missing', async () => {
     const world = await two();
     Object.assign(world.parts.choices, { subscriptions: ['sub_1', 'Harris'] });
     list(world, travis);
@@ -151,7 +151,7 @@ describe('F35 a subscription that is gone', () => {
     expect(result.incidents).toEqual([]);
   });
 
-  it('keeps the hold that it had', async () => {
+  it('keeps the suspension that the missing subscription had', async () => {
     const world = await two();
     list(world, travis);
     await missedForTenMinutes(world);
@@ -163,20 +163,20 @@ describe('F35 a subscription that is gone', () => {
     expect(world.checkpoint.suspensions()).toEqual([before]);
   });
 
-  it('W27 is missing where it had been refused before, so that it can be given up', async () => {
+  it('W27 replaces a refusal by the suspension as missing, so that the subscription can be forgotten', async () => {
     const world = await two();
     world.checkpoint.suspend(suspension(scope));
     list(world, travis);
     expect(missingOf(await missedForTenMinutes(world))).toEqual([notListed]);
   });
 
-  it('that is refused stays refused while it is there', async () => {
+  it('keeps the refusal of a subscription that is still listed', async () => {
     const world = await two();
     world.checkpoint.suspend(suspension(scope));
     expect(missingOf(await world.catchUp())).toMatchObject([{ code: 'outside_coverage' }]);
   });
 
-  it('is found where only the mirror knows of it', async () => {
+  it('finds a missing subscription that only the mirror names', async () => {
     const before = await two();
     const world = await smallWorld();
     subscribe(world, travis, 'parcels', 'permits');
@@ -187,7 +187,7 @@ describe('F35 a subscription that is gone', () => {
     expect(world.retired).toEqual([]);
   });
 
-  it('is found where only the checkpoint knows of it', async () => {
+  it('finds a missing subscription that only the checkpoint names', async () => {
     const world = await two();
     world.tables.clear();
     world.enrolments.length = 0;
@@ -196,7 +196,7 @@ describe('F35 a subscription that is gone', () => {
     expect(versions(world)).toMatchObject({ parcels: 1, permits: 1 });
   });
 
-  it('W28 that a person gave up is not missing; what only it held is retired', async () => {
+  it('W28 does not miss a forgotten subscription, and retires the datasets that only it contained', async () => {
     const world = await two();
     list(world, travis);
     await missedForTenMinutes(world);
@@ -208,7 +208,7 @@ describe('F35 a subscription that is gone', () => {
     expect(missingOf(await world.catchUp())).toEqual([]);
   });
 
-  it('that a person gave up, and was the only one of the mirror, leaves the mirror to another', async () => {
+  it('leaves the mirror to another subscription once its only one was forgotten', async () => {
     const world = await smallWorld();
     subscribe(world, travis, 'parcels');
     await world.catchUp();
@@ -223,8 +223,8 @@ describe('F35 a subscription that is gone', () => {
   });
 });
 
-describe('a subscription that was never there', () => {
-  it('and is chosen is a wrong configuration', async () => {
+describe('a subscription that was never listed', () => {
+  it('reports a wrong configuration that selects a subscription that was never listed', async () => {
     const world = await two();
     Object.assign(world.parts.choices, { subscriptions: ['sub_1', 'sub_2', 'sub_3'] });
     const result = await world.catchUp();
@@ -232,7 +232,7 @@ describe('a subscription that was never there', () => {
     expect(result.suspensions).toEqual([]);
   });
 
-  it('and is not chosen is not missing', async () => {
+  it('ignores a subscription that the configuration does not select', async () => {
     const world = await two();
     subscribe(world, subscription({ id: 'sub_3', name: 'Bexar' }), 'roads');
     Object.assign(world.parts.choices, { subscriptions: ['Travis', 'Harris'] });

@@ -17,22 +17,22 @@ describe('F38 names of tables', () => {
     ['../../etc/passwd', '______etc_passwd'],
     ['select', 'select'],
     ['__proto__', '__proto__'],
-  ])('%s becomes %s', (id, name) => {
+  ])('makes of the dataset id %s the table name %s', (id, name) => {
     expect(tableNameFor(id, none)).toBe(name);
   });
 
-  it('are cut to 63 bytes', () => {
+  it('cuts table names to 63 bytes', () => {
     expect(tableNameFor('a'.repeat(5_000), none)).toBe('a'.repeat(63));
     expect(tableNameFor(`1${'a'.repeat(5_000)}`, none)).toBe(`_1${'a'.repeat(61)}`);
   });
 
-  it('get digits of the digest where the plain name is taken', () => {
+  it('adds digits of the digest where the plain table name is taken', () => {
     expect(tableNameFor('a.b', new Set(['a_b']))).toBe(`a_b_${digestOf('a.b')}`);
     const long = `${'x'.repeat(100)}1`;
     expect(tableNameFor(long, new Set(['x'.repeat(63)]))).toBe(`${'x'.repeat(54)}_${digestOf(long)}`);
   });
 
-  it('are always safe, short and free', () => {
+  it('makes safe, short and free table names of any ids', () => {
     const ids = fc.array(
       fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('a-b', 'a.b', 'A_B', 'a b')),
     );
@@ -74,11 +74,11 @@ describe('F38 F39 names of columns', () => {
       ['__proto__', 'constructor', '__PROTO__'],
       ['__proto__', 'constructor', '__PROTO___2'],
     ],
-  ])('%j become %j', (names, expected) => {
+  ])('makes of the column names %j %j', (names, expected) => {
     expect(columnNames(names)).toEqual(expected);
   });
 
-  it('differ by more than case, and keep every name that is the first of its kind', () => {
+  it('makes column names that differ by more than case, and keeps each name that is the first of its kind', () => {
     const name = fc.oneof(fc.string({ maxLength: 3 }), fc.constantFrom('a', 'A', 'a_2', 'A_2', 'a_3'));
     fc.assert(
       fc.property(fc.uniqueArray(name), (names) => {

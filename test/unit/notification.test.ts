@@ -1,4 +1,4 @@
-/** What an operator is notified of: transitions, each cause once an hour, across restarts. */
+/** The notifications of an operator: transitions, each cause once an hour, across restarts. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -26,13 +26,13 @@ function occurrence(kind: Occurrence['kind'], subject: string): Occurrence {
   return { kind, subject, text: 'words' };
 }
 
-/** An operator's address, and what it was told, by minute. Each look is that of a process that has just been started. */
-function told() {
+/** The titles that a receiver got, by minute. Each evaluation is that of a process that has just been started. */
+function receiver() {
   const titles: string[] = [];
   let stored = JSON.stringify(EMPTY_LEDGER);
   return {
     titles,
-    look(
+    evaluate(
       minute: number,
       conditions: readonly Condition[],
       { isComplete = true, occurrences = [] as readonly Occurrence[] } = {},
@@ -52,16 +52,16 @@ function told() {
 }
 
 describe('a condition', () => {
-  it('is told when it begins and when it is over, and not in between, whatever is restarted', () => {
-    const { titles, look } = told();
+  it('notifies of the start and the end of a condition, and not in between, across restarts', () => {
+    const { titles, evaluate } = receiver();
     const refused = condition('no_credits', 'dataset a');
-    for (const minute of [0, 1, 59, 61, 600]) look(minute, [refused]);
-    look(601, []);
-    look(602, []);
+    for (const minute of [0, 1, 59, 61, 600]) evaluate(minute, [refused]);
+    evaluate(601, []);
+    evaluate(602, []);
     expect(titles).toEqual(['0: Suspended: dataset a (no_credits)', '601: Over: suspended (no_credits)']);
   });
 
-  it('of three thousand datasets is one notification that names some and counts all', () => {
+  it('notifies once of a condition of three thousand datasets, naming some and counting all', () => {
     const conditions = Array.from({ length: 3_000 }, (_, index) =>
       condition('no_credits', `dataset ${index}`),
     );
@@ -74,23 +74,23 @@ describe('a condition', () => {
     expect(nextNotification(due?.after ?? EMPTY_LEDGER, conditions, new Date(START), true)).toBeNull();
   });
 
-  it('that strikes further datasets is told of these alone, an hour after the last time', () => {
-    const { titles, look } = told();
+  it('notifies of further datasets alone, an hour after the last notification of their cause', () => {
+    const { titles, evaluate } = receiver();
     const [a, b, c] = ['a', 'b', 'c'].map((id) => condition('no_credits', `dataset ${id}`));
     if (a === undefined || b === undefined || c === undefined) throw new Error('there are three');
-    look(0, [a]);
-    look(10, [a, b]);
-    look(20, [a, b, c]);
-    look(59, [a, b, c]);
+    evaluate(0, [a]);
+    evaluate(10, [a, b]);
+    evaluate(20, [a, b, c]);
+    evaluate(59, [a, b, c]);
     expect(titles).toHaveLength(1);
-    look(60, [a, b, c]);
+    evaluate(60, [a, b, c]);
     expect(titles.slice(1)).toEqual(['60: Suspended: dataset b and 1 more (no_credits)']);
   });
 
-  it('that comes and goes all the time is told once an hour, with its end', () => {
-    const { titles, look } = told();
+  it('notifies of a condition that starts and ends all the time once an hour, with its end', () => {
+    const { titles, evaluate } = receiver();
     for (let minute = 0; minute < 120; minute += 1) {
-      look(
+      evaluate(
         minute,
         minute % 2 === 0 ? [condition('service_unavailable', 'service', { kind: 'failing' })] : [],
       );
@@ -103,67 +103,67 @@ describe('a condition', () => {
     ]);
   });
 
-  it('that comes back while others of its cause last is told again', () => {
-    const { titles, look } = told();
+  it('notifies again of a condition that returns while others of its cause last', () => {
+    const { titles, evaluate } = receiver();
     const [a, b] = [condition('no_credits', 'dataset a'), condition('no_credits', 'dataset b')];
-    look(0, [a, b]);
-    look(10, [b]);
-    look(90, [a, b]);
+    evaluate(0, [a, b]);
+    evaluate(10, [b]);
+    evaluate(90, [a, b]);
     expect(titles[1]).toBe('90: Suspended: dataset a (no_credits)');
   });
 
-  it('is not over while one lasts that was not told yet, because the hour of its cause goes on', () => {
-    const { titles, look } = told();
+  it('reports no end of a cause while a condition of it lasts that was not notified yet', () => {
+    const { titles, evaluate } = receiver();
     const [a, b] = [condition('no_credits', 'dataset a'), condition('no_credits', 'dataset b')];
-    look(0, [a]);
-    look(10, [b]);
+    evaluate(0, [a]);
+    evaluate(10, [b]);
     expect(titles).toEqual(['0: Suspended: dataset a (no_credits)']);
-    look(60, [b]);
-    look(70, []);
+    evaluate(60, [b]);
+    evaluate(70, []);
     expect(titles.slice(1)).toEqual([
       '60: Suspended: dataset b (no_credits)',
       '70: Over: suspended (no_credits)',
     ]);
   });
 
-  it('is told only once it is loud, and is not over while it is quiet', () => {
-    const { titles, look } = told();
+  it('notifies of a condition only once it is loud, and reports no end while it is quiet', () => {
+    const { titles, evaluate } = receiver();
     const young = condition('service_unavailable', 'service', { kind: 'failing', isLoud: false });
-    look(0, [young]);
+    evaluate(0, [young]);
     expect(titles).toEqual([]);
-    look(5, [{ ...young, isLoud: true }]);
-    look(6, [young]);
+    evaluate(5, [{ ...young, isLoud: true }]);
+    evaluate(6, [young]);
     expect(titles).toEqual(['5: Failing: service (service_unavailable)']);
   });
 
-  it('is not over where a process that was just started has not met it yet', () => {
-    const { titles, look } = told();
-    look(0, [condition('service_unavailable', 'service')]);
-    look(1, [], { isComplete: false });
+  it('reports no end of a condition that a process that was just started has not met yet', () => {
+    const { titles, evaluate } = receiver();
+    evaluate(0, [condition('service_unavailable', 'service')]);
+    evaluate(1, [], { isComplete: false });
     expect(titles).toHaveLength(1);
-    look(2, []);
+    evaluate(2, []);
     expect(titles).toHaveLength(2);
   });
 
-  it('is told where the clock was set back since', () => {
-    const { titles, look } = told();
-    look(0, [condition('no_credits', 'dataset a')]);
-    look(-600, [condition('no_credits', 'dataset a'), condition('no_credits', 'dataset b')]);
+  it('notifies of a condition where the clock was set back since', () => {
+    const { titles, evaluate } = receiver();
+    evaluate(0, [condition('no_credits', 'dataset a')]);
+    evaluate(-600, [condition('no_credits', 'dataset a'), condition('no_credits', 'dataset b')]);
     expect(titles[1]).toBe('-600: Suspended: dataset b (no_credits)');
   });
 });
 
 describe('an occurrence', () => {
-  it('is told once; those of the same hour are told together, whatever is restarted', () => {
-    const { titles, look } = told();
-    look(0, [], { occurrences: [occurrence('schema_changed', 'dataset a')] });
-    look(10, [], { occurrences: [occurrence('schema_changed', 'dataset b')] });
-    look(20, [], {
+  it('notifies once of an occurrence, together with those of the same hour, across restarts', () => {
+    const { titles, evaluate } = receiver();
+    evaluate(0, [], { occurrences: [occurrence('schema_changed', 'dataset a')] });
+    evaluate(10, [], { occurrences: [occurrence('schema_changed', 'dataset b')] });
+    evaluate(20, [], {
       occurrences: [occurrence('schema_changed', 'dataset c'), occurrence('damaged', 'table t')],
     });
-    look(59, []);
-    look(60, []);
-    look(200, []);
+    evaluate(59, []);
+    evaluate(60, []);
+    evaluate(200, []);
     expect(titles).toEqual([
       '0: Schema changed: dataset a',
       '20: Damaged: table t',
@@ -172,19 +172,19 @@ describe('an occurrence', () => {
   });
 });
 
-it('a service that invents a code for each refusal gets no more than so many notifications an hour', () => {
-  const { titles, look } = told();
+it('bounds the notifications of an hour where a service invents a code for each refusal', () => {
+  const { titles, evaluate } = receiver();
   const codes = Array.from({ length: 500 }, (_, index) => condition(`code_${index}`, `dataset ${index}`));
-  look(0, codes);
-  look(30, codes);
+  evaluate(0, codes);
+  evaluate(30, codes);
   expect(titles).toHaveLength(MAX_CAUSES_AN_HOUR);
-  look(CAUSE_PAUSE_MS / MINUTE_MS, codes);
+  evaluate(CAUSE_PAUSE_MS / MINUTE_MS, codes);
   expect(titles).toHaveLength(2 * MAX_CAUSES_AN_HOUR);
 });
 
-it('a code with white space in it is a cause like any other', () => {
-  const { titles, look } = told();
-  look(0, [condition('no credits\nleft', 'dataset a')]);
-  look(1, []);
+it('treats a code with white space in it as any other cause', () => {
+  const { titles, evaluate } = receiver();
+  evaluate(0, [condition('no credits\nleft', 'dataset a')]);
+  evaluate(1, []);
   expect(titles[1]).toBe('1: Over: suspended (no_credits_left)');
 });

@@ -1,4 +1,4 @@
-/** How notifications are sent: their two forms, what they never hold, and that what cannot be delivered stays due. */
+/** Sending notifications: their two forms, no key in them, and that an undelivered notification stays due. */
 
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
@@ -34,7 +34,7 @@ function delivering(url: string, format: NotificationFormat = 'json') {
 }
 
 describe('a notification', () => {
-  it('is JSON with kind, cause, subjects and advice, and has neither key nor control characters', async () => {
+  it('sends JSON with kind, cause, subjects and advice, without key and control characters', async () => {
     const receiver = await webhookReceiver();
     await delivering(receiver.url)(NOTIFICATION, NOON, UNTIL_TESTED);
     const [{ headers, body }] = receiver.received as [(typeof receiver.received)[number]];
@@ -50,7 +50,7 @@ describe('a notification', () => {
     });
   });
 
-  it('is a text in which nobody is called, in the form of Slack', async () => {
+  it('sends a text without mentions to Slack', async () => {
     const receiver = await webhookReceiver();
     await delivering(receiver.url, 'slack')(NOTIFICATION, NOON, UNTIL_TESTED);
     expect(JSON.parse(receiver.received[0]?.body ?? '')).toEqual({
@@ -66,7 +66,7 @@ describe('a notification', () => {
   });
 });
 
-it('an answer whose body stalls or breaks off is a delivery or a refusal by its status', async () => {
+it('judges an answer by its status where its body stalls or breaks off', async () => {
   const statuses = new Map([
     ['/stalls', 200],
     ['/breaks', 201],
@@ -84,8 +84,8 @@ it('an answer whose body stalls or breaks off is a delivery or a refusal by its 
   );
 });
 
-describe('an address that does not take it', () => {
-  it('is named by what went wrong, never by any part of itself', async () => {
+describe('a receiver that refuses or cannot be reached', () => {
+  it('names the failure of a receiver, and no part of its address', async () => {
     const away = await ownServer((_, response) => {
       response.writeHead(302, { Location: '/services/T0/elsewhere' }).end();
     });
@@ -107,7 +107,7 @@ describe('an address that does not take it', () => {
     ).toEqual(['/services/T0/B0/secretpath']);
   });
 
-  it('that has moved is told apart from a service that refuses', async () => {
+  it('tells a moved receiver from one that refuses', async () => {
     const moved = await ownServer((_, response) => {
       response.writeHead(308, { Location: '/services/T0/elsewhere' }).end();
     });
@@ -116,7 +116,7 @@ describe('an address that does not take it', () => {
     );
   });
 
-  it('gets what lasts once it answers again, and nothing twice', async () => {
+  it('delivers lasting conditions once the receiver answers again, and none twice', async () => {
     const receiver = await webhookReceiver();
     const clock = new SteppedClock();
     const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'));
@@ -145,7 +145,7 @@ describe('an address that does not take it', () => {
   });
 });
 
-it('what happens while an address is out of reach, or while it answers, is not lost with the process', async () => {
+it('keeps occurrences that are noted while a receiver fails or answers, across restarts', async () => {
   const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'));
   const noted = (subject: string) => [{ kind: 'large_change', subject, text: 'removed all' } as const];
   let answer = Promise.withResolvers<void>();
@@ -172,7 +172,7 @@ it('what happens while an address is out of reach, or while it answers, is not l
   checkpoint.close();
 });
 
-it('a difference of schemas names columns, types and keys', () => {
+it('names columns, types and keys in a difference of schemas', () => {
   const column = (name: string, type: 'string' | 'integer', role: 'key' | 'data' = 'data') => {
     return { name, columnName: name, type, role, crs: null } as const;
   };

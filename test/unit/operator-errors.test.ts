@@ -1,4 +1,4 @@
-/** Every answer to an operator's call that is no success: what class of error it becomes, and how often it was asked. */
+/** Every answer to an operator's call that is no success: the class of its error, and the number of requests. */
 
 import nock from 'nock';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -127,7 +127,7 @@ describe.each([...REPEATED, ADD])('R7 a refusal of $name', (call) => {
     [404, 'not_found'],
     [400, 'invalid_request'],
     [410, 'gone'],
-  ])('%i %s is of the command, and is asked once', async (status, code) => {
+  ])('passes %i %s on as a refusal of the command, after one request', async (status, code) => {
     const seen = answers(call, [status, { error: { ...REFUSAL.error, code } }]);
     const error = await errorOf(call.run(start()));
     expect(error).toBeInstanceOf(CommandRefusedError);
@@ -140,8 +140,8 @@ describe.each([...REPEATED, ADD])('R7 a refusal of $name', (call) => {
   });
 });
 
-describe.each(REPEATED)('what passes, of $name', (call) => {
-  it.each([[408], [429], [500], [503]])('%i is asked again', async (status) => {
+describe.each(REPEATED)('a passing failure of $name', (call) => {
+  it.each([[408], [429], [500], [503]])('retries after %i', async (status) => {
     const seen = answers(call, [status, '']);
     expect(await errorOf(call.run(start()))).toBeInstanceOf(ServiceUnavailableError);
     expect(seen.asked).toBe(3);
@@ -151,20 +151,20 @@ describe.each(REPEATED)('what passes, of $name', (call) => {
 describe('unwatch', () => {
   const unwatch = REPEATED[3] as Call;
 
-  it('that was done, but whose answer never came, is done', async () => {
+  it('unwatches a dataset whose first answer was lost and whose repetition finds no watch', async () => {
     const seen = answers(unwatch, [502, ''], [404, REFUSAL]);
     await unwatch.run(start());
     expect(seen.asked).toBe(2);
   });
 
-  it('that is refused by its repetition for another reason is refused', async () => {
+  it('passes on a refusal of the repetition for another reason', async () => {
     answers(unwatch, [502, ''], [403, { error: { ...REFUSAL.error, code: 'outside_coverage' } }]);
     expect(await errorOf(unwatch.run(start()))).toBeInstanceOf(CommandRefusedError);
   });
 });
 
-describe('a webhook is added once', () => {
-  it('and its secret shows nowhere', async () => {
+describe('adding a webhook', () => {
+  it('adds a webhook once, and shows its secret nowhere', async () => {
     const seen = answers(ADD, [201, { id: 'wh_1', url: NEW_WEBHOOK.url, secret: SIGNING, more: 1 }]);
     const added = await start().addWebhook(NEW_WEBHOOK, signal);
     expect({ ...added, secret: added.secret.reveal() }).toEqual({
@@ -187,7 +187,7 @@ describe('a webhook is added once', () => {
     ['an answer with a secret of another form', [201, { id: 'wh_1', secret: 'hunter2hunter2' }]],
     ['an empty secret', [201, { id: 'wh_1', secret: 'whsec_' }]],
     ['an answer that says nothing', [204, '']],
-  ])('also after %s, and the person is told that it may be there', async (_, reply) => {
+  ])('adds no webhook twice after %s, and warns that it may be there', async (_, reply) => {
     const seen = answers(ADD, reply);
     const error = await errorOf(ADD.run(start()));
     expect(error).toBeInstanceOf(ServiceUnavailableError);
@@ -196,7 +196,7 @@ describe('a webhook is added once', () => {
     expect(seen.asked).toBe(1);
   });
 
-  it('also when it is interrupted meanwhile', async () => {
+  it('warns that the webhook may be there when adding it is interrupted', async () => {
     const stop = new AbortController();
     nock(BASE)
       .post(ADD.path)
@@ -210,7 +210,7 @@ describe('a webhook is added once', () => {
   });
 
   it.each([[429], [408], [403]])(
-    'after %i without the Error shape it surely was not: asked again',
+    'adds the webhook again after %i without the Error shape, which added none',
     async (status) => {
       const made: Reply = [201, { id: 'wh_1', secret: SIGNING }];
       const seen = answers(ADD, [status, ''], made);
@@ -222,20 +222,20 @@ describe('a webhook is added once', () => {
     },
   );
 
-  it('where nobody listens it surely was not: asked again', async () => {
+  it('adds the webhook again where nothing listens, which added none', async () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
     nock(BASE).post(ADD.path).times(2).replyWithError(refused);
     nock(BASE).post(ADD.path).reply(201, { id: 'wh_1', secret: SIGNING });
     expect(await start().addWebhook(NEW_WEBHOOK, signal)).toMatchObject({ id: 'wh_1' });
   });
 
-  it('where a connection breaks off nobody knows', async () => {
+  it('warns that the webhook may be there where the connection breaks off', async () => {
     const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
     nock(BASE).post(ADD.path).replyWithError(reset);
     expect((await errorOf(ADD.run(start()))).hint).toContain('It is not known whether');
   });
 
-  it('and a refusal that repeats the header or the key shows neither', async () => {
+  it('removes the header and the key from a refusal of the webhook', async () => {
     const message = `"${HEADER_VALUE}" with ${CANARY_KEY} is not welcome`;
     answers(ADD, [400, { error: { code: 'invalid_request', message } }]);
     const error = await errorOf(ADD.run(start()));
@@ -243,10 +243,10 @@ describe('a webhook is added once', () => {
   });
 });
 
-describe('what is answered', () => {
+describe('decoding the answers', () => {
   const [coverage, watches] = REPEATED as [Call, Call];
 
-  it('of coverage needs ids, and keeps fields that nobody knows', async () => {
+  it('needs ids of counties, and keeps unknown fields', async () => {
     const counties = [
       { id: 'us-tx-travis', name: 'Travis', state: 'TX', since: '2026', nested: { a: [1] } },
       { id: 'us-tx-bastrop', name: 7 },
@@ -272,7 +272,7 @@ describe('what is answered', () => {
     [coverage, { counties: [3] }, 'counties[0]'],
     [watches, { watches: null }, 'watches'],
     [watches, { watches: [{ createdAt: '2026-01-01T00:00:00Z' }] }, 'watches[0].datasetId'],
-  ])('R10 of $name that does not fit names the field: %j', async (call, body, path) => {
+  ])('R10 names the field of an answer about $name that does not fit: %j', async (call, body, path) => {
     const seen = answers(call, [200, body as nock.Body]);
     const error = await errorOf(call.run(start()));
     expect(error).toBeInstanceOf(ContractViolationError);
@@ -280,7 +280,7 @@ describe('what is answered', () => {
     expect(seen.asked).toBe(2);
   });
 
-  it('R6 a page cursor that is refused begins the list anew, twice', async () => {
+  it('R6 reads the list of watches again from its start after a refused page cursor, twice', async () => {
     const moved = { error: { code: 'invalid_cursor', message: 'Moved.' } };
     const first = { watches: [{ datasetId: 'a', createdAt: 'yesterday' }], nextCursor: 'x' };
     nock(BASE).persist().get(watches.path).query({ limit: 200 }).reply(200, first);

@@ -1,4 +1,4 @@
-/** Requests of operators: they are begun once, only while their command waits, and answered by whoever works here. */
+/** Requests of operators: started once, only while their command waits, and answered by the working instance. */
 
 import { describe, expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
@@ -30,8 +30,8 @@ function later(ms: number): Date {
   return new Date(NOON.getTime() + ms);
 }
 
-describe('a request', () => {
-  it('is begun once, the oldest of its dataset first, and keeps its answer', async () => {
+describe('a request of an operator', () => {
+  it('starts a request once, the oldest of its dataset first, and keeps its answer', async () => {
     const { requests } = await openNew();
     await requests.ask(request('a'), NOON);
     await requests.ask(request('b'), NOON);
@@ -47,7 +47,7 @@ describe('a request', () => {
     expect(await requests.state('never asked')).toBeNull();
   });
 
-  it('is never begun once its command has been silent for a minute, or took it back', async () => {
+  it('starts no request whose command has been silent for a minute, or withdrew it', async () => {
     const { requests } = await openNew();
     await requests.ask(request('a'), NOON);
     await requests.ask(request('b', 'permits'), NOON);
@@ -60,7 +60,7 @@ describe('a request', () => {
     expect(await requests.withdraw('a')).toEqual({ kind: 'kept' });
   });
 
-  it('that was begun cannot be taken back, and asking again does not let it wait anew', async () => {
+  it('neither withdraws nor starts again a request that was started', async () => {
     const { requests } = await openNew();
     await requests.ask(request('a'), NOON);
     await requests.begin('parcels', NOON);
@@ -70,13 +70,13 @@ describe('a request', () => {
     expect(await requests.begin('parcels', later(SECOND_MS))).toBeNull();
   });
 
-  it('of a clock that was set back counts as silent', async () => {
+  it('counts a request from before the clock was set back as silent', async () => {
     const { requests } = await openNew();
     await requests.ask(request('a'), later(2 * MAX_SILENCE_MS));
     expect(await requests.waitingDatasets(NOON)).toEqual([]);
   });
 
-  it('is dropped when there are too many newer ones', async () => {
+  it('drops the oldest request where there are too many', async () => {
     const { requests } = await openNew();
     for (let number = 0; number <= MAX_REQUESTS; number += 1) {
       await requests.ask(request(`request ${number}`), NOON);
@@ -86,7 +86,7 @@ describe('a request', () => {
   });
 });
 
-describe('requests are performed', () => {
+describe('performRequests', () => {
   async function performing(handlers: Record<string, Handler>) {
     const checkpoint = await openNew();
     const performingNow = () =>
@@ -100,7 +100,7 @@ describe('requests are performed', () => {
     return { requests: checkpoint.requests, perform };
   }
 
-  it('by the handler of their command; an error of the handler is the answer', async () => {
+  it("answers a request by the handler of its command, or with the handler's error", async () => {
     const { requests, perform } = await performing({
       rollback: async ({ requestId, parameters }) => ({
         kind: 'done',
@@ -122,7 +122,7 @@ describe('requests are performed', () => {
     });
   });
 
-  it('or stay unanswered until their dataset was reconciled', async () => {
+  it('leaves a request unanswered until its dataset was reconciled', async () => {
     const { requests, perform } = await performing({
       approve: async () => (result) => ({ kind: 'done', text: result.kind }),
     });
@@ -139,7 +139,7 @@ describe('requests are performed', () => {
   });
 });
 
-describe('a daemon', () => {
+describe('a daemon with requests', () => {
   /** With `failing`, the destination has the requests, and that call to begin one fails, counted from 1. */
   async function following(failing: number | null = null) {
     const world = await oneSubscription('parcels');
@@ -159,8 +159,8 @@ describe('a daemon', () => {
     return { ...daemon, world, requests: (beside as Checkpoint).requests };
   }
 
-  it.for(['parcels', 'a dataset that nobody knows'])(
-    'answers a request of another process within seconds, about %s, and says what it does not know',
+  it.for(['parcels', 'an unknown dataset'])(
+    'answers a request of another process about %s within seconds, and names an unknown command',
     async (datasetId) => {
       const { world, pass, settle, requests } = await following();
       await requests.ask(request('a', datasetId, 'a later command'), world.parts.clock.now());
@@ -175,7 +175,7 @@ describe('a daemon', () => {
     },
   );
 
-  it('answers a request that waits for its dataset although the next request could not be begun', async () => {
+  it('answers a request that waits for its dataset although the next request could not be started', async () => {
     const { world, pass, requests } = await following(2);
     const { parts, tables } = world;
     const table = present(tables.get('parcels'), 'the daemon has loaded it');

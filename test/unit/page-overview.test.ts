@@ -1,4 +1,4 @@
-/** What the status page says of datasets and subscriptions is what `status` says of them. */
+/** The status page and `status` agree about datasets and subscriptions. */
 
 import { describe, expect, it } from 'vitest';
 import { renderStatus } from '../../src/cli/render/status.ts';
@@ -26,8 +26,8 @@ interface World {
   readonly condition?: PollCondition;
 }
 
-/** Two datasets of one subscription, of which version 4 is out. */
-function told({ tables, checkpoint = {}, condition = 'idle' }: World) {
+/** Two datasets of one subscription, of which version 4 is published. */
+function rendered({ tables, checkpoint = {}, condition = 'idle' }: World) {
   const ids = ['parcels', 'roads'];
   const report = reportOf({
     mirror: {
@@ -66,9 +66,9 @@ function told({ tables, checkpoint = {}, condition = 'idle' }: World) {
 const at = (datasetId: string, version: number, changed: Partial<ObservedTable> = {}) =>
   table(version, { datasetId, tableName: datasetId, ...changed });
 
-describe('the status page and status agree', () => {
-  it('that a subscription is behind of which a dataset is suspended', () => {
-    const { ofSubscription, status, states, headline } = told({
+describe('the status page and status', () => {
+  it('agree that a subscription is behind where one of its datasets is suspended', () => {
+    const { ofSubscription, status, states, headline } = rendered({
       tables: [at('parcels', 3), at('roads', 4)],
       checkpoint: { suspensions: [suspension()] },
     });
@@ -79,15 +79,15 @@ describe('the status page and status agree', () => {
     expect(headline.text).toBe('One thing waits for you');
   });
 
-  it('that a subscription is up to date whose datasets all are', () => {
-    const { ofSubscription, status, headline } = told({ tables: [at('parcels', 4), at('roads', 4)] });
+  it('agree that a subscription is up to date where all of its datasets are', () => {
+    const { ofSubscription, status, headline } = rendered({ tables: [at('parcels', 4), at('roads', 4)] });
     expect(ofSubscription).toBe('up to date');
     expect(status[0]).toMatch(/up to date$/);
     expect(headline.text).toBe('All 2 datasets are up to date');
   });
 
-  it('that a pinned dataset is none that is up to date', () => {
-    const { ofSubscription, status, states, headline } = told({
+  it('agree that a pinned dataset is not up to date', () => {
+    const { ofSubscription, status, states, headline } = rendered({
       tables: [at('parcels', 3, { pinnedSince: NOW }), at('roads', 4)],
     });
     expect(ofSubscription).toBe('1 dataset is pinned');
@@ -101,8 +101,8 @@ describe('the status page and status agree', () => {
     });
   });
 
-  it('that a failed dataset is behind while another is on its way', () => {
-    const { ofSubscription, status, headline } = told({
+  it('agree that a failed dataset is behind while another is on its way', () => {
+    const { ofSubscription, status, headline } = rendered({
       tables: [at('parcels', 3), at('roads', 3)],
       checkpoint: { failures: new Map([['parcels', failure({ datasetId: 'parcels' })]]) },
       condition: 'behind',
@@ -120,7 +120,7 @@ describe('the status page and status agree', () => {
   });
 });
 
-it('the page says that a log is read on while no dataset is known to be behind', () => {
-  const { ofSubscription } = told({ tables: [at('parcels', 4), at('roads', 4)], condition: 'behind' });
+it('shows a subscription as catching up while its log is read and no dataset is known to be behind', () => {
+  const { ofSubscription } = rendered({ tables: [at('parcels', 4), at('roads', 4)], condition: 'behind' });
   expect(ofSubscription).toBe('catching up');
 });

@@ -1,4 +1,4 @@
-/** The end of a pin that a rollback left: the pin is in the destination, whatever the checkpoint knows (F69). */
+/** The end of a pin that a rollback left: the pin is in the destination, whatever the checkpoint contains (F69). */
 
 import { expect, it } from 'vitest';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
@@ -10,14 +10,14 @@ const PINNED = table(3, { pinnedSince: NOW });
 
 it.each<[string, ObservedTable | null, string, readonly string[]]>([
   [
-    'ends where the checkpoint was lost since',
+    'a pin whose checkpoint was lost since',
     PINNED,
     'Lifted the pin of parcels, which is at version 3.',
     ['parcels'],
   ],
-  ['that another request has ended is no error', table(3), 'parcels is not pinned.', []],
-  ['of a table that is gone is no error', null, 'parcels is not pinned.', []],
-])('F69 a pin %s', async (_what, observed, text, ended) => {
+  ['a pin that another request has lifted, without an error', table(3), 'parcels is not pinned.', []],
+  ['the pin of a missing table, without an error', null, 'parcels is not pinned.', []],
+])('F69 lifts %s', async (_what, observed, text, ended) => {
   const { parts } = await smallWorld();
   const unpinned: string[] = [];
   const destination = {

@@ -1,7 +1,7 @@
 /**
- * Where plans lead, one after another: over pasts with every gap and silence that a service may have, and manifests
- * that lag, a catch-up ends, goes wrong nowhere, and gets to the head wherever it can. What is right is known from a model of
- * what the service did: `test/support/model-history.ts`.
+ * The course of plans, one after another: over pasts with every gap and silence that a service may have, and manifests
+ * that lag, a catch-up ends, makes no wrong step, and reaches the head wherever it can. The right steps are known from a model of
+ * the service's past: `test/support/model-history.ts`.
  */
 
 import fc from 'fast-check';
@@ -246,7 +246,7 @@ const picks = fc.record({
   isOwedToFormer: mostly(false, true),
   absentForMinutes: fc.option(fc.constantFrom(30, 120)),
   resyncNumber: mostly(0, 1),
-  // Not less often: where a look is owed of a table that is not listed, offers are read.
+  // Not less often: where a metadata refresh is pending for a table that is not listed, manifests are read.
   refreshesRequested: mostly(1, 0),
   failed: fc.option(fc.record({ isSnapshot: fc.boolean(), at: fc.nat(9), isOngoing: fc.boolean() })),
   schemaChanges: fc.constantFrom<PlanInput['schemaChanges']>('reload', 'alter'),
@@ -387,8 +387,8 @@ function always<Given>(property: fc.IProperty<Given>): void {
   fc.assert(property, { seed: SEED, numRuns: NUM_RUNS });
 }
 
-describe('a catch-up', () => {
-  it('ends, and every step of it is right', () => {
+describe('the course of a catch-up', () => {
+  it('ends, with only right steps', () => {
     const ends = new Map<string, number>();
     always(
       fc.property(courses, ({ start, model }) => {
@@ -416,7 +416,7 @@ describe('a catch-up', () => {
     }
   });
 
-  it('that reads offers only where a plan asks for them gets as far, and often needs none', () => {
+  it('ends at the same version where manifests are read only on demand, and often reads none', () => {
     let unasked = 0;
     always(
       fc.property(courses, ({ start, model }) => {
@@ -432,7 +432,7 @@ describe('a catch-up', () => {
     expect(unasked).toBeGreaterThan(NUM_RUNS / 20);
   });
 
-  it('leaves nothing to do: the next of the same feed commits nothing', () => {
+  it('leaves no work: a second catch-up of the same feed commits nothing', () => {
     always(
       fc.property(courses, ({ start, model }) => {
         const first = execute(start, model, maxSteps(model));
@@ -444,14 +444,14 @@ describe('a catch-up', () => {
     );
   });
 
-  it('F57 that waits for a version has come as far as changes lead, and no reload of the table is owed', () => {
+  it('F57 waits for a version only as far as changes lead, with no reload of the table owed', () => {
     let waiting = 0;
     always(
       fc.property(courses, ({ start, model }) => {
         const course = execute(start, model, maxSteps(model));
-        const { observed, desired: wanted } = course.input;
+        const { observed, desired: state } = course.input;
         if (course.end !== 'wait' && course.end !== 'report-failure') return;
-        if (pendingReloads(observed, wanted).length > 0) return;
+        if (pendingReloads(observed, state).length > 0) return;
         expect(isNextInReach(course, model)).toBe(false);
         waiting += 1;
       }),
@@ -459,7 +459,7 @@ describe('a catch-up', () => {
     expect(waiting).toBeGreaterThan(NUM_RUNS / 20);
   });
 
-  it('that waits says when trying again helps at the earliest, where only time has to pass: not before now', () => {
+  it('states the earliest useful retry, never before now, where only time has to pass', () => {
     let timed = 0;
     always(
       fc.property(courses, ({ start, model }) => {
@@ -472,7 +472,7 @@ describe('a catch-up', () => {
     expect(timed).toBeGreaterThan(0);
   });
 
-  it('gets to the head wherever the manifest is there and nothing is held or bad', () => {
+  it('reaches the head wherever the manifest is complete and nothing is suspended or bad', () => {
     always(
       fc.property(pasts, picks, fc.boolean(), (past, picked, isByTime) => {
         const made = modelOf({ ...past, minutesAgo: 120 });
@@ -488,7 +488,7 @@ describe('a catch-up', () => {
             shown: picked.members.map((subscriptionId) => ({
               subscriptionId,
               after: made.moves.length - 1,
-              // What is asked for only now is reflected by time a while later.
+              // A reload that is asked for only now is reflected by time a while later.
               isByTime: isByTime && !past.isLastWithdrawn && !picked.isOwedToFormer,
               hasDigest: true,
               saysSchema: true,
@@ -513,7 +513,7 @@ describe('a catch-up', () => {
     );
   });
 
-  it('of what is held does nothing but report it', () => {
+  it('only reports the suspension of a suspended dataset', () => {
     always(
       fc.property(courses, ({ start, model }) => {
         const observed = { ...start, input: { ...start.input, suspension: suspension() } };
@@ -524,7 +524,7 @@ describe('a catch-up', () => {
     );
   });
 
-  it('of what nobody holds retires the table, or leaves it alone', () => {
+  it('retires or leaves the table of a dataset without members', () => {
     always(
       fc.property(courses, ({ start, model }) => {
         const { input } = start;
@@ -553,8 +553,8 @@ function isNextInReach({ input, rows }: Course, { published }: ModelHistory): bo
   );
 }
 
-describe('a plan', () => {
-  it('is made of anything, however little sense it makes; only an unlisted schema is the fault of the service', () => {
+describe('plan', () => {
+  it('plans for any input, and reports only an unlisted schema as a violation by the service', () => {
     const anyNumber = fc.integer({ min: -2, max: 6 });
     const anyName = fc.constantFrom('1', '2', '3');
     const anyVersion = fc
@@ -587,8 +587,8 @@ describe('a plan', () => {
     });
     const input = fc.tuple(courses, fc.option(anyMetadata), fc.option(anyNumber), fc.boolean());
     fc.assert(
-      fc.property(input, ([{ start }, metadata, heldVersion, isMember]) => {
-        const observed = heldVersion === null ? null : table(heldVersion);
+      fc.property(input, ([{ start }, metadata, tableVersion, isMember]) => {
+        const observed = tableVersion === null ? null : table(tableVersion);
         const members = isMember ? start.input.desired.members : new Map();
         const listedEntries = start.shown.map(({ listedEntry }) => listedEntry);
         const anything = {

@@ -1,6 +1,6 @@
 /**
- * Reloads, as they are planned: which load answers which of them, and what a table does until one can be had. Each rule is
- * one that keeps what is older from being loaded as the answer.
+ * Planning reloads: which load answers which of them, and the steps of a table until one is possible. Each rule
+ * keeps older content from being loaded as the answer.
  */
 
 import { describe, expect, it } from 'vitest';
@@ -57,8 +57,8 @@ function askedAgo(durationMs: number, changed: Parameters<typeof reload>[1] = {}
   return { ...asked, desired: desired({ reloads: [reload(50, { createdAt: at, readAt: at, ...changed })] }) };
 }
 
-describe('a reload is answered where the manifest surely reflects its event', () => {
-  it('M17 F32 by its number, where the manifest says how far it goes', () => {
+describe('a reload and the watermark of a manifest', () => {
+  it('M17 F32 answers a reload by its event number where the manifest has a watermark', () => {
     expect(toldOf({ ...asked, listedEntries: [listedEntry(12, upTo(49))] })).toBe('wait: manifest-lags');
     expect(planOf({ ...asked, listedEntries: [listedEntry(12, upTo(50))] })).toMatchObject({
       kind: 'load',
@@ -67,7 +67,7 @@ describe('a reload is answered where the manifest surely reflects its event', ()
     });
   });
 
-  it('W33 F47 by the time of its event, where it does not: fifteen minutes before the manifest was read', () => {
+  it('W33 F47 answers a reload by the time of its event where the manifest was read 15 minutes later, without watermark', () => {
     const listedEntries = [listedEntry(12, silent())];
     expect(planOf({ ...askedAgo(LAG_MS - 1), listedEntries })).toEqual({
       kind: 'wait',
@@ -83,14 +83,14 @@ describe('a reload is answered where the manifest surely reflects its event', ()
     ).toBe('wait: manifest-lags');
   });
 
-  it('F47 never because the same content without a digest is offered again', () => {
+  it('F47 answers no reload by an entry that repeats the same content without a digest', () => {
     const listedEntries = [listedEntry(12, { ...silent(), content: null })];
     expect(toldOf({ ...askedAgo(MINUTE_MS, { knownVersion: 11, listedVersion: 12 }), listedEntries })).toBe(
       'wait: manifest-lags',
     );
   });
 
-  it('F81 not by a number of another log', () => {
+  it('F81 answers no reload by a number of another log', () => {
     const ofSecondLog = { ...asked, desired: desired({ reloads: [reload(5, { logNumber: 2 })] }) };
     expect(toldOf({ ...ofSecondLog, listedEntries: [listedEntry(12, upTo(120))] })).toBe(
       'wait: manifest-lags',
@@ -101,32 +101,34 @@ describe('a reload is answered where the manifest surely reflects its event', ()
     expect(toldOf({ ...ofSecondLog, listedEntries: [listedEntry(12, silent())] })).toBe('load 12');
   });
 
-  it('is over once the table satisfies its event', () => {
+  it('keeps a table that satisfies the event of the reload', () => {
     const observed = table(12, { reloads: reloadMarks([['sub_1', 50n]]) });
     expect(toldOf({ ...asked, observed, listedEntries: [listedEntry(12)] })).toBe('keep');
   });
 
-  it('asked for at a moment is answered by time only where that moment is reflected', () => {
-    const atMoment = (readAt: Date) => ({
+  it('answers a reload without an event by time only where the manifest reflects that time', () => {
+    const manifestReadAt = (readAt: Date) => ({
       ...asked,
       listedEntries: [listedEntry(12, { readAt, watermark: lagging(readAt) })],
     });
-    const wanted = desired({ reloads: [reload(50), reload(50, { createdAt: NOW, readAt: NOW })] });
+    const state = desired({ reloads: [reload(50), reload(50, { createdAt: NOW, readAt: NOW })] });
     const observed = table(12, satisfying(50));
     const later = (durationMs: number) => new Date(NOW.getTime() + durationMs);
-    expect(toldOf({ ...atMoment(later(LAG_MS - 1)), observed, desired: wanted })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...atMoment(later(LAG_MS)), observed, desired: wanted })).toBe('load 12');
+    expect(toldOf({ ...manifestReadAt(later(LAG_MS - 1)), observed, desired: state })).toBe(
+      'wait: manifest-lags',
+    );
+    expect(toldOf({ ...manifestReadAt(later(LAG_MS)), observed, desired: state })).toBe('load 12');
   });
 });
 
-describe('a reload is answered by a version above every one that was known when it was read', () => {
+describe('a reload and the versions known when it was read', () => {
   const known = (changed: Parameters<typeof reload>[1]): Partial<PlanInput> => ({
     ...askedAgo(MINUTE_MS, changed),
     metadata: metadata(chain(1, 14)),
   });
   const listedEntries = [listedEntry(13, silent())];
 
-  it('W34 of the table, announced, or in the first list of versions read after it', () => {
+  it("W34 answers a reload by a version above that of the table, the announced one and the next list's newest", () => {
     expect(toldOf({ ...known({ knownVersion: 12, listedVersion: 12 }), listedEntries })).toBe('load 13');
     expect(toldOf({ ...known({ knownVersion: 13, listedVersion: 12 }), listedEntries })).toBe(
       'wait: manifest-lags',
@@ -136,12 +138,12 @@ describe('a reload is answered by a version above every one that was known when 
     );
   });
 
-  it('though not before a list was read, nor where nobody knows what was known', () => {
+  it('answers no reload by a version before a list was read, or where the known version is missing', () => {
     expect(toldOf({ ...known({ knownVersion: 12 }), listedEntries })).toBe('wait: manifest-lags');
     expect(toldOf({ ...known({ listedVersion: 12 }), listedEntries })).toBe('wait: manifest-lags');
   });
 
-  it('F85 where there is no table, too: a version of before the versions began anew is none', () => {
+  it('F85 answers no reload of a missing table by a version from before the versions restarted', () => {
     const first = (changed: Parameters<typeof reload>[1]): Partial<PlanInput> => ({
       ...askedAgo(MINUTE_MS, changed),
       observed: null,
@@ -154,7 +156,7 @@ describe('a reload is answered by a version above every one that was known when 
     expect(toldOf(first({ knownVersion: 1, listedVersion: 1 }))).toBe('wait: manifest-lags');
   });
 
-  it('F47 only while the list names the version of the table still: what began anew is above nothing', () => {
+  it('F47 answers a reload by a higher version only while the list still names that of the table', () => {
     const changed = { knownVersion: 12, listedVersion: 12 };
     const anew = chain(1, 14).map((one) => ({ ...one, publishedAt: NOW }));
     const given = {
@@ -177,12 +179,12 @@ describe('a reload is answered by a version above every one that was known when 
   });
 });
 
-describe('a reload is answered by other content of the version that the table was loaded from', () => {
+describe('a reload and other content of the loaded version', () => {
   const through = { loadedThrough: 'sub_1', loadedAt: ago(5 * MINUTE_MS) };
   const loaded = { ...askedAgo(MINUTE_MS), observed: table(12, through) };
   const other = listedEntry(12, { ...silent(), content: 'other' });
 
-  it('W35 by the digest that the same manifest states, though it does not say how far it goes', () => {
+  it('W35 answers a reload by another digest of the same version in the same manifest, without a watermark', () => {
     expect(toldOf({ ...loaded, listedEntries: [other] })).toBe('load 12');
     expect(toldOf({ ...loaded, listedEntries: [listedEntry(12, silent())] })).toBe('wait: manifest-lags');
     const own = { ...loaded, observed: table(12, { ...through, loadedThrough: null }) };
@@ -202,16 +204,13 @@ describe('a reload is answered by other content of the version that the table wa
       'the table was loaded since the reload was read',
       { observed: table(12, { ...through, loadedAt: ago(MINUTE_MS) }) },
     ],
-    ['nobody knows when the table was loaded', { observed: table(12, { ...through, loadedAt: null }) }],
+    ['the time of the load is unknown', { observed: table(12, { ...through, loadedAt: null }) }],
     ['the digest of the table was computed', { observed: table(12, { ...through, digestKind: 'computed' }) }],
     [
-      'nobody knows how the digest of the table was made',
+      'the kind of the digest of the table is unknown',
       { observed: table(12, { ...through, digestKind: null }) },
     ],
-    [
-      'the digest that is offered is not stated',
-      { listedEntries: [listedEntry(12, { ...silent(), content: null })] },
-    ],
+    ['the entry states no digest', { listedEntries: [listedEntry(12, { ...silent(), content: null })] }],
     [
       'the list names another version under the number of the table',
       {
@@ -219,11 +218,11 @@ describe('a reload is answered by other content of the version that the table wa
         desired: desired({ reloads: [reload(50, { createdAt: NOW, readAt: NOW, isWithdrawal: true })] }),
       },
     ],
-  ])('F47 though not where %s', (_, changed) => {
+  ])('F47 answers no reload by other content where %s', (_, changed) => {
     expect(toldOf({ ...loaded, listedEntries: [other], ...changed })).toBe('wait: manifest-lags');
   });
 
-  it('F47 though not where changes have moved the table since: its own version is none that was loaded', () => {
+  it('F47 answers no reload by other content where changes have led the table on since the load', () => {
     const moved = { ...loaded, observed: table(12, { ...through, snapshotVersion: 3 }) };
     expect(toldOf({ ...moved, listedEntries: [other] })).toBe('wait: manifest-lags');
     expect(toldOf({ ...moved, listedEntries: [listedEntry(3, { ...silent(), content: 'other' })] })).toBe(
@@ -231,7 +230,7 @@ describe('a reload is answered by other content of the version that the table wa
     );
   });
 
-  it('F80 though not where another reload was asked for since the load: it may be of between the two', () => {
+  it('F80 answers no reload by other content where another reload was asked for since the load', () => {
     const twice = desired({
       reloads: [50, 51].map((number) =>
         reload(number, { createdAt: ago(MINUTE_MS), readAt: ago(MINUTE_MS) }),
@@ -259,7 +258,7 @@ describe('a reload is answered by other content of the version that the table wa
     expect(toldOf({ ...once, observed, listedEntries: [other] })).toBe('load 12');
   });
 
-  it('F80 of two subscriptions: the old content of the one that lags is none that answers', () => {
+  it('F80 answers no reload by the old content of the subscription that lags behind another', () => {
     const at = ago(MINUTE_MS);
     const owed = (...ids: readonly string[]) =>
       desired({
@@ -293,7 +292,7 @@ describe('a reload that an operator asked for', () => {
     metadata: metadata(chain(12, 12)),
   };
 
-  it('is answered by any load, also of the same content, and of a manifest that may lag', () => {
+  it("answers an operator's reload by any load, also of the same content and from a manifest that may lag", () => {
     const decided = planOf({ ...operator, listedEntries: [listedEntry(12, silent())] });
     expect(decided).toMatchObject({ kind: 'load', why: 'an operator asked for it' });
     expect(decided).toHaveProperty(
@@ -302,7 +301,7 @@ describe('a reload that an operator asked for', () => {
     );
   });
 
-  it('is answered by a load for something else', () => {
+  it("answers an operator's reload by a load for another reason", () => {
     const behind = { ...operator, observed: null };
     expect(planOf({ ...behind, listedEntries: [listedEntry(12)] })).toHaveProperty(
       'reloads',
@@ -310,13 +309,13 @@ describe('a reload that an operator asked for', () => {
     );
   });
 
-  it('is over once the table satisfies it, and owed again by a table of before', () => {
+  it("keeps a table that satisfies the operator's reload, and owes the reload to a restored table", () => {
     const done = table(12, { reloads: reloadMarks([[OPERATOR, 2n]]) });
     expect(toldOf({ ...operator, observed: done, listedEntries: [listedEntry(12)] })).toBe('keep');
     expect(toldOf({ ...operator, observed: table(12), listedEntries: [listedEntry(12)] })).toBe('load 12');
   });
 
-  it('waits while only a lower version is offered, and stops no changes', () => {
+  it("waits with an operator's reload while only a lower version is listed, and still applies changes", () => {
     const versions = metadata(chain(11, 12));
     expect(toldOf({ ...operator, metadata: versions, listedEntries: [listedEntry(11)] })).toBe(
       'wait: manifest-lags',
@@ -327,12 +326,12 @@ describe('a reload that an operator asked for', () => {
   });
 });
 
-describe('one load answers', () => {
+describe('the reloads that one load answers', () => {
   const members = membersAt('sub_1', 'sub_2');
   const [older, newer] = [ago(40 * MINUTE_MS), ago(30 * MINUTE_MS)];
   const mark = (eventNumber: bigint, createdAt: Date) => ({ logNumber: 1, eventNumber, createdAt });
 
-  it('W36 all reloads whose events are no newer than the newest it answers, of whichever subscription', () => {
+  it('W36 answers with one load every reload of any subscription whose event is no newer', () => {
     const reloads = [
       reload(50, { createdAt: newer }),
       reload(7, { subscriptionId: 'sub_2', createdAt: older }),
@@ -353,7 +352,7 @@ describe('one load answers', () => {
     );
   });
 
-  it('F80 of its own subscription by their numbers: of two events of one moment the later one stays owed', () => {
+  it('F80 keeps the later of two reloads of the same time and subscription owed', () => {
     const reloads = [reload(50, { createdAt: newer }), reload(51, { createdAt: newer })];
     const load = { ...asked, desired: desired({ members, reloads }) };
     expect(planOf({ ...load, listedEntries: [listedEntry(12, upTo(50))] })).toHaveProperty(
@@ -367,15 +366,15 @@ describe('one load answers', () => {
     expect(toldOf({ ...load, observed, listedEntries: [listedEntry(12, upTo(51))] })).toBe('load 12');
   });
 
-  it('W36 of two manifests that lead as far the one that answers more of them, though it is more work', () => {
+  it('W36 loads from the manifest that answers more reloads, though it is more work', () => {
     const reloads = [
       reload(50, { createdAt: older }),
       reload(50, { subscriptionId: 'sub_2', createdAt: newer }),
     ];
-    const wanted = desired({ members, reloads });
+    const state = desired({ members, reloads });
     const ofOther = { subscriptionId: 'sub_2', through: 'sub_2', ...upTo(50) };
     const loaded = (...listedEntries: readonly ListedEntry[]) => {
-      const decided = planOf({ ...asked, desired: wanted, listedEntries });
+      const decided = planOf({ ...asked, desired: state, listedEntries });
       return decided.kind === 'load' ? decided.listedEntry.subscriptionId : decided.kind;
     };
     expect(loaded(listedEntry(12, upTo(50)), listedEntry(12, ofOther))).toBe('sub_2');
@@ -386,7 +385,7 @@ describe('one load answers', () => {
     expect(loaded(listedEntry(12, upTo(50)), listedEntry(12, { ...ofOther, ...upTo(49) }))).toBe('sub_1');
   });
 
-  it('none that is newer: it stays owed', () => {
+  it('keeps newer reloads owed after a load', () => {
     const reloads = [
       reload(50, { createdAt: older }),
       reload(51, { createdAt: newer }),
@@ -402,7 +401,7 @@ describe('one load answers', () => {
     expect(pendingReloads(observed, desired({ members, reloads }))).toEqual(reloads.slice(1));
   });
 
-  it('what a subscription asked for that has left, where no table is there to owe it', () => {
+  it('answers the reload of a former member where no table owes it', () => {
     const reloads = [reload(50, { subscriptionId: 'sub_9', createdAt: NOW })];
     const first = {
       desired: desired({ reloads }),
@@ -412,7 +411,7 @@ describe('one load answers', () => {
     expect(planOf(first)).toHaveProperty('reloads', new Map([['sub_9', mark(50n, NOW)]]));
   });
 
-  it('F88 sixty of them that come ten minutes apart as their time comes, not only after the last', () => {
+  it('F88 answers sixty reloads ten minutes apart each in its time, not only after the last', () => {
     const reloads = Array.from({ length: 60 }, (_, index) => {
       const at = new Date(NOW.getTime() + index * 10 * MINUTE_MS);
       return reload(index + 1, { createdAt: at, readAt: at });
@@ -436,11 +435,11 @@ describe('one load answers', () => {
   });
 });
 
-describe('a manifest', () => {
+describe('an entry and the reloads of its subscription', () => {
   const unrecorded = new Map([[13, 'they were not recorded']]);
   const behind = { observed: table(12), metadata: metadata(chain(12, 13)), inapplicable: unrecorded };
 
-  it('that answers none of the reloads of its own subscription is loaded from for nothing', () => {
+  it('loads nothing from an entry that answers none of the reloads of its own subscription', () => {
     const lags = [listedEntry(13, upTo(49))];
     const owed = desired({ reloads: [reload(50)], resyncNumber: 1 });
     expect(toldOf({ ...behind, desired: desired(), listedEntries: lags })).toBe('load 13');
@@ -450,7 +449,7 @@ describe('a manifest', () => {
     );
   });
 
-  it('that answers an older one of them is loaded from for that, and the newer ones stay owed', () => {
+  it('loads from an entry that answers only an older reload, and keeps the newer ones owed', () => {
     const owed = desired({ reloads: [reload(49), reload(50, { createdAt: NOW })] });
     expect(planOf({ ...behind, desired: owed, listedEntries: [listedEntry(13, upTo(49))] })).toMatchObject({
       kind: 'load',
@@ -458,7 +457,7 @@ describe('a manifest', () => {
     });
   });
 
-  it('of another subscription is loaded from for a version though a reload is owed, and answers none', () => {
+  it("loads a version from another subscription's entry though a reload is owed, and answers none", () => {
     const owed = desired({ members: membersAt('sub_1', 'sub_2'), reloads: [reload(50)] });
     expect(
       planOf({ ...behind, desired: owed, listedEntries: [listedEntry(13, { subscriptionId: 'sub_2' })] }),
@@ -468,7 +467,7 @@ describe('a manifest', () => {
     });
   });
 
-  it('F86 that may be of before what the table satisfies of its own subscription is loaded from for nothing', () => {
+  it('F86 loads nothing from an entry that may be older than a reload that the table satisfies', () => {
     const satisfied = { ...behind, observed: table(12, satisfying(50, ago(MINUTE_MS))), desired: desired() };
     expect(toldOf({ ...satisfied, listedEntries: [listedEntry(13, upTo(49))] })).toBe('wait: manifest-lags');
     expect(toldOf({ ...satisfied, listedEntries: [listedEntry(13, upTo(50))] })).toBe('load 13');
@@ -491,7 +490,7 @@ describe('a manifest', () => {
     ).toBe('apply 13');
   });
 
-  it('F81 of the log before the one that the table satisfies a reload of is loaded from for nothing', () => {
+  it('F81 loads nothing from an entry of an older log than that of a satisfied reload', () => {
     const mark = { logNumber: 2, eventNumber: 3n, createdAt: LONG_AGO };
     const observed = table(12, { reloads: new Map([['sub_1', mark]]) });
     const given = { ...behind, observed, desired: desired() };
@@ -504,7 +503,7 @@ describe('a manifest', () => {
     );
   });
 
-  it('F86 of the other subscription, once one has brought new content and a later version, changes nothing', () => {
+  it('F86 keeps the newer version of one subscription against the old entry of another', () => {
     const at = ago(MINUTE_MS);
     const reloads = ['sub_1', 'sub_2'].map((subscriptionId) =>
       reload(50, { subscriptionId, createdAt: at, readAt: at, knownVersion: 12, listedVersion: 12 }),
@@ -529,7 +528,7 @@ describe('a manifest', () => {
     ).toBe('wait: manifest-lags');
   });
 
-  it('F86 of a first start that lags behind the other is not loaded after it', () => {
+  it('F86 does not load the older version of a second subscription after a first start', () => {
     const [ahead, behindIt] = [listedEntry(3), listedEntry(2, { subscriptionId: 'sub_2' })];
     const members = membersAt('sub_1', 'sub_2');
     const first = {
@@ -550,17 +549,17 @@ describe('a manifest', () => {
   });
 });
 
-describe('a reload never brings a lower version', () => {
+describe('a reload and lower versions', () => {
   const lower = [listedEntry(3, upTo(50))];
 
-  it('W14 while the list names that of the table: it waits', () => {
+  it('W14 waits rather than load a lower version while the list names that of the table', () => {
     expect(toldOf({ ...asked, listedEntries: lower })).toBe('wait: manifest-lags');
     const stated = { observed: table(12, { publishedAt: NOW }) };
     expect(toldOf({ ...asked, ...stated, listedEntries: lower })).toBe('wait: manifest-lags');
     expect(toldOf({ ...asked, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe('load 3');
   });
 
-  it('F79 though what the table has was taken for withdrawn, where the list names it again', () => {
+  it('F79 waits rather than load a lower version where the list names a version again that was taken for withdrawn', () => {
     const owed = desired({ reloads: [reload(50, { isWithdrawal: true })] });
     expect(toldOf({ ...asked, desired: owed, listedEntries: lower })).toBe('wait: manifest-lags');
     expect(toldOf({ ...asked, desired: owed, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe(
@@ -568,7 +567,7 @@ describe('a reload never brings a lower version', () => {
     );
   });
 
-  it('of which nobody knows when it can be had, where the manifest reflects the event already', () => {
+  it('waits without a known end where a manifest reflects the event and lists a lower version', () => {
     const listedEntries = [listedEntry(3, silent())];
     expect(planOf({ ...askedAgo(LAG_MS), listedEntries })).toEqual({
       kind: 'wait',
@@ -578,10 +577,10 @@ describe('a reload never brings a lower version', () => {
   });
 });
 
-describe('a reload that cannot be had yet', () => {
+describe('a reload that is not possible yet', () => {
   const newer = { ...asked, metadata: metadata(chain(1, 13)) };
 
-  it('W39 stops changes: they would follow on other rows than the table has', () => {
+  it('W39 stops changes, because they would follow other rows than the table has', () => {
     expect(toldOf(newer)).toBe('wait: not-listed');
     expect(toldOf({ ...newer, listedEntries: [listedEntry(13, upTo(49))] })).toBe('wait: manifest-lags');
     const ofMoment = desired({ reloads: [reload(50, { createdAt: NOW, readAt: NOW })] });
@@ -592,7 +591,7 @@ describe('a reload that cannot be had yet', () => {
     expect(toldOf({ ...newer, observed: answered })).toBe('apply 13');
   });
 
-  it('stops changes after an older one was answered, too', () => {
+  it('stops changes also after an older reload was answered', () => {
     const twice = desired({ reloads: [reload(49), reload(50, { createdAt: NOW })] });
     const lags = [listedEntry(12, upTo(49))];
     expect(toldOf({ ...newer, desired: twice, listedEntries: lags })).toBe('load 12');
@@ -601,7 +600,7 @@ describe('a reload that cannot be had yet', () => {
     ).toBe('wait: manifest-lags');
   });
 
-  it('gives way to the snapshot of a later version, of a subscription that asked for none', () => {
+  it('loads a later version from a subscription that asked for no reload', () => {
     const other = listedEntry(13, { ...upTo(3), subscriptionId: 'sub_2' });
     const both = desired({ ...newer.desired, members: membersAt('sub_1', 'sub_2') });
     expect(planOf({ ...newer, desired: both, listedEntries: [other] })).toMatchObject({
@@ -614,13 +613,13 @@ describe('a reload that cannot be had yet', () => {
     );
   });
 
-  it('F87 is had once a later manifest names the dataset', () => {
+  it('F87 loads once a later manifest names the dataset', () => {
     expect(toldOf({ ...asked, listedEntries: [] })).toBe('wait: not-listed');
     expect(toldOf({ ...asked, listedEntries: [listedEntry(12, upTo(50))] })).toBe('load 12');
   });
 });
 
-describe('of a dataset in two subscriptions', () => {
+describe('a dataset in two subscriptions', () => {
   const members = membersAt('sub_1', 'sub_2');
   const ofSecond = {
     ...asked,
@@ -629,7 +628,7 @@ describe('of a dataset in two subscriptions', () => {
   const first = listedEntry(12, { subscriptionId: 'sub_1', ...upTo(900) });
   const second = listedEntry(12, { subscriptionId: 'sub_2', ...upTo(60) });
 
-  it('a reload is answered by the manifest of the one that asked, whatever the numbers of the other', () => {
+  it('answers a reload by the manifest of its own subscription, whatever the numbers of the other', () => {
     expect(planOf({ ...ofSecond, listedEntries: [first, second] })).toMatchObject({
       kind: 'load',
       listedEntry: second,
@@ -637,7 +636,7 @@ describe('of a dataset in two subscriptions', () => {
     expect(toldOf({ ...ofSecond, listedEntries: [first] })).toBe('wait: manifest-lags');
   });
 
-  it('those of both are answered one after the other, where one manifest reflects only its own', () => {
+  it('answers the reloads of both subscriptions one after the other where each manifest reflects only its own', () => {
     const createdAt = ago(MINUTE_MS);
     const reloads = [reload(901, { createdAt }), reload(50, { subscriptionId: 'sub_2' })];
     const both = { ...asked, desired: desired({ members, reloads }), listedEntries: [first, second] };
@@ -650,17 +649,17 @@ describe('of a dataset in two subscriptions', () => {
   });
 });
 
-describe('a reload that is owed to a subscription which has left', () => {
+describe('a reload of a former member', () => {
   const orphan = reload(50, { subscriptionId: 'sub_9', createdAt: ago(MINUTE_MS) });
   const left = { ...asked, desired: desired({ reloads: [orphan] }) };
   const again = reload(100, { createdAt: NOW, readAt: NOW });
 
-  it('W41 F82 is asked for again, in the name of those that contain the dataset', () => {
+  it('W41 F82 asks for the reload of a former member again, for the subscriptions that contain the dataset', () => {
     expect(planOf(left)).toMatchObject({ kind: 'ask-reload', isWithdrawal: false });
     expect(toldOf({ ...left, metadata: null, listedEntries: null })).toBe('ask-reload');
   });
 
-  it('F82 is asked for once, and answered by what answers the one that was asked for then', () => {
+  it('F82 asks once for the reload of a former member, and answers both with one load', () => {
     const owed = { ...left, desired: desired({ reloads: [orphan, again] }) };
     expect(toldOf({ ...owed, listedEntries: [listedEntry(12, upTo(99))] })).toBe('wait: manifest-lags');
     expect(planOf({ ...owed, listedEntries: [listedEntry(12, upTo(100))] })).toHaveProperty(
@@ -672,14 +671,14 @@ describe('a reload that is owed to a subscription which has left', () => {
     );
   });
 
-  it('F82 is asked for again where those that contain the dataset asked before it', () => {
+  it('F82 asks again for the reload of a former member where the other members asked before it', () => {
     const before = reload(100, { createdAt: ago(2 * MINUTE_MS) });
     expect(toldOf({ ...left, desired: desired({ reloads: [orphan, before] }), listedEntries: [] })).toBe(
       'ask-reload',
     );
   });
 
-  it('is over with the table, and where nobody contains the dataset any more', () => {
+  it('drops the reload of a former member with the table, and where no subscription contains the dataset', () => {
     expect(toldOf({ ...left, observed: null, listedEntries: [listedEntry(12)] })).toBe('load 12');
     const gone = desired({ reloads: [orphan], members: new Map() });
     expect(toldOf({ ...left, desired: gone })).toBe('retire');
@@ -691,14 +690,14 @@ describe('an entry of a manifest', () => {
   const inapplicable = new Map([[13, 'they were not recorded']]);
   const given = { observed: table(12), desired: desired(announcing(13)), metadata: known, inapplicable };
 
-  it('M21 counts where the list of versions, read after it, names its version', () => {
+  it('M21 uses an entry where a list of versions that was read after it names its version', () => {
     expect(toldOf({ ...given, listedEntries: [listedEntry(13)] })).toBe('load 13');
     expect(toldOf({ ...given, listedEntries: [listedEntry(14)] })).toBe('wait: entry-unlisted');
     const before = { ...known, entriesBefore: new Set([listedEntry(13).entry]) };
     expect(toldOf({ ...given, metadata: before, listedEntries: [listedEntry(13)] })).toBe('read-metadata');
   });
 
-  it('M21 counts only with the number of rows that the list states, where both state one', () => {
+  it('M21 uses an entry only with the row count of the list, where both state one', () => {
     const counting = (rowCount: number | null) => [
       { ...listedEntry(13), entry: { ...entry('parcels', 13), rowCount } },
     ];
@@ -715,7 +714,7 @@ describe('an entry of a manifest', () => {
     expect(toldOf({ ...given, metadata: silently, listedEntries: counting(11) })).toBe('load 13');
   });
 
-  it('F85 counts only where the list says that its version was published before the manifest was read', () => {
+  it('F85 uses an entry only where the list dates its version before the reading of the manifest', () => {
     const published = (publishedAt: Date | null) =>
       metadata([...chain(12, 12), version('parcels', 13, { publishedAt })]);
     const read = [listedEntry(13, { readAt: ago(MINUTE_MS) })];
@@ -724,7 +723,7 @@ describe('an entry of a manifest', () => {
     expect(toldOf({ ...given, metadata: published(null), listedEntries: read })).toBe('load 13');
   });
 
-  it('F47 counts neither for a first table nor for a reload where it is of before the versions began anew', () => {
+  it('F47 uses no entry from before a version restart, neither for a first table nor for a reload', () => {
     const anew = { metadata: metadata(chain(1, 1)), listedEntries: [listedEntry(3, upTo(50))] };
     expect(toldOf(anew)).toBe('wait: entry-unlisted');
     expect(toldOf({ ...asked, ...anew })).toBe('wait: entry-unlisted');

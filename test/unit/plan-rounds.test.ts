@@ -1,7 +1,7 @@
 /**
- * Catch-ups one after another, while the service publishes, replaces, withdraws and begins anew, and its manifests lag: nothing
- * older is ever taken for the answer to a reload, and once the service is calm the table is what the service has. What is right
- * is known from a model of what the service did: `test/support/model-history.ts`.
+ * Catch-ups one after another, while the service publishes, replaces, withdraws and restarts, and its manifests lag: nothing
+ * older is ever taken for the answer to a reload, and once the service is calm the table equals the service's content. The right content
+ * is known from a model of the service's past: `test/support/model-history.ts`.
  */
 
 import fc from 'fast-check';
@@ -45,7 +45,7 @@ const MAX_PLANS = 60;
 const MAX_CALM_ROUNDS = 4;
 
 /** What the service does, or an operator. */
-type Step = 'publish' | 'replace' | 'withdraw' | 'restart' | 'restart, untold' | 'resync';
+type Step = 'publish' | 'replace' | 'withdraw' | 'restart' | 'restart, unreported' | 'resync';
 
 const round = fc.record({
   minutes: fc.constantFrom<number>(1, 4, 10, 16, 61),
@@ -56,7 +56,7 @@ const round = fc.record({
       'replace',
       'withdraw',
       'restart',
-      'restart, untold',
+      'restart, unreported',
       'resync',
     ),
     { maxLength: 2 },
@@ -86,10 +86,10 @@ type Service = Made<typeof services>;
 /** How a catch-up finds the service. */
 type Reading = Pick<Made<typeof round>, 'lags' | 'isListStale' | 'unread'> & {
   /** The audit of the day: every list of versions is read. */
-  readonly isLookOwed: boolean;
+  readonly isRefreshDue: boolean;
 };
 
-const CALM: Reading = { lags: [0, 0], isListStale: false, unread: [], isLookOwed: true };
+const CALM: Reading = { lags: [0, 0], isListStale: false, unread: [], isRefreshDue: true };
 
 /** A service and a mirror of one dataset of it. */
 class World {
@@ -100,7 +100,7 @@ class World {
   readonly #shown = new Map<string, number>();
   /** The last move of which the log of each was read. */
   readonly #read = new Map<string, number>();
-  /** Of logs that were begun without a number: events up to then are reflected by the first manifest. */
+  /** Of logs that were started without a number: events up to then are reflected by the first manifest. */
   readonly #coveredUntil = new Map<string, Date>();
   readonly kinds = new Set<string>();
   #now = NOW;
@@ -144,7 +144,7 @@ class World {
         if (places.length > 1) this.#moves.push({ kind: 'withdraw', at });
         return;
       case 'restart':
-      case 'restart, untold':
+      case 'restart, unreported':
         this.#add(1, null, true);
         this.#moves.push({
           kind: 'restart',
@@ -176,7 +176,7 @@ class World {
   }
 
   /** Reads the logs to their heads, then the manifests, compares, and reconciles. */
-  catchUp({ lags, isListStale, unread, isLookOwed }: Reading): Course {
+  catchUp({ lags, isListStale, unread, isRefreshDue }: Reading): Course {
     this.pass(1_000);
     const isNew = lastMoveBy(new Date(this.#now.getTime() - MINUTE_MS), this.model) < this.#moves.length - 1;
     this.#listLag = isListStale && isNew && this.#moves.length > 1 ? 1 : 0;
@@ -186,7 +186,7 @@ class World {
     for (const one of read) this.#follow(one);
     const shown = read.map((one) => this.#show(one, lags));
     for (const one of shown) this.#audit(one);
-    if (isLookOwed)
+    if (isRefreshDue)
       this.#desired = { ...this.#desired, refreshesRequested: this.#desired.refreshesRequested + 1 };
     const { input, rows } = this.#course;
     const start = {
@@ -198,12 +198,12 @@ class World {
     for (const { kind } of course.steps) this.kinds.add(kind);
     this.#course = course;
     this.#desired = course.input.desired;
-    if (course.end === 'keep' && course.input.metadata !== null) this.#noteLooked(course);
+    if (course.end === 'keep' && course.input.metadata !== null) this.#noteRefreshed(course);
     return course;
   }
 
-  /** What may be withdrawn is looked at again. */
-  #noteLooked({ input: { absentSince } }: Course): void {
+  /** Versions that may be withdrawn are read again. */
+  #noteRefreshed({ input: { absentSince } }: Course): void {
     if (absentSince.size > 0) return;
     this.#desired = { ...this.#desired, refreshesDone: this.#desired.refreshesRequested };
   }
@@ -357,12 +357,12 @@ function worldAfter(service: Service): World {
   for (const one of service.rounds) {
     world.pass(one.minutes * MINUTE_MS);
     for (const step of one.steps) world.do(step, one.isRecorded);
-    world.catchUp({ ...one, isLookOwed: false });
+    world.catchUp({ ...one, isRefreshDue: false });
   }
   return world;
 }
 
-it('goes wrong nowhere while the service moves, and is right once it is calm', () => {
+it('makes no wrong step while the service moves, and equals the service once it is calm', () => {
   const kinds = new Map<string, number>();
   let calmRounds = 0;
   fc.assert(

@@ -1,4 +1,4 @@
-/** Versions that are withdrawn, and versions that begin anew: when that is believed, and what a table does then. */
+/** Withdrawn versions and version restarts: when each is believed, and the steps of the table then. */
 
 import { describe, expect, it } from 'vitest';
 import type { DesiredState } from '../../src/model/desired-state.ts';
@@ -25,24 +25,24 @@ function announcedBy(first: number, second: number): Pick<DesiredState, 'members
   return { members: new Map(members) };
 }
 
-describe('a version that was announced and that the list does not name', () => {
+describe('an announced version that the list does not name', () => {
   const announced = { observed: table(5), desired: desired(announcing(6)), metadata: metadata(chain(1, 5)) };
   const absentFor = (durationMs: number, ...versions: number[]): Pick<PlanInput, 'absentSince'> => ({
     absentSince: new Map(versions.map((one) => [one, ago(durationMs)])),
   });
 
-  it('F50 is waited for until it was absent for an hour', () => {
+  it('F50 waits for an announced version until it was absent for an hour', () => {
     const soon = { ...announced, ...absentFor(HOUR_MS - 1, 6) };
     expect(planOf(soon)).toEqual({ kind: 'wait', why: 'list-lags', until: new Date(NOW.getTime() + 1) });
     expect(planOf(announced)).toEqual({ kind: 'wait', why: 'list-lags', until: null });
   });
 
-  it('W38 F50 is void then, and the table is where it should be', () => {
+  it('W38 F50 voids an announced version after an hour of absence, and keeps the table', () => {
     expect(planOf({ ...announced, ...absentFor(HOUR_MS, 6) })).toEqual({ kind: 'void-announced', above: 5 });
     expect(toldOf({ ...announced, desired: desired() })).toBe('keep');
   });
 
-  it('F50 is void though a reload is owed, which is answered by what is there', () => {
+  it('F50 voids an announced version though a reload is owed, which a listed version answers', () => {
     const owed = {
       ...announced,
       desired: { ...announced.desired, reloads: [reload(50)] },
@@ -60,14 +60,14 @@ describe('a version that was announced and that the list does not name', () => {
     expect(toldOf({ ...next, observed: answered, metadata: metadata(chain(1, 6)) })).toBe('apply 6');
   });
 
-  it('is void alone: another that was announced since is waited for', () => {
+  it('voids only the absent version, and waits for another that was announced since', () => {
     const both = { ...announced, desired: desired(announcedBy(6, 7)) };
     expect(planOf({ ...both, ...absentFor(HOUR_MS, 7) })).toEqual({ kind: 'void-announced', above: 6 });
     expect(planOf({ ...both, ...absentFor(HOUR_MS, 6, 7) })).toEqual({ kind: 'void-announced', above: 5 });
     expect(toldOf({ ...both, ...absentFor(HOUR_MS, 6) })).toBe('wait: list-lags');
   });
 
-  it('is looked for in a list that names lower ones as newest; each is remembered by itself', () => {
+  it('notes each announced version as absent that a list with lower newest versions lacks', () => {
     const absent = absentVersions(table(5), desired(announcedBy(6, 7)), metadata(chain(1, 4)));
     expect(absent.map((subject) => 'version' in subject && subject.version)).toEqual([5, 6, 7]);
     expect(absentVersions(table(5), desired(announcedBy(6, 7)), metadata(chain(1, 7)))).toEqual([]);
@@ -75,7 +75,7 @@ describe('a version that was announced and that the list does not name', () => {
     expect(absentVersions(null, desired(announcing(6)), metadata(chain(1, 6)))).toEqual([]);
   });
 
-  it('is not waited for where changes lead on, and is no reason for a snapshot', () => {
+  it('applies changes meanwhile, and loads no snapshot for an absent version', () => {
     const behind = {
       ...announced,
       observed: table(4),
@@ -86,41 +86,36 @@ describe('a version that was announced and that the list does not name', () => {
   });
 });
 
-describe('the version of a table', () => {
+describe('namingOf', () => {
   const stated = { publishedAt: NOW };
   const versions = metadata(chain(1, 5));
 
   it.each([
-    ['is named by its record', table(5, stated), versions, 'named'],
-    ['is named where the table does not know when it was published', table(5), versions, 'named'],
+    ['named by its record', table(5, stated), versions, 'named'],
+    ['named where the table lacks the time of publication', table(5), versions, 'named'],
     [
-      'is named where the list does not say when it was published',
+      'named where the list lacks the time of publication',
       table(5, { publishedAt: ago(1) }),
       metadata(chain(1, 5, { publishedAt: null })),
       'named',
     ],
     [
-      'is named where the list does not say how many rows it has',
+      'named where the list lacks the row count',
       table(5, { rowCount: 11 }),
       metadata(chain(1, 5, { rowCount: null })),
       'named',
     ],
     [
-      'is another where it was published at another time',
+      'another where it was published at another time',
       table(5, { publishedAt: ago(1) }),
       versions,
       'another',
     ],
-    [
-      'is another where it has another number of rows',
-      table(5, { ...stated, rowCount: 11 }),
-      versions,
-      'another',
-    ],
-    ['is absent where lower ones are the newest', table(6, stated), versions, 'absent'],
-    ['is not known where none is named', table(5, stated), metadata([]), 'unknown'],
-    ['is not known where only later ones are named', table(5, stated), metadata(chain(6, 7)), 'unknown'],
-  ] as const)('%s', (_, observed, list, naming) => {
+    ['another where it has another row count', table(5, { ...stated, rowCount: 11 }), versions, 'another'],
+    ['absent where lower versions are the newest', table(6, stated), versions, 'absent'],
+    ['unknown where the list names no version', table(5, stated), metadata([]), 'unknown'],
+    ['unknown where the list names only later versions', table(5, stated), metadata(chain(6, 7)), 'unknown'],
+  ] as const)('judges the version of a table as %s', (_, observed, list, naming) => {
     expect(namingOf(observed, list)).toBe(naming);
   });
 });
@@ -133,12 +128,12 @@ describe('a table whose version is withdrawn', () => {
   };
   const absent = (durationMs: number) => ({ absentSince: new Map([[5, ago(durationMs)]]) });
 
-  it('F79 stays as it is until that was so for an hour', () => {
+  it('F79 keeps a table until its version was absent for an hour', () => {
     expect(toldOf({ ...withdrawn, listedEntries: [listedEntry(4)] })).toBe('keep');
     expect(toldOf({ ...withdrawn, ...absent(HOUR_MS - 1), listedEntries: [listedEntry(4)] })).toBe('keep');
   });
 
-  it('F79 is loaded again then, and goes back to what is published', () => {
+  it('F79 reloads a table whose version was absent for an hour, and returns to a listed version', () => {
     expect(planOf({ ...withdrawn, ...absent(HOUR_MS) })).toEqual({
       kind: 'ask-reload',
       isWithdrawal: true,
@@ -153,7 +148,7 @@ describe('a table whose version is withdrawn', () => {
     expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
   });
 
-  it('F79 is asked for again where only another reload is owed: that one may be answered by the same version', () => {
+  it('F79 asks for a reload where only another is owed, which the same version might answer', () => {
     const owed = {
       ...withdrawn,
       desired: desired({ reloads: [reload(50)] }),
@@ -163,7 +158,7 @@ describe('a table whose version is withdrawn', () => {
     expect(planOf(owed)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
   });
 
-  it('W37 F79 takes no changes until it is loaded, also where they seem to lead on', () => {
+  it('W37 F79 applies no changes to a table of a withdrawn version, also where they seem to follow', () => {
     const anew = { ...withdrawn, metadata: metadata(chain(1, 6)) };
     expect(toldOf(anew)).toBe('apply 6');
     const unnamed = [...chain(1, 4), version('parcels', 6, { previousVersion: 5 })];
@@ -182,39 +177,38 @@ describe('a table whose version is withdrawn', () => {
     expect(toldOf({ ...owed, observed: answered })).toBe('apply 6');
   });
 
-  it('F79 is loaded by nothing that is not listed: a manifest that lags names what was withdrawn', () => {
+  it('F79 loads nothing unlisted, such as the withdrawn version in a lagging manifest', () => {
     const owed = { ...withdrawn, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
     expect(toldOf({ ...owed, listedEntries: [listedEntry(5)] })).toBe('wait: entry-unlisted');
   });
 });
 
-describe('a table whose version was published anew', () => {
+describe('a table whose version was published again', () => {
   it.each([
+    ['published again under the same number', table(5, { publishedAt: ago(1) }), metadata(chain(1, 5))],
     [
-      'under the same number, after it was withdrawn',
-      table(5, { publishedAt: ago(1) }),
+      'published again with another row count',
+      table(5, { publishedAt: NOW, rowCount: 9 }),
       metadata(chain(1, 5)),
     ],
-    ['with another number of rows', table(5, { publishedAt: NOW, rowCount: 9 }), metadata(chain(1, 5))],
-    [
-      'because the versions began anew, and have gone past it',
-      table(3, { publishedAt: ago(1) }),
-      metadata(chain(1, 5)),
-    ],
-  ])('F79 %s, is loaded again at once, and takes no changes before', (_, observed, list) => {
-    const looking = {
-      observed,
-      desired: desired({ refreshesRequested: 1 }),
-      metadata: list,
-      listedEntries: [listedEntry(5)],
-    };
-    expect(planOf(looking)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
-    const owed = { ...looking, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
-    expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
-    expect(toldOf(owed)).toBe('load 5');
-  });
+    ['passed by versions that restarted', table(3, { publishedAt: ago(1) }), metadata(chain(1, 5))],
+  ])(
+    'F79 reloads a table at once whose version was %s, and applies no changes before',
+    (_, observed, list) => {
+      const looking = {
+        observed,
+        desired: desired({ refreshesRequested: 1 }),
+        metadata: list,
+        listedEntries: [listedEntry(5)],
+      };
+      expect(planOf(looking)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
+      const owed = { ...looking, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
+      expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
+      expect(toldOf(owed)).toBe('load 5');
+    },
+  );
 
-  it('F79 without an event, at a lower version than the table: loaded again once that was so for an hour', () => {
+  it('F79 reloads a table after an hour where the versions restarted below it without an event', () => {
     const looking = {
       observed: table(5),
       desired: desired({ refreshesRequested: 1 }),
@@ -229,7 +223,7 @@ describe('a table whose version was published anew', () => {
     );
   });
 
-  it('F79 is answered by time only where the moment of the question is reflected', () => {
+  it('F79 answers the reload by time only where the manifest reflects the time of the request', () => {
     const observed = table(5, { publishedAt: ago(1) });
     const at = ago(5 * MINUTE_MS);
     const owed = desired({ reloads: [reload(50, { createdAt: at, readAt: at, isWithdrawal: true })] });
@@ -241,7 +235,7 @@ describe('a table whose version was published anew', () => {
     expect(toldOf({ ...given, listedEntries: read(0) })).toBe('load 5');
   });
 
-  it('V19 takes the changes that follow where nothing says that it is another', () => {
+  it('V19 applies the changes that follow where nothing shows another version', () => {
     const looking = {
       observed: table(3),
       desired: desired({ refreshesRequested: 1 }),

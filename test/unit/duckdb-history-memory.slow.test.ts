@@ -50,7 +50,7 @@ async function jobOf(
   });
 }
 
-it('F68 a gate judges the keys of a table whose rows cannot be compared for want of memory', async () => {
+it('F68 judges a reload by keys where the memory is too small to compare the rows', async () => {
   await using folder = await temporaryFolder();
   const mirror = await mirrorIn(folder.path, {
     memoryLimitBytes: LEAST_LIMIT_BYTES,
@@ -66,7 +66,7 @@ it('F68 a gate judges the keys of a table whose rows cannot be compared for want
   expect(result).toMatchObject({ kind: 'awaiting', judged: { counts } });
 });
 
-it('F08 swaps the table and closes its log with the reason, and the tables after it are loaded', async () => {
+it('F08 swaps a table whose comparison exceeds the memory, closes its log with the reason, and loads the others', async () => {
   await using folder = await temporaryFolder();
   const mirror = await mirrorIn(folder.path, {
     memoryLimitBytes: LEAST_LIMIT_BYTES,

@@ -1,4 +1,4 @@
-/** The past of a table: undo logs and the functions that answer for an earlier commit or time (F70, F71). */
+/** The history of a table: undo logs and the functions that return the rows of an earlier commit or time (F70, F71). */
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -36,8 +36,8 @@ function committed(result: JobResult): void {
 const asOf = (commit: number, name = 'parcels') =>
   `SELECT * FROM history.${name}_as_of_commit(${commit}) ORDER BY ALL`;
 
-describe('a log', () => {
-  it('restores the state after each commit, of changes and of reloads', async () => {
+describe('an undo log', () => {
+  it('restores the state of the table after each commit of changes and reloads', async () => {
     const { world, course } = await threePeople();
     const states = [await inMirror(world.folder, 'FROM parcels ORDER BY ALL')];
     const steps: (readonly Row[])[] = [
@@ -68,7 +68,7 @@ describe('a log', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('writes no more than the rows that differ, with the commit, its version and its time', async () => {
+  it('logs only the rows that differ, with the commit, its version and its time', async () => {
     const { world, course } = await threePeople();
     const { publishedAt } = course.publishRows([
       [1, 'one'],
@@ -94,7 +94,7 @@ describe('a log', () => {
     ]);
   });
 
-  it('has columns of any name, also of those that its own functions use', async () => {
+  it('logs columns of any name, also of names that its own functions use', async () => {
     const names = [
       'as_of',
       'AS_OF_2',
@@ -138,7 +138,7 @@ describe('a log', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('answers for a time as for the newest commit up to it', async () => {
+  it('returns as of a time the rows of the newest commit up to that time', async () => {
     const { world, course } = await threePeople();
     course.publishRows([[1, 'one']]);
     committed(await world.apply(course));
@@ -155,7 +155,7 @@ describe('a log', () => {
     );
   });
 
-  it('has the columns of now: what was added later is null before', async () => {
+  it('returns earlier states with the columns of now, in which columns added later are null', async () => {
     const { world, course } = await threePeople();
     const wider = sourceSchema(
       [
@@ -184,7 +184,7 @@ describe('a log', () => {
     expect(await inMirror(world.folder, COUNTS)).toContainEqual(['reload', '0', '1', '1']);
   });
 
-  it('begins with the state that a table has when history is switched on', async () => {
+  it('begins the history with the state of the table when history is switched on', async () => {
     let isOn = false;
     const { world, course } = await threePeople(() => isOn);
     isOn = true;
@@ -194,7 +194,7 @@ describe('a log', () => {
     await expect(inMirror(world.folder, asOf(0))).rejects.toThrow('begins with commit 1');
   });
 
-  it('is not begun for a table without keys', async () => {
+  it('keeps no undo log for a table without keys', async () => {
     const world = await mirrorAtWork({ history: ALL });
     const keyless = sourceSchema([column('name', 'string')], { keyColumns: [] });
     const course = world.published(firstContent(keyless, [['one']]));
@@ -213,7 +213,7 @@ function asText(rows: readonly Row[]): readonly (readonly (string | null)[])[] {
 }
 
 describe('a mirror with history', () => {
-  it('is compacted and published with its past', async () => {
+  it('compacts and publishes a mirror with its history', async () => {
     const copy = await temporaryFolder();
     const target = join(copy.path, 'copy.duckdb');
     const publish = { path: target, keptPaths: [], reserveBytes: 0 };
@@ -236,8 +236,8 @@ describe('a mirror with history', () => {
   });
 });
 
-describe('a log is closed (F70)', () => {
-  it.each(['changes', 'a reload'])('by %s while history is switched off', async (how) => {
+describe('the closing of an undo log (F70)', () => {
+  it.each(['changes', 'a reload'])('closes the log by %s while history is switched off', async (how) => {
     let isOn = true;
     const { world, course } = await threePeople(() => isOn);
     const steps: readonly Row[] = [
@@ -257,7 +257,7 @@ describe('a log is closed (F70)', () => {
     expect(await inMirror(world.folder, asOf(4))).toEqual(asText(steps.slice(2)));
   });
 
-  it('by changes that add a column, and answers with the columns of now', async () => {
+  it('closes the log by changes that add a column, and returns later states with the columns of now', async () => {
     let isOn = true;
     const { world, course } = await threePeople(() => isOn);
     isOn = false;
@@ -275,7 +275,7 @@ describe('a log is closed (F70)', () => {
     ]);
   });
 
-  it('by a reload of a table that cannot be compared', async () => {
+  it('closes the log by a reload of a table that cannot be compared', async () => {
     const { world, course } = await threePeople();
     await world.byHand('ALTER TABLE parcels DROP COLUMN name');
     course.publishRows([[1, 'uno']]);
@@ -285,13 +285,13 @@ describe('a log is closed (F70)', () => {
   });
 
   it.each([
-    ['dropped', 'DROP TABLE history.parcels'],
-    ['dropped with its schema', 'DROP SCHEMA history CASCADE'],
-    ['without a column', 'ALTER TABLE history.parcels DROP COLUMN "name"'],
-    ['of another type', 'ALTER TABLE history.parcels ALTER COLUMN "name" TYPE INTEGER USING 1'],
-    ['emptied', 'DELETE FROM history.parcels'],
-    ['with an entry twice', 'INSERT INTO history.parcels FROM history.parcels LIMIT 1'],
-  ])('by the next commit where it was altered by hand: %s', async (_, statement) => {
+    ['it was dropped', 'DROP TABLE history.parcels'],
+    ['it was dropped with its schema', 'DROP SCHEMA history CASCADE'],
+    ['it lost a column', 'ALTER TABLE history.parcels DROP COLUMN "name"'],
+    ['a column got another type', 'ALTER TABLE history.parcels ALTER COLUMN "name" TYPE INTEGER USING 1'],
+    ['it was emptied', 'DELETE FROM history.parcels'],
+    ['an entry was repeated', 'INSERT INTO history.parcels FROM history.parcels LIMIT 1'],
+  ])('closes a log that was altered by hand by the next commit: %s', async (_, statement) => {
     const { world, course } = await threePeople();
     course.publishRows([[1, 'uno']]);
     committed(await world.apply(course));
@@ -306,7 +306,7 @@ describe('a log is closed (F70)', () => {
     expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
   });
 
-  it('in effect as soon as entries are missing: until the next commit as-of is an error', async () => {
+  it('refuses as-of from a log whose entries are missing, until the next commit closes the log', async () => {
     const { world, course } = await threePeople();
     course.publishRows([[1, 'uno']]);
     committed(await world.apply(course));
@@ -316,7 +316,7 @@ describe('a log is closed (F70)', () => {
     );
   });
 
-  it('by a load where the catalog has lost its columns; a new log begins', async () => {
+  it('begins a new log by a load where the catalog has lost the columns of the table', async () => {
     const { world, course } = await threePeople();
     await duckdb(`ATTACH '${join(world.folder, 'mirror.duckdb')}' AS m`, 'DELETE FROM m.feed_sync.columns');
     course.publishRows([[1, 'uno']]);
@@ -327,7 +327,7 @@ describe('a log is closed (F70)', () => {
     expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
   });
 
-  it('by a reload of a table that somebody gave a further column, which does not survive it', async () => {
+  it('closes the log by a reload of a table that got a further column by hand, and removes that column', async () => {
     const { world, course } = await threePeople();
     await world.byHand('ALTER TABLE parcels ADD COLUMN mine VARCHAR');
     course.publishRows([[1, 'uno']]);
@@ -337,7 +337,7 @@ describe('a log is closed (F70)', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('in effect where somebody deleted it from the list of logs: no answer passes for an empty table', async () => {
+  it('refuses as-of, rather than return no rows, where the log was deleted from the list of logs', async () => {
     const { world } = await threePeople();
     await world.byHand('DELETE FROM feed_sync.history_logs');
     await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(
@@ -345,7 +345,7 @@ describe('a log is closed (F70)', () => {
     );
   });
 
-  it('with all others where somebody dropped their list: the next run makes an empty one', async () => {
+  it('closes all logs where their list was dropped by hand, and makes an empty list in the next run', async () => {
     const { world, course } = await threePeople();
     await world.byHand('DROP TABLE feed_sync.history_logs');
     await world.mirror.enroll(ENROLMENT);
@@ -357,7 +357,7 @@ describe('a log is closed (F70)', () => {
     expect(await inMirror(world.folder, asOf(1, 'parcels_2'))).toEqual(asText(FIRST));
   });
 
-  it('by a reload of a table that was dropped by hand', async () => {
+  it('closes the log by a reload of a table that was dropped by hand', async () => {
     const { world, course } = await threePeople();
     await world.byHand('DROP TABLE parcels');
     course.publishRows([[1, 'uno']]);
@@ -369,12 +369,12 @@ describe('a log is closed (F70)', () => {
   });
 });
 
-describe('a log is frozen with its table (F71)', () => {
+describe('an undo log that is frozen with its table (F71)', () => {
   const other = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
     schemaVersion: '2',
   });
 
-  it('by a schema that is not the one before with further columns; a new log begins', async () => {
+  it('freezes table and log when a schema replaces columns, and begins a new log', async () => {
     const { world, course } = await threePeople();
     course.publishRows([[1, 'uno']]);
     committed(await world.apply(course));
@@ -393,23 +393,26 @@ describe('a log is frozen with its table (F71)', () => {
     ]);
   });
 
-  it.each(['archive', 'keep'] as const)('by retirement (%s), and a return begins a new one', async (how) => {
-    const { world, course } = await threePeople();
-    course.publishRows([[1, 'uno']]);
-    committed(await world.apply(course));
-    expect(await world.retire(course, how)).toMatchObject({ kind: 'retired' });
-    const past = async () => {
-      expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(FIRST));
-      expect(await inMirror(world.folder, asOf(2, 'parcels__3_log'))).toEqual([['1', 'uno']]);
-    };
-    await past();
-    course.publishRows([[7, 'seven']]);
-    committed(await world.load(course));
-    await past();
-    expect(await inMirror(world.folder, asOf(4))).toEqual([['7', 'seven']]);
-  });
+  it.each(['archive', 'keep'] as const)(
+    'freezes table and log by a retirement (%s), and begins a new log at the return',
+    async (how) => {
+      const { world, course } = await threePeople();
+      course.publishRows([[1, 'uno']]);
+      committed(await world.apply(course));
+      expect(await world.retire(course, how)).toMatchObject({ kind: 'retired' });
+      const past = async () => {
+        expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(FIRST));
+        expect(await inMirror(world.folder, asOf(2, 'parcels__3_log'))).toEqual([['1', 'uno']]);
+      };
+      await past();
+      course.publishRows([[7, 'seven']]);
+      committed(await world.load(course));
+      await past();
+      expect(await inMirror(world.folder, asOf(4))).toEqual([['7', 'seven']]);
+    },
+  );
 
-  it('but ends where a column of the table was dropped by hand; the load goes on', async () => {
+  it('ends the history instead of freezing it where a column was dropped by hand, and commits the load', async () => {
     const { world, course } = await threePeople();
     await world.byHand('ALTER TABLE parcels DROP COLUMN name');
     course.publish(firstContent(other, [[1, 'Ann']]));
@@ -420,7 +423,7 @@ describe('a log is frozen with its table (F71)', () => {
     expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'Ann']]);
   });
 
-  it('beside logs whose names it would take, and with the longest names', async () => {
+  it('freezes logs beside others whose names collide, and with the longest names', async () => {
     const world = await mirrorAtWork({ history: ALL });
     const long = 'p'.repeat(63);
     for (const datasetId of ['parcels', 'parcels__4', 'parcels__4_log', long]) {
@@ -445,7 +448,7 @@ describe('a log is frozen with its table (F71)', () => {
     }
   });
 
-  it('but ends with a table that is dropped', async () => {
+  it('removes the history with a table that is dropped at retirement', async () => {
     const { world, course } = await threePeople();
     expect(await world.retire(course, 'drop')).toMatchObject({ kind: 'retired' });
     const left = `SELECT table_name FROM duckdb_tables() WHERE schema_name = 'history'
@@ -455,10 +458,10 @@ describe('a log is frozen with its table (F71)', () => {
   });
 });
 
-describe('what is older than it is to be kept', () => {
+describe('history older than history.keep', () => {
   const DAY_MS = 86_400_000;
 
-  it('is forgotten with the next commit: entries, and frozen tables with their logs', async () => {
+  it('removes entries, and frozen tables with their logs, with the next commit after their time', async () => {
     const clock = manualClock();
     const world = await mirrorAtWork({ clock, history: { keeps: () => true, keepMs: 3 * DAY_MS } });
     const other = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
@@ -495,14 +498,14 @@ describe('what is older than it is to be kept', () => {
   });
 });
 
-/** Since which commit the log of the table knows its states, and why not before. */
+/** The first commit whose state the log knows, and the reason why it knows none before. */
 const KNOWN =
   'SELECT greatest(first_commit, closed_commit)::VARCHAR, closed_reason FROM feed_sync.history_logs WHERE frozen_commit IS NULL';
 const BY_HAND = "UPDATE parcels SET name = 'by hand' WHERE id = 2";
 const REASON = 'rows of the table were altered outside feed-sync before';
 
 describe('F70 rows that were altered by hand', () => {
-  it('are never taken for what a commit left: a reload that replaces them closes the log', async () => {
+  it('closes the log by a reload that replaces rows altered by hand, rather than log them as committed', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
     course.publishRows([
@@ -515,7 +518,7 @@ describe('F70 rows that were altered by hand', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('are noticed by a reload that adds a column', async () => {
+  it('finds rows altered by hand in a reload that adds a column', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
     course.publish(withAddedColumn(firstContent(people, FIRST), column('floor', 'integer'), () => 1));
@@ -523,7 +526,7 @@ describe('F70 rows that were altered by hand', () => {
     expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
   });
 
-  it('are noticed by changes that add a column, which are not applied, and by no others', async () => {
+  it('finds rows altered by hand in changes that add a column, which fail, and in no other changes', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
     course.publishRows([...FIRST, [4, 'four']]);
@@ -538,7 +541,7 @@ describe('F70 rows that were altered by hand', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('are noticed by a rollback, which restores what its commit left', async () => {
+  it('finds rows altered by hand in a rollback, which restores the rows of its commit', async () => {
     const { world, course } = await threePeople();
     course.publishRows([
       [1, 'one'],
@@ -567,7 +570,7 @@ describe('F70 rows that were altered by hand', () => {
     expect(await inMirror(world.folder, KNOWN)).toEqual([['3', REASON]]);
   });
 
-  it('are noticed where the checksum of a table that is right by now is stored anew', async () => {
+  it('closes the log when the checksum of a table that was altered by hand and is right by now is stored', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
     course.publishRows([
@@ -596,21 +599,24 @@ describe('F70 rows that were altered by hand', () => {
   });
 });
 
-describe('history that would take the reserve of the disk fails the commit, which leaves table and log as they are', () => {
-  it.each(['changes', 'retirement'] as const)('%s', async (kind) => {
-    const { world, course } = await threePeople();
-    course.publishRows([[1, 'uno']]);
-    const observed = await world.observed();
-    const job = kind === 'changes' ? await course.changes(observed) : retirement(observed, 'archive');
-    const before = await world.dump();
-    for (const [reserveBytes, result] of [
-      [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
-      [0, { kind: kind === 'changes' ? 'committed' : 'retired' }],
-    ] as const) {
-      const mirror = await mirrorIn(world.folder, { history: ALL, reserveBytes });
-      expect(await commitAll(mirror, [await mirror.validate(job)])).toMatchObject([result]);
-      await mirror.close();
-      if (reserveBytes > 0) expect(await world.dump()).toEqual(before);
-    }
-  });
+describe('history that would take the reserve of the disk', () => {
+  it.each(['changes', 'retirement'] as const)(
+    'fails a commit of %s whose history would take the reserve, and leaves table and log as they are',
+    async (kind) => {
+      const { world, course } = await threePeople();
+      course.publishRows([[1, 'uno']]);
+      const observed = await world.observed();
+      const job = kind === 'changes' ? await course.changes(observed) : retirement(observed, 'archive');
+      const before = await world.dump();
+      for (const [reserveBytes, result] of [
+        [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
+        [0, { kind: kind === 'changes' ? 'committed' : 'retired' }],
+      ] as const) {
+        const mirror = await mirrorIn(world.folder, { history: ALL, reserveBytes });
+        expect(await commitAll(mirror, [await mirror.validate(job)])).toMatchObject([result]);
+        await mirror.close();
+        if (reserveBytes > 0) expect(await world.dump()).toEqual(before);
+      }
+    },
+  );
 });

@@ -1,4 +1,4 @@
-/** F78: what a table holds of a JSON value is one text, whichever way the value came, and null for the JSON value null. */
+/** F78: a table has one text for a JSON value, whichever way the value came, and null for the JSON value null. */
 
 import { describe, expect, it } from 'vitest';
 import { DataError, InapplicableChangesError } from '../../src/model/errors.ts';
@@ -14,7 +14,7 @@ import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { column } from '../support/small-content.ts';
 import { writtenTable } from '../support/written-changes.ts';
 
-/** As it is written, and the text that the table holds. */
+/** A JSON value as it is written, and its text in the table. */
 const VALUES: readonly (readonly [written: string, observed: string | null])[] = [
   ['null', null],
   [' null\n', null],
@@ -30,18 +30,25 @@ const VALUES: readonly (readonly [written: string, observed: string | null])[] =
 ];
 const quoted = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-describe('C11 F78 a JSON value has one text', () => {
-  it.each(['VARCHAR', 'JSON'])('in a file as %s', async (type) => {
-    const { mirror, folder } = await mirrorAtWork();
-    const rows = VALUES.map(([written], id) => `(${id}::BIGINT, ${quoted(written)}::${type})`);
-    const path = await parquet(folder, 'values.parquet', `SELECT * FROM (VALUES ${rows.join()}) AS t(id, v)`);
-    const columns = [modelColumn('id', 'integer'), modelColumn('v', 'json')];
-    await load(mirror, snapshot({ columns, files: [path] }));
-    const observed = await inMirror(folder, 'SELECT v::VARCHAR, typeof(v) FROM parcels ORDER BY id');
-    expect(observed).toEqual(VALUES.map(([, text]) => [text, 'JSON']));
-  });
+describe('C11 F78 the one text of a JSON value', () => {
+  it.each(['VARCHAR', 'JSON'])(
+    'stores one text for a JSON value from a file with the type %s',
+    async (type) => {
+      const { mirror, folder } = await mirrorAtWork();
+      const rows = VALUES.map(([written], id) => `(${id}::BIGINT, ${quoted(written)}::${type})`);
+      const path = await parquet(
+        folder,
+        'values.parquet',
+        `SELECT * FROM (VALUES ${rows.join()}) AS t(id, v)`,
+      );
+      const columns = [modelColumn('id', 'integer'), modelColumn('v', 'json')];
+      await load(mirror, snapshot({ columns, files: [path] }));
+      const observed = await inMirror(folder, 'SELECT v::VARCHAR, typeof(v) FROM parcels ORDER BY id');
+      expect(observed).toEqual(VALUES.map(([, text]) => [text, 'JSON']));
+    },
+  );
 
-  it('in a file as a list, a struct or a map', async () => {
+  it('stores one text for a JSON value from a list, a struct or a map of a file', async () => {
     const { mirror, folder } = await mirrorAtWork();
     const select = `SELECT [2.50, NULL]::DECIMAL(38,2)[] AS list, {'a': 'x y', 'b': [1e22::DOUBLE]} AS struct, MAP {'k': 1} AS map,
       NULL::INTEGER[] AS nothing`;
@@ -52,17 +59,17 @@ describe('C11 F78 a JSON value has one text', () => {
     ).toEqual([['[2.5,null]', '{"a":"x y","b":[1e22]}', '{"k":1}', null]]);
   });
 
-  it('in changes', async () => {
+  it('stores one text for a JSON value from changes', async () => {
     const table = await writtenTable([column('id', 'integer', false), column('v', 'json')]);
     await table.apply([VALUES.map(([written], id) => `{"op":"added","row":{"id":${id},"v":${written}}}`)]);
     expect(await table.rows('id::INTEGER, v::VARCHAR')).toEqual(VALUES.map(([, text], id) => [id, text]));
   });
 });
 
-describe('F78 a number in a JSON value that no double holds', () => {
+describe('F78 a number in a JSON value that no double represents', () => {
   const LOST = '0.12345678901234567890';
 
-  it('keeps its digits in a file, and nothing else of its writing', async () => {
+  it('keeps all digits of a JSON number from a file, and nothing else of its notation', async () => {
     const { mirror, folder } = await mirrorAtWork();
     const text = `{"a": [${LOST}, 2.50, "${LOST} nan"], "b": 1e-400}`;
     const columns = ['text', 'nested'].map((name) => modelColumn(name, 'json'));
@@ -75,10 +82,10 @@ describe('F78 a number in a JSON value that no double holds', () => {
 
   it.each([
     `{"a": ${LOST}}`,
-    // Of a member that is there twice JSON.parse tells the last only.
+    // Of a member that is there twice JSON.parse returns the last only.
     `{"a": ${LOST}, "a": 1}`,
     `[{"x": "\\"", "a": {"a": ${LOST}}, "a": []}]`,
-  ])('makes changes give way to the snapshot: %s', async (value) => {
+  ])('falls back to the snapshot for a JSON number of changes that would lose digits: %s', async (value) => {
     const table = await writtenTable([column('id', 'integer', false), column('v "w"', 'json')]);
     const pages = [
       ['{"op":"added","row":{"id":1,"v \\"w\\"":[2.5]}}'],
@@ -91,7 +98,7 @@ describe('F78 a number in a JSON value that no double holds', () => {
     );
   });
 
-  it('makes them give way in no other column, nor beside the changes', async () => {
+  it('applies changes with such a number in another column, or outside the row', async () => {
     const table = await writtenTable([
       column('id', 'integer', false),
       column('v', 'json'),
@@ -105,7 +112,7 @@ describe('F78 a number in a JSON value that no double holds', () => {
   });
 });
 
-it('F78 an error about a value that is no JSON does not show one that is null', async () => {
+it('F78 shows in the error the value that is no JSON, and not one that is null', async () => {
   const { mirror, folder } = await mirrorAtWork();
   const path = await parquet(folder, 'none.parquet', "SELECT unnest(['null', ' null', '[0.5]', '{']) AS v");
   const error = await loadError(mirror, snapshot({ columns: [modelColumn('v', 'json')], files: [path] }));
@@ -113,7 +120,7 @@ it('F78 an error about a value that is no JSON does not show one that is null', 
   expect(error.message).toContain('the value "{", which cannot become a json without being changed');
 });
 
-it('F78 a key that is the JSON value null is no key, and two texts of one value are one', async () => {
+it('F78 refuses a key that is the JSON value null, and two texts of one value as keys', async () => {
   const { mirror, folder } = await mirrorAtWork();
   const job = async (name: string, list: string) =>
     snapshot({

@@ -35,8 +35,8 @@ async function people(
   return snapshot({ columns, keyColumns: ['id'], files: [path], ...rest });
 }
 
-describe('what is written down', () => {
-  it('V14 W29 stands in the schema feed_sync and in comments; columns of the envelope come after the others', async () => {
+describe('the catalog after a load', () => {
+  it('V14 W29 records a load in feed_sync and in comments, with the envelope columns after the others', async () => {
     const path = await own.parquet(
       'a.parquet',
       `SELECT 1::BIGINT AS id, 'x' AS title, 'y' AS name, 9::BIGINT AS _v`,
@@ -123,7 +123,7 @@ describe('what is written down', () => {
     expect(await own.query('FROM us_tx_people')).toEqual([['1', 'x', 'y', '9']]);
   });
 
-  it('keeps the newest reload of each subscription', async () => {
+  it('records the newest reload of each subscription', async () => {
     const first = await people('a.parquet', "(1::BIGINT, 'a')", {
       reloads: reloadMarks([
         ['sub_1', 5n],
@@ -147,7 +147,7 @@ describe('what is written down', () => {
     );
   });
 
-  it('keeps the reload of the newest log, whatever the numbers of events', async () => {
+  it('records the reload of the newest log, whatever the event numbers', async () => {
     const createdAt = new Date('2026-01-02T03:04:05.678Z');
     const marks = (logNumber: number, eventNumber: bigint) =>
       new Map([['sub_1', { logNumber, eventNumber, createdAt }]]);
@@ -161,7 +161,7 @@ describe('what is written down', () => {
     expect(await reloads()).toEqual(marks(2, 3n));
   });
 
-  it('keeps the reload of the later moment, where two have the number of one event', async () => {
+  it('records the reload with the later timestamp where two have one event number', async () => {
     const at = (second: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, second));
     const marks = (second: number) =>
       new Map([['sub_1', { logNumber: 1, eventNumber: 100n, createdAt: at(second) }]]);
@@ -174,13 +174,13 @@ describe('what is written down', () => {
     expect(await reloads()).toEqual(marks(6));
   });
 
-  it('F33 no files make an empty table', async () => {
+  it('F33 loads an empty table from no files', async () => {
     const [outcome] = await own.load(snapshot({ columns, keyColumns: ['id'], files: [] }));
     expect(outcome).toMatchObject({ kind: 'committed', committed: { rowCount: 0 } });
     expect(await own.query('FROM parcels')).toEqual([]);
   });
 
-  it('files of another writer are read', async () => {
+  it('loads a file of another writer', async () => {
     const path = join(own.path, 'foreign.parquet');
     const schema = new ParquetSchema({
       id: { type: 'INT64' },
@@ -203,16 +203,16 @@ describe('what is written down', () => {
   });
 });
 
-describe('what does not prove or fit', () => {
+describe('a snapshot that fails its proof', () => {
   it.each<[string, string, Partial<SnapshotSpecification>, string]>([
     [
-      'V8 a count',
+      'V8 a row count that differs from the version record',
       "(1::BIGINT, 'x')",
       { expectedRowCounts: [{ rowCount: 2, statedBy: 'the version record' }] },
       'the version record states 2',
     ],
     [
-      'V8 a count of the manifest alone',
+      'V8 a row count that differs from the manifest alone',
       "(1::BIGINT, 'x')",
       {
         expectedRowCounts: [
@@ -254,7 +254,7 @@ describe('what does not prove or fit', () => {
       'The file new.parquet of parcels holds in the column "id" the value "2.5"',
     ],
     [
-      'V18 a type of column that is not known',
+      'V18 a column type that is not known',
       "(1::BIGINT, 'x')",
       { columns: [column('id', 'integer'), { ...column('name', 'string'), type: { unknown: 'colour' } }] },
       'The column "name" of parcels has the type "colour"',
@@ -277,7 +277,7 @@ describe('what does not prove or fit', () => {
     ]);
   });
 
-  it('a count of a file, before the mirror is touched', async () => {
+  it('refuses a file whose row count differs from the manifest before the mirror is touched', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')");
     const [file] = job.files;
     const wrong = { ...job, files: file === undefined ? [] : [{ ...file, rowCount: 3 }] };
@@ -286,7 +286,7 @@ describe('what does not prove or fit', () => {
     );
   });
 
-  it('V8 a count in the table, though the footers had said it', async () => {
+  it('V8 refuses a table whose row count differs although the footer stated it', async () => {
     const expectedRowCounts = [{ rowCount: 1, statedBy: 'the manifest' }];
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { expectedRowCounts });
     const prepared = await own.mirror.validate(job);
@@ -300,8 +300,8 @@ describe('what does not prove or fit', () => {
   });
 });
 
-describe('the guard', () => {
-  it('does nothing where the mirror is not what the unit was planned from', async () => {
+describe('a stale plan', () => {
+  it('loads nothing where the table is not the one that the write job was planned from', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')");
     await own.load(job);
     const stale: readonly SnapshotJob['plannedFrom'][] = [
@@ -318,7 +318,7 @@ describe('the guard', () => {
     expect((await own.mirror.has()).datasets.get('parcels')?.version).toBe(1);
   });
 
-  it('lets a version be loaded from another one, also a lower one', async () => {
+  it('loads a version over another one, also a lower version', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { version: 5 });
     await own.load(job);
     const [outcome] = await own.load({
@@ -331,7 +331,7 @@ describe('the guard', () => {
 });
 
 describe('a batch', () => {
-  it('with a unit that fails commits the others', async () => {
+  it('commits the other write jobs of a batch where one fails', async () => {
     const good = await people('good.parquet', "(1::BIGINT, 'x')");
     const bad = await people('bad.parquet', "(1::BIGINT, 'x'), (1, 'y')");
     const outcomes = await own.load(
@@ -353,26 +353,30 @@ describe('a batch', () => {
 describe('columns that do not fit', () => {
   it.each<[string, Partial<SnapshotSpecification>, string]>([
     [
-      'missing in the file',
+      'a column that is missing in the file',
       { columns: [...columns, column('area', 'number')] },
       'The column "area" of parcels is missing in the file a.parquet',
     ],
     [
-      'of an unknown type',
+      'a column of an unknown type',
       { columns: [column('id', 'integer'), { ...column('name', 'string'), type: { unknown: 'colour' } }] },
       'has the type "colour"',
     ],
-    ['a key that is none', { keyColumns: ['uid'] }, 'The key column "uid"'],
-    ['twice in the schema', { columns: [...columns, column('id', 'integer')] }, 'has the column "id" twice'],
-    ['none at all', { columns: [], files: [] }, 'has no columns'],
-  ])('%s', async (_, rest, message) => {
+    ['a key column that does not exist', { keyColumns: ['uid'] }, 'The key column "uid"'],
+    [
+      'a column that is twice in the schema',
+      { columns: [...columns, column('id', 'integer')] },
+      'has the column "id" twice',
+    ],
+    ['a schema without columns', { columns: [], files: [] }, 'has no columns'],
+  ])('refuses %s', async (_, rest, message) => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { ...rest });
     const error = await own.mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(DataError);
     expect((error as DataError).message).toContain(message);
   });
 
-  it('C19 are named where the schema does not know them, so that the schemas can be read again', async () => {
+  it('C19 names columns of a file that the schema does not know, so that the schemas can be read again', async () => {
     const job = await people('a.parquet', "(1::BIGINT, 'x')", { columns: [column('id', 'integer')] });
     const error = await own.mirror.validate(job).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(UnknownColumnsError);
@@ -385,7 +389,7 @@ describe('columns that do not fit', () => {
 });
 
 describe('hostile names (F38, F39)', () => {
-  it('of columns are kept, and never executed', async () => {
+  it('keeps hostile names of columns, and never executes them', async () => {
     const names = [
       'a"; DROP TABLE x; --',
       "it's",
@@ -417,7 +421,7 @@ describe('hostile names (F38, F39)', () => {
     expect(await own.query('FROM parcels')).toEqual([names.map((_, index) => String(index))]);
   });
 
-  it('of datasets become safe names, each its own', async () => {
+  it('gives datasets with hostile ids safe table names, each its own', async () => {
     const ids = [
       'a-b',
       'a.b',
@@ -444,7 +448,7 @@ describe('hostile names (F38, F39)', () => {
     ).rejects.toThrow(DataError);
   });
 
-  it('never take the table of a person', async () => {
+  it('never takes the table of an operator for a dataset', async () => {
     await own.mirror.enroll(nobody);
     await duckdb(
       `ATTACH '${join(own.path, 'mirror.duckdb')}' AS m`,
@@ -456,7 +460,7 @@ describe('hostile names (F38, F39)', () => {
   });
 });
 
-it('F33 a table of 500 columns is loaded', async () => {
+it('F33 loads a table of 500 columns', async () => {
   const names = Array.from({ length: 500 }, (_, index) => `column ${index}`);
   const path = await own.parquet(
     'wide.parquet',
@@ -471,9 +475,9 @@ it('F33 a table of 500 columns is loaded', async () => {
 
 describe('files that are no Parquet files (F43)', () => {
   it.each<[string, (content: Buffer) => Buffer]>([
-    ['cut', (content) => content.subarray(0, content.length / 2)],
-    ['empty', () => Buffer.alloc(0)],
-    ['HTML', () => Buffer.from('<html><body>Sign in</body></html>')],
+    ['that is cut', (content) => content.subarray(0, content.length / 2)],
+    ['that is empty', () => Buffer.alloc(0)],
+    ['of HTML', () => Buffer.from('<html><body>Sign in</body></html>')],
     [
       'with a huge footer',
       (content) =>
@@ -484,7 +488,7 @@ describe('files that are no Parquet files (F43)', () => {
       (content) =>
         Buffer.concat([content.subarray(0, -200), Buffer.alloc(100, 0xff), content.subarray(-100)]),
     ],
-  ])('%s', async (_, damage) => {
+  ])('refuses a file %s by its name', async (_, damage) => {
     const job = await people('broken.parquet', "(1::BIGINT, 'x')");
     const path = join(own.path, 'broken.parquet');
     await writeFile(path, damage(await readFile(path)));
@@ -494,7 +498,7 @@ describe('files that are no Parquet files (F43)', () => {
     expect((await own.load(await people('fine.parquet', "(1::BIGINT, 'x')")))[0]?.kind).toBe('committed');
   });
 
-  it('with damaged pages are named when they are loaded', async () => {
+  it('names a file with damaged pages when it is loaded', async () => {
     const path = await own.parquet(
       'pages.parquet',
       "SELECT range AS id, 'name ' || range AS name FROM range(20000)",
@@ -509,7 +513,7 @@ describe('files that are no Parquet files (F43)', () => {
   });
 });
 
-it('five reloads of a table keep the size of the mirror bounded', async () => {
+it('keeps the size of the mirror bounded over five reloads of a table', async () => {
   const path = await own.parquet(
     'big.parquet',
     'SELECT range AS id, md5(range::VARCHAR) AS name FROM range(100000)',

@@ -1,4 +1,4 @@
-/** F18 F43 files of few bytes that would be much more once they are read: refused with the file's name, and no other dataset waits. */
+/** F18 F43 files of few bytes that would be much larger once read are refused with the file's name, and no other dataset waits. */
 
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -18,7 +18,7 @@ function forged(datasetId: string, forgery: Forgery, rest: Partial<SnapshotSpeci
   return snapshot({ datasetId, columns: [column('name', 'string')], files: [path], ...rest });
 }
 
-it('what a file of this kind is, where nothing in it is forged', async () => {
+it('loads a file that the forging helper wrote without a forgery', async () => {
   const job = forged('sound', { rows: 3, value: 'Zoë' });
   expect(await own.load(job)).toMatchObject([{ kind: 'committed' }]);
   expect(await own.query('FROM sound')).toEqual([['Zoë'], ['Zoë'], ['Zoë']]);
@@ -26,16 +26,16 @@ it('what a file of this kind is, where nothing in it is forged', async () => {
 
 it.each<[string, Forgery, string]>([
   [
-    'F18 more rows than are stated',
+    'F18 refuses by the footer a file with more rows than the version record states',
     { rows: 1_000, statedRows: { file: TEN_BILLION, group: TEN_BILLION } },
     'has 10,000,000,001 rows, but the version record states 1,000. Most of them are in the file bomb.parquet.',
   ],
   [
-    'F18 more rows than the file says itself',
+    'F18 refuses by the footer a file with more rows than its own metadata state',
     { rows: TWO_BILLION, statedRows: { file: 1_000 } },
     'The file bomb.parquet of bomb has contradicting metadata about its rows.',
   ],
-])('%s: refused by the footer', async (_, forgery, message) => {
+])('%s', async (_, forgery, message) => {
   const sound = join(own.path, 'sound.parquet');
   forgeParquet(sound, { rows: 1 });
   const job = forged('bomb', forgery, {
@@ -52,7 +52,7 @@ it.each<[string, Forgery['statedPageBytes']]>([
   ['a dictionary of more than the limit of memory', { dictionary: 700_000_000 }],
   ['a page of 2 GB', { data: 2 ** 31 - 1 }],
   ['a page of more than the limit of memory', { data: 700_000_000 }],
-])('F18 what says that it is %s takes no memory, and fails alone', async (_, statedPageBytes) => {
+])('F18 takes no memory for what claims to be %s, and fails only its dataset', async (_, statedPageBytes) => {
   const before = process.resourceUsage().maxRSS;
   const outcomes = await own.load(
     forged('bomb', { rows: 1_000, ...(statedPageBytes === undefined ? {} : { statedPageBytes }) }),
@@ -66,6 +66,6 @@ it.each<[string, Forgery['statedPageBytes']]>([
     { kind: 'committed' },
   ]);
   expect(outcomes[0]).toHaveProperty('error', expect.any(DataError));
-  // In kilobytes; the most that there ever was.
+  // In kilobytes; the peak of the process.
   expect(process.resourceUsage().maxRSS - before).toBeLessThan(200_000);
 });

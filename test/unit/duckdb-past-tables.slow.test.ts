@@ -1,4 +1,4 @@
-/** Undo logs, the tables that froze with them, and archived tables have checksums: what was altered does not pass for the past (F70). */
+/** Undo logs, the tables that froze with them, and archived tables have checksums, so that altered ones never pass for history (F70). */
 
 import { expect, it } from 'vitest';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
@@ -73,7 +73,7 @@ const renewed = (world: MirrorAtWork, unreadable: readonly string[] = []) =>
 const asOf = (world: MirrorAtWork, log: string, commit: number) =>
   inMirror(world.folder, `FROM history.${log}_as_of_commit(${commit})`);
 
-it('are equal to what commits, freezing and retirement have written, and compared in turns', async () => {
+it('finds logs, frozen and archived tables equal to their checksums, compared in several turns', async () => {
   const world = await everyKind();
   expect(await compared(world)).toEqual(EQUAL);
   expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
@@ -89,23 +89,20 @@ it('are equal to what commits, freezing and retirement have written, and compare
 it.each([
   ['log history.parcels', "UPDATE history.parcels SET owner = 'Eve'", 'parcels', 3, 4, 'Bob'],
   ['log history.parcels__3_log', 'DELETE FROM history.parcels__3_log', 'parcels__3_log', 1, 2, 'uno'],
-] as const)(
-  '%s: an altered log is found, and closed: only the state of its table is known',
-  async (...given) => {
-    const [kind, statement, log, lost, last, value] = given;
-    const world = await everyKind();
-    await world.byHand(statement);
-    expect(await compared(world)).toEqual(EQUAL.map((one) => (one[0] === kind ? [kind, 'altered'] : one)));
-    expect(await renewed(world)).toEqual({ stored: [], closed: [`history.${log}`], kept: [] });
-    await expect(asOf(world, log, lost)).rejects.toThrow('the log was dropped or altered by hand');
-    expect(await asOf(world, log, last)).toEqual([['1', value]]);
-    expect(await compared(world)).toEqual(EQUAL);
-    expect(await inMirror(world.folder, `SELECT count(*) FROM history.${log}_unusable`)).toHaveLength(1);
-  },
-);
+] as const)('closes an altered %s, and keeps only the state of its table', async (...given) => {
+  const [kind, statement, log, lost, last, value] = given;
+  const world = await everyKind();
+  await world.byHand(statement);
+  expect(await compared(world)).toEqual(EQUAL.map((one) => (one[0] === kind ? [kind, 'altered'] : one)));
+  expect(await renewed(world)).toEqual({ stored: [], closed: [`history.${log}`], kept: [] });
+  await expect(asOf(world, log, lost)).rejects.toThrow('the log was dropped or altered by hand');
+  expect(await asOf(world, log, last)).toEqual([['1', value]]);
+  expect(await compared(world)).toEqual(EQUAL);
+  expect(await inMirror(world.folder, `SELECT count(*) FROM history.${log}_unusable`)).toHaveLength(1);
+});
 
 it.each(["UPDATE history.parcels__3 SET name = 'x'", 'DROP TABLE history.parcels__3'])(
-  'a log whose earlier table was altered or dropped leads nowhere: %s',
+  'closes the log of a frozen table that was altered or dropped: %s',
   async (statement) => {
     const world = await everyKind();
     await world.byHand(statement);
@@ -115,7 +112,7 @@ it.each(["UPDATE history.parcels__3 SET name = 'x'", 'DROP TABLE history.parcels
   },
 );
 
-it('a log that cannot be read is dropped, because no copy of the mirror could carry it', async () => {
+it('drops a log that cannot be read, because no copy of the mirror could carry it', async () => {
   const world = await everyKind();
   expect(await renewed(world, ['history.parcels'])).toEqual({
     stored: [],
@@ -127,7 +124,7 @@ it('a log that cannot be read is dropped, because no copy of the mirror could ca
   expect(await asOf(world, 'parcels', 4)).toEqual([['1', 'Bob']]);
 });
 
-it('an archived table that was altered stays named, one that was dropped is not missed', async () => {
+it('reports an altered archived table each time, and none that was dropped', async () => {
   const world = await everyKind();
   const [[name] = []] = await inMirror(world.folder, 'SELECT table_name FROM feed_sync.archived');
   await world.byHand(`DELETE FROM archived.${name}`);
@@ -137,7 +134,7 @@ it('an archived table that was altered stays named, one that was dropped is not 
   expect((await compared(world)).map(([kind]) => kind)).not.toContain('archived archived.roads');
 });
 
-it('checksums of another version of the hash are computed again once, and said to be; the rows of the table stay proven', async () => {
+it('computes checksums of another version of the hash once again, and reports them, but not for altered rows', async () => {
   const world = await everyKind();
   const others = ['datasets', 'archived', 'history_logs'].map((table) => {
     return `UPDATE feed_sync.${table} SET checksum = 1, checksum_version = 'another'`;
@@ -156,7 +153,7 @@ it('checksums of another version of the hash are computed again once, and said t
   expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
 });
 
-it('a commit computes the checksums of another version of the hash again, and says so', async () => {
+it('computes checksums of another version of the hash again by a commit, and logs that', async () => {
   const lines: string[] = [];
   const world = await everyKind(recordingLog(lines));
   await world.byHand(

@@ -1,4 +1,4 @@
-/** Where a mirror and the files for it may lie: folders of any name, and links to another place. */
+/** The places of a mirror and of its files: folders of any name, and links to another place. */
 
 import { existsSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -44,7 +44,7 @@ async function loadAndRead(dataDirectory: string, path: string): Promise<void> {
 
 describe('a data directory', () => {
   it.each(["o'clock", 'two words', 'a "quoted" one', 'straße 東京', '100%20', 'a[1]', 'b*', '{c,d}', 'e;f'])(
-    'may be named %s',
+    'loads and reads a mirror in a data directory named %s',
     async (name) => {
       const dataDirectory = join(folder.path, name);
       await mkdir(dataDirectory);
@@ -52,7 +52,7 @@ describe('a data directory', () => {
     },
   );
 
-  it('with a question mark may hold everything but the mirror', async () => {
+  it('refuses a mirror in a data directory with a question mark, and allows everything else there', async () => {
     const dataDirectory = join(folder.path, 'why?');
     await mkdir(dataDirectory);
     await loadAndRead(dataDirectory, join(folder.path, 'mirror.duckdb'));
@@ -62,11 +62,11 @@ describe('a data directory', () => {
 });
 
 describe('the folder of a mirror', () => {
-  it('is made where it is missing', async () => {
+  it('creates a missing folder for the mirror', async () => {
     await loadAndRead(folder.path, join(folder.path, 'a', 'b', 'mirror.duckdb'));
   });
 
-  it('that cannot be made is told with its path', async () => {
+  it('names the path of a folder that cannot be created', async () => {
     const path = join(folder.path, 'file', 'mirror.duckdb');
     await writeFile(join(folder.path, 'file'), '');
     await expect(mirrorIn(folder.path, { path })).rejects.toThrow(StorageError);
@@ -75,24 +75,27 @@ describe('the folder of a mirror', () => {
 });
 
 describe('a mirror behind a link', () => {
-  it.each(['mirror.duckdb', 'another name'])('is made, filled and read where %s lies', async (name) => {
-    const elsewhere = join(folder.path, 'elsewhere');
-    const dataDirectory = join(folder.path, 'data');
-    await mkdir(elsewhere);
-    await mkdir(dataDirectory);
-    const path = join(dataDirectory, 'mirror.duckdb');
-    await symlink(join('..', 'elsewhere', name), path);
-    await loadAndRead(dataDirectory, path);
-    expect(existsSync(join(elsewhere, name))).toBe(true);
-    const again = await mirrorIn(dataDirectory, { path });
-    expect((await again.has()).datasets.size).toBe(1);
-    await again.close();
-  });
+  it.each(['mirror.duckdb', 'another name'])(
+    'creates, fills and reads a mirror behind a link to %s',
+    async (name) => {
+      const elsewhere = join(folder.path, 'elsewhere');
+      const dataDirectory = join(folder.path, 'data');
+      await mkdir(elsewhere);
+      await mkdir(dataDirectory);
+      const path = join(dataDirectory, 'mirror.duckdb');
+      await symlink(join('..', 'elsewhere', name), path);
+      await loadAndRead(dataDirectory, path);
+      expect(existsSync(join(elsewhere, name))).toBe(true);
+      const again = await mirrorIn(dataDirectory, { path });
+      expect((await again.has()).datasets.size).toBe(1);
+      await again.close();
+    },
+  );
 
   it.each([
-    ['to itself', 'mirror.duckdb'],
-    ['into a folder that is not there', 'missing/mirror.duckdb'],
-  ])('%s is told with its path', async (_, target) => {
+    ['a link to itself', 'mirror.duckdb'],
+    ['a link into a missing folder', 'missing/mirror.duckdb'],
+  ])('names the path of %s', async (_, target) => {
     const path = join(folder.path, 'mirror.duckdb');
     await symlink(target, path);
     await expect(mirrorIn(folder.path)).rejects.toThrow(StorageError);

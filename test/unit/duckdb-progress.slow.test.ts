@@ -1,4 +1,4 @@
-/** How far the mirror has followed the service, stored beside the tables: by itself, and in the window of a commit (F01, F10). */
+/** Stored progress beside the tables of the mirror: written by itself, and in the write session of a commit (F01, F10). */
 
 import { existsSync, statSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -31,7 +31,7 @@ const ROW_GROUP_ROWS = 122_880;
 
 const NONE: StoredProgress = { subscriptions: [], members: [], owed: [] };
 
-/** In the order in which it is read. */
+/** Progress in the order in which it is read. */
 const PROGRESS: StoredProgress = {
   subscriptions: [
     {
@@ -77,7 +77,7 @@ function at(eventNumber: bigint): StoredProgress {
   return { ...PROGRESS, subscriptions: [{ ...first, eventNumber }, ...others] };
 }
 
-/** The effects that begin from now on, in order. */
+/** Returns a list that receives the effects that begin from now on, in order. */
 function effects(): string[] {
   const begun: string[] = [];
   observeDurableEffects((name, timestamp) => {
@@ -94,9 +94,9 @@ async function holdMirror(path: string): Promise<Child> {
   return child;
 }
 
-/** A queue of these units; `progress` is what it gives at the end. */
+/** A queue of these write jobs, which gives `progress` at the end. */
 function queueOf(jobs: readonly ValidatedJob[], progress: StoredProgress | null) {
-  const said: string[] = [];
+  const calls: string[] = [];
   const outcomes: JobResult[] = [];
   let waiting = jobs;
   const queue: JobQueue = {
@@ -107,15 +107,15 @@ function queueOf(jobs: readonly ValidatedJob[], progress: StoredProgress | null)
     },
     arrival: () => new Promise(() => {}),
     report(job, outcome) {
-      said.push(`${job.job.datasetId} ${outcome.kind}`);
+      calls.push(`${job.job.datasetId} ${outcome.kind}`);
       outcomes.push(outcome);
     },
     async progressToStore() {
-      said.push('asked');
+      calls.push('asked');
       return progress;
     },
   };
-  return { queue, said };
+  return { queue, calls };
 }
 
 async function preparedLoad({ mirror, published }: MirrorAtWork, datasetId: string): Promise<ValidatedJob> {
@@ -128,7 +128,7 @@ async function progressOf({ mirror }: Pick<MirrorAtWork, 'mirror'>): Promise<Sto
 }
 
 describe('stored progress', () => {
-  it('is read back as it was stored, and replaced as a whole', async () => {
+  it('reads stored progress back as it was written, and replaces it as a whole', async () => {
     const world = await mirrorAtWork();
     expect(await progressOf(world)).toBeNull();
     expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(true);
@@ -158,7 +158,7 @@ describe('stored progress', () => {
     expect(await progressOf(world)).toBeNull();
   });
 
-  it('is not written again where nothing differs: the file is not even opened for writing', async () => {
+  it('does not open the mirror for writing where the stored progress does not differ', async () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
     const before = statSync(world.path).mtimeMs;
@@ -176,7 +176,7 @@ describe('stored progress', () => {
     expect(statSync(world.path).mtimeMs).toBe(before);
   });
 
-  it('makes no mirror where there is none', async () => {
+  it('stores no progress where there is no mirror, and creates none', async () => {
     const folder = await temporaryFolder();
     const mirror = await mirrorIn(folder.path);
     expect(await mirror.storeProgress(PROGRESS, 'wait')).toBe(false);
@@ -185,7 +185,7 @@ describe('stored progress', () => {
     await folder[Symbol.asyncDispose]();
   });
 
-  it('leaves out ids that no database can keep, and is the same again for ids that are no Unicode', async () => {
+  it('leaves out ids that no database can store, and finds ids that are no Unicode equal when stored again', async () => {
     const world = await mirrorAtWork();
     const [member] = PROGRESS.members;
     if (member === undefined) throw new Error('there is a member');
@@ -210,7 +210,7 @@ describe('stored progress', () => {
     expect(begun).toEqual([]);
   });
 
-  it('is lost with its subscription, and with a table that is retired in any way', async () => {
+  it('removes the stored progress of a subscription that was given up, and of a retired table', async () => {
     const world = await mirrorAtWork();
     await world.mirror.enroll({ ...ENROLMENT, subscriptionIds: ['sub_1', 'sub_2'] });
     for (const how of ['archive', 'drop', 'keep'] as const) {
@@ -233,7 +233,7 @@ describe('stored progress', () => {
     });
   });
 
-  it('is kept by a load, by changes and by a compaction', async () => {
+  it('keeps stored progress through a load, changes and a compaction', async () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
     const course = await world.loaded(firstContent(people, [[1, 'Ann']]));
@@ -245,7 +245,7 @@ describe('stored progress', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('is in the published copy, and is alone no reason for another one', async () => {
+  it('publishes stored progress with the copy, and makes no new copy for progress alone', async () => {
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const copy = join(folder.path, 'mirror.duckdb');
@@ -266,8 +266,8 @@ describe('stored progress', () => {
   });
 });
 
-describe('F10 while a reader holds the mirror, progress', () => {
-  it('that differs is given up at once where the mirror is to be free', async () => {
+describe('F10 progress while a reader has the mirror open', () => {
+  it('gives up storing progress at once where it is to be stored only in a free mirror', async () => {
     const clock = manualClock();
     const world = await mirrorAtWork({ clock, lockWaitMs: 10_000 });
     await world.mirror.storeProgress(PROGRESS, 'wait');
@@ -278,7 +278,7 @@ describe('F10 while a reader holds the mirror, progress', () => {
     expect(await progressOf(world)).toEqual(PROGRESS);
   });
 
-  it('that may wait is stored once the reader has gone, and refused after the wait', async () => {
+  it('stores progress that may wait once the reader has gone, and fails after the longest wait', async () => {
     const children: Child[] = [];
     let goes = false;
     const clock = manualClock(async () => {
@@ -292,7 +292,7 @@ describe('F10 while a reader holds the mirror, progress', () => {
     expect(await progressOf(world)).toEqual(PROGRESS);
   });
 
-  it('is given up, too, while other work on the mirror waits for the reader', async () => {
+  it('gives up storing progress while other work on the mirror waits for the reader', async () => {
     const asleep = Promise.withResolvers<void>();
     const children: Child[] = [];
     const tries = Promise.withResolvers<void>();
@@ -312,14 +312,14 @@ describe('F10 while a reader holds the mirror, progress', () => {
   });
 });
 
-describe('in the window of a commit, progress', () => {
-  it('is asked for once every unit was told of, and stored before the mirror is closed', async () => {
+describe('progress in the write session of a commit', () => {
+  it('asks for progress once every write job is reported, and stores it before the mirror is closed', async () => {
     const world = await mirrorAtWork();
     const jobs = [await preparedLoad(world, 'parcels'), await preparedLoad(world, 'roads')];
-    const { queue, said } = queueOf(jobs, PROGRESS);
+    const { queue, calls } = queueOf(jobs, PROGRESS);
     const begun = effects();
     await world.mirror.commit(queue);
-    expect(said).toEqual(['parcels committed', 'roads committed', 'asked']);
+    expect(calls).toEqual(['parcels committed', 'roads committed', 'asked']);
     // The first COMMIT is that of the catalog, which is looked after whatever became of the mirror.
     expect(begun).toEqual([
       ...['attach', 'commit', 'sync-entries', 'commit', 'sync-entries'],
@@ -328,7 +328,7 @@ describe('in the window of a commit, progress', () => {
     expect(await progressOf(world)).toEqual(PROGRESS);
   });
 
-  it('is asked for in the last window alone, where large and small tables have one each', async () => {
+  it('asks for progress in the last write session only, where large and small tables have one each', async () => {
     const world = await mirrorAtWork();
     const rows = Array.from({ length: ROW_GROUP_ROWS + 1 }, (_, index) => [index, null] as const);
     const large = world.published(firstContent(people, rows), 'large');
@@ -336,34 +336,34 @@ describe('in the window of a commit, progress', () => {
       await preparedLoad(world, 'parcels'),
       await world.mirror.validate(await large.snapshot(large.newest(), null)),
     ];
-    const { queue, said } = queueOf(jobs, PROGRESS);
+    const { queue, calls } = queueOf(jobs, PROGRESS);
     await world.mirror.commit(queue);
-    expect(said).toEqual(['parcels committed', 'large committed', 'asked']);
+    expect(calls).toEqual(['parcels committed', 'large committed', 'asked']);
     expect(await progressOf(world)).toEqual(PROGRESS);
   });
 
-  it('that is not there yet leaves what was stored before', async () => {
+  it('keeps the stored progress where the queue has none yet', async () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
-    const { queue, said } = queueOf([await preparedLoad(world, 'parcels')], null);
+    const { queue, calls } = queueOf([await preparedLoad(world, 'parcels')], null);
     await world.mirror.commit(queue);
-    expect(said).toEqual(['parcels committed', 'asked']);
+    expect(calls).toEqual(['parcels committed', 'asked']);
     expect(await progressOf(world)).toEqual(PROGRESS);
   });
 
-  it('is not asked for where a unit failed, of which is told only afterwards', async () => {
+  it('does not ask for progress where a write job failed, which is reported only afterwards', async () => {
     const world = await mirrorAtWork();
     const good = await preparedLoad(world, 'parcels');
     const bad = await preparedLoad(world, 'roads');
     await world.mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
     await world.byHand('CREATE TABLE roads (mine INTEGER)');
-    const { queue, said } = queueOf([good, bad], PROGRESS);
+    const { queue, calls } = queueOf([good, bad], PROGRESS);
     await world.mirror.commit(queue);
-    expect(said).toEqual(['parcels committed', 'roads failed']);
+    expect(calls).toEqual(['parcels committed', 'roads failed']);
     expect(await progressOf(world)).toBeNull();
   });
 
-  it('that cannot be stored is logged, and fails nothing', async () => {
+  it('logs progress that cannot be stored, and fails no write job', async () => {
     const lines: string[] = [];
     const note = (_: object, message: string): void => void lines.push(message);
     const log = { ...silentLog, warn: note };
@@ -373,21 +373,21 @@ describe('in the window of a commit, progress', () => {
         throw new StorageError('The disk is full.');
     });
     onTestFinished(() => observeDurableEffects(() => {}));
-    const { queue, said } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
+    const { queue, calls } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
     await world.mirror.commit(queue);
-    expect(said).toEqual(['parcels committed', 'asked']);
+    expect(calls).toEqual(['parcels committed', 'asked']);
     expect(lines).toContain('The progress was not stored in the mirror; its tables are committed.');
     expect([...(await world.mirror.has()).datasets.keys()]).toEqual(['parcels']);
     expect(await progressOf(world)).toBeNull();
   });
 
-  it('is not stored in a mirror that was lost and made anew meanwhile', async () => {
+  it('does not store progress in a mirror that was lost and created again meanwhile', async () => {
     const world = await mirrorAtWork();
     await world.loaded(firstContent(people, [[1, 'Ann']]));
     await rm(world.path);
-    const { queue, said } = queueOf([await preparedLoad(world, 'roads')], PROGRESS);
+    const { queue, calls } = queueOf([await preparedLoad(world, 'roads')], PROGRESS);
     await world.mirror.commit(queue);
-    expect(said).toEqual(['roads committed']);
+    expect(calls).toEqual(['roads committed']);
     expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(false);
     expect(await progressOf(world)).toBeNull();
     // Whoever has asked what the mirror has since then knows that a table is gone.
@@ -395,8 +395,8 @@ describe('in the window of a commit, progress', () => {
   });
 });
 
-describe('F01 a process that is killed', () => {
-  /** What the mirror has that was left in the folder; its log is put into the file by whoever writes it first. */
+describe('F01 a process that is killed while progress is stored', () => {
+  /** Returns tables and progress of the mirror in the folder; its log is put into the file by the first write. */
   async function foundIn(folder: string) {
     const mirror = await mirrorIn(folder);
     await mirror.enroll({ ...ENROLMENT, datasetIds: ['another'] });
@@ -405,7 +405,7 @@ describe('F01 a process that is killed', () => {
     return { tables: [...datasets.keys()], progress };
   }
 
-  it('while it stores progress leaves that of before or the new one, whole', async () => {
+  it('leaves the earlier or the new progress, whole, when killed while it is stored', async () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
     const next = { ...at(13n), members: PROGRESS.members.slice(1), owed: [] };
@@ -424,7 +424,7 @@ describe('F01 a process that is killed', () => {
     ]);
   });
 
-  it('in the window of a commit leaves no progress without the tables that it describes', async () => {
+  it('leaves no progress without the tables that it describes when killed in the write session of a commit', async () => {
     const world = await mirrorAtWork();
     const { queue } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
     const left = await leftAtEffects(world.path, () => world.mirror.commit(queue));
@@ -448,7 +448,7 @@ describe('F01 a process that is killed', () => {
   });
 });
 
-describe('what is written of progress', () => {
+describe('the statements that write progress', () => {
   const many = 3_000;
   const large: StoredProgress = {
     ...PROGRESS,
@@ -462,12 +462,12 @@ describe('what is written of progress', () => {
     }),
   };
 
-  it('is nothing of what is stored already, however much that is', () => {
+  it('writes nothing of progress that is stored already, however large it is', () => {
     expect(replaceProgress(large, large)).toEqual([]);
     expect(replaceProgress(null, NONE)).toEqual([]);
   });
 
-  it('is only what differs', () => {
+  it('writes only the part of the progress that differs', () => {
     const members = large.members.map((member) =>
       member.datasetId === 'dataset-7' ? { ...member, droppedEvent: 99n } : member,
     );
@@ -476,7 +476,7 @@ describe('what is written of progress', () => {
     expect(statements.join().match(/dataset-\d+/g)).toEqual(['dataset-7', 'dataset-7']);
   });
 
-  it('is of one dataset and subscription all that is owed, where any of it differs', () => {
+  it('writes all owed reloads of a dataset and subscription where any of them differs', () => {
     const owed = PROGRESS.owed.slice(1);
     const statements = statementsOf(replaceProgress(PROGRESS, { ...PROGRESS, owed })).join();
     expect(statements.match(/parcels/g)?.length).toBe(2);

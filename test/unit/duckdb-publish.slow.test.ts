@@ -1,4 +1,4 @@
-/** The published copy: what it is of, who may keep it open, and what becomes of it when something goes wrong (F05, F07, F11). */
+/** The published copy: its content, its readers, and its state after a failure (F05, F07, F11). */
 
 import {
   chmodSync,
@@ -69,8 +69,8 @@ function observing(observer: DurableObserver): void {
   onTestFinished(() => observeDurableEffects(() => {}));
 }
 
-describe('a copy', () => {
-  it('has everything that is committed, for its owner alone, and is made once', async () => {
+describe('a published copy', () => {
+  it('copies everything that is committed, for the owner alone, and once for each commit', async () => {
     const { world, course, copy } = await publishing();
     const bytes = statSync(world.path).size;
     expect(await world.mirror.publish()).toMatchObject({ kind: 'published', commitNumber: 1, bytes });
@@ -87,7 +87,7 @@ describe('a copy', () => {
     expect(statSync(copy).mode & MODE).toBe(0o640);
   });
 
-  it('is left to whoever has it open, while the next one takes its place', async () => {
+  it('leaves a copy to readers that have it open, while the next copy takes its place', async () => {
     const { world, course, copy } = await publishing();
     await world.mirror.publish();
     const instance = await DuckDBInstance.create(copy, { access_mode: 'READ_ONLY' });
@@ -105,7 +105,7 @@ describe('a copy', () => {
     instance.closeSync();
   });
 
-  it('is made while a reader has the mirror open, and of nothing where there is nothing', async () => {
+  it('makes a copy while a reader has the mirror open, and none where there is no mirror', async () => {
     const { world, copy } = await publishing();
     const reader = startChild('duckdb-holder-child.ts', world.path);
     onTestFinished(() => reader.kill());
@@ -120,7 +120,7 @@ describe('a copy', () => {
     expect(await rowsOf(copy)).toEqual([['one']]);
   });
 
-  it('lies on any file system: there its bytes are copied', async (context) => {
+  it('copies the bytes of the mirror to another file system', async (context) => {
     const folders = ['/dev/shm', '/tmp', projectRoot].filter(existsSync);
     const elsewhere = folders.find((folder) => deviceOf(folder) !== deviceOf(tmpdir()));
     if (elsewhere === undefined) return context.skip('There is one file system only.');
@@ -133,7 +133,7 @@ describe('a copy', () => {
     expect(await rowsOf(copy)).toEqual([['one']]);
   });
 
-  it('has what a process that was killed has left in the log of the mirror, once no reader keeps it there (F05)', async () => {
+  it('copies commits that a killed process left in the log, once no reader keeps the mirror open (F05)', async () => {
     const { world, copy } = await publishing();
     await leaveLog(world, "INSERT INTO parcels VALUES (7, 'seven')");
     expect(existsSync(`${world.path}.wal`)).toBe(true);
@@ -149,8 +149,8 @@ describe('a copy', () => {
   });
 });
 
-describe('when something goes wrong', () => {
-  it('the disk has no room: nothing is written, and the copy of before serves (F07)', async () => {
+describe('a copy that fails', () => {
+  it('writes nothing where the disk has no room, and keeps the earlier copy (F07)', async () => {
     const { world, course, copy } = await publishing();
     await world.mirror.publish();
     course.publishRows([[2, 'two']]);
@@ -168,7 +168,7 @@ describe('when something goes wrong', () => {
     expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
   });
 
-  it('at any step of it: the copy of before serves, and the next one is whole', async () => {
+  it('keeps the earlier copy when any step fails, and makes the next copy whole', async () => {
     const { world, course, copy } = await publishing();
     const first = await world.mirror.publish();
     const ofBytes = first.kind === 'published' && first.isClone ? [] : ['-open', '-copy'];
@@ -186,7 +186,7 @@ describe('when something goes wrong', () => {
     expect(await rowsOf(copy)).toEqual([['two']]);
   });
 
-  it('no copy gets its name that is not what the mirror is, is of a mirror that is written, or is stopped', async () => {
+  it('publishes no copy that differs from the mirror, is of a mirror written meanwhile, or is interrupted', async () => {
     const controller = new AbortController();
     const { world, copy } = await publishing({ signal: controller.signal });
     const refusals: readonly (readonly [string, () => void, string])[] = [
@@ -203,7 +203,7 @@ describe('when something goes wrong', () => {
     }
   });
 
-  it('what a process that was killed has begun, and a copy that is damaged, are replaced', async () => {
+  it('replaces the unfinished copy of a killed process, and a damaged copy', async () => {
     const { world, copy } = await publishing();
     await writeFile(`${copy}.publishing`, 'half a copy');
     await copyFile(world.path, copy);
@@ -217,7 +217,7 @@ describe('when something goes wrong', () => {
 
 describe('F62 links and files that a neighbour plants in the folder of the copy', () => {
   it.each(['.publishing', '.wal', ''])(
-    'at copy.duckdb%s: nothing is followed, and nothing foreign is changed',
+    'follows no link at copy.duckdb%s, and changes no foreign file',
     async (suffix) => {
       const { world, course, copy } = await publishing();
       await world.mirror.publish();
@@ -239,7 +239,7 @@ describe('F62 links and files that a neighbour plants in the folder of the copy'
     },
   );
 
-  it('while the copy is written: it is not published through them', async () => {
+  it('does not publish through a link that is planted while the copy is written', async () => {
     const { world, copy } = await publishing();
     const foreign = join(dirname(world.path), 'foreign');
     await writeFile(foreign, 'of somebody else');
@@ -254,7 +254,7 @@ describe('F62 links and files that a neighbour plants in the folder of the copy'
   });
 });
 
-describe('a place that is not for a copy is refused at the start', () => {
+describe('a place where no copy may lie', () => {
   async function refusalOf(place: (folder: string) => Promise<string> | string): Promise<Error> {
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
@@ -323,7 +323,7 @@ describe('a place that is not for a copy is refused at the start', () => {
         return join(folder, 'other.duckdb');
       },
     ],
-  ])('%s', async (_name, message, place) => {
+  ])('refuses at the start to publish to %s', async (_name, message, place) => {
     const error = await refusalOf(place);
     expect(error).toBeInstanceOf(ConfigurationError);
     expect(error.message).toMatch(/^No copy can be published at /);
@@ -332,12 +332,12 @@ describe('a place that is not for a copy is refused at the start', () => {
 
   it.each<[string, string, (folder: string) => string]>([
     [
-      'through a file',
+      'a path through a file',
       'its path leads through a file (ENOTDIR)',
       (folder) => join(folder, 'mirror.duckdb', 'copy'),
     ],
-    ['where nothing can be made', '(', () => '/proc/feed-sync/copy'],
-  ])('%s (F11)', async (_name, message, place) => {
+    ['a folder where nothing can be created', '(', () => '/proc/feed-sync/copy'],
+  ])('refuses at the start to publish to %s (F11)', async (_name, message, place) => {
     const error = await refusalOf(place);
     expect(error).toMatchObject({ code: 'copy_failed' });
     expect(error.message).toMatch(/^No copy can be published at /);
@@ -346,7 +346,7 @@ describe('a place that is not for a copy is refused at the start', () => {
   });
 });
 
-/** What a writer leaves that is killed before its checkpoint. */
+/** Leaves a log as a writer does that is killed before its checkpoint. */
 async function leaveLog({ path }: MirrorAtWork, statement: string): Promise<void> {
   await duckdb('PRAGMA disable_checkpoint_on_shutdown', `ATTACH '${path}' AS m`, 'USE m', statement);
 }

@@ -1,4 +1,4 @@
-/** Reading the mirror beside the daemon: nothing can be changed, nothing else be read, and every value is exact. */
+/** Reading the mirror beside the daemon: no statement changes anything or reads another file, and every value is exact. */
 
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -72,19 +72,19 @@ async function rowsOf(sql: string): Promise<readonly (readonly unknown[])[]> {
   return await all(rows);
 }
 
-it('there is none where there is no mirror, and none is made', async () => {
+it('opens no reader where there is no mirror, and creates none', async () => {
   expect(await open()).toBeNull();
   expect(await readdir(folder.path)).toEqual([]);
   await writeFile(join(folder.path, 'mirror.duckdb'), '');
   expect(await open()).toBeNull();
 });
 
-it('says what is held', async () => {
+it('reports the tables of the mirror', async () => {
   const observed = await (await filled()).observed();
   expect(observed.datasets.get('parcels')).toMatchObject({ version: 1, rowCount: 5_000 });
 });
 
-it('waits for a writer, then says that it is busy', async () => {
+it('waits for a writer of the mirror, and then reports the mirror as busy', async () => {
   await (await filled()).close();
   reader = null;
   writer = startChild('duckdb-holder-child.ts', join(folder.path, 'mirror.duckdb'), 'READ_WRITE');
@@ -95,7 +95,7 @@ it('waits for a writer, then says that it is busy', async () => {
 });
 
 describe('a query', () => {
-  it('gives names, types and rows in their order', async () => {
+  it('returns names, types and rows of a query in their order', async () => {
     const result = await (await filled()).query(
       'SELECT id, geometry, id AS id FROM parcels ORDER BY id DESC; -- all of them',
     );
@@ -132,7 +132,7 @@ describe('a query', () => {
     ["{'g': 'POINT (1 2)'::GEOMETRY}", '{"g":"POINT (1 2)"}'],
     ["MAP {'k': 1}", '[{"key":"k","value":1}]'],
     ["uuid_extract_version('b7422d54-9acb-400a-b46b-4ae572c18328'::UUID)", 4],
-  ])('shows %s as it is', async (sql, expected) => {
+  ])('shows %s as it is in a query', async (sql, expected) => {
     await filled();
     expect(await rowsOf(`SELECT ${sql} AS value`)).toEqual([[expected]]);
   });
@@ -152,7 +152,7 @@ describe('a query', () => {
     "ATTACH 'FOLDER/never.duckdb'",
     "SET memory_limit = '1TB'",
     'INSTALL httpfs',
-  ])('that is wrong or wants more is refused: %j', async (sql) => {
+  ])('refuses a query that is wrong, or that does more than read the mirror: %j', async (sql) => {
     await filled();
     await expect(rowsOf(sql.replace('FOLDER', folder.path))).rejects.toThrow(UsageError);
     expect(await rowsOf('SELECT count(*) FROM parcels')).toEqual([['5000']]);

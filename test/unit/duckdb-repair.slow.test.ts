@@ -1,4 +1,4 @@
-/** The comparison of a table with the service's content, and its repair, which writes what differs and nothing else (F70). */
+/** The comparison of a table with the content of the service, and its repair, which writes the rows that differ and no others (F70). */
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -100,7 +100,7 @@ const BY_HAND = [
 ];
 
 describe('a comparison', () => {
-  it('finds a table equal that has the rows of the snapshot, and of the snapshot with the changes after it', async () => {
+  it('finds a table equal that has the rows of the snapshot, or of the snapshot and the changes after it', async () => {
     const { world, course, first } = await threePeople();
     const equal = { kind: 'equal', unrecorded: null };
     expect(await compare(world, await contentFrom(first, course, world))).toEqual(equal);
@@ -133,7 +133,7 @@ describe('a comparison', () => {
     });
   });
 
-  it('finds a row that was repeated, and one whose key was made null', async () => {
+  it('finds a row that was repeated by hand, and one whose key was made null', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand(
       'INSERT INTO parcels SELECT * FROM parcels WHERE id = 1',
@@ -159,7 +159,7 @@ describe('a comparison', () => {
     expect(await rows(world)).toEqual(FIRST.map((row) => row.map(String)));
   });
 
-  it('gives the checksum of a table that is equal where the recorded one is another', async () => {
+  it('returns the checksum of an equal table where the recorded one differs', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand('UPDATE feed_sync.datasets SET checksum = checksum + 1');
     const content = await contentFrom(first, course, world);
@@ -174,7 +174,7 @@ describe('a comparison', () => {
     expect(await commits(world)).toHaveLength(1);
   });
 
-  it('ends where the table is of another commit than the one that was to be compared', async () => {
+  it('ends a comparison where the table got another commit meanwhile', async () => {
     const { world, course, first } = await threePeople();
     const content = await contentFrom(first, course, world);
     const before = await world.observed();
@@ -184,7 +184,7 @@ describe('a comparison', () => {
     expect(await compare({ ...world, observed: async () => before }, content)).toEqual({ kind: 'moved' });
   });
 
-  it('says which column was altered by hand in its type', async () => {
+  it('names the column whose type was altered by hand', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand('ALTER TABLE parcels ALTER COLUMN id TYPE VARCHAR');
     const content = await contentFrom(first, course, world);
@@ -192,7 +192,7 @@ describe('a comparison', () => {
     expect(errorOf(await repair(world, content)).message).toContain('"id"');
   });
 
-  it('names the column of a table that cannot be read', async () => {
+  it('names the column of a table in which a block cannot be read', async () => {
     const world = await mirrorAtWork();
     const many = Array.from({ length: 200_000 }, (_, id): Row => [id, `name ${(id * 7_919) % 1_000_003}`]);
     const course = world.published(firstContent(people, many));
@@ -204,7 +204,7 @@ describe('a comparison', () => {
 });
 
 describe('a repair', () => {
-  it('writes the rows that differ and nothing else, as a commit of its own (F70)', async () => {
+  it('repairs the rows that differ and no others, in a commit of its own (F70)', async () => {
     const { world, course, first } = await threePeople();
     course.publishRows([...FIRST, [5, 'five']]);
     await world.apply(course);
@@ -222,7 +222,7 @@ describe('a repair', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('mends rows that were repeated and rows without a whole key', async () => {
+  it('repairs rows that were repeated, and rows with a null in the key', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand(
       'INSERT INTO parcels SELECT * FROM parcels WHERE id = 1',
@@ -232,7 +232,7 @@ describe('a repair', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('writes a table again whose column hides the addresses of rows', async () => {
+  it('repairs a table whose column hides the addresses of rows by writing it again', async () => {
     const hiding = sourceSchema([column('id', 'integer', false), column('rowid', 'string')]);
     const { world, course, first } = await threePeople({}, hiding);
     await world.byHand("UPDATE parcels SET rowid = 'x' WHERE id = 2");
@@ -242,7 +242,7 @@ describe('a repair', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('does nothing to a table that is equal, or that got another commit', async () => {
+  it('repairs nothing in a table that is equal, or that got another commit', async () => {
     const { world, course, first } = await threePeople();
     const content = await contentFrom(first, course, world);
     expect(errorOf(await repair(world, content)).message).toContain('nothing is to be repaired');
@@ -260,7 +260,7 @@ describe('a repair', () => {
     expect(await commits(world)).toHaveLength(1);
   });
 
-  it('refuses content that has not the rows that the service states', async () => {
+  it('refuses a repair with content whose row count differs from the one that the service states', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand(...BY_HAND);
     const content = await contentFrom(first, course, world);
@@ -278,7 +278,7 @@ describe('a repair of a table with history', () => {
   const asOf = (world: MirrorAtWork, commit: number) =>
     inMirror(world.folder, `FROM history.parcels_as_of_commit(${commit}) ORDER BY ALL`);
 
-  it('leaves the log open where it leads back to what was committed, and writes no entries (F70)', async () => {
+  it('writes no entries for a repair that leads back to the committed rows, and leaves the log open (F70)', async () => {
     const { world, course, first } = await threePeople(HISTORY);
     course.publishRows(FIRST.slice(1));
     await world.apply(course);
@@ -289,7 +289,7 @@ describe('a repair of a table with history', () => {
     expect(await asOf(world, 1)).toEqual(FIRST.map((row) => row.map(String)));
   });
 
-  it('closes the log where it changes more than what was altered by hand; as-of before it names commit and reason (F70)', async () => {
+  it('closes the log by a repair of more than rows altered by hand, and names commit and reason as of before (F70)', async () => {
     const { world } = await threePeople(HISTORY);
     await world.byHand("UPDATE parcels SET name = 'TWO' WHERE id = 2");
     // The service has other rows for the version by now.
@@ -317,7 +317,7 @@ describe('a repair of a table with history', () => {
       'parcels',
     );
 
-  it('fails where its entries would take the reserve of the disk, and leaves table and log as they are', async () => {
+  it('fails a repair whose entries would take the reserve of the disk, and leaves table and log as they are', async () => {
     const { world } = await threePeople(HISTORY);
     const other = otherPeople(world);
     const job = await repairJob(world, await contentFrom(other.newest(), other, world));
@@ -330,7 +330,7 @@ describe('a repair of a table with history', () => {
     expect(await world.dump()).toEqual(before);
   });
 
-  it('is logged like any commit where the rows are those that were committed', async () => {
+  it('logs a repair like any commit where the table has the committed rows', async () => {
     const { world } = await threePeople(HISTORY);
     const other = otherPeople(world);
     const result = await repair(world, await contentFrom(other.newest(), other, world));

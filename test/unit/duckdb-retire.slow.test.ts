@@ -1,4 +1,4 @@
-/** Tables that leave the mirrored data, and come back; subscriptions that are given up. */
+/** Tables that retire and return; subscriptions that are given up. */
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
@@ -53,8 +53,8 @@ function archivedIn({ folder }: MirrorAtWork) {
 const REASON = 'left subscription sub_1: left_coverage';
 const EVERY_WAY: readonly Retirement[] = ['archive', 'drop', 'keep'];
 
-describe('a table that is retired', () => {
-  it('archived: is copied with its comments, out of the mirrored data', async () => {
+describe('a retired table', () => {
+  it('archives a retired table with its comments, outside the mirrored data', async () => {
     const { world, course } = await twoPeople({ clock: manualClock() });
     const name = 'parcels__1_20260101t000000z';
     expect(await world.retire(course, 'archive')).toEqual({
@@ -76,7 +76,7 @@ describe('a table that is retired', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it('dropped: is gone', async () => {
+  it('drops a retired table', async () => {
     const { world, course } = await twoPeople();
     expect(await world.retire(course, 'drop')).toEqual({
       kind: 'retired',
@@ -87,7 +87,7 @@ describe('a table that is retired', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it('kept: stays where it is, and is followed no more', async () => {
+  it('keeps a retired table in its place, and no longer mirrors it', async () => {
     const { world, course } = await twoPeople();
     expect(await world.retire(course, 'keep')).toEqual({
       kind: 'retired',
@@ -99,7 +99,7 @@ describe('a table that is retired', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it('leaves nothing in the books but its name, its history and where it went', async () => {
+  it('leaves of a retired table in the catalog only its name, its commits and its new place', async () => {
     const { world, courses } = await tableForEveryWay();
     expect(await world.execute(...(await retirements(world)))).toMatchObject([
       { kind: 'retired', table: expect.stringMatching(/^archived\.archive__1_/) },
@@ -107,20 +107,20 @@ describe('a table that is retired', () => {
       { kind: 'retired', table: 'main.keep' },
     ]);
     expect((await world.mirror.has()).datasets.size).toBe(0);
-    const books = ['datasets', 'columns', 'reloads', 'names'].map(
+    const counts = ['datasets', 'columns', 'reloads', 'names'].map(
       (table) => `(SELECT count(*) FROM feed_sync.${table})`,
     );
-    expect(await inMirror(world.folder, `SELECT ${books.join(', ')}`)).toEqual([['0', '0', '0', '3']]);
-    const lines = `SELECT dataset_id, from_version, to_version, added, changed, removed FROM feed_sync.commits
+    expect(await inMirror(world.folder, `SELECT ${counts.join(', ')}`)).toEqual([['0', '0', '0', '3']]);
+    const commits = `SELECT dataset_id, from_version, to_version, added, changed, removed FROM feed_sync.commits
       WHERE kind = 'retire' ORDER BY commit_number`;
-    expect(await inMirror(world.folder, lines)).toEqual([
+    expect(await inMirror(world.folder, commits)).toEqual([
       ['archive', '1', '1', '0', '0', '2'],
       ['drop', '1', '1', '0', '0', '2'],
       ['keep', '1', '1', '0', '0', '0'],
     ]);
     expect(await world.differences()).toEqual([]);
 
-    // Those that come back have their tables under their own names, and only the kept one is listed no more.
+    // Datasets that return have their tables under their own names, and only the kept one is no longer listed.
     for (const course of courses) course.publishRows([[5, 'five']]);
     const loads = await Promise.all(courses.map((course) => course.snapshot(course.newest(), null)));
     expect(await world.execute(...loads)).toMatchObject(
@@ -134,7 +134,7 @@ describe('a table that is retired', () => {
     expect(listed).toEqual([['archive'], ['drop']]);
   });
 
-  it('is overtaken where the table is another by now, or none', async () => {
+  it('reports a stale plan where the table to retire is another by now, or was retired', async () => {
     const { world } = await tableForEveryWay();
     const jobs = await retirements(world);
     const before = await world.dump();
@@ -148,7 +148,7 @@ describe('a table that is retired', () => {
     expect(await world.execute(...jobs)).toEqual(stalePlan);
   });
 
-  it('is gone where somebody dropped it by hand', async () => {
+  it('retires a table that was dropped by hand', async () => {
     const { world } = await tableForEveryWay();
     await world.byHand(...EVERY_WAY.map((table) => `DROP TABLE main."${table}"`));
     expect(await world.execute(...(await retirements(world)))).toEqual(
@@ -158,7 +158,7 @@ describe('a table that is retired', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it('is copied as it is, also where somebody changed it by hand', async () => {
+  it('archives a table as it is, also where it was altered by hand', async () => {
     const { world, course } = await twoPeople();
     await world.byHand('ALTER TABLE parcels DROP name', 'INSERT INTO parcels VALUES (3)');
     const outcome = await world.retire(course, 'archive');
@@ -171,15 +171,15 @@ describe('a table that is retired', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it('with a reason that no database can hold fails before the mirror is touched', async () => {
+  it('fails before the mirror is touched where the reason of a retirement cannot be stored in a database', async () => {
     const { world } = await twoPeople();
     const job = { ...retirement(await world.observed(), 'drop'), reason: 'left\0' };
     await expect(world.mirror.validate(job)).rejects.toThrow(DataError);
   });
 });
 
-describe('a dataset that comes back', () => {
-  it('and leaves again at the same moment: each copy has a name of its own', async () => {
+describe('a dataset that returns', () => {
+  it('archives a table that leaves several times at one timestamp under a name of its own each time', async () => {
     const { world, course } = await twoPeople({ clock: manualClock() });
     const name = 'parcels__1_20260101t000000z';
     for (const expected of [name, `${name}_2`, `${name}_3`]) {
@@ -189,7 +189,7 @@ describe('a dataset that comes back', () => {
     expect((await archivedIn(world)).map(([table]) => table)).toEqual([name, `${name}_2`, `${name}_3`]);
   });
 
-  it('also at a lower version, over a kept table that somebody dropped', async () => {
+  it('loads a returning dataset at a lower version, where its kept table was dropped by hand', async () => {
     const { world, course } = await twoPeople();
     await world.retire(course, 'keep');
     await world.byHand('DROP TABLE parcels');
@@ -198,7 +198,7 @@ describe('a dataset that comes back', () => {
     expect(await archivedIn(world)).toEqual([]);
   });
 
-  it('never takes the table that a person made meanwhile', async () => {
+  it('never takes a table that an operator made in place of a retired one', async () => {
     const { world, course } = await twoPeople();
     await world.retire(course, 'drop');
     await world.byHand('CREATE TABLE parcels AS SELECT 42 AS mine');
@@ -208,8 +208,8 @@ describe('a dataset that comes back', () => {
 });
 
 describe('a commit with an unknown outcome', () => {
-  /** The error comes once what DuckDB was told to commit is committed, or before. */
-  async function commitWithDoubt(
+  /** Commits so that an error comes right before or after DuckDB has committed. */
+  async function commitWithUnknownOutcome(
     world: MirrorAtWork,
     timestamp: 'before' | 'after',
     jobs: readonly WriteJob[],
@@ -219,7 +219,7 @@ describe('a commit with an unknown outcome', () => {
     observeDurableEffects((name, when) => {
       if (name !== 'destination.commit' || when !== timestamp) return;
       commits += 1;
-      // The first is that of the books.
+      // The first commit is that of the catalog.
       if (commits === 2)
         throw diagnose(new Error('{"exception_type":"TransactionContext","exception_message":"doubt"}'));
     });
@@ -227,7 +227,7 @@ describe('a commit with an unknown outcome', () => {
     return await commitAll(world.mirror, prepared);
   }
 
-  async function unitsOfEveryKind() {
+  async function jobsOfEveryKind() {
     const { world, course } = await twoPeople();
     const leaving = await world.loaded(firstContent(people, FIRST), 'leaving');
     const kept = await world.loaded(firstContent(people, FIRST), 'kept');
@@ -246,19 +246,19 @@ describe('a commit with an unknown outcome', () => {
     return { world, course, fresh, jobs };
   }
 
-  it('that failed before it is not taken for an earlier one of that version, while the clock stands still', async () => {
+  it('does not take a commit that failed for an earlier one of its version, while the clock stands still', async () => {
     const { world, course } = await twoPeople({ clock: manualClock() });
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     const again = await course.snapshot(course.newest(), await world.observed());
-    expect(await commitWithDoubt(world, 'before', [again])).toMatchObject([{ kind: 'failed' }]);
+    expect(await commitWithUnknownOutcome(world, 'before', [again])).toMatchObject([{ kind: 'failed' }]);
     expect(await inMirror(world.folder, 'SELECT count(*) FROM feed_sync.commits')).toEqual([['2']]);
   });
 
   it.each(['before', 'after'] as const)(
-    'that failed %s it: every kind is told as it is',
+    'reports every kind of write job as committed where the error comes %s the commit',
     async (timestamp) => {
-      const { world, course, fresh, jobs } = await unitsOfEveryKind();
-      const outcomes = await commitWithDoubt(world, timestamp, jobs);
+      const { world, course, fresh, jobs } = await jobsOfEveryKind();
+      const outcomes = await commitWithUnknownOutcome(world, timestamp, jobs);
       const { datasets } = await world.mirror.has();
       const measured = { bytes: 1, durationMs: 0 };
       expect(outcomes).toEqual([
@@ -303,21 +303,25 @@ describe('a commit with an unknown outcome', () => {
     },
   );
 
-  it('that is in it tells of the past that it has lost', async () => {
+  it('reports the lost history of a commit whose outcome was unknown', async () => {
     const history = { keeps: () => isKept, keepMs: Number.POSITIVE_INFINITY };
     let isKept = true;
     const { world, course } = await twoPeople({ history });
     isKept = false;
     course.publishRows([[1, 'uno']]);
-    const outcomes = await commitWithDoubt(world, 'after', [await course.changes(await world.observed())]);
+    const outcomes = await commitWithUnknownOutcome(world, 'after', [
+      await course.changes(await world.observed()),
+    ]);
     expect(outcomes).toMatchObject([
       { kind: 'committed', committed: { lostPast: 'history was switched off' } },
     ]);
   });
 
-  it('of a single unit that is not in it fails that unit', async () => {
+  it('fails the only write job of a commit that did not happen', async () => {
     const { world, course } = await twoPeople();
-    const outcomes = await commitWithDoubt(world, 'before', [retirement(await world.observed(), 'drop')]);
+    const outcomes = await commitWithUnknownOutcome(world, 'before', [
+      retirement(await world.observed(), 'drop'),
+    ]);
     expect(outcomes).toMatchObject([{ kind: 'failed', datasetId: 'parcels' }]);
     expect(outcomes[0]?.kind === 'failed' && outcomes[0].error).toBeInstanceOf(StorageError);
     expect(await world.differences(course)).toEqual([]);
@@ -327,7 +331,7 @@ describe('a commit with an unknown outcome', () => {
 describe('a subscription that was given up', () => {
   const enrolment = { origin: 'https://feed.example', datasetIds: [], forgottenSubscriptionIds: [] };
 
-  it('is forgotten, with its reloads', async () => {
+  it('removes a subscription that was given up from the catalog, with its reloads', async () => {
     const { world, course } = await twoPeople();
     await world.mirror.enroll({ ...enrolment, subscriptionIds: ['sub_1', 'sub_2'] });
     const reloads = reloadMarks([
@@ -345,7 +349,7 @@ describe('a subscription that was given up', () => {
     expect(datasets.get('parcels')?.reloads).toEqual(reloadMarks([['sub_1', 7n]]));
   });
 
-  it('and is followed nevertheless stays', async () => {
+  it('keeps a subscription in the catalog that was given up and is followed nevertheless', async () => {
     const { world } = await twoPeople();
     await world.mirror.enroll({
       ...enrolment,

@@ -1,4 +1,4 @@
-/** Rollback: a commit that restores what an earlier one left, proven, and pins the table there (F69). */
+/** Rollback: a commit that restores the state after an earlier one, proven, and pins the table there (F69). */
 
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
@@ -62,13 +62,13 @@ async function rolledBack(world: MirrorAtWork, toCommit: number, version: number
 
 const ROWS = 'FROM parcels ORDER BY ALL';
 
-/** What a rollback restores, and nothing of when it was applied. */
+/** Returns the part of a table that a rollback restores, without the time of the commit. */
 function restored({ appliedAt: _, pinnedSince: _since, commitNumber: _number, ...table }: ObservedTable) {
   return table;
 }
 
 describe('a rollback', () => {
-  it('F69 restores rows, columns and catalog of the commit, as a commit of its own that pins the table', async () => {
+  it('F69 restores rows, columns and catalog of a commit, in a commit of its own that pins the table', async () => {
     const { world: at, course } = await world();
     const first = await at.observed();
     const rows = await inMirror(at.folder, ROWS);
@@ -91,7 +91,7 @@ describe('a rollback', () => {
   it.each([
     ['a view stands in the place of the table', 'DROP TABLE parcels; CREATE VIEW parcels AS SELECT 1 AS id'],
     ['its log cannot be renamed', 'CREATE INDEX mine ON history.parcels (_commit)'],
-  ])('F69 across columns fails once and for all where %s, and leaves the log as it is', async (_, byHand) => {
+  ])('F69 fails a rollback across columns where %s, and leaves the log as it is', async (_, byHand) => {
     const { world: at, course } = await world();
     course.publish(withAddedColumn(course.newest().content, column('note', 'string'), () => 'new'));
     await at.load(course);
@@ -104,7 +104,7 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, log)).toEqual(logged);
   });
 
-  it('F69 can itself be undone, and every state before it stays known', async () => {
+  it('F69 rolls a rollback back, and keeps every earlier state known', async () => {
     const { world: at, course } = await world();
     const states = [await inMirror(at.folder, ROWS)];
     course.publishRows(SECOND);
@@ -125,7 +125,7 @@ describe('a rollback', () => {
     }
   });
 
-  it('F69 goes back past a schema change: the frozen table and its log have the rows', async () => {
+  it('F69 rolls back past a schema change, to the rows of the frozen table and its log', async () => {
     const { world: at, course } = await world();
     const first = await at.observed();
     const rows = await inMirror(at.folder, ROWS);
@@ -138,7 +138,7 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, ROWS)).toEqual([['1', 'Ann']]);
   });
 
-  it('F69 takes away columns that were added since', async () => {
+  it('F69 removes columns that were added since the restored commit', async () => {
     const { world: at, course } = await world();
     const first = await at.observed();
     const rows = await inMirror(at.folder, ROWS);
@@ -151,7 +151,7 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, 'SELECT DISTINCT note FROM parcels')).toEqual([['new']]);
   });
 
-  it('F69 owes again the reloads that the restored state does not satisfy', async () => {
+  it('F69 owes the reloads again that the restored state does not satisfy', async () => {
     const { world: at, course } = await world();
     const satisfied = { logNumber: 1, eventNumber: 7n, createdAt: new Date('2026-01-01T00:00:00Z') };
     const job = await course.snapshot(course.newest(), await at.observed());
@@ -166,7 +166,7 @@ describe('a rollback', () => {
     expect((await at.observed()).reloads).toEqual(new Map([['sub_1', satisfied]]));
   });
 
-  it('F70 changes nothing where the rows were altered by hand, and says to repair them first', async () => {
+  it('F70 refuses a rollback where rows were altered by hand, and advises to repair the table first', async () => {
     const { world: at, course } = await world();
     course.publishRows(SECOND);
     await at.apply(course);
@@ -181,7 +181,7 @@ describe('a rollback', () => {
     expect(await at.dump()).toEqual(before);
   });
 
-  it('F69 restores the columns of a table that somebody gave a further one, and its rows stay in the past', async () => {
+  it('F69 restores a table that got a further column by hand, and keeps its rows in the history', async () => {
     const { world: at, course } = await world();
     const rows = await inMirror(at.folder, ROWS);
     course.publishRows(SECOND);
@@ -193,7 +193,7 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, before)).toEqual(SECOND.map((row) => row.map(String)));
   });
 
-  it('mends a hand-made change of a row that it restores', async () => {
+  it('restores a row that was altered by hand where the rollback concerns it', async () => {
     const { world: at, course } = await world();
     const rows = await inMirror(at.folder, ROWS);
     course.publishRows(SECOND);
@@ -203,7 +203,7 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, ROWS)).toEqual(rows);
   });
 
-  it('F69 leaves a table that takes no other content: neither changes nor a load, but its own after damage', async () => {
+  it('F69 refuses changes and loads of a pinned table, but not its own content after damage', async () => {
     const { world: at, course } = await world();
     const own = course.newest();
     course.publishRows(SECOND);
@@ -228,7 +228,7 @@ describe('a rollback', () => {
     expect(await at.load(course)).toMatchObject({ kind: 'committed' });
   });
 
-  it('F69 ends with the retirement of the table', async () => {
+  it('F69 ends the pin with the retirement of the table', async () => {
     const { world: at, course } = await world();
     course.publishRows(SECOND);
     await at.apply(course);
@@ -238,7 +238,7 @@ describe('a rollback', () => {
     expect((await at.observed()).pinnedSince).toBeNull();
   });
 
-  it('F71 goes back past a retirement and a return', async () => {
+  it('F71 rolls back past a retirement and a return', async () => {
     const { world: at, course } = await world();
     const rows = await inMirror(at.folder, ROWS);
     await at.retire(course, 'archive');
@@ -248,7 +248,7 @@ describe('a rollback', () => {
     expect(await inMirror(at.folder, ROWS)).toEqual(rows);
   });
 
-  it('does nothing where the table is not the one that was planned from', async () => {
+  it('rolls nothing back where the table is not the one that the rollback was planned from', async () => {
     const { world: at, course } = await world();
     const plannedFrom = await at.observed();
     course.publishRows(SECOND);
@@ -256,7 +256,7 @@ describe('a rollback', () => {
     expect(await rollBack(at, 1, 1, { plannedFrom })).toEqual({ kind: 'stale-plan', datasetId: 'parcels' });
   });
 
-  it('refuses a state that the log does not reach', async () => {
+  it('refuses a rollback to a state that the log does not reach', async () => {
     let isOn = false;
     const at = await mirrorAtWork({ history: { ...ALL, keeps: () => isOn } });
     const course = await at.loaded(firstContent(people, FIRST));

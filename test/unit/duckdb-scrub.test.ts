@@ -22,11 +22,11 @@ async function fileOf(values: number, megabytes: number) {
   return { path, memoryLimitBytes: MEMORY_BYTES, temporaryDirectory: join(folder.path, 'spill') };
 }
 
-it('F58 reads rows that together exceed its memory, and does not call their table damaged', async () => {
+it('F58 scrubs rows that together exceed its memory, and does not call their table damaged', async () => {
   const slice = await scrubSlice(await fileOf(30, 3), null);
   expect(slice).toEqual({ position: { table: 'main.large', row: 122_880 }, isAtEnd: true, damage: null });
 });
 
-it('F58 fails where one value exceeds its memory: that is no damage', async () => {
+it('F58 fails a scrub where one value exceeds its memory, and reports no damage', async () => {
   await expect(scrubSlice(await fileOf(1, 90), null)).rejects.toMatchObject({ code: 'storage_failed' });
 });

@@ -33,7 +33,7 @@ async function loaded(version: number, plannedFrom: ObservedTable | null = null)
   return snapshot({ columns: [column('id', 'integer')], files: [file], version, plannedFrom });
 }
 
-/** The log is as a process leaves it that is killed before the checkpoint: closing the instance would empty it. */
+/** Returns the log as a process leaves it that is killed before the checkpoint: closing the instance would empty it. */
 async function withLog(): Promise<Logged> {
   const mirror = await mirrorIn(folder.path);
   await load(mirror, await loaded(1));
@@ -69,7 +69,7 @@ const DAMAGES: readonly (readonly [what: string, damage: Damage, stepBytes: numb
 ];
 
 it.each(DAMAGES)(
-  'F05 F59 a log that from some place on %s keeps every commit before it',
+  'F05 F59 keeps every commit before the place from which the log %s',
   async (_, damage, stepBytes) => {
     const { file, log, ends } = await withLog();
     for (let at = 0; at < log.length; at += stepBytes) {
@@ -95,7 +95,7 @@ it.each(DAMAGES)(
   },
 );
 
-it('F05 F59 a log that was cut takes the next commit', async () => {
+it('F05 F59 commits into a mirror whose log was cut', async () => {
   const { file, log, ends } = await withLog();
   const path = join(folder.path, 'mirror.duckdb');
   await writeFile(path, file);
@@ -110,7 +110,7 @@ it('F05 F59 a log that was cut takes the next commit', async () => {
   await again.close();
 });
 
-describe('F05 of the logs that were quarantined without their mirror', () => {
+describe('F05 logs that were quarantined without their mirror', () => {
   const quarantined = (day: number): string => `mirror.duckdb.corrupt-202601${10 + day}T000000000Z.wal`;
   /** Whole, with a mirror beside it; of another name; of another file. */
   const NOT_TO_GO = [
@@ -122,11 +122,11 @@ describe('F05 of the logs that were quarantined without their mirror', () => {
 
   it.each([
     ['the log is cut', (log: Buffer, ends: readonly number[]) => log.fill(0, (ends.at(-2) ?? 0) + 20)],
-    ['the log moves away', (log: Buffer) => log.fill(0, 8, 64)],
-  ])('the newest stay, and the oldest are removed and told: %s', async (_, damage) => {
+    ['the log is moved away', (log: Buffer) => log.fill(0, 8, 64)],
+  ])('keeps the newest quarantined logs, and removes and logs the oldest, where %s', async (_, damage) => {
     const { file, log, ends } = await withLog();
     const damaged = damage(log, ends);
-    const told: string[] = [];
+    const lines: string[] = [];
     for (const name of NOT_TO_GO) await writeFile(join(folder.path, name), 'kept');
     for (let day = 1; day <= MAX_QUARANTINED + 2; day += 1) {
       const path = join(folder.path, 'mirror.duckdb');
@@ -134,20 +134,20 @@ describe('F05 of the logs that were quarantined without their mirror', () => {
       await writeFile(`${path}.wal`, damaged);
       const now = new Date(Date.UTC(2026, 0, 10 + day));
       const clock = { now: () => now, monotonicMs: () => 0, sleep: async () => {} };
-      const mirror = await mirrorIn(folder.path, { clock, log: recordingLog(told) });
+      const mirror = await mirrorIn(folder.path, { clock, log: recordingLog(lines) });
       await mirror.has();
       await mirror.close();
     }
     const left = (await readdir(folder.path)).filter((name) => name.includes('.corrupt-')).sort();
     expect(left).toEqual([...NOT_TO_GO, ...[3, 4, 5].map(quarantined)].sort());
-    const removed = told.filter((line) => line.includes('was removed: another one comes'));
+    const removed = lines.filter((line) => line.includes('was removed: another one comes'));
     expect(removed.map((line) => JSON.parse(line).path)).toEqual(
       [1, 2].map((day) => join(folder.path, quarantined(day))),
     );
   });
 });
 
-it('F59 a log that cannot be copied before it is cut stays as it is', async () => {
+it('F59 leaves a log as it is that cannot be copied before it is cut', async () => {
   const { file, log, ends } = await withLog();
   const path = join(folder.path, 'mirror.duckdb');
   const damaged = log.fill(0, (ends.at(-2) ?? 0) + 20);

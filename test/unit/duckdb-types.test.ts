@@ -1,4 +1,4 @@
-/** F40: what a value is in the file it is in the mirror, to the last digit, or the dataset fails and says where. */
+/** F40: a value of a file arrives in the mirror as it is, to the last digit, or the dataset fails with its place. */
 
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { mirrorOfFile } from '../support/own-mirror.ts';
 const own = mirrorOfFile();
 
 let files = 0;
-/** The column `v` of a file with the rows of `values`, loaded as `type`, as text. */
+/** Loads a file with the rows of `values` as `type`, and returns its column `v` as text. */
 async function loaded(
   type: ColumnType,
   physical: string,
@@ -111,11 +111,11 @@ describe('F40 values at the ends of their types', () => {
       ["MAP {'en': 0.1, 'de': 1e300}", 'MAP {}', 'NULL'],
       ['{"en":0.1,"de":1e300}', '{}', null],
     ],
-  ])('V16 %s from %s', async (type, physical, values, expected) => {
+  ])('V16 loads values of type %s from %s exactly', async (type, physical, values, expected) => {
     expect(await loaded(type, physical, ...values)).toEqual(expected);
   });
 
-  it('text with quotes, control characters, NUL and scripts', async () => {
+  it('loads text with quotes, control characters, NUL and several scripts exactly', async () => {
     const texts = [
       "'it''s \"quoted\" `;`'",
       "'a' || chr(0) || 'b'",
@@ -132,7 +132,7 @@ describe('F40 values at the ends of their types', () => {
     ]);
   });
 
-  it('V15 the types of the mirror', async () => {
+  it('V15 creates columns with the types of the mirror', async () => {
     const types: readonly ColumnType[] = [
       'string',
       'integer',
@@ -179,20 +179,23 @@ describe('F40 a cast that would change a value', () => {
     ['json', 'VARCHAR', ["'[1, ]'"], '[1, ]'],
     ['json', 'DOUBLE[]', ["[0.5, 'nan'::DOUBLE]"], '[0.5, nan]'],
     ['geometry', 'BLOB', ["'\\x01\\x01\\x00'"], '\\x01\\x01\\x00'],
-  ])('V17 fails the dataset: %s from %s %j', async (type, physical, values, shown) => {
-    const error = await loaded(type, physical, ...values).then(
-      () => null,
-      (thrown: unknown) => thrown,
-    );
-    expect(error).toBeInstanceOf(DataError);
-    const { message } = error as DataError;
-    expect(message).toContain(`dataset-${files}.parquet`);
-    expect(message).toContain('"v"');
-    const article = type === 'integer' ? 'an' : 'a';
-    expect(message).toContain(
-      `the value ${JSON.stringify(shown)}, which cannot become ${article} ${type} without being changed`,
-    );
-  });
+  ])(
+    'V17 fails the dataset where a cast would change a value: %s from %s %j',
+    async (type, physical, values, shown) => {
+      const error = await loaded(type, physical, ...values).then(
+        () => null,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toBeInstanceOf(DataError);
+      const { message } = error as DataError;
+      expect(message).toContain(`dataset-${files}.parquet`);
+      expect(message).toContain('"v"');
+      const article = type === 'integer' ? 'an' : 'a';
+      expect(message).toContain(
+        `the value ${JSON.stringify(shown)}, which cannot become ${article} ${type} without being changed`,
+      );
+    },
+  );
 
   it.each<[ColumnType, string, string]>([
     ['integer', 'VARCHAR', "'1'"],
@@ -210,7 +213,7 @@ describe('F40 a cast that would change a value', () => {
     ['json', 'BIGINT', '1'],
     ['json', 'DOUBLE', '1.5'],
     ['json', 'BLOB[]', "['x']"],
-  ])('is refused between families: %s from %s', async (type, physical, value) => {
+  ])('refuses a cast between families of types: %s from %s', async (type, physical, value) => {
     await expect(loaded(type, physical, value)).rejects.toThrow(
       `The file dataset-${files}.parquet of dataset-${files} holds in the column "v" the value ` +
         `${JSON.stringify(value.replaceAll("'", ''))} of type ${physical}, which is another family of types than ${type}.`,
@@ -218,7 +221,7 @@ describe('F40 a cast that would change a value', () => {
   });
 
   it.each(['TIMESTAMP', 'BLOB', 'TIME', 'TIMESTAMPTZ'])(
-    'is refused inside of what is nested: json from a struct with a %s',
+    'refuses a cast between families inside of nested values: json from a struct with a %s',
     async (inside) => {
       await expect(loaded('json', `STRUCT(a INTEGER, b ${inside}[])`, "{'a': 1, 'b': []}")).rejects.toThrow(
         'another family of types',
@@ -226,14 +229,14 @@ describe('F40 a cast that would change a value', () => {
     },
   );
 
-  it('shows no more than the beginning of a long value', async () => {
+  it('shows no more than the beginning of a long value in the error', async () => {
     const error = await loaded('json', 'VARCHAR', "repeat('x', 100000)").catch((thrown: Error) => thrown);
     expect((error as Error).message.length).toBeLessThan(500);
   });
 });
 
 describe('files of several layouts', () => {
-  it('are each cast by their own types and columns, never by those of the first', async () => {
+  it('casts each of several files by its own types and columns, never by those of the first', async () => {
     const first = await own.parquet('layout-1.parquet', 'SELECT 1::INTEGER AS v, 10::BIGINT AS n');
     const second = await own.parquet('layout-2.parquet', 'SELECT 20::BIGINT AS n, 9007199254740993 AS v');
     const columns = [column('n', 'integer'), column('v', 'integer')];
@@ -250,7 +253,7 @@ describe('files of several layouts', () => {
   });
 });
 
-it('text is not JSON because its file says so', async () => {
+it('refuses a text that is no JSON although its file says so', async () => {
   const file = await own.parquet(
     'claims.parquet',
     `SELECT '[12345]'::JSON AS v`,
@@ -265,7 +268,7 @@ it('text is not JSON because its file says so', async () => {
   expect(error.message).toContain('"[12345["');
 });
 
-describe('a file that DuckDB would cut without a word is refused', () => {
+describe('a file that DuckDB would cut silently', () => {
   async function expectRefused(file: string, what: string): Promise<void> {
     const job = snapshot({ datasetId: 'cut', columns: [column('v', 'timestamp')], files: [file] });
     const error = await own.loadError(job);
@@ -276,7 +279,7 @@ describe('a file that DuckDB would cut without a word is refused', () => {
     expect(error).toMatchObject({ hint: expect.stringContaining('coerce_timestamps="us"') });
   }
 
-  it('with nanoseconds and a zone', async () => {
+  it('refuses a file with timestamps in nanoseconds and a zone', async () => {
     const file = await own.parquet(
       'nanoseconds.parquet',
       `SELECT '2024-01-01 00:00:00.123456789'::TIMESTAMP_NS AS v`,
@@ -285,7 +288,7 @@ describe('a file that DuckDB would cut without a word is refused', () => {
     await expectRefused(file, 'timestamps in nanoseconds with a zone');
   });
 
-  it('as INT96', async () => {
+  it('refuses a file with timestamps as INT96', async () => {
     const file = join(own.path, 'int96.parquet');
     const writer = await ParquetWriter.openFile(new ParquetSchema({ v: { type: 'INT96' } }), file);
     await writer.appendRow({ v: 1 });

@@ -1,4 +1,4 @@
-/** The view of a union that somebody dropped or replaced: the next commit of one of its tables puts it right, whatever it changes. */
+/** The next commit of a table restores the view of its union that was dropped or replaced, whatever the commit changes. */
 
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -24,7 +24,7 @@ it.each([
   [1, 'CREATE OR REPLACE VIEW all_of_it AS SELECT 42 AS mine'],
   [MANY, 'DROP VIEW union_parts.all_of_it_1'],
   [MANY, 'CREATE OR REPLACE VIEW union_parts.all_of_it_1 AS SELECT 42 AS mine'],
-])('a commit of a union of %i tables puts its view right after: %s', async (tables, statement) => {
+])('restores the view of a union of %i tables by the next commit after %s', async (tables, statement) => {
   await using folder = await temporaryFolder();
   const { path } = folder;
   const mirror = await mirrorIn(path, { unions: [UNION] });
@@ -51,7 +51,7 @@ it.each([
 });
 
 it.each(['the next commit', 'the next start'])(
-  'a view whose name something else had meanwhile is made again by %s',
+  'creates the view of a union again by %s, once another object has left its name',
   async (how) => {
     const world = await mirrorAtWork({ unions: [UNION] });
     const course = await world.loaded(smallContent([['a', 1]], null));

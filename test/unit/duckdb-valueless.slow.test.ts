@@ -1,4 +1,4 @@
-/** A column that holds no value in a file, all null or without rows, says nothing there, whatever the file's schema says of it. */
+/** A column without a value in a file, all null or without rows, decides nothing, whatever the schema of the file states. */
 
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { describe, expect, it } from 'vitest';
@@ -29,7 +29,7 @@ const writeGeo = (select: string, stated: Parameters<typeof geoParquet>[3]): Pro
 const points = (first: number): string =>
   `SELECT n, ST_AsWKB(format('POINT ({} 1)', n)::GEOMETRY) AS geometry FROM range(${first}, ${first + 2}) t(n)`;
 
-/** Parts with the rows 8 and 9 and no geometry, or without rows, by writers that each say something else of it. */
+/** Parts with the rows 8 and 9 and no geometry, or without rows, by writers that each state something else of the column. */
 const VALUELESS: Readonly<Record<string, () => Promise<string>>> = {
   'null geometries without metadata': () => write('SELECT n, NULL::BLOB AS geometry FROM range(8, 10) t(n)'),
   'null geometries in another coordinate system': () =>
@@ -69,7 +69,7 @@ const VALUELESS: Readonly<Record<string, () => Promise<string>>> = {
 };
 
 let tables = 0;
-/** The names of tables, one from each list of files, which are loaded together. */
+/** Loads a table from each list of files, all together, and returns their names. */
 async function loadedEach(
   lists: readonly (readonly string[])[],
   rest: Partial<Parameters<typeof snapshot>[0]> = {},
@@ -95,7 +95,7 @@ async function crsOf(table: string): Promise<unknown> {
   return rows[0]?.[0];
 }
 
-describe('F48 a part without a geometry binds none', () => {
+describe('F48 a part without a geometry', () => {
   const FORMS: Readonly<Record<string, () => Promise<string>>> = {
     WKB: () => writeGeo(points(0), { encoding: 'WKB', ...TEXAS }),
     GeoArrow: () =>
@@ -117,16 +117,19 @@ describe('F48 a part without a geometry binds none', () => {
     Object.keys(VALUELESS).map((part) => [form, part] as const),
   );
 
-  it.each(cases)('beside %s: %s, before it and after it', async (form, part) => {
-    const files = [await FORMS[form]?.(), await VALUELESS[part]?.()].map(String);
-    const rows = part.startsWith('no rows') ? POINTS : [...POINTS, ['8', null], ['9', null]];
-    for (const table of await loadedEach([files, files.toReversed()])) {
-      expect(await rowsOf(table)).toEqual(rows);
-      expect(await crsOf(table)).toBe('EPSG:2277');
-    }
-  });
+  it.each(cases)(
+    'ignores the coordinate system of a part without a geometry beside %s: %s',
+    async (form, part) => {
+      const files = [await FORMS[form]?.(), await VALUELESS[part]?.()].map(String);
+      const rows = part.startsWith('no rows') ? POINTS : [...POINTS, ['8', null], ['9', null]];
+      for (const table of await loadedEach([files, files.toReversed()])) {
+        expect(await rowsOf(table)).toEqual(rows);
+        expect(await crsOf(table)).toBe('EPSG:2277');
+      }
+    },
+  );
 
-  it('all of them together, in the midst of two that agree', async () => {
+  it('ignores all kinds of parts without a geometry between two parts that agree', async () => {
     const parts = await Promise.all(Object.values(VALUELESS).map((part) => part()));
     const [first, last] = [points(0), points(2)].map((select) =>
       writeGeo(select, { encoding: 'WKB', ...TEXAS }),
@@ -136,7 +139,7 @@ describe('F48 a part without a geometry binds none', () => {
     expect((await rowsOf(table)).filter(([, wkt]) => wkt !== null).length).toBe(4);
   });
 
-  it('where no part has a geometry, WGS 84 is believed, and no other coordinate system', async () => {
+  it('believes only WGS 84 of parts without a geometry where no part has one', async () => {
     const inWgs84 = [
       'null geometries in another coordinate system',
       'null geometries of the native type',
@@ -152,7 +155,7 @@ describe('F48 a part without a geometry binds none', () => {
     expect(await crsOf(await loaded(parts))).toBe('OGC:CRS84');
   });
 
-  it('where the snapshot before had none, it is that of the first one', async () => {
+  it('takes the coordinate system of the first geometry where the snapshot before had none', async () => {
     tables += 1;
     const job = { datasetId: `t${tables}`, columns };
     const [before, after] = [
@@ -170,7 +173,7 @@ describe('F48 a part without a geometry binds none', () => {
     expect(await crsOf(`t${tables}`)).toBe('EPSG:2277');
   });
 
-  it('two parts with geometries in two coordinate systems are refused as ever', async () => {
+  it('refuses two parts with geometries in two coordinate systems', async () => {
     const files = [
       await writeGeo(points(0), { encoding: 'WKB', ...TEXAS }),
       await VALUELESS['nulls of an integer type']?.(),
@@ -182,7 +185,7 @@ describe('F48 a part without a geometry binds none', () => {
     );
   });
 
-  it('a geometry that comes late in its part is seen', async () => {
+  it('finds a geometry that comes late in its part', async () => {
     const late = `SELECT n, CASE WHEN n = 299999 THEN ST_AsWKB('POINT (1 1)'::GEOMETRY) END AS geometry FROM range(300000) t(n)`;
     const files = [await writeGeo(points(0), { encoding: 'WKB', ...TEXAS }), await write(late)];
     const error = await own.loadError(snapshot({ datasetId: 'late', columns, files }));
@@ -190,7 +193,7 @@ describe('F48 a part without a geometry binds none', () => {
   });
 });
 
-describe('F48 V16 a part without a value of another type', () => {
+describe('F48 V16 a part without a value, with a column of another type', () => {
   const VALUES: Readonly<Record<ColumnType, string>> = {
     string: "'a'",
     integer: '1::BIGINT',
@@ -212,21 +215,24 @@ describe('F48 V16 a part without a value of another type', () => {
     'BLOB[]',
   ];
 
-  it.each(COLUMN_TYPES)('binds no %s', async (type) => {
-    const both = [column('n', 'integer'), column('v', type)];
-    const filled = await write(`SELECT 0::BIGINT AS n, ${VALUES[type]} AS v`);
-    const nulls = await Promise.all(
-      others.map((other) => write(`SELECT 1::BIGINT AS n, NULL::${other} AS v`)),
-    );
-    const lists = [[filled, ...nulls], [...nulls, filled], nulls];
-    const counts = (await loadedEach(lists, { columns: both })).map((table) =>
-      own.query(`SELECT count(*)::INTEGER, count(v)::INTEGER FROM ${table}`),
-    );
-    const expected = lists.map(({ length }) => [[length, length - nulls.length]]);
-    expect(await Promise.all(counts)).toEqual(expected);
-  });
+  it.each(COLUMN_TYPES)(
+    'ignores the other type of a part without a value for a column of type %s',
+    async (type) => {
+      const both = [column('n', 'integer'), column('v', type)];
+      const filled = await write(`SELECT 0::BIGINT AS n, ${VALUES[type]} AS v`);
+      const nulls = await Promise.all(
+        others.map((other) => write(`SELECT 1::BIGINT AS n, NULL::${other} AS v`)),
+      );
+      const lists = [[filled, ...nulls], [...nulls, filled], nulls];
+      const counts = (await loadedEach(lists, { columns: both })).map((table) =>
+        own.query(`SELECT count(*)::INTEGER, count(v)::INTEGER FROM ${table}`),
+      );
+      const expected = lists.map(({ length }) => [[length, length - nulls.length]]);
+      expect(await Promise.all(counts)).toEqual(expected);
+    },
+  );
 
-  it('does not hide one that holds a value', async () => {
+  it('refuses a value of another type after a part without a value', async () => {
     const both = [column('n', 'integer'), column('v', 'string')];
     const files = [
       await write('SELECT 1::BIGINT AS n, NULL::BIGINT AS v'),
@@ -240,7 +246,7 @@ describe('F48 V16 a part without a value of another type', () => {
     );
   });
 
-  it('is not refused as one that DuckDB would cut', async () => {
+  it('loads nulls of a type whose values DuckDB would cut', async () => {
     const path = `${own.path}/${fileName()}`;
     const schema = new ParquetSchema({ v: { type: 'INT96', optional: true } });
     const writer = await ParquetWriter.openFile(schema, path);
@@ -250,7 +256,7 @@ describe('F48 V16 a part without a value of another type', () => {
     expect(await own.query(`SELECT v FROM ${table}`)).toEqual([[null]]);
   });
 
-  it('a value where there was to be none ends the load', async () => {
+  it('fails the load where a value comes in a part that should have none', async () => {
     const value = (sql: string) =>
       `SELECT ${strict(castOfNothing('integer'), 'v')} FROM (SELECT ${sql} AS v)`;
     expect(await duckdb(value('NULL::BLOB'))).toEqual([[null]]);

@@ -1,4 +1,4 @@
-/** The mirror's file: who may have it open when, and what becomes of one that cannot be used (F05, F06, F07, F10). */
+/** The file of the mirror: its readers and writers, and the handling of a file that cannot be used (F05, F06, F07, F10). */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -70,8 +70,8 @@ async function holdMirror(): Promise<Child> {
   return child;
 }
 
-describe('between windows', () => {
-  it('the file is free: another process opens it while the mirror stays open', async () => {
+describe('the time between write sessions', () => {
+  it('leaves the file to other processes between write sessions, while the mirror stays open', async () => {
     const mirror = await mirrorIn(folder.path);
     await load(mirror, await oneRow());
     const child = await holdMirror();
@@ -80,7 +80,7 @@ describe('between windows', () => {
     await mirror.close();
   });
 
-  it('asking what is held makes no file', async () => {
+  it('creates no file where only the state of the mirror is read', async () => {
     const mirror = await mirrorIn(folder.path);
     expect(await mirror.has()).toEqual({ service: null, datasets: new Map(), progress: null, retired: [] });
     expect(existsSync(path)).toBe(false);
@@ -88,8 +88,8 @@ describe('between windows', () => {
   });
 });
 
-describe('F10 while a reader holds the file', () => {
-  it('reading goes on, and what is known already needs no writing', async () => {
+describe('F10 a reader that has the mirror open', () => {
+  it('reads the mirror beside a reader, and enrolls known datasets without writing', async () => {
     const mirror = await mirrorIn(folder.path);
     await mirror.enroll(enrolment);
     await load(mirror, await oneRow());
@@ -99,7 +99,7 @@ describe('F10 while a reader holds the file', () => {
     await mirror.close();
   });
 
-  it('a write waits with growing delays, then says who holds it', async () => {
+  it('waits for the mirror with growing delays, and then names the process that has it open', async () => {
     const clock = manualClock();
     const mirror = await mirrorIn(folder.path, { clock, lockWaitMs: 10_000 });
     await load(mirror, await oneRow());
@@ -113,7 +113,7 @@ describe('F10 while a reader holds the file', () => {
     await mirror.close();
   });
 
-  it('a write that waits for more than a second says once for whom, and for how long at most', async () => {
+  it('logs once, after a second of waiting, for which process it waits, and for how long at most', async () => {
     const warned: unknown[] = [];
     const log = { ...silentLog, warn: (...line: unknown[]) => warned.push(line) };
     const mirror = await mirrorIn(folder.path, { clock: manualClock(), lockWaitMs: 10_000, log });
@@ -134,7 +134,7 @@ describe('F10 while a reader holds the file', () => {
     await mirror.close();
   });
 
-  it('a write goes through once the reader has gone', async () => {
+  it('writes once the reader has gone', async () => {
     const gone: Promise<void>[] = [];
     const clock = manualClock(async () => {
       for (const child of children) gone.push(child.kill());
@@ -148,7 +148,7 @@ describe('F10 while a reader holds the file', () => {
     await mirror.close();
   });
 
-  it('the wait can be interrupted', async () => {
+  it('ends the wait for the mirror when it is interrupted', async () => {
     const stop = new AbortController();
     const clock = manualClock(() => stop.abort());
     const mirror = await mirrorIn(folder.path, { clock, lockWaitMs: 10_000, signal: stop.signal });
@@ -170,11 +170,11 @@ describe('a mirror that cannot be read (F05)', () => {
   }
 
   it.each<[string, (content: Buffer) => Buffer]>([
-    ['cut', (content) => content.subarray(0, content.length / 2)],
-    ['cut in its header', (content) => content.subarray(0, 100)],
-    ['flipped', (content) => content.fill(content.at(5_000) === 1 ? 2 : 1, 5_000, 5_001)],
-    ['overwritten', (content) => content.fill(0xff, 12_288)],
-  ])('is quarantined and built again: %s', async (_, damage) => {
+    ['it was cut', (content) => content.subarray(0, content.length / 2)],
+    ['it was cut in its header', (content) => content.subarray(0, 100)],
+    ['a byte was flipped', (content) => content.fill(content.at(5_000) === 1 ? 2 : 1, 5_000, 5_001)],
+    ['it was overwritten', (content) => content.fill(0xff, 12_288)],
+  ])('quarantines a damaged mirror and builds it again: %s', async (_, damage) => {
     await damaged(damage);
     const before = await readFile(path);
     const mirror = await mirrorIn(folder.path);
@@ -187,7 +187,7 @@ describe('a mirror that cannot be read (F05)', () => {
     await mirror.close();
   });
 
-  it('stays where only its log cannot be replayed: the log alone is quarantined', async () => {
+  it('quarantines only the log of a mirror where only the log cannot be replayed', async () => {
     const mirror = await mirrorIn(folder.path);
     await load(mirror, await oneRow());
     await mirror.close();
@@ -206,7 +206,7 @@ describe('a mirror that cannot be read (F05)', () => {
     await again.close();
   });
 
-  /** Puts a log beside the mirror that begins as one and holds nonsense. */
+  /** Puts a log beside the mirror that begins as one and goes on with nonsense. */
   async function writeLogOfAnother(other: string): Promise<void> {
     const child = spawnSync(
       process.execPath,
@@ -220,7 +220,7 @@ describe('a mirror that cannot be read (F05)', () => {
     await writeFile(`${path}.wal`, log);
   }
 
-  it(`happens ${MAX_QUARANTINED} times at most`, async () => {
+  it(`quarantines a damaged mirror ${MAX_QUARANTINED} times at most`, async () => {
     for (let time = 0; time < MAX_QUARANTINED; time += 1) {
       await writeFile(`${path}.corrupt-2026010${time}T000000000Z`, 'x');
     }
@@ -237,7 +237,7 @@ describe('a mirror that cannot be read (F05)', () => {
   it.each([
     ['a text', Buffer.from('this is my diary, not a database\n'.repeat(1_000))],
     ['a short text', Buffer.from('x')],
-  ])('is left alone where it never was one: %s', async (_, content) => {
+  ])('leaves a file alone that never was a mirror: %s', async (_, content) => {
     await writeFile(path, content);
     const mirror = await mirrorIn(folder.path);
     await expect(mirror.has()).rejects.toThrow(ConfigurationError);
@@ -248,14 +248,14 @@ describe('a mirror that cannot be read (F05)', () => {
     await mirror.close();
   });
 
-  it('is left alone where it is a folder', async () => {
+  it('leaves a folder in the place of the mirror alone', async () => {
     await mkdir(path);
     const mirror = await mirrorIn(folder.path);
     await expect(mirror.enroll(enrolment)).rejects.toThrow(ConfigurationError);
     await mirror.close();
   });
 
-  it('is simply replaced where nothing was written yet', async () => {
+  it('replaces an empty file in the place of the mirror without quarantine', async () => {
     await writeFile(path, '');
     const mirror = await mirrorIn(folder.path);
     expect((await mirror.has()).datasets.size).toBe(0);
@@ -264,7 +264,7 @@ describe('a mirror that cannot be read (F05)', () => {
     await mirror.close();
   });
 
-  it.skipIf(process.getuid?.() === 0)('is left alone where it may not be opened', async () => {
+  it.skipIf(process.getuid?.() === 0)('leaves a mirror alone that it may not open', async () => {
     await damaged((content) => content);
     await chmod(path, 0);
     const mirror = await mirrorIn(folder.path, { uid: 4_711 });
@@ -273,7 +273,7 @@ describe('a mirror that cannot be read (F05)', () => {
   });
 });
 
-it('a mirror of a newer format is refused, naming both formats', async () => {
+it('refuses a mirror of a newer format, and names both formats', async () => {
   const mirror = await mirrorIn(folder.path);
   await mirror.enroll(enrolment);
   await duckdb(
@@ -312,7 +312,7 @@ describe('a statement that DuckDB gives up on (F06)', () => {
     throw new Error('no byte of the footer makes DuckDB give up');
   }
 
-  it('while a file is examined: the file is named, the next one is fine', async () => {
+  it('names the file whose validation makes DuckDB give up, and loads the next one', async () => {
     const mirror = await mirrorIn(folder.path);
     const bad = snapshot({ columns: amounts, files: [await poisonedFooter('poison.parquet')] });
     await expect(mirror.validate(bad)).rejects.toThrow('The file poison.parquet of parcels cannot be read');
@@ -320,7 +320,7 @@ describe('a statement that DuckDB gives up on (F06)', () => {
     await mirror.close();
   });
 
-  it('while a batch is loaded: the one that caused it fails, the others are committed', async () => {
+  it('fails the write job that makes DuckDB give up within a batch, and commits the others', async () => {
     const mirror = await mirrorIn(folder.path);
     const file = await parquet(
       folder.path,
@@ -363,7 +363,7 @@ describe('a full disk (F07)', () => {
       `SELECT range AS id, md5(range::VARCHAR) || md5((-range)::VARCHAR) AS name FROM range(${rows})`,
     );
 
-  it('fails what does not fit, and only that', async () => {
+  it('fails only the write job that does not fit on a full disk', async () => {
     const small = await table('small.parquet', 10);
     const large = await table('large.parquet', 400_000);
     const [outcomes, observed] = onDiskOf(8_388_608, small, large, small);
@@ -373,7 +373,7 @@ describe('a full disk (F07)', () => {
     expect(await inMirror(folder.path, 'SELECT count(*) FROM unit_0')).toEqual([['10']]);
   });
 
-  it('at the checkpoint: what was committed is there', async () => {
+  it('keeps committed tables where the disk is full at the checkpoint', async () => {
     const small = await table('small.parquet', 10);
     const [report] = onDiskOf(1_228_800, small, await table('large.parquet', 400_000), small);
     expect(report).toMatchObject({ thrown: { name: 'StorageError' } });
@@ -385,7 +385,7 @@ describe('a full disk (F07)', () => {
   });
 });
 
-it('an interrupted commit fails what is left of it, and says so', async () => {
+it('fails the rest of an interrupted commit as interrupted', async () => {
   const stop = new AbortController();
   const mirror = await mirrorIn(folder.path, { signal: stop.signal });
   const prepared = [await mirror.validate(await oneRow())];
@@ -400,9 +400,9 @@ it('an interrupted commit fails what is left of it, and says so', async () => {
   expect(await inMirror(folder.path, 'SELECT count(*) FROM feed_sync.datasets')).toEqual([['0']]);
 });
 
-describe('F12 asked to stop', () => {
+describe('F12 the request to stop', () => {
   it.each(['destination.commit', 'destination.checkpoint'])(
-    'within %s: it ends well, and what is committed is told as committed',
+    'completes %s after the request to stop, and reports the commit',
     async (effect) => {
       const stop = new AbortController();
       const warnings: unknown[] = [];
@@ -414,7 +414,7 @@ describe('F12 asked to stop', () => {
       observeDurableEffects((name, timestamp) => {
         if (timestamp !== 'before') return;
         if (name === 'destination.commit') commits += 1;
-        // The first commit is that of the books. The statement is under way once this turn has ended.
+        // The first commit is that of the catalog. The statement is under way once this turn has ended.
         if (name === effect && commits === 2) setImmediate(() => stop.abort());
       });
       onTestFinished(() => observeDurableEffects(() => {}));
@@ -426,7 +426,7 @@ describe('F12 asked to stop', () => {
     },
   );
 
-  it('at whatever moment of a statement, from before it has begun in earnest: it ends, and so does the next long one', async () => {
+  it('ends a statement at any time after the request to stop, also at its very start, and every long one after it', async () => {
     const temporaryDirectory = join(folder.path, 'temporary');
     const options = { memoryLimitBytes: 100_000_000, threads: 1, temporaryDirectory, directories: [] };
     for (let time = 0; time < 10; time += 1) {
@@ -443,7 +443,7 @@ describe('F12 asked to stop', () => {
     }
   });
 
-  it('within the examination of a file: neither the file nor the disk is blamed', async () => {
+  it('blames neither file nor disk where the validation of a file is interrupted', async () => {
     const job = await oneRow();
     const [file] = job.files;
     const engine = await Engine.open({
@@ -460,16 +460,16 @@ describe('F12 asked to stop', () => {
     engine.close();
   });
 
-  it('within a batch: it is undone, and not begun again unit by unit', async () => {
+  it('undoes a batch that is interrupted, and does not retry its write jobs one by one', async () => {
     const mirror = await mirrorIn(folder.path);
     const job = await oneRow();
     const prepared = [await mirror.validate(job), await mirror.validate({ ...job, datasetId: 'permits' })];
     const stop = new AbortController();
-    let begun = 0;
+    let transactions = 0;
     const session = {
       waitForNext: () => null,
       async transaction(): Promise<never> {
-        begun += 1;
+        transactions += 1;
         stop.abort();
         throw new InterruptedError('The statement was interrupted.');
       },
@@ -487,12 +487,12 @@ describe('F12 asked to stop', () => {
     expect(results).toMatchObject(
       prepared.map(() => ({ kind: 'failed', error: { name: 'InterruptedError' } })),
     );
-    expect(begun).toBe(1);
+    expect(transactions).toBe(1);
     await mirror.close();
   });
 });
 
-it('nothing outside its folders can be reached by what runs in it', async () => {
+it('refuses statements that reach files outside the folders of the engine, or change its limits', async () => {
   const outside = join(folder.path, 'outside');
   const inside = join(folder.path, 'inside');
   await mkdir(outside);
@@ -522,7 +522,7 @@ it('nothing outside its folders can be reached by what runs in it', async () => 
   expect(await readdir(outside)).toEqual(['secret.csv']);
 });
 
-it('every effect on disk has a name, in the order of a commit', async () => {
+it('names every effect on the disk, in the order of a commit', async () => {
   const names: string[] = [];
   const mirror = await mirrorIn(folder.path);
   observeDurableEffects((name, timestamp) => names.push(`${timestamp} ${name}`));
@@ -557,46 +557,49 @@ const LOG_WRITER = `
 `;
 
 it.each([
-  ['at once, where opening it took little time', 99, []],
-  ['after twenty times what opening it took', 100, Array.from({ length: 19 }, () => 20)],
-  ['after ten seconds, whatever opening it took', 5_000, [1_000]],
-])('takes what became ready meanwhile, and ends %s', async (_, stepMs, waitsMs) => {
-  const unitsTaken = waitsMs.length + 1;
-  let nowMs = 0;
-  const monotonicMs = () => {
-    nowMs += stepMs;
-    return nowMs;
-  };
-  const waited: number[] = [];
-  const sleep = async (durationMs: number) => void waited.push(durationMs);
-  const mirror = await mirrorIn(folder.path, { clock: { ...systemClock, monotonicMs, sleep } });
-  const job = await oneRow();
-  const ready: ValidatedJob[] = [];
-  const datasetIds = Array.from({ length: unitsTaken + 1 }, (_, index) => `dataset-${index}`);
-  for (const datasetId of datasetIds) ready.push(await mirror.validate({ ...job, datasetId }));
-  const reported: JobResult[] = [];
-  const attached: string[] = [];
-  observeDurableEffects((name, timestamp) => {
-    if (name === 'destination.attach' && timestamp === 'before') attached.push(name);
-  });
-  onTestFinished(() => observeDurableEffects(() => {}));
-  const take = () => ready.splice(0, 1);
-  await mirror.commit({
-    take,
-    arrival: () => new Promise(() => {}),
-    report: (_, outcome) => void reported.push(outcome),
-  });
-  expect(attached).toHaveLength(1);
-  expect(waited).toEqual(waitsMs);
-  expect(reported).toMatchObject(
-    datasetIds.slice(0, unitsTaken).map((datasetId) => ({ kind: 'committed', datasetId })),
-  );
-  expect(reported).toHaveLength(unitsTaken);
-  expect([...(await mirror.has()).datasets.keys()]).toHaveLength(unitsTaken);
-  await mirror.close();
-});
+  ['at once, where opening the mirror took little time', 99, []],
+  ['after twenty times the duration of opening the mirror', 100, Array.from({ length: 19 }, () => 20)],
+  ['after ten seconds, however long opening the mirror took', 5_000, [1_000]],
+])(
+  'collects jobs that become ready during a write session, and ends the session %s',
+  async (_, stepMs, waitsMs) => {
+    const jobsCollected = waitsMs.length + 1;
+    let nowMs = 0;
+    const monotonicMs = () => {
+      nowMs += stepMs;
+      return nowMs;
+    };
+    const waited: number[] = [];
+    const sleep = async (durationMs: number) => void waited.push(durationMs);
+    const mirror = await mirrorIn(folder.path, { clock: { ...systemClock, monotonicMs, sleep } });
+    const job = await oneRow();
+    const ready: ValidatedJob[] = [];
+    const datasetIds = Array.from({ length: jobsCollected + 1 }, (_, index) => `dataset-${index}`);
+    for (const datasetId of datasetIds) ready.push(await mirror.validate({ ...job, datasetId }));
+    const reported: JobResult[] = [];
+    const attached: string[] = [];
+    observeDurableEffects((name, timestamp) => {
+      if (name === 'destination.attach' && timestamp === 'before') attached.push(name);
+    });
+    onTestFinished(() => observeDurableEffects(() => {}));
+    const take = () => ready.splice(0, 1);
+    await mirror.commit({
+      take,
+      arrival: () => new Promise(() => {}),
+      report: (_, outcome) => void reported.push(outcome),
+    });
+    expect(attached).toHaveLength(1);
+    expect(waited).toEqual(waitsMs);
+    expect(reported).toMatchObject(
+      datasetIds.slice(0, jobsCollected).map((datasetId) => ({ kind: 'committed', datasetId })),
+    );
+    expect(reported).toHaveLength(jobsCollected);
+    expect([...(await mirror.has()).datasets.keys()]).toHaveLength(jobsCollected);
+    await mirror.close();
+  },
+);
 
-it('tells what became of a unit once its transaction is committed, and not only when the window ends', async () => {
+it('reports the result of a write job once its transaction is committed, before the write session ends', async () => {
   const mirror = await mirrorIn(folder.path);
   const job = await oneRow();
   const jobs: ValidatedJob[] = [];
@@ -620,9 +623,9 @@ it('tells what became of a unit once its transaction is committed, and not only 
 });
 
 it.each([
-  ['is that of DuckDB 1.2', null, 'v1.2.0+'],
-  ['is what it was, where somebody has made it a later one', 'v1.5.0', 'v1.5.0+'],
-])('the format of the file %s', async (_, made, format) => {
+  ['of DuckDB 1.2 for a new mirror', null, 'v1.2.0+'],
+  ['of an existing mirror that has a later one', 'v1.5.0', 'v1.5.0+'],
+])('uses the storage format %s', async (_, made, format) => {
   if (made !== null) await duckdb(`ATTACH '${path}' AS made (STORAGE_VERSION '${made}')`, 'DETACH made');
   const mirror = await mirrorIn(folder.path);
   expect(await load(mirror, await oneRow())).toMatchObject([{ kind: 'committed' }]);

@@ -1,4 +1,4 @@
-/** Which window a table is written by, and what two instances of DuckDB must not share. */
+/** The write session of a small or large table, and the folders that two instances of DuckDB must not share. */
 
 import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,7 +32,7 @@ const ROWS_OF_A_FILE = 140_000;
 
 const rowsUpTo = (count: number): readonly Row[] => Array.from({ length: count }, (_, index): Row => [index]);
 
-it('a table of one row group is small, and of one row more it is large', () => {
+it('calls a table of one row group small, and one of a row more large', () => {
   expect([sizeOf(0), sizeOf(ROW_GROUP_ROWS), sizeOf(ROW_GROUP_ROWS + 1)]).toEqual([
     'small',
     'small',
@@ -41,33 +41,36 @@ it('a table of one row group is small, and of one row more it is large', () => {
 });
 
 it.each([
-  ['two threads: small and large tables each in a window of theirs', 2],
-  ['one thread: the same', 1],
-])('%s, and each is told of', async (_, threads) => {
-  const world = await mirrorAtWork({ clock: manualClock(), threads });
-  const courses = ['s1', 'large', 's2'].map((name) =>
-    world.published(firstContent(numbers, rowsUpTo(name === 'large' ? ROW_GROUP_ROWS + 1 : 3)), name),
-  );
-  const prepared = [];
-  for (const course of courses)
-    prepared.push(await world.mirror.validate(await course.snapshot(course.newest(), null)));
-  const happened: string[] = [];
-  observeDurableEffects((name, timestamp) => {
-    if (timestamp === 'before' && /attach|checkpoint/.test(name)) happened.push(name);
-  });
-  onTestFinished(() => observeDurableEffects(() => {}));
-  const outcomes = await commitAll(world.mirror, prepared);
-  expect(outcomes.map(({ kind }) => kind)).toEqual(['committed', 'committed', 'committed']);
-  expect(happened).toEqual([
-    'destination.attach',
-    'destination.checkpoint',
-    'destination.attach',
-    'destination.checkpoint',
-  ]);
-  expect(await world.differences(...courses)).toEqual([]);
-});
+  ['with two threads', 2],
+  ['with one thread', 1],
+])(
+  'writes small and large tables in write sessions of their own, and reports each: %s',
+  async (_, threads) => {
+    const world = await mirrorAtWork({ clock: manualClock(), threads });
+    const courses = ['s1', 'large', 's2'].map((name) =>
+      world.published(firstContent(numbers, rowsUpTo(name === 'large' ? ROW_GROUP_ROWS + 1 : 3)), name),
+    );
+    const prepared = [];
+    for (const course of courses)
+      prepared.push(await world.mirror.validate(await course.snapshot(course.newest(), null)));
+    const happened: string[] = [];
+    observeDurableEffects((name, timestamp) => {
+      if (timestamp === 'before' && /attach|checkpoint/.test(name)) happened.push(name);
+    });
+    onTestFinished(() => observeDurableEffects(() => {}));
+    const outcomes = await commitAll(world.mirror, prepared);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(['committed', 'committed', 'committed']);
+    expect(happened).toEqual([
+      'destination.attach',
+      'destination.checkpoint',
+      'destination.attach',
+      'destination.checkpoint',
+    ]);
+    expect(await world.differences(...courses)).toEqual([]);
+  },
+);
 
-it('a large table is written once, though its files do not fill row groups', async () => {
+it('writes a large table once, though its files do not fill row groups', async () => {
   const world = await mirrorAtWork({ threads: 2 });
   const files = [];
   for (let from = 0; from < FILES * ROWS_OF_A_FILE; from += ROWS_OF_A_FILE) {
@@ -87,7 +90,7 @@ it('a large table is written once, though its files do not fill row groups', asy
   expect(free / blocks).toBeLessThan(0.15);
 });
 
-it('no two instances put what does not fit into their memory into one folder', async () => {
+it('gives each instance of DuckDB a folder of its own for data that exceeds its memory', async () => {
   const folder = await temporaryFolder();
   onTestFinished(() => folder[Symbol.asyncDispose]());
   const folders = temporaryDirectories(folder.path);
@@ -107,7 +110,7 @@ it('no two instances put what does not fit into their memory into one folder', a
   for (const engine of engines) engine.close();
 });
 
-it('the engines that a mirror opens have folders of their own, made where they are needed only', async () => {
+it('creates the temporary folders of the engines of a mirror only where they are needed', async () => {
   const world = await mirrorAtWork({ threads: 2 });
   await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
   await mkdir(join(world.folder, 'kept'), { recursive: true });
@@ -116,7 +119,7 @@ it('the engines that a mirror opens have folders of their own, made where they a
   }
 });
 
-it('two readers of one mirror do not either', async () => {
+it('gives each of two readers of one mirror a temporary folder of its own', async () => {
   const world = await mirrorAtWork();
   await world.loaded(firstContent(numbers, rowsUpTo(3)), 'few');
   const spills = 'SELECT count(*) FROM (SELECT DISTINCT md5(i::VARCHAR) FROM range(2000000) AS r(i))';
@@ -136,7 +139,7 @@ it('two readers of one mirror do not either', async () => {
   expect(String(one[0]?.[0])).toContain('2000000');
 });
 
-describe('a statement that is to be done by all threads', () => {
+describe('a statement that runs on all threads', () => {
   async function engineOf(threads: number, clock?: Clock): Promise<Engine> {
     const folder = await temporaryFolder();
     const temporaryDirectory = `${folder.path}/temporary`;
@@ -158,7 +161,7 @@ describe('a statement that is to be done by all threads', () => {
   }
   const threadsAtWork = "SELECT current_setting('external_threads'), current_setting('threads')";
 
-  it.each([1, 2, 4])('is done, of %i, and those of DuckDB are back', async (threads) => {
+  it.each([1, 2, 4])('runs a statement on all of %i threads, and returns them to DuckDB', async (threads) => {
     const engine = await engineOf(threads);
     await engine.finishWithAll('CHECKPOINT m');
     expect(await engine.rows(threadsAtWork)).toEqual([[1n, BigInt(threads)]]);
@@ -169,27 +172,30 @@ describe('a statement that is to be done by all threads', () => {
   it.each([
     ['much', 1],
     ['little', 0],
-  ] as const)('is the checkpoint after a window that did %s: %i', async (_, times) => {
-    let elapsedMs = 0;
-    const monotonicMs = (): number => {
-      elapsedMs += times * MUCH_WORK_MS;
-      return elapsedMs;
-    };
-    const all = vi.spyOn(Engine.prototype, 'finishWithAll');
-    onTestFinished(() => all.mockRestore());
-    const clock = manualClock();
-    const world = await mirrorAtWork({ clock: { ...clock, monotonicMs }, threads: 2 });
-    all.mockClear();
-    const course = await world.loaded(firstContent(numbers, rowsUpTo(ROW_GROUP_ROWS + 1)), 'many');
-    expect(all).toHaveBeenCalledTimes(times);
-    expect(clock.slept.filter((durationMs) => durationMs === BEGUN_AFTER_MS)).toHaveLength(times);
-    expect(await world.differences(course)).toEqual([]);
-  });
+  ] as const)(
+    'runs the checkpoint after a write session with %s work on all threads: %i times',
+    async (_, times) => {
+      let elapsedMs = 0;
+      const monotonicMs = (): number => {
+        elapsedMs += times * MUCH_WORK_MS;
+        return elapsedMs;
+      };
+      const all = vi.spyOn(Engine.prototype, 'finishWithAll');
+      onTestFinished(() => all.mockRestore());
+      const clock = manualClock();
+      const world = await mirrorAtWork({ clock: { ...clock, monotonicMs }, threads: 2 });
+      all.mockClear();
+      const course = await world.loaded(firstContent(numbers, rowsUpTo(ROW_GROUP_ROWS + 1)), 'many');
+      expect(all).toHaveBeenCalledTimes(times);
+      expect(clock.slept.filter((durationMs) => durationMs === BEGUN_AFTER_MS)).toHaveLength(times);
+      expect(await world.differences(course)).toEqual([]);
+    },
+  );
 
   it.each([
-    ['when it had time to begin', Promise.resolve(), 'is under way'],
-    ['when it has ended, if that is sooner', new Promise<void>(() => {}), 'has ended'],
-  ] as const)('has the threads of DuckDB back %s', async (_, slept, expected) => {
+    ['once the statement had time to begin', Promise.resolve(), 'is under way'],
+    ['once the statement has ended, if that is sooner', new Promise<void>(() => {}), 'has ended'],
+  ] as const)('returns the threads of DuckDB %s', async (_, slept, expected) => {
     const sleep = vi.fn<Clock['sleep']>(() => slept);
     const engine = await engineOf(2, { ...systemClock, sleep });
     const statement = 'CHECKPOINT m';
@@ -214,7 +220,7 @@ describe('a statement that is to be done by all threads', () => {
     expect(await engine.rows(threadsAtWork)).toEqual([[1n, 2n]]);
   });
 
-  it('fails with its own error, and the threads are back', async () => {
+  it('fails with the error of the statement, and returns the threads to DuckDB', async () => {
     const engine = await engineOf(2);
     await expect(engine.finishWithAll('CHECKPOINT nothing')).rejects.toThrow('nothing');
     expect(await engine.rows(threadsAtWork)).toEqual([[1n, 2n]]);

@@ -15,7 +15,7 @@ import {
   namesOf,
   occurrencesOf,
 } from './catalogue.ts';
-import { killsOf, momentsIn } from './kills.ts';
+import { killPointsIn, killsOf } from './kills.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 
 /** Killed beside its server by `postgres.slow`. */
@@ -80,7 +80,7 @@ describe('the kills of a scenario', () => {
   );
 
   it('kills at the first and the last occurrence of every recorded effect', () => {
-    expect(killsOf(momentsIn(record), () => true)).toEqual([
+    expect(killsOf(killPointsIn(record), () => true)).toEqual([
       'before a 1',
       'before b 1',
       'before b 3',
@@ -91,6 +91,6 @@ describe('the kills of a scenario', () => {
   });
 
   it('kills only at the effects that are chosen', () => {
-    expect(killsOf(momentsIn(record), (name) => name === 'a')).toEqual(['before a 1', 'after a 1']);
+    expect(killsOf(killPointsIn(record), (name) => name === 'a')).toEqual(['before a 1', 'after a 1']);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Every durable effect of the program: what it is, and in which scenarios a process is killed just before and just after
+ * Every durable effect of the program: a description, and the scenarios in which a process is killed just before and after
  * it. With a star the name occurs there more than once, and the last occurrence is killed, too; without one there is only
  * the first. A test compares this with the sources, with what is recorded, and with the table of the README of this folder.
  */
@@ -7,516 +7,516 @@
 import type { CommitKind } from '../../src/model/commits.ts';
 
 export interface CatalogueEntry {
-  readonly what: string;
+  readonly effect: string;
   /** Names of scenarios, with a comma and a blank between them. */
   readonly killedIn: string;
 }
 
 export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
   'checkpoint.adopt': {
-    what: 'what the mirror knows and an older checkpoint does not',
+    effect: 'stores in the checkpoint the progress that only the mirror has',
     killedIn: 'checkpoint quarantined',
   },
   'checkpoint.approve-retirements': {
-    what: 'a person agrees to retirements',
-    killedIn: 'agree to retirements',
+    effect: "stores an operator's approval of retirements",
+    killedIn: 'approve retirements',
   },
   'checkpoint.ask': {
-    what: 'a request of an operator, or that its command still waits',
+    effect: 'stores a request of an operator, or that its command still waits',
     killedIn: 'roll back, unpin, repair, approve',
   },
   'checkpoint.begin-request': {
-    what: 'a request of an operator is begun',
+    effect: 'notes that a request of an operator has begun',
     killedIn: 'requested, roll back, unpin, approve',
   },
   'checkpoint.clear-failure': {
-    what: 'a dataset that failed no more',
+    effect: 'clears the failure of a dataset',
     killedIn: 'cut downloads*, mend*',
   },
   'checkpoint.clear-forgotten': {
-    what: 'subscriptions that were given up are done with',
-    killedIn: 'given up',
+    effect: 'clears subscriptions whose `forget` is complete',
+    killedIn: 'forgotten',
   },
   'checkpoint.create': {
-    what: 'the empty file of the checkpoint',
+    effect: 'creates the empty file of the checkpoint',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish, checkpoint quarantined*',
   },
   'checkpoint.create-lock': {
-    what: 'the empty file of the instance lock',
+    effect: 'creates the empty file of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'checkpoint.fail': {
-    what: 'a dataset that failed',
+    effect: 'stores the failure of a dataset',
     killedIn: 'fail*',
   },
   'checkpoint.follow-step': {
-    what: 'the desired states and the position of a subscription',
+    effect: 'stores the desired states and the position of a subscription',
     killedIn: 'load*, apply, alter, resync, 410*, retire (archive), publish',
   },
   'checkpoint.forget': {
-    what: 'a person gives up a subscription',
-    killedIn: 'give up',
+    effect: 'stores that an operator forgets a subscription',
+    killedIn: 'forget',
   },
   'checkpoint.forget-webhook': {
-    what: 'a webhook that an operator forgets',
+    effect: 'removes the id of a webhook',
     killedIn: 'webhook remove',
   },
   'checkpoint.hook-failed': {
-    what: 'that the hook failed',
+    effect: 'stores the failure of the command after commits',
     killedIn: 'hook fails',
   },
   'checkpoint.hook-reported': {
-    what: 'the commits that were reported to the hook',
+    effect: 'stores the last commit that was reported to the command after commits',
     killedIn: 'publish, publish first, publish again*',
   },
   'checkpoint.keep-candidate': {
-    what: 'content that waits for approval',
+    effect: 'stores a candidate that awaits approval',
     killedIn: 'wait*, evict, approve',
   },
   'checkpoint.keep-notifications': {
-    what: 'what an operator was notified of',
+    effect: 'stores the notifications that an operator received',
     killedIn: 'notify',
   },
   'checkpoint.keep-scrub': {
-    what: 'how far the mirror was scrubbed, or that it is to be examined',
+    effect: 'stores the progress of a scrub, or that the mirror needs an examination',
     killedIn: 'scrub',
   },
   'checkpoint.keep-webhook': {
-    what: 'the id of a webhook that was added',
+    effect: 'stores the id of a new webhook',
     killedIn: 'webhook add',
   },
   'checkpoint.lift': {
-    what: 'an operator lifts a suspension',
-    killedIn: 'lift*',
+    effect: 'removes a suspension that an operator lifts',
+    killedIn: 'resume*',
   },
   'checkpoint.make-directory': {
-    what: 'the folder of the checkpoint',
+    effect: 'creates the folder of the checkpoint',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'checkpoint.make-lock-directory': {
-    what: 'the folder of the instance lock',
+    effect: 'creates the folder of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'checkpoint.mark-refreshed': {
-    what: 'a metadata refresh that was requested is done',
+    effect: 'notes that a metadata refresh is done',
     killedIn: 'alter*, reload*, 410*',
   },
   'checkpoint.mark-satisfied': {
-    what: 'reloads that were asked for are done',
+    effect: 'notes that reloads are satisfied',
     killedIn: 'reload, resync*, 410*',
   },
   'checkpoint.migrate': {
-    what: 'the tables of a new checkpoint, or of a migrated one',
+    effect: 'creates or migrates the tables of the checkpoint',
     killedIn: 'load, migrate',
   },
   'checkpoint.note-absences': {
-    what: 'what a complete read lacked, or showed again',
+    effect: 'stores or clears absences after a complete reading',
     killedIn: 'withdrawn*',
   },
   'checkpoint.note-audited': {
-    what: 'when the datasets of a subscription were compared with the service',
+    effect: 'stores the time of the audit of a subscription',
     killedIn: 'load*, apply, alter, resync, 410*, retire (archive)*, publish',
   },
   'checkpoint.note-listed': {
-    what: 'the first list of versions after a reload was asked for',
+    effect: 'stores the first list of versions after the request of a reload',
     killedIn: 'reload, resync*, 410*',
   },
   'checkpoint.note-poll': {
-    what: 'when the service was last reached, or what failed',
+    effect: 'stores the time of the last poll, or its error',
     killedIn: 'load*, apply*, alter*, resync*, 410*, retire (archive)*, publish*',
   },
   'checkpoint.note-retired': {
-    what: 'what is owed of a table that is no more',
+    effect: 'clears the demands on a retired table',
     killedIn: 'retire (archive)*, retire (drop)*, retire (keep)*',
   },
   'checkpoint.note-stated': {
-    what: 'that the service states the last event of a subscription',
+    effect: 'stores that the service states the last event of a subscription',
     killedIn: 'load*',
   },
   'checkpoint.owe-again': {
-    what: 'the reloads that a rollback may leave unsatisfied',
+    effect: 'stores the reloads that a rollback may leave unsatisfied',
     killedIn: 'roll back',
   },
   'checkpoint.quarantine': {
-    what: 'a damaged checkpoint gets another name',
+    effect: 'renames a damaged checkpoint',
     killedIn: 'checkpoint quarantined',
   },
   'checkpoint.quarantine-log': {
-    what: 'so does its log',
+    effect: 'renames the log of a damaged checkpoint',
     killedIn: 'checkpoint quarantined',
   },
   'checkpoint.quarantine-log-index': {
-    what: 'and the index of that',
+    effect: 'renames the index of the log of a damaged checkpoint',
     killedIn: 'checkpoint quarantined',
   },
   'checkpoint.release-lock': {
-    what: 'the lock released in order',
+    effect: 'releases the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'checkpoint.remember-contract': {
-    what: 'what was discovered of the interface',
+    effect: 'stores the discovered parts of the interface',
     killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish',
   },
   'checkpoint.remember-delivery': {
-    what: 'a delivery of a webhook',
+    effect: 'stores the id of a delivery of a webhook',
     killedIn: 'deliveries*',
   },
   'checkpoint.remove-candidate': {
-    what: 'content that waited is over',
+    effect: 'removes a candidate that is over',
     killedIn: 'correct*, approve',
   },
   'checkpoint.request-resync': {
-    what: 'a person asks for resyncs',
-    killedIn: 'ask for a resync',
+    effect: "stores an operator's request of resyncs",
+    killedIn: 'request resync',
   },
   'checkpoint.settle-request': {
-    what: 'the answer to a request of an operator, or that it was taken back',
+    effect: 'stores the answer to a request of an operator, or its withdrawal',
     killedIn: 'requested, roll back, unpin, approve',
   },
   'checkpoint.suspend': {
-    what: 'a suspension, until an operator acts',
+    effect: 'stores a suspension',
     killedIn: 'refuse*',
   },
   'checkpoint.sync-run': {
-    what: 'a line about a sync run, for people',
+    effect: 'stores a sync run',
     killedIn:
       'load*, apply*, alter*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*',
   },
   'checkpoint.void-announced': {
-    what: 'announced versions that are taken for withdrawn',
+    effect: 'voids announced versions that count as withdrawn',
     killedIn: 'withdrawn*',
   },
   'checkpoint.write-lock-holder': {
-    what: 'who holds the lock, for people',
+    effect: 'writes the holder of the instance lock',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'cli.add-secret': {
-    what: 'the secret of a webhook, put before the others',
+    effect: 'puts the secret of a webhook before the others in its file',
     killedIn: 'webhook add',
   },
   'cli.clear-query-folder': {
-    what: 'the folder of the rows goes, and so does one that a killed query has left',
+    effect: 'removes the folders of the rows of this and of killed queries',
     killedIn: 'query to a file',
   },
   'cli.end-try-of-secret-file': {
-    what: 'the file of that try goes, where there was none',
+    effect: 'removes the file of that try, if there was none before',
     killedIn: 'webhook add',
   },
   'cli.init': {
-    what: 'a configuration file',
+    effect: 'writes a configuration file',
     killedIn: 'init',
   },
   'cli.make-query-folder': {
-    what: 'the folder in which the rows of a query are written',
+    effect: 'creates the folder for the rows of a query',
     killedIn: 'query to a file',
   },
   'cli.make-verify-folder': {
-    what: 'the folder of `verify --deep`',
+    effect: 'creates the folder of `verify --deep`',
     killedIn: 'repair',
   },
   'cli.open-query-result': {
-    what: 'the empty file of the rows',
+    effect: 'creates the empty file of the rows',
     killedIn: 'query to a file',
   },
   'cli.place-query-result': {
-    what: 'the file of the rows gets its name',
+    effect: 'gives the file of the rows its name',
     killedIn: 'query to a file',
   },
   'cli.remember-verified': {
-    what: 'a table that was found equal, until the comparison of all has ended',
+    effect: 'remembers a table that is equal, until all tables are compared',
     killedIn: 'repair',
   },
   'cli.remove-secret': {
-    what: 'the secret of a webhook is taken out of its file',
+    effect: 'removes the secret of a webhook from its file',
     killedIn: 'webhook remove',
   },
   'cli.remove-verify-folder': {
-    what: 'the folder of `verify --deep` goes',
+    effect: 'removes the folder of `verify --deep`',
     killedIn: 'repair',
   },
   'cli.settle-query-result': {
-    what: 'the rows on the disk, before their file gets its name',
+    effect: 'syncs the file of the rows before it gets its name',
     killedIn: 'query to a file',
   },
   'cli.try-secret-file': {
-    what: 'the file of secrets as it is, to see that it can be written',
+    effect: 'rewrites the file of secrets unchanged, to check that it is writable',
     killedIn: 'webhook add',
   },
   'daemon.remove-stale-socket': {
-    what: 'the file of the socket of a status server that was killed',
+    effect: 'removes the socket of a killed status server',
     killedIn: 'stale socket',
   },
   'destination.attach': {
-    what: 'the mirror opened for writing, and made where it is missing',
+    effect: 'opens the mirror for writing, and creates a missing one',
     killedIn: 'load*, apply*, alter*, resync*, 410*, retire (archive)*, publish*',
   },
   'destination.checkpoint': {
-    what: 'the log of the mirror put into its file',
+    effect: 'checkpoints the log of the mirror into its file',
     killedIn: 'load*, apply*, alter*, resync*, 410*, retire (archive)*, publish*',
   },
   'destination.commit': {
-    what: 'COMMIT in the mirror: rows, version and history',
+    effect: 'commits rows, version and history in the mirror',
     killedIn:
-      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror quarantined*, asked resync*, given up, roll back*, repair*, approve*, log*, close*, freeze*, keep the past*, return*',
+      'load*, apply*, alter*, reload*, resync*, 410*, retire (archive)*, retire (drop)*, retire (keep)*, publish*, mirror quarantined*, requested resync*, forgotten, roll back*, repair*, approve*, log*, close*, freeze*, keep the past*, return*',
   },
   'destination.compact': {
-    what: 'the compacted mirror gets the name of the old one',
+    effect: 'gives the compacted mirror the name of the old one',
     killedIn: 'compact',
   },
   'destination.compact-attach': {
-    what: 'what is left in the log is put into the mirror before it is copied',
+    effect: 'checkpoints the rest of the log into the mirror before it is copied',
     killedIn: 'compact',
   },
   'destination.compact-clear': {
-    what: 'what an earlier compact has left goes',
+    effect: 'removes the remains of an earlier compact',
     killedIn: 'compact*',
   },
   'destination.compact-commit': {
-    what: 'COMMIT of what was copied',
+    effect: 'commits the copied tables',
     killedIn: 'compact',
   },
   'destination.compact-create': {
-    what: 'the new file of compact',
+    effect: 'creates the new file of compact',
     killedIn: 'compact',
   },
   'destination.compact-give': {
-    what: 'the new file becomes that of the owner of the old one',
+    effect: 'gives the new file to the owner of the old one',
     killedIn: 'compact',
   },
   'destination.compact-no-log': {
-    what: 'the log of the mirror put into its file, before rows are copied',
+    effect: 'checkpoints the log of the mirror before rows are copied',
     killedIn: 'compact',
   },
   'destination.compact-settle': {
-    what: 'mode and fsync of the new file',
+    effect: 'sets the mode of the new file and syncs it',
     killedIn: 'compact',
   },
   'destination.compact-write': {
-    what: 'the log of the new file put into it',
+    effect: 'checkpoints the log of the new file into it',
     killedIn: 'compact',
   },
   'destination.cut-log': {
-    what: 'the log of the mirror loses its end, which cannot be read, once the whole of it is copied',
+    effect: 'cuts the unreadable end off the log of the mirror, after a copy of the whole log',
     killedIn: 'torn log',
   },
   'destination.forget-past': {
-    what: 'COMMIT in the mirror: a part of the past that is older than it is to be kept goes',
+    effect: 'removes in the mirror a part of the past that is older than its limit',
     killedIn: 'forget the past*',
   },
   'destination.lift-pin': {
-    what: 'COMMIT in the mirror: the end of the pin that a rollback has set',
+    effect: 'commits in the mirror the end of the pin of a rollback',
     killedIn: 'unpin',
   },
   'destination.make-directory': {
-    what: 'the folder of the mirror',
+    effect: 'creates the folder of the mirror',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'destination.make-publish-directory': {
-    what: 'the folder of the published copy',
+    effect: 'creates the folder of the published copy',
     killedIn: 'publish, publish first',
   },
   'destination.publish': {
-    what: 'the copy gets its name',
+    effect: 'gives the copy its name',
     killedIn: 'publish, publish first, publish again*',
   },
   'destination.publish-clear': {
-    what: 'what an earlier process has left of a copy goes',
+    effect: 'removes the remains of an earlier copy',
     killedIn: 'publish, publish first, publish again*',
   },
   'destination.publish-clear-log': {
-    what: 'a log that somebody has left beside the copy goes',
+    effect: 'removes a foreign log beside the copy',
     killedIn: 'publish, publish again*',
   },
   'destination.publish-clone': {
-    what: 'the copy of the mirror as a clone, where that can be',
+    effect: 'clones the mirror as the copy, where the file system can',
     killedIn: 'publish, publish again*',
   },
   'destination.publish-copy': {
-    what: 'the bytes of the copy',
+    effect: 'writes the bytes of the copy',
     killedIn: 'publish, publish again*',
   },
   'destination.publish-discard': {
-    what: 'a copy that is not published goes',
+    effect: 'removes a copy that is not published',
     killedIn: 'publish in vain',
   },
   'destination.publish-open': {
-    what: 'the empty file of the copy',
+    effect: 'creates the empty file of the copy',
     killedIn: 'publish, publish again*',
   },
   'destination.publish-settle': {
-    what: 'mode and fsync of the copy',
+    effect: 'sets the mode of the copy and syncs it',
     killedIn: 'publish, publish first, publish again*',
   },
   'destination.quarantine': {
-    what: 'so does the mirror',
+    effect: 'renames a mirror that cannot be read',
     killedIn: 'mirror quarantined',
   },
   'destination.quarantine-log': {
-    what: 'the log of a mirror that cannot be read gets another name',
+    effect: 'renames the log of a mirror that cannot be read',
     killedIn: 'mirror quarantined',
   },
   'destination.remove-empty': {
-    what: 'an empty mirror that cannot be opened goes',
+    effect: 'removes an empty mirror that cannot be opened',
     killedIn: 'empty mirror',
   },
   'destination.remove-old-log': {
-    what: 'the oldest of the logs that were kept so goes',
+    effect: 'removes the oldest of the logs that were kept so',
     killedIn: 'torn log',
   },
   'destination.store-checksums': {
-    what: 'COMMIT in the mirror: the checksum of a table that was found right, or whose hash is another',
+    effect: 'commits in the mirror the checksum of a table that was verified, or whose hash changed',
     killedIn: 'checksums*',
   },
   'destination.store-progress': {
-    what: 'COMMIT in the mirror: how far it has followed the service, and told the hook',
+    effect: 'commits in the mirror its positions, and the last commit that was reported',
     killedIn: 'load, apply, alter, resync, 410, retire (archive)*, publish*',
   },
   'destination.sync-entries': {
-    what: 'the names of the mirror and its log put on the disk after COMMIT',
+    effect: 'syncs the names of the mirror and its log after COMMIT',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'feed.drop-finished-origin': {
-    what: 'the note of the part goes',
+    effect: 'removes the note of a finished part',
     killedIn: 'load*, resync*, 410*, cut downloads*, no digests*',
   },
   'feed.drop-part': {
-    what: 'so does the part',
+    effect: 'removes a bad part',
     killedIn: 'bad downloads*',
   },
   'feed.drop-part-origin': {
-    what: 'the note of a part that is bad goes',
+    effect: 'removes the note of a bad part',
     killedIn: 'bad downloads*',
   },
   'feed.finish-file': {
-    what: 'a verified download gets its name',
+    effect: 'gives a verified download its name',
     killedIn: 'load*, resync*, 410*, cut downloads*, no digests*',
   },
   'feed.forget-finished-file': {
-    what: 'the note of a finished file goes, before another takes its place',
+    effect: 'removes the note of a finished file before another file replaces it',
     killedIn: 'no digests*',
   },
   'feed.forget-part-origin': {
-    what: 'the note of what a part is a part of goes, before it begins anew',
+    effect: 'removes the note about a part before its download restarts',
     killedIn: 'load*, resync*, 410*, bad downloads*',
   },
   'feed.note-finished-file': {
-    what: 'what a finished file is, where no digest says so',
+    effect: 'writes a note about a finished file that has no digest',
     killedIn: 'no digests*',
   },
   'feed.note-part-origin': {
-    what: 'the note of what it is a part of',
+    effect: 'writes a note about the file that a part belongs to',
     killedIn: 'load*, resync*, 410*',
   },
   'feed.open-part': {
-    what: 'the file of a download',
+    effect: 'creates the file of a download',
     killedIn: 'load*, resync*, 410*, cut downloads*',
   },
   'feed.spool-changes': {
-    what: 'a page of changes',
+    effect: 'writes a page of changes',
     killedIn: 'apply*, alter*, publish*',
   },
   'feed.sync-download': {
-    what: 'fsync of a download',
+    effect: 'syncs a download',
     killedIn: 'load*, resync*, 410*, cut downloads*',
   },
   'post-commit.clear-export': {
-    what: 'a file of the export that is not whole goes',
+    effect: 'removes an incomplete file of the export',
     killedIn: 'export',
   },
   'post-commit.clear-exported': {
-    what: 'what an earlier process has left of a file of the export goes',
+    effect: 'removes the remains of a file of the export',
     killedIn: 'export*',
   },
   'post-commit.keep-manifest': {
-    what: 'the generation that readers have gets a name of its own',
+    effect: 'keeps the current generation under a name of its own',
     killedIn: 'export',
   },
   'post-commit.make-dataset-folder': {
-    what: 'the folder of a file of the export',
+    effect: 'creates the folder of a file of the export',
     killedIn: 'export*',
   },
   'post-commit.make-export-folder': {
-    what: 'the folder of the export',
+    effect: 'creates the folder of the export',
     killedIn: 'export',
   },
   'post-commit.place-exported': {
-    what: 'a file of the export gets its name',
+    effect: 'gives a file of the export its name',
     killedIn: 'export*',
   },
   'post-commit.remove-exported': {
-    what: 'a file that no kept generation names goes',
+    effect: 'removes a file that no kept generation names',
     killedIn: 'export*',
   },
   'post-commit.remove-exported-folder': {
-    what: 'a folder of the export without files goes',
+    effect: 'removes an empty folder of the export',
     killedIn: 'export*',
   },
   'post-commit.remove-manifest': {
-    what: 'a generation that is not kept any more goes',
+    effect: 'removes an old generation',
     killedIn: 'export',
   },
   'post-commit.settle-exported': {
-    what: 'a file of the export onto the disk',
+    effect: 'syncs a file of the export',
     killedIn: 'export*',
   },
   'post-commit.switch-manifest': {
-    what: 'a new generation of the export takes the place of the last one',
+    effect: 'replaces the last generation of the export by a new one',
     killedIn: 'export',
   },
   'staging.coalesce-changes': {
-    what: 'the net change of several versions',
+    effect: 'writes the net change of several versions',
     killedIn: 'apply',
   },
   'staging.decode-changes': {
-    what: 'pages of changes as a file of rows',
+    effect: 'decodes pages of changes into a file of rows',
     killedIn: 'apply*, alter*, publish*',
   },
   'staging.export-table': {
-    what: 'the table of a dataset in a file of the export',
+    effect: 'writes the table of a dataset to a file of the export',
     killedIn: 'export*',
   },
   'staging.split-page': {
-    what: 'a part of a page that is too large',
+    effect: 'writes a part of a page that is too large',
     killedIn: 'large pages*',
   },
   'sync.discard-candidate': {
-    what: 'the files of content that waited go',
+    effect: 'removes the files of a candidate',
     killedIn: 'wait*, correct*, approve',
   },
   'sync.discard-changes': {
-    what: 'pages of changes go',
+    effect: 'removes pages of changes',
     killedIn: 'apply*, alter*, publish*',
   },
   'sync.discard-staged': {
-    what: 'downloads that were committed go',
+    effect: 'removes downloads that were committed',
     killedIn: 'load*, apply*, alter*, resync*, 410*, publish*',
   },
   'sync.discard-unwanted': {
-    what: 'downloads of what is wanted no more go',
-    killedIn: 'unwanted*',
+    effect: 'removes downloads that no desired state needs any more',
+    killedIn: 'undesired*',
   },
   'sync.evict-candidate': {
-    what: 'files of content that waits make room',
+    effect: 'removes files of a candidate to free space',
     killedIn: 'evict*',
   },
   'sync.keep-candidate': {
-    what: 'a file of content that waits gets its place',
+    effect: 'moves a file of a candidate to its place',
     killedIn: 'wait*',
   },
   'sync.make-candidate-folder': {
-    what: 'the folder of content that waits',
+    effect: 'creates the folder of a candidate',
     killedIn: 'wait*',
   },
   'sync.make-changes-folder': {
-    what: 'the folder of a version for pages of changes',
+    effect: 'creates the folder for pages of changes of a version',
     killedIn: 'apply*, alter*, publish*',
   },
   'sync.make-staging': {
-    what: 'the folder of all downloads',
+    effect: 'creates the folder of all downloads',
     killedIn: 'load, apply, alter, resync, 410, retire (archive), publish',
   },
   'sync.make-staging-folder': {
-    what: 'the folder of a dataset for downloads',
+    effect: 'creates the folder for downloads of a dataset',
     killedIn: 'load*, reload*, resync*, 410*',
   },
 };
@@ -532,7 +532,7 @@ export const KILLED_COMMITS: Readonly<Record<CommitKind, string>> = {
   rollback: 'roll back',
 };
 
-/** The scenarios in which a transaction is killed that holds what these functions of `history.ts` write. */
+/** The scenarios in which a transaction with the writes of these functions of `history.ts` is killed. */
 export const KILLED_STEPS_OF_LOGS: Readonly<Record<string, string>> = {
   beginLog: 'freeze',
   createLog: 'log',
@@ -570,7 +570,7 @@ export function namesOf(scenario: string): readonly string[] {
 /** The table of the README of this folder. */
 export function catalogueTable(): readonly string[] {
   const lines = Object.entries(CATALOGUE).map(
-    ([name, { what, killedIn }]) => `| \`${name}\` | ${what} | ${killedIn} |`,
+    ([name, { effect, killedIn }]) => `| \`${name}\` | ${effect} | ${killedIn} |`,
   );
-  return ['| name | what it is | killed in |', '|---|---|---|', ...lines];
+  return ['| name | effect | killed in |', '|---|---|---|', ...lines];
 }

@@ -84,7 +84,7 @@ const ofDataset = (commit: string): string =>
   `(SELECT count(*)::VARCHAR FROM feed_sync.commits AS one WHERE one.dataset_id = logs.dataset_id AND commit_number <= ${commit})`;
 
 /**
- * The undo logs as the catalog lists them, then their entries, without moments. Of each log it says whether it has the number of
+ * The undo logs as the catalog lists them, then their entries, without timestamps. Of each log it says whether it has the number of
  * entries and the checksum that were recorded.
  */
 export async function pastOf(mirrorPath: string): Promise<readonly string[]> {
@@ -125,17 +125,17 @@ function unnumbered(name: string | null | undefined): string {
 }
 
 /**
- * What the checkpoint holds, but for moments, the journal of what was done, and counters: of what was asked for it says
- * what is still owed. The number of a resync is a moment: `owedResyncs` says whether the table satisfies it.
+ * The content of the checkpoint without timestamps, sync runs and counters: of requests it says
+ * what is still owed. The number of a resync is a time: `owedResyncs` says whether the table satisfies it.
  */
-const QUERIES: readonly (readonly [what: string, sql: string])[] = [
+const QUERIES: readonly (readonly [name: string, sql: string])[] = [
   [
     'subscriptions',
     'SELECT subscription_id, name, cursor_text, log_number, states_last_event FROM subscriptions',
   ],
   [
-    'wants',
-    `SELECT dataset_id, refreshes_requested > refreshes_done AS is_look_owed, resync_number > 0 AS was_resync_asked,
+    'desired states',
+    `SELECT dataset_id, refreshes_requested > refreshes_done AS is_refresh_pending, resync_number > 0 AS was_resync_asked,
        retirement_approved FROM desired_states`,
   ],
   [
@@ -159,13 +159,13 @@ const QUERIES: readonly (readonly [what: string, sql: string])[] = [
 ];
 
 /** As part of a text. */
-const MOMENT = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
+const TIMESTAMP = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
 export function checkpointOf({ checkpointPath }: Program): Readonly<Record<string, unknown>> {
   if (!existsSync(checkpointPath)) return {};
   const database = new Database(checkpointPath, { readonly: true });
   try {
-    return Object.fromEntries(QUERIES.map(([what, sql]) => [what, inOrder(database.prepare(sql).all())]));
+    return Object.fromEntries(QUERIES.map(([name, sql]) => [name, inOrder(database.prepare(sql).all())]));
   } finally {
     database.close();
   }
@@ -203,5 +203,5 @@ async function satisfiedResyncs(mirrorPath: string): Promise<ReadonlyMap<string,
 }
 
 function inOrder(rows: readonly unknown[]): readonly string[] {
-  return rows.map((row) => JSON.stringify(row).replaceAll(MOMENT, 'a moment')).toSorted();
+  return rows.map((row) => JSON.stringify(row).replaceAll(TIMESTAMP, 'a timestamp')).toSorted();
 }

@@ -26,7 +26,7 @@ export interface LeftAtTheKill {
   readonly staged: number;
 }
 
-export async function lookAt({ county, installed }: Stage): Promise<Seen> {
+export async function readEvidence({ county, installed }: Stage): Promise<Seen> {
   return {
     files: filesOf(installed),
     history: existsSync(installed.mirrorPath) ? await historyOf(installed.mirrorPath) : new Map(),

@@ -1,45 +1,40 @@
-/** Which kills a scenario has: from what was recorded of it undisturbed. Pure. */
+/** Derives the kills of a scenario from the record of an undisturbed run. Pure. */
 
-/** A moment of the program: `before destination.commit`. */
-export type Moment = string;
+/** A point of the program at which it can be killed: `before destination.commit`. */
+export type KillPoint = string;
 
-/** How often each moment comes in a record, which has a line for each. */
-export function momentsIn(record: string): ReadonlyMap<Moment, number> {
+/** Counts each point in a record, which has a line for each occurrence. */
+export function killPointsIn(record: string): ReadonlyMap<KillPoint, number> {
   const lines = record.split('\n').filter((line) => line !== '');
-  return new Map([...Map.groupBy(lines, (line) => line)].map(([timestamp, all]) => [timestamp, all.length]));
+  return new Map([...Map.groupBy(lines, (line) => line)].map(([point, all]) => [point, all.length]));
 }
 
-/** Of two records of the same: what comes at the least, for commits that come at once become one. */
+/** The smaller count of each point in two records of the same run: simultaneous commits may become one. */
 export function fewest(
-  one: ReadonlyMap<Moment, number>,
-  other: ReadonlyMap<Moment, number>,
-): ReadonlyMap<Moment, number> {
+  one: ReadonlyMap<KillPoint, number>,
+  other: ReadonlyMap<KillPoint, number>,
+): ReadonlyMap<KillPoint, number> {
   return new Map(
-    [...one, ...other].map(([timestamp]) => [
-      timestamp,
-      Math.min(
-        one.get(timestamp) ?? Number.POSITIVE_INFINITY,
-        other.get(timestamp) ?? Number.POSITIVE_INFINITY,
-      ),
+    [...one, ...other].map(([point]) => [
+      point,
+      Math.min(one.get(point) ?? Number.POSITIVE_INFINITY, other.get(point) ?? Number.POSITIVE_INFINITY),
     ]),
   );
 }
 
-export function nameOf(timestamp: Moment): string {
-  return timestamp.replace(/^(?:before|after) /, '');
+export function nameOf(point: KillPoint): string {
+  return point.replace(/^(?:before|after) /, '');
 }
 
 /**
- * Each moment of the names that are killed, when it comes first and when it comes last, as the process is told it: `before
- * destination.commit 2`. There is no moment after an effect that fails, such as making a file that is there already.
+ * The first and the last occurrence of each point whose name is killed, in the form that the process expects: `before
+ * destination.commit 2`. There is no point after an effect that fails, such as making a file that is there already.
  */
 export function killsOf(
-  moments: ReadonlyMap<Moment, number>,
+  killPoints: ReadonlyMap<KillPoint, number>,
   isKilledAt: (name: string) => boolean,
 ): readonly string[] {
-  return [...moments].flatMap(([timestamp, count]) =>
-    isKilledAt(nameOf(timestamp))
-      ? [...new Set([1, count])].map((occurrence) => `${timestamp} ${occurrence}`)
-      : [],
+  return [...killPoints].flatMap(([point, count]) =>
+    isKilledAt(nameOf(point)) ? [...new Set([1, count])].map((occurrence) => `${point} ${occurrence}`) : [],
   );
 }

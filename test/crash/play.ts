@@ -1,5 +1,5 @@
 /**
- * Plays a scenario: once undisturbed, which tells what occurs in it and what has to come of it; then for every kill from
+ * Plays a scenario: once undisturbed, which shows its effects and its result; then for every kill from
  * the same state again, killed and done again. What is left then has to be what is left undisturbed, and the mirror what
  * the feed says.
  */
@@ -8,8 +8,8 @@ import process from 'node:process';
 import { countyFeed } from '../support/county-feed.ts';
 import { program } from '../support/program.ts';
 import { type History, historyAtTheKill, stagedFiles } from './evidence.ts';
-import { lookAt, type Seen, wrongInTheMirror, wrongWithTheRest, wrongWithTheWork } from './judge.ts';
-import { fewest, killsOf, type Moment, momentsIn } from './kills.ts';
+import { readEvidence, type Seen, wrongInTheMirror, wrongWithTheRest, wrongWithTheWork } from './judge.ts';
+import { fewest, type KillPoint, killPointsIn, killsOf } from './kills.ts';
 import { Runs } from './runs.ts';
 import type { Act, Scenario, Stage } from './scenario.ts';
 
@@ -22,8 +22,8 @@ const QUICKLY = {
 };
 
 export interface Played {
-  /** How often each moment comes undisturbed. */
-  readonly moments: ReadonlyMap<Moment, number>;
+  /** How often each point comes in an undisturbed run. */
+  readonly killPoints: ReadonlyMap<KillPoint, number>;
   /** What was killed: `before destination.commit 2`. */
   readonly kills: readonly string[];
   /** What is wrong, each with the kill that it came of. */
@@ -33,11 +33,11 @@ export interface Played {
 export interface Choice {
   /** Whether a process is killed at this name in this scenario. */
   readonly isKilledAt: (name: string) => boolean;
-  /** Whether this kill is wanted now. */
-  readonly isWanted: (kill: string) => boolean;
+  /** Whether this kill is chosen now. */
+  readonly isChosen: (kill: string) => boolean;
 }
 
-export async function play(scenario: Scenario, { isKilledAt, isWanted }: Choice): Promise<Played> {
+export async function play(scenario: Scenario, { isKilledAt, isChosen }: Choice): Promise<Played> {
   const startedMs = performance.now();
   const county = await countyFeed({ kinds: ['zoning', 'permits'], rowsPerDataset: 6, ...scenario.feed });
   const environment = { ...QUICKLY, ...scenario.environment };
@@ -46,8 +46,8 @@ export async function play(scenario: Scenario, { isKilledAt, isWanted }: Choice)
   await county.feed.prepareSnapshots();
   const historyBefore = await historyAtTheKill(stage.installed);
   const trial = { stage, act, runs: new Runs(stage, act), historyBefore };
-  const { moments, seen } = await undisturbed(trial);
-  const kills = killsOf(moments, isKilledAt).filter(isWanted);
+  const { killPoints, seen } = await undisturbed(trial);
+  const kills = killsOf(killPoints, isKilledAt).filter(isChosen);
   const wrong: string[] = [];
   for (const kill of kills) {
     const found = await afterKill(trial, kill, seen);
@@ -56,7 +56,7 @@ export async function play(scenario: Scenario, { isKilledAt, isWanted }: Choice)
   }
   const seconds = Math.round((performance.now() - startedMs) / 1000);
   process.stderr.write(`${scenario.name}: ${kills.length} kills in ${seconds} s\n`);
-  return { moments, kills, wrong };
+  return { killPoints, kills, wrong };
 }
 
 interface Trial {
@@ -70,7 +70,7 @@ interface Trial {
 async function undisturbed(trial: Trial) {
   const first = await recorded(trial);
   const second = await recorded(trial);
-  return { moments: fewest(first.moments, second.moments), seen: second.seen };
+  return { killPoints: fewest(first.killPoints, second.killPoints), seen: second.seen };
 }
 
 async function recorded({ stage, act, runs }: Trial) {
@@ -82,7 +82,7 @@ async function recorded({ stage, act, runs }: Trial) {
   if (wrong.length > 0) {
     throw new Error(`Undisturbed, it is wrong:\n${wrong.join('\n')}\n${ended.stdout}${ended.stderr}`);
   }
-  return { moments: momentsIn(record), seen: await lookAt(stage) };
+  return { killPoints: killPointsIn(record), seen: await readEvidence(stage) };
 }
 
 async function afterKill(
@@ -112,7 +112,7 @@ async function afterKill(
   if (ended.exitCode !== exitCode) {
     return [`done again it ended with ${ended.exitCode ?? ended.signal}:\n${ended.stdout}${ended.stderr}`];
   }
-  const seen = await lookAt(stage);
+  const seen = await readEvidence(stage);
   return [
     ...atTheKill,
     ...(await wrongInTheMirror(stage, act)),

@@ -29,25 +29,29 @@ const OF_A_START = [
 
 /** A test for each scenario. `file` is the test file, for the command that repeats what failed. */
 export function testScenarios(scenarios: readonly Scenario[], file: string): void {
-  it.each(scenarios.map((scenario) => [scenario.name, scenario.what, scenario] as const))(
+  it.each(scenarios.map((scenario) => [scenario.name, scenario.summary, scenario] as const))(
     'ends as undisturbed after each kill in scenario %s: %s',
     async (name, _, scenario) => {
       const own = namesOf(name);
       const isKilledAt = (effect: string) => scenario.killedAt === 'every name' || own.includes(effect);
-      const { moments, kills, wrong } = await play(scenario, {
+      const { killPoints, kills, wrong } = await play(scenario, {
         isKilledAt,
-        isWanted: (kill) => isWanted(kill, name),
+        isChosen: (kill) => isChosen(kill, name),
       });
-      expect(wrong.map((what) => `${what}\n  repeat: ${repeatCommand(what, name, file)}`)).toEqual([]);
+      const failures = wrong.map(
+        (failure) => `${failure}
+  repeat: ${repeatCommand(failure, name, file)}`,
+      );
+      expect(failures).toEqual([]);
       expect(kills.length).toBeGreaterThan(0);
-      const killed = new Set([...moments.keys()].map(nameOf).filter(isKilledAt));
+      const killed = new Set([...killPoints.keys()].map(nameOf).filter(isKilledAt));
       expect([...killed].toSorted()).toEqual(own.toSorted());
-      expect(repeatedIn(name).filter((effect) => (moments.get(`before ${effect}`) ?? 0) < 2)).toEqual([]);
+      expect(repeatedIn(name).filter((effect) => (killPoints.get(`before ${effect}`) ?? 0) < 2)).toEqual([]);
     },
   );
 }
 
-function isWanted(kill: string, scenario: string): boolean {
+function isChosen(kill: string, scenario: string): boolean {
   if (CRASH_CASES === 'all') return true;
   if (CRASH_CASES !== undefined) return kill === CRASH_CASES || kill.startsWith(`${CRASH_CASES} `);
   const [, name = ''] = kill.split(' ');

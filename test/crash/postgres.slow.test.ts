@@ -20,7 +20,7 @@ import {
 import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
 import { program } from '../support/program.ts';
 import { steered } from '../support/steered-process.ts';
-import { momentsIn, nameOf } from './kills.ts';
+import { killPointsIn, nameOf } from './kills.ts';
 
 const COMMIT = 'destination.commit-postgres';
 const { CRASH_CASES } = process.env;
@@ -29,9 +29,9 @@ if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed n
 
 /** Returns the kills to play: at every COMMIT, and at all else where it comes first and last. */
 function killsIn(record: string, share: number): readonly string[] {
-  const kills = [...momentsIn(record)].flatMap(([moment, count]) => {
-    const all = Array.from({ length: count }, (_, index) => `${moment} ${index + 1}`);
-    return all.filter((_, index) => nameOf(moment) === COMMIT || index === 0 || index === count - 1);
+  const kills = [...killPointsIn(record)].flatMap(([point, count]) => {
+    const all = Array.from({ length: count }, (_, index) => `${point} ${index + 1}`);
+    return all.filter((_, index) => nameOf(point) === COMMIT || index === 0 || index === count - 1);
   });
   if (CRASH_CASES === 'all') return kills;
   if (CRASH_CASES !== undefined) return kills.filter((kill) => kill === CRASH_CASES);

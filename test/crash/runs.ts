@@ -15,7 +15,7 @@ export class Runs {
   readonly #act: Act;
   readonly #folder: string;
 
-  /** The state of the installation at this moment is the one that every run begins in. */
+  /** Every run begins in the state that the installation has now. */
   constructor(stage: Stage, act: Act) {
     this.#stage = stage;
     this.#act = act;

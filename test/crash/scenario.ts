@@ -1,4 +1,4 @@
-/** What a scenario is: a feed, an installation, and something that it does, at any moment of which it can be killed. */
+/** A scenario: a feed, an installation, and an act of it that can be killed at any durable effect. */
 
 import type { CountyFeed, CountyFeedOptions } from '../support/county-feed.ts';
 import type { Program, Running } from '../support/program.ts';
@@ -23,7 +23,7 @@ export interface Act {
   readonly exitCode?: number;
   /** What is different where it is done again after this kill. */
   readonly again?: (kill: string) => Again;
-  /** What the mirror holds at the end, by default everything published; null: there is no mirror. */
+  /** The content of the mirror at the end, by default everything published; null: there is no mirror. */
   readonly expected?: () => Expectation | null;
   /** The published copy, where there is one. */
   readonly copy?: string;
@@ -45,13 +45,13 @@ export interface Again {
   readonly mayAskAgain?: boolean;
 }
 
-/** What is compared: the files that are left, the lines of the history, the undo logs, what the checkpoint holds. */
+/** The parts that are compared: remaining files, commits of the history, undo logs, content of the checkpoint. */
 export type Evidence = 'files' | 'history' | 'past' | 'checkpoint';
 
 export interface Scenario {
   readonly name: string;
-  /** What happens in it, in a few words. */
-  readonly what: string;
+  /** A short description of what happens. */
+  readonly summary: string;
   readonly feed?: CountyFeedOptions;
   readonly environment?: Readonly<Record<string, string>>;
   /**

@@ -6,7 +6,7 @@ import { historyText, parseHistory } from './history.ts';
 import { play } from './play.ts';
 import { ALL_SETTINGS, settingText } from './setting.ts';
 
-/** What is stored is never lost in these: losing it is the business of the model alone. */
+/** No store is lost in these histories: only the model can lose one. */
 const STEPS = [
   'P@events1 R@manifest1',
   'W@manifest1 . P@list1',

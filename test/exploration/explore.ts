@@ -14,7 +14,7 @@ const HISTORIES_OF_A_TURN = 100;
 
 /**
  * More than any setting has (65,000 where two subscriptions contain the dataset). New steps multiply the histories: whoever adds some is
- * told where not all of them are played any more.
+ * reported where not all of them are played any more.
  */
 export const MAX_HISTORIES_OF_A_SETTING = 100_000;
 
@@ -118,7 +118,7 @@ function indexOf(at: Point, points: readonly Point[]): number {
   return points.findIndex(({ request, number }) => request === at.request && number === at.number);
 }
 
-/** Null where something does not hold, which is noted. */
+/** Null where a rule is broken, which is noted. */
 async function tryOne(history: History, explored: Explored): Promise<Played | null> {
   explored.histories += 1;
   if (explored.histories % HISTORIES_OF_A_TURN === 0) await nextTurn();

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseHistory } from './history.ts';
 import { play } from './play.ts';
 
-/** The number of the fault, what it is, and histories that show it. */
+/** The number and the description of the fault, and histories that show it. */
 const CASES: readonly (readonly [string, readonly string[]])[] = [
   [
     'F46 an announcement of a subscription that has dropped the dataset is void',
@@ -215,7 +215,7 @@ const CASES: readonly (readonly [string, readonly string[]])[] = [
   ],
 ];
 
-/** What an operator decides, and the contents of the table after each catch-up; the first is that before the history. */
+/** Decisions of an operator, and the contents of the table after each catch-up; the first is that before the history. */
 const DECISIONS: readonly (readonly [title: string, history: string, contents: readonly string[]])[] = [
   [
     'a commit beyond the limit waits until it is approved',

@@ -1,12 +1,12 @@
 /**
- * What must hold of every history, at every commit and after every catch-up:
+ * The rules of every history, at every commit and after every catch-up:
  *
- * 1. A table never holds rows that were never published, nor older rows in place of newer ones while the list of versions names
+ * 1. A table never has rows that were never published, nor older rows in place of newer ones while the list of versions names
  *    the table's version; it is never retired while some subscription contained the dataset at every moment.
  *    A rollback may; then the table is pinned, and takes no rows but by another one. Beside a limit that every commit exceeds, a
  *    table takes what the operator approved, and nothing else.
  *    A repair brings content that was published under the version of the table, and verify never calls different what is the newest.
- * 2. What a catch-up calls up to date is no older than the changes that a log told before it began.
+ * 2. What a catch-up calls up to date is no older than the changes that a log announced before it began.
  */
 
 import { isPinned, type WriteJob } from '../../src/model/write-jobs.ts';
@@ -101,7 +101,9 @@ export function judgeResult(
   const newest = service.past.findLastIndex(({ sinceMs }) => sinceMs <= reported.atMs);
   if (service.past.slice(newest).some(({ content }) => content === table.content)) return;
   const due = service.past[newest]?.content;
-  throw new Wrong(`${table.content} is called up to date, and ${due} was told before the catch-up began`);
+  throw new Wrong(
+    `${table.content} is called up to date, and ${due} was announced before the catch-up began`,
+  );
 }
 
 /** Null where everything is as it should be now that the service is calm. */
@@ -113,9 +115,9 @@ export function whatIsLeft(
 ): string | null {
   const [dataset] = result.datasets;
   const ending = dataset === undefined ? 'nothing' : textOf(dataset);
-  const trouble = result.incidents.map(({ error }) => `${error.message}`).join(' ');
-  if (trouble !== '') return `trouble: ${trouble}`;
-  if (result.suspensions.length > 0) return `held: ${result.suspensions[0]?.refusal.message}`;
+  const errors = result.incidents.map(({ error }) => `${error.message}`).join(' ');
+  if (errors !== '') return `incident: ${errors}`;
+  if (result.suspensions.length > 0) return `suspended: ${result.suspensions[0]?.refusal.message}`;
   if (!service.isContained) return table === null ? null : `${table.content} is not retired: ${ending}`;
   const { version, content } = service.newest;
   if (table === null) return `there is no table of ${content}: ${ending}`;

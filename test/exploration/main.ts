@@ -1,4 +1,4 @@
-/** `npm run explore`: explores histories, or replays one, and says what does not hold. */
+/** `npm run explore`: explores histories, or replays one, and prints the broken rules. */
 
 import process from 'node:process';
 import { parseArgs } from 'node:util';
@@ -9,7 +9,7 @@ import { play } from './play.ts';
 import { seededRandom } from './random.ts';
 import { ALL_SETTINGS, type Setting, settingText } from './setting.ts';
 
-const USAGE = `Explores what a small service may do between any two requests of a catch-up, and says what does not hold.
+const USAGE = `Explores what a small service may do between any two requests of a catch-up, and prints the broken rules.
 
   npm run explore -- [--depth N] [--setting TEXT] [--with LETTERS] [--share I/N] [--seed N] [--random M]
   npm run explore -- "two/time/noid: R@events2 F(A)@manifest1 . P@list1"
@@ -20,9 +20,9 @@ const USAGE = `Explores what a small service may do between any two requests of 
   --share I/N     only every N-th history of two steps, from the I-th on
   --seed N        the seed of the random histories (1)
   --random M      so many random histories of three to six steps (0)
-  HISTORY         plays this one, and tells all that happens
+  HISTORY         plays this one, and prints all that happens
 
-It ends with 0 where everything holds, and with 1 where something does not. Every history that fails is printed.
+It ends with 0 if every rule holds, and with 1 if one is broken. Every history that fails is printed.
 `;
 
 process.exitCode = await main(process.argv.slice(2));
@@ -70,7 +70,7 @@ async function main(words: readonly string[]): Promise<number> {
       process.stdout.write(`${history}\n    ${wrong}\n`);
   }
   report('in all', { ...all, found: [] }, startedMs);
-  process.stdout.write(`${all.found.length} do not hold.\n`);
+  process.stdout.write(`${all.found.length} break a rule.\n`);
   return all.found.length === 0 ? 0 : 1;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The checkpoint in memory: SQLite is too slow for hundreds of thousands of histories. What is decided about wants is decided by
- * the same pure functions (model/want-changes.ts); `checkpoints.test.ts` plays histories on both.
+ * The checkpoint in memory: SQLite is too slow for hundreds of thousands of histories. Desired states are decided by
+ * the same pure functions (model/desired-state.ts); `checkpoints.test.ts` plays histories on both.
  */
 
 import type { Checkpoint, Failure, Followed, Mention, Suspension } from '../../src/checkpoint/checkpoint.ts';
@@ -24,7 +24,7 @@ import type { RefusalScope } from '../../src/model/errors.ts';
 import { EMPTY_LEDGER } from '../../src/model/notification.ts';
 import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
 
-/** What is stored. Values never change, so that a copy of the maps is a copy of it all. */
+/** The stored state. Values never change, so that a copy of the maps is a copy of it all. */
 export interface Stored {
   readonly followed: Map<string, Followed>;
   readonly desiredStates: Map<string, DesiredState>;

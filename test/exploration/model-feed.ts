@@ -1,4 +1,4 @@
-/** The port of the service model. Every request is told before it is answered, so that something may happen just then. */
+/** The port of the service model. Every request is announced before it is answered, so that something may happen just then. */
 
 import type { Feed } from '../../src/feed/feed.ts';
 import { CursorExpiredError, RefusalError } from '../../src/model/errors.ts';

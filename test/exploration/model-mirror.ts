@@ -29,7 +29,7 @@ export interface Table {
   readonly content: string;
   /** A part of it cannot be read: only a snapshot takes its place. */
   readonly isDamaged: boolean;
-  /** Somebody altered a row, which the content does not tell: changes keep it, and a rollback cannot prove its result. */
+  /** A row was altered by hand, which the content does not show: changes keep it, and a rollback cannot prove its result. */
   readonly isAltered: boolean;
 }
 
@@ -56,7 +56,7 @@ export class ModelMirror {
   readonly destination: Destination;
   readonly #committed: (job: WriteJob, before: Table | null, after: Table | null) => void;
 
-  /** `committed` is told of every commit. */
+  /** `committed` is called for every commit. */
   constructor(committed: (job: WriteJob, before: Table | null, after: Table | null) => void) {
     this.#committed = committed;
     this.destination = {

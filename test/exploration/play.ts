@@ -18,7 +18,7 @@ const BETWEEN_MS = 5 * MINUTE_MS;
 const CALM_MS = 61 * MINUTE_MS;
 /** After so many catch-ups of calm everything must be up to date. */
 export const CALM_CATCH_UPS = 6;
-/** What no event tells may be noticed a day later only. */
+/** A change without an event may be noticed only a day later. */
 const DAY_MS = 24 * 60 * MINUTE_MS;
 
 export interface Played {
@@ -37,11 +37,11 @@ export interface Options {
   readonly met?: Set<string>;
   /** In place of the checkpoint in memory. */
   readonly checkpoint?: Checkpoint;
-  /** Told of all that happens, for people. */
+  /** Called with a line of text for everything that happens. */
   readonly report?: (line: string) => void;
 }
 
-/** @throws Wrong with what does not hold. */
+/** @throws Wrong with the rule that is broken. */
 export async function play(history: History, options: Options = {}): Promise<Played> {
   return await new Play(history, options).play();
 }

@@ -51,7 +51,7 @@ export interface Past {
   readonly sinceMs: number;
 }
 
-/** A change that the logs of some subscriptions told. */
+/** A change that the logs of some subscriptions announced. */
 export interface Announcement {
   readonly atMs: number;
   readonly by: readonly { readonly of: SubscriptionId; readonly restarts: number }[];
@@ -70,7 +70,7 @@ export class Service {
   readonly reported: Announcement[] = [];
   /** When a subscription got the dataset by an event that its log has still. */
   readonly #addedMs = new Map<SubscriptionId, number>();
-  /** A manifest has lacked an entry: whoever reads it first knows no better. */
+  /** A manifest has lacked an entry, which a first reading cannot know. */
   hasLacked = false;
   /** Whatever is asked about the dataset is refused. */
   isRefusing = false;
@@ -139,13 +139,13 @@ export class Service {
     return this.#members.size > 0;
   }
 
-  /** Since when the log of a subscription that contains the dataset tells that it does; null: none does. */
+  /** Since when the log of a subscription that contains the dataset says so; null: none does. */
   get addedMs(): number | null {
     const added = [...this.#addedMs.values()];
     return added.length === 0 ? null : Math.min(...added);
   }
 
-  /** Whether some log still is the one that told it. */
+  /** Whether some log that announced it is still there. */
   isStillTold({ by }: Announcement): boolean {
     return by.some(({ of, restarts }) => this.logOf(of).restarts === restarts);
   }
@@ -172,7 +172,7 @@ export class Service {
     return frozen !== undefined && this.nowMs < frozen.untilMs ? frozen.said : this.#saidNow(id);
   }
 
-  /** All that decides what it will say, as of now. */
+  /** All state that decides its further answers, as of now. */
   state(): unknown {
     const frozen = [...this.#frozen].map(([id, { untilMs, said }]) => {
       const isOver = untilMs <= this.nowMs;
@@ -218,7 +218,7 @@ export class Service {
   #replace(): void {
     this.#serial += 1;
     const content = `c${this.#serial}`;
-    // What is told to nobody is another version: nothing else could tell it where no digests are stated.
+    // Content without an event is another version: nothing else could show it where no digests are stated.
     const publishedMs = this.isContained ? this.newest.publishedMs : this.nowMs;
     if (!this.isContained) this.listChangedMs = this.nowMs;
     this.#versions = [...this.#versions.slice(0, -1), { ...this.newest, content, publishedMs }];
@@ -274,7 +274,7 @@ export class Service {
     if (isReported) this.#log(id, 'dataset.removed', null);
   }
 
-  /** The new log tells which datasets the subscription contains. */
+  /** The new log names the datasets that the subscription contains. */
   #restartLog(id: SubscriptionId): void {
     this.#logs.set(id, { events: [], restarts: this.logOf(id).restarts + 1 });
     this.#addedMs.delete(id);

@@ -16,7 +16,7 @@ export const VERDICTS = ['no effect', 'mended', 'tables', 'past', 'quarantined',
 
 export interface Verdict {
   readonly outcome: (typeof VERDICTS)[number];
-  /** What was wrong, in words. */
+  /** The faults, in words. */
   readonly faults: readonly string[];
 }
 
@@ -48,7 +48,7 @@ export async function judged(judging: Judging): Promise<Verdict> {
   const settings = settingsIn(home, feed);
   const run = (...words: readonly string[]): Promise<Said> => runner.run(words, settings);
   const found = await run('verify', '--deep');
-  const faults = FINDING_CODES.includes(found.exitCode) ? [] : [`verify --deep: ${told(found)}`];
+  const faults = FINDING_CODES.includes(found.exitCode) ? [] : [`verify --deep: ${outputOf(found)}`];
   if (found.exitCode === 0 && state === 'ended') {
     faults.push(...(await differences(judging)).map((one) => `called equal: ${one}`));
   }
@@ -57,16 +57,17 @@ export async function judged(judging: Judging): Promise<Verdict> {
   faults.push(...wrongApprovals(approved, file === 'staged'));
   let caughtUp = await run('once');
   const isPastTold = [caughtUp, ...approved].some(({ exitCode }) => exitCode === DAMAGED);
-  // What the service does not have is told once.
+  // Content that the service does not have is reported once.
   if (caughtUp.exitCode === DAMAGED) caughtUp = await run('once');
-  if (caughtUp.exitCode !== 0) return { outcome: 'wrong', faults: [...faults, `once: ${told(caughtUp)}`] };
+  if (caughtUp.exitCode !== 0)
+    return { outcome: 'wrong', faults: [...faults, `once: ${outputOf(caughtUp)}`] };
   const asked = new Set<string | null>(installation.resynced[state] ?? []);
   const loaded = [...new Set(downloadsOf(feed))].filter((datasetId) => !asked.has(datasetId));
   const isQuarantined = readdirSync(join(home, 'data')).some((name) => name.includes('.corrupt-'));
   const left = { found, isPastTold, differences: await differences(judging) };
   faults.push(...(await unexcused(left, judging)));
   const again = await run('verify', '--deep');
-  if (again.exitCode !== 0) faults.push(`verify --deep after once: ${told(again)}`);
+  if (again.exitCode !== 0) faults.push(`verify --deep after once: ${outputOf(again)}`);
   if (!isQuarantined && file !== 'checkpoint') faults.push(...(await needless(loaded, judging)));
   const isSeen = found.exitCode !== 0 && state === 'ended';
   return { outcome: outcomeOf({ faults, isQuarantined, isPastTold, loaded, isSeen }), faults };
@@ -113,7 +114,7 @@ async function approve(
 /** Content that was staged can be fetched again. Of another table than it was judged with it waits anew (64). */
 function wrongApprovals(approved: readonly Said[], isStaged: boolean): readonly string[] {
   const right = isStaged ? [0] : [...FINDING_CODES, WRONG_USAGE];
-  return approved.flatMap((said) => (right.includes(said.exitCode) ? [] : `approve: ${told(said)}`));
+  return approved.flatMap((said) => (right.includes(said.exitCode) ? [] : `approve: ${outputOf(said)}`));
 }
 
 /** The tables of the mirror as they were damaged. */
@@ -136,7 +137,7 @@ interface Left {
 
 /**
  * Returns the differences that are left but for those of tables that the service does not have: they are kept as they were found, under
- * another name or in the mirror that was quarantined, and are told.
+ * another name or in the mirror that was quarantined, and are reported.
  */
 async function unexcused(
   { found, isPastTold, differences: all }: Left,
@@ -159,7 +160,7 @@ async function needless(loaded: readonly (string | null)[], judging: Judging): P
   return sound.length > 1 ? [`loaded again: ${sound.join(', ')}`] : [];
 }
 
-function told({ exitCode, stdout, stderr }: Said): string {
+function outputOf({ exitCode, stdout, stderr }: Said): string {
   const lines = `${stderr}\n${stdout}`.split('\n').filter((line) => !line.startsWith('{"level":"info"'));
   return `${exitCode}: ${lines.join('\n').trim().slice(0, MOST_SHOWN)}`;
 }

@@ -1,7 +1,7 @@
 /**
  * `npm run faults -- --seed 1 --count 100`: damages the files of an installation as disks do, one place after another, and judges
- * what becomes of each. The seed of the nth fault is the first seed and n. With `--results` a run goes on where the ones before have
- * stopped, and tells the sum of all.
+ * the result of each. The seed of the nth fault is the first seed and n. With `--results` a run goes on where the ones before have
+ * stopped, and prints the sum of all.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';

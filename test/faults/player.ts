@@ -15,9 +15,9 @@ export const OUTCOMES = [...VERDICTS, 'unchanged'] as const;
 
 export interface Played {
   readonly outcome: (typeof OUTCOMES)[number];
-  /** What was done to the file, in words. */
+  /** A description of the damage to the file. */
   readonly done: string;
-  /** What was wrong, in words. */
+  /** The faults, in words. */
   readonly faults: readonly string[];
   /** Why it was judged again; null: it was not. */
   readonly again: string | null;

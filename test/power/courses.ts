@@ -1,4 +1,4 @@
-/** What the recorded installations go through. */
+/** The courses of the recorded installations. */
 
 import { join } from 'node:path';
 import type { OpenCountyFeed, OpenCountyFeedOptions } from '../support/open-county-feed.ts';

@@ -24,7 +24,7 @@ export interface JudgeOptions {
 }
 
 export interface Judged {
-  /** What is wrong, in words; nothing where everything reported is there and the installation catches up. */
+  /** The faults, in words; none where everything reported is there and the installation catches up. */
   readonly faults: readonly string[];
   readonly digest: string;
   /** The same files were judged before, with the same reports. */
@@ -52,7 +52,7 @@ export class Judge {
     return { faults, digest, isKnown: false };
   }
 
-  /** Judges only what was reported, without running the program: what is wrong in that is wrong in the whole. */
+  /** Judges only the reported commits, without running the program. */
   async judgeReports(state: DiskState): Promise<readonly string[]> {
     const { commits, files, isCopyPublished } = state.reported;
     if (commits === 0 && files.size === 0 && !isCopyPublished) return [];

@@ -1,6 +1,6 @@
 /**
- * `npm run power -- --seed 1 --count 100`: the states in which a loss of power may leave the disk, and what becomes of each. With
- * `--results` a run goes on where the ones before have stopped, and tells the sum of all. `--each-sync` leaves out the syncs of the
+ * `npm run power -- --seed 1 --count 100`: the states in which a loss of power may leave the disk, and the result of each. With
+ * `--results` a run goes on where the ones before have stopped, and prints the sum of all. `--each-sync` leaves out the syncs of the
  * program, one place after another: some state has to fail.
  */
 

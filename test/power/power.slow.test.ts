@@ -1,4 +1,4 @@
-/** F59 any state in which a loss of power may leave the disk opens, holds what was reported, and catches up. */
+/** F59 any state in which a loss of power may leave the disk opens, has every reported commit, and catches up. */
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';

@@ -37,7 +37,7 @@ export async function record(course: Course, county: OpenCountyFeed, folder: str
   });
   if (compiled.status !== 0) throw new Error(`The recorder cannot be compiled: ${compiled.stderr}`);
   const home = join(folder, 'home');
-  const log = join(folder, 'journal');
+  const log = join(folder, 'recording');
   mkdirSync(home);
   const environment = {
     PATH: process.env['PATH'],
@@ -60,7 +60,7 @@ export async function record(course: Course, county: OpenCountyFeed, folder: str
       const child = spawn(process.execPath, [main, ...words], {
         cwd: folder,
         stdio: ['ignore', 'pipe', 'pipe'],
-        // The names of durable effects are written beside the journal, and so into it.
+        // The names of durable effects are written beside the recording, and so into it.
         env: {
           ...environment,
           ...steered({ recordTo: `${log}.marks`, ...(killAt === undefined ? {} : { killAt }) }),

@@ -1,4 +1,4 @@
-/** Chooses the moments at which the power fails and what is lost then, and says what the program had reported by then. Pure. */
+/** Chooses when the power fails and which writes are lost then, and lists the program's reports until then. Pure. */
 
 import { createHash } from 'node:crypto';
 import { seededRandom } from '../exploration/random.ts';

@@ -205,7 +205,7 @@ class Writer {
     const keyText = `{${this.#keyMembers(key, spelling)}}`;
     if (removal === 'key') return `{"op":"removed","key":${keyText}}`;
     const isNull = removal === 'row' ? '' : '"key":null,';
-    // What else stands in the row of a removal is not looked at.
+    // The other values in the row of a removal are ignored.
     return `{"op":"removed",${isNull}"row":{${this.#keyMembers(key, spelling)},"left over":[1]}}`;
   }
 

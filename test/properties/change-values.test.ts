@@ -1,4 +1,4 @@
-/** However a value is written in a change row, it is that value; and one that is none is refused by its place (C4 to C13). */
+/** A value in a change row decodes to the same value in every spelling; an invalid one is refused by its place (C4 to C13). */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';

@@ -1,4 +1,4 @@
-/** What is stored in the checkpoint is what is read of it again: ids as they are, numbers exactly, texts within their limits. */
+/** The checkpoint reads back what it stored: ids as they are, numbers exactly, texts within their limits. */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
@@ -34,7 +34,7 @@ const text = fc.oneof(
     '',
     '\0',
     'a\0b',
-    "'; DROP TABLE wants; --",
+    "'; DROP TABLE desired_states; --",
     '😀'.repeat(MAX_TEXT_CHARACTERS / 2),
     `x${'😀'.repeat(MAX_TEXT_CHARACTERS)}`,
   ),
@@ -60,7 +60,7 @@ const timestamp = fc.date({
   noInvalidDate: true,
 });
 
-/** As a text for people is kept: whole, or its beginning with a mark, and never with half a character. */
+/** A text for operators is stored whole, or as its beginning with a mark, and never with half a character. */
 function expectKept(kept: string | null | undefined, given: string): void {
   if (given.length <= MAX_TEXT_CHARACTERS) {
     expect(kept).toBe(given);

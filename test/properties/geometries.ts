@@ -11,7 +11,7 @@ export type Dimensions = 'XY' | 'XYZ' | 'XYM' | 'XYZM';
 
 export const DIMENSIONS: readonly Dimensions[] = ['XY', 'XYZ', 'XYM', 'XYZM'];
 
-/** Positions hold as many numbers as the dimensions have letters. */
+/** A position has as many numbers as the dimensions have letters. */
 export interface Shape {
   readonly dimensions: Dimensions;
   readonly geometry: Geometry;
@@ -27,7 +27,7 @@ const SIMPLE_TYPES = [
 ] as const;
 const TYPES = [...SIMPLE_TYPES, 'GeometryCollection'] as const;
 
-/** What a GeoJSON or a WKT may hold: finite, and below 1e308. */
+/** Coordinates of a GeoJSON or a WKT: finite, and below 1e308. */
 export const writtenCoordinate = fc
   .oneof(
     fc.double({ min: -180, max: 180, noNaN: true }),
@@ -37,7 +37,7 @@ export const writtenCoordinate = fc
   )
   .map((number) => (number === 0 ? 0 : number));
 
-/** What WKB may hold beside that. */
+/** Further coordinates that WKB may contain. */
 export const binaryCoordinate = fc.oneof(
   writtenCoordinate,
   fc.constantFrom(-0, Number.MAX_VALUE, -Number.MAX_VALUE),
@@ -84,7 +84,7 @@ function geometries(
 
 export interface Encoding {
   readonly flavour: 'ISO' | 'EWKB';
-  /** Of each geometry in turn, those inside included, begun anew when they are used up. */
+  /** For each geometry in turn, inner ones included; used again from the first one when all are used up. */
   readonly orders: readonly ('little' | 'big')[];
   /** The number of a coordinate system, with the outermost geometry. Only of EWKB. */
   readonly srid?: number;

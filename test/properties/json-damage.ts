@@ -4,7 +4,7 @@ import fc from 'fast-check';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 
-/** Stands in texts of a body; what is told of the body must not repeat it. */
+/** Stands in texts of a body; messages about the body must not repeat it. */
 export const CANARY = 'canary of the body';
 
 /** Names that mean something to programs. */

@@ -18,7 +18,7 @@ const string = fc
 const digits = (maxLength: number): fc.Arbitrary<string> =>
   fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: 1, maxLength });
 
-/** Any that JSON can write, most of which no double holds to the last digit. */
+/** Any number that JSON can write, most of which no double represents to the last digit. */
 export const anyNumber = fc
   .record({
     sign: fc.constantFrom('', '-'),

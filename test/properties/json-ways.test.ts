@@ -1,4 +1,4 @@
-/** What a table holds of a JSON value does not depend on the way it came: in a file, as text or as JSON, or in a change. */
+/** A table stores a JSON value alike whichever way it came: in a file, as text or as JSON, or in a change. */
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -20,7 +20,7 @@ afterAll(() => folder.close());
 
 const columns = [column('id', 'integer'), column('v', 'json')];
 
-/** What a load makes of the texts in a column of this physical type. */
+/** The values that a load stores for the texts in a column of this physical type. */
 async function inFile(texts: readonly string[], type: string): Promise<readonly (string | null)[]> {
   const cast = castFor({ type, leaves: [type], geometry: null }, 'json');
   if (cast === null) throw new Error(`${type} can be JSON`);

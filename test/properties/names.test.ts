@@ -1,4 +1,4 @@
-/** Names that the program gives are names to DuckDB, each another one, and stay what they are (F38, F39). */
+/** Names that the program gives are valid in DuckDB, unique, and stay as they are (F38, F39). */
 
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';

@@ -1,5 +1,5 @@
 /**
- * The net change of many versions is what the versions come to one by one, and what a model says that knows nothing of
+ * The net change of many versions equals the versions applied one by one, and a model that knows nothing of
  * SQL: in the rows, in the counts, and in the history (V12, C12, C15, C16).
  */
 

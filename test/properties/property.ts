@@ -1,6 +1,6 @@
 /**
- * A property: something that has to hold for whatever is generated. A run is always the same; `PROPERTY_SEED` makes it
- * another one and `PROPERTY_RUNS` a longer one. What fails tells the smallest example found and the command that repeats it.
+ * A property: a rule for whatever is generated. A run is always the same; `PROPERTY_SEED` makes it
+ * another one and `PROPERTY_RUNS` a longer one. A failure names the smallest example found and the command that repeats it.
  */
 
 import { relative } from 'node:path';
@@ -9,7 +9,7 @@ import { expect, it } from 'vitest';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { SEED } from '../support/seed.ts';
 
-/** For what is told when the time of the runs is over. */
+/** Time for the report of a run whose time is over. */
 const SPARE_MS = 60_000;
 
 const { PROPERTY_SEED = `${SEED}`, PROPERTY_RUNS = '1' } = process.env;
@@ -30,7 +30,7 @@ export function property<Values>(
         seed,
         numRuns: Math.ceil(numRuns * times),
         examples,
-        // What fails slowly is told with the smallest example that was found by then.
+        // A slow failure is reported with the smallest example that was found by then.
         interruptAfterTimeLimit: PATIENCE_MS * Math.max(1, times),
         markInterruptAsFailure: true,
       });

@@ -1,4 +1,4 @@
-/** What is tried again ends: every wait is a wait, and attempts, time and the waiting that is asked for stay within their budgets. */
+/** Retries end: waits are never negative, and attempts, time and requested waits stay within their budgets. */
 
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * What the service says beside its lists: refusals, the description of itself, webhooks. Anything may stand in them, and
- * nothing of it is taken on but what is sound.
+ * Texts of the service beside its lists: refusals, its own description, webhooks. They may contain anything, and
+ * only the sound parts of them are used.
  */
 
 import { createHmac } from 'node:crypto';

@@ -1,5 +1,5 @@
 /**
- * Whatever JSON an answer holds, it decodes to what its type promises, or is refused with one error that names the
+ * Any JSON of an answer decodes to the values that its type promises, or is refused with one error that names the
  * operation and the field that does not fit, and repeats nothing of the body.
  */
 
@@ -61,7 +61,7 @@ function originalAt(document: Json, steps: readonly (string | number)[]): Json {
 const ID = /^(?:id|datasetId|subscriptionId|schemaVersion|nextCursor|datasetIds|keyColumns)$/;
 const COUNT = /ersion$|ount$|^(?:bytes|added|changed|removed)$/;
 
-/** Of any value that was decoded: what the types promise of every text, number and moment in it. */
+/** Every text, number and timestamp in a decoded value is as its type promises. */
 function expectSound(value: unknown): void {
   if (value instanceof Date) expect(value.getTime()).not.toBeNaN();
   if (typeof value !== 'object' || value === null || value instanceof Date || value instanceof Map) return;

@@ -205,7 +205,7 @@ function wire(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, wire(member)]));
 }
 
-function event({ kind, id, type, createdAt, trouble, ...data }: Record<string, unknown>): unknown {
+function event({ kind, id, type, createdAt, ...data }: Record<string, unknown>): unknown {
   const rest = Object.fromEntries(Object.entries(data).map(([name, member]) => [name, wire(member)]));
   return { id: wire(id), type, createdAt: wire(createdAt), data: rest };
 }

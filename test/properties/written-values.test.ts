@@ -1,4 +1,4 @@
-/** What people write: every value means what it says, and whatever else is written is told as one problem with its place. */
+/** Values that an operator writes: each means what it says, and anything else is reported as one problem with its place. */
 
 import fc from 'fast-check';
 import { describe, expect } from 'vitest';

@@ -1,6 +1,6 @@
 /**
  * F18 answers that are small on the wire and large in memory, and headers without end, against the real program: each is
- * refused at a limit, and the most memory that it ever had stays near that of an answer of one line.
+ * refused at a limit, and the peak memory of the program stays near that of an answer of one line.
  */
 
 import { readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const repeated = (text: string, bytes: number, ends: readonly [string, string]):
   `${ends[0]}${text.repeat(Math.floor(bytes / text.length))}${ends[1]}`;
 const WITHIN = 60_000_000;
 
-/** What is sent, by what it is; each fits into few bytes once it is deflated. */
+/** The bodies, by kind; each fits into few bytes once it is deflated. */
 const BODIES: Readonly<Record<string, () => string>> = {
   'empty objects': () => repeated('{},', WITHIN, ['{"subscriptions":[', '{}]}']),
   numbers: () => repeated('1,', WITHIN, ['{"subscriptions":[', '1]}']),
@@ -44,7 +44,7 @@ async function listening(answer: (response: ServerResponse) => void) {
   return installed;
 }
 
-/** How it ended, and the most memory that it had. */
+/** The end of the process, and its peak memory. */
 async function measured(installed: Program) {
   const path = join(installed.home, 'most-memory');
   const script = `import { writeFileSync } from 'node:fs'; process.on('exit', () => writeFileSync(${JSON.stringify(path)}, String(process.resourceUsage().maxRSS)));`;
@@ -70,7 +70,7 @@ it('F18 refuses JSON that grows in memory at a limit, in every encoding', async 
     expect({ signal, isBug: stderr.includes('A bug in') }, name).toEqual({ signal: null, isBug: false });
     expect([0, 65, 75], `${name}: ${stderr}`).toContain(exitCode);
     expect(bytes - idle.bytes, name).toBeLessThan(ALLOWED_BYTES);
-    // Of what was sent nothing is told.
+    // Nothing of the body is printed.
     expect(stderr.length, name).toBeLessThan(2_000);
   }
 });

@@ -1,7 +1,7 @@
 /**
  * F45 the API key and every other secret are in nothing that the program prints, logs, stores, publishes, answers or hands
- * on, while a service that tells back what it was sent, in every place of every answer, is followed by the real program
- * with a log that tells everything.
+ * on, while a service that repeats what it was sent, in every place of every answer, is followed by the real program
+ * with a log at its most verbose level.
  */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ import { READ_OPERATIONS } from './read-operations.ts';
 
 const PROXY_PASSWORD = 'proxy/password+that=stays';
 const HEADER_VALUE = 'header-value+that/stays=secret';
-/** A secret that the command after commits prints. The configuration, which holds the command, holds it backwards. */
+/** A secret that the command after commits prints. The configuration of the command contains it backwards. */
 const HOOK_SECRET = 'command+s/output=secret';
 const HOOK_SECRET_BACKWARDS = [...HOOK_SECRET].reverse().join('');
 const FEED_OPERATIONS: readonly Operation[] = [...READ_OPERATIONS, 'file'];
@@ -39,7 +39,7 @@ const LOUD = {
   FEED_SYNC_RETRY_MAX_ATTEMPTS: '20',
 };
 
-/** What the stores hold as text, whatever their files make of it. The files themselves are searched when a test has finished. */
+/** Searches the texts in the stores, however their files encode them. The files themselves are searched when a test has finished. */
 async function refuseInStores(mirrorPath: string, ...secrets: readonly string[]): Promise<void> {
   const texts = [
     JSON.stringify(await mirrorDump(mirrorPath)),
@@ -86,7 +86,7 @@ it('F45 prints and stores nothing of a key that any answer repeats, in any comma
   for (const operation of FEED_OPERATIONS) {
     reported.push(...(await echoed(made, operation, lastingEchoes(CANARY_KEY), run)));
   }
-  // It has really been repeated, and something was told of that.
+  // The key was really repeated, and the commands reported that.
   expect(reported.join('')).toContain('repeats the API key');
   expect(reported.join('')).toContain('It says: Bearer [secret] as');
   const permits = datasetOf('permits');
@@ -148,7 +148,7 @@ it('F45 F61 keeps every secret out of the log, the children, status server, webh
     },
   });
   const { home } = installed;
-  // What is allowed to hold a secret, and the environment that a child is given, are not in its home.
+  // Files that may contain a secret, and the environment of a child, are outside its home.
   const elsewhere = mkdtempSync(join(tmpdir(), 'feed-sync-canary-'));
   onTestFinished(() => rmSync(elsewhere, { recursive: true }));
   const [keyFile, secretFile, valueFile, noted] = ['key', 'webhooks', 'value', 'noted'].map((name) =>
@@ -165,9 +165,9 @@ it('F45 F61 keeps every secret out of the log, the children, status server, webh
     const fs = require('node:fs');
     const about = ['environ', 'cmdline'].map((name) => fs.readFileSync('/proc/self/' + name));
     const parent = fs.readFileSync('/proc/' + process.ppid + '/cmdline');
-    require('node:stream/consumers').buffer(process.stdin).then((told) => {
+    require('node:stream/consumers').buffer(process.stdin){ => .then((input) => { => {
       const isFirst = !fs.existsSync(${JSON.stringify(noted)});
-      fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, told]));
+      fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, input]));
       if (isFirst) { console.error(${JSON.stringify(HOOK_SECRET_BACKWARDS)}.split('').reverse().join('')); process.exit(1); }
     });`;
   writeFileSync(

@@ -1,4 +1,4 @@
-/** What the configuration names may be anything, and holds what it likes: it is read to a limit, and nothing of it is executed. */
+/** Files that the configuration names may contain anything: they are read to a limit, and nothing of them is executed. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * F45 answers that repeat the API key: a service, or what stands before it, that tells back what it was sent. Of a refusal
- * the words are relayed without the key; of any other answer nothing is taken.
+ * F45 answers that repeat the API key: a service, or a proxy before it, that repeats the request. Of a refusal
+ * the words are relayed without the key; any other answer is discarded.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';

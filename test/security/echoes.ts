@@ -1,4 +1,4 @@
-/** A service that tells back the API key it was sent, in every place of an answer that is stored, shown or acted upon. */
+/** A service that repeats the API key it was sent, in every place of an answer that is stored, printed or acted upon. */
 
 import type { Act } from '../../fixtures/feed/faults.ts';
 

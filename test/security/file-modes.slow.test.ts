@@ -1,4 +1,4 @@
-/** What a feed holds may be private: every folder and file that the program makes is its owner's alone, whatever the umask. */
+/** The content of a feed may be private: every folder and file that the program makes is its owner's alone, whatever the umask. */
 
 import { execFile } from 'node:child_process';
 import {
@@ -22,7 +22,7 @@ import { eventually } from '../support/patience.ts';
 
 const MAIN = builtProgram();
 
-/** The program under that umask, in a folder with a configuration that has it make all that it can make. */
+/** The program under that umask, in a folder with a configuration that makes it create every kind of file. */
 function installation({ feed }: CountyFeed, umask: string) {
   const home = mkdtempSync(join(tmpdir(), 'feed-sync-modes-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));

@@ -42,9 +42,9 @@ const OTHERS = [
 
 /** All of it in one. It has no NUL and no half of a character, so it may be an id. */
 export const HOSTILE = [...SQL, ...SHELL, ...PATHS, ...TERMINAL, ...OTHERS].join(' ');
-/** What no database and no URL can hold. */
+/** Texts that no database and no URL can contain. */
 export const UNWRITABLE = `a\0b\ud800 '; --`;
 
-/** Characters that a terminal acts upon, or that turn what stands on it; a line feed is none where lines are looked at. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+/** Characters that a terminal acts upon, or that reorder its text; a line feed is none where single lines are checked. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are searched for.
 export const ACTIVE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;

@@ -17,14 +17,14 @@ async function fetchFrom(
   baseUrl: string,
   url: string,
   names: (name: string) => readonly string[] = () => [],
-): Promise<{ readonly error: FeedSyncError; readonly looked: readonly string[] }> {
-  const looked: string[] = [];
+): Promise<{ readonly error: FeedSyncError; readonly lookups: readonly string[] }> {
+  const lookups: string[] = [];
   const { feed } = testFeed(baseUrl, {
     clock: impatientClock(),
     retry: { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 },
     http: { timeoutMs: PATIENCE_MS, connections: 2, maxJsonBytes: 1_000_000, maxRetryAfterMs: 1 },
     resolveName: async (name) => {
-      looked.push(name);
+      lookups.push(name);
       return names(name).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
     },
   });
@@ -36,7 +36,7 @@ async function fetchFrom(
   const files = [{ url, bytes: null, rowCount: null, sha256: null }];
   const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
   const download = feed.download({ entry, directory, refresh: async () => entry, onBytes() {} }, signal);
-  return { error: await errorOf(download), looked };
+  return { error: await errorOf(download), lookups };
 }
 
 it.each([
@@ -65,10 +65,10 @@ it.each([
   'https://feed.example@10.0.0.1/x',
   'https://10.0.0.1#@feed.example/x',
 ])('F21 refuses the link %s before it resolves or requests anything', async (link) => {
-  const { error, looked } = await fetchFrom('https://93.184.215.14', link);
+  const { error, lookups } = await fetchFrom('https://93.184.215.14', link);
   expect(error.name).toBe('DataError');
   expect(error.message).toMatch(/such links are not followed|carries a user name/);
-  expect(looked).toEqual([]);
+  expect(lookups).toEqual([]);
 });
 
 it.each([
@@ -88,15 +88,15 @@ it.each([
     '100.64.0.1',
   ]) {
     let asked = 0;
-    // An answer that is public at first, and another at the second look, as rebinding has it.
+    // An answer that is public at first, and another at the second lookup, as DNS rebinding does.
     const names = (): readonly string[] => {
       asked += 1;
       return asked === 1 ? [address] : ['93.184.215.14'];
     };
-    const { error, looked } = await fetchFrom('https://93.184.215.14', `https://${name}/x`, names);
+    const { error, lookups } = await fetchFrom('https://93.184.215.14', `https://${name}/x`, names);
     expect(error.name, address).toBe('DataError');
     expect(error.message).toContain('such links are not followed');
-    expect(looked).toHaveLength(1);
+    expect(lookups).toHaveLength(1);
   }
 });
 
@@ -107,7 +107,7 @@ it('F21 connects to the address that was checked, even if the name resolves to a
   const names = (name: string): readonly string[] => {
     if (name === 'feed.test') return ['127.0.0.1'];
     asked += 1;
-    // Nobody is there: only a second look would lead to where somebody is.
+    // Nothing listens there: only a second lookup would lead to a listening server.
     return asked === 1 ? ['127.0.0.3'] : ['127.0.0.1'];
   };
   const { error } = await fetchFrom('http://feed.test', `http://files.test:${port}/x`, names);

@@ -1,4 +1,4 @@
-/** F38 what the service answers to an operator's commands may be hostile as well: it is printed, and no more. */
+/** F38 answers of the service to an operator's commands may be hostile as well: they are printed, and no more. */
 
 import { mkdirSync, readdirSync } from 'node:fs';
 import { expect, it, onTestFinished } from 'vitest';

@@ -7,7 +7,7 @@ import { once } from '../../support/expect-mirrored.ts';
 import { column } from '../../support/small-content.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** A second subscription holds the same datasets. */
+/** A second subscription contains the same datasets. */
 function inAnother({ feed, datasetIds }: CountyFeed): void {
   feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds });
 }
@@ -15,7 +15,7 @@ function inAnother({ feed, datasetIds }: CountyFeed): void {
 export const CATCHING_UP: readonly Scenario[] = [
   {
     name: 'load',
-    what: 'the first catch-up, on a machine that has nothing yet',
+    summary: 'the first catch-up, on a machine that has nothing yet',
     killedAt: 'every name',
     async validate({ county }) {
       inAnother(county);
@@ -24,7 +24,7 @@ export const CATCHING_UP: readonly Scenario[] = [
   },
   {
     name: 'apply',
-    what: 'several versions of two datasets, applied by changes',
+    summary: 'several versions of two datasets, applied by changes',
     killedAt: 'every name',
     async validate({ county, installed }) {
       await once(installed);
@@ -36,7 +36,7 @@ export const CATCHING_UP: readonly Scenario[] = [
   },
   {
     name: 'alter',
-    what: 'new columns, added to the tables together with the changes',
+    summary: 'new columns, added to the tables together with the changes',
     environment: { FEED_SYNC_SCHEMA_CHANGES: 'alter' },
     killedAt: 'every name',
     async validate({ county, installed }) {
@@ -53,7 +53,7 @@ export const CATCHING_UP: readonly Scenario[] = [
   },
   {
     name: 'reload',
-    what: 'a schema with a column more and one with a column less, loaded anew',
+    summary: 'a schema with a column more and one with a column less, loaded anew',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -70,7 +70,7 @@ export const CATCHING_UP: readonly Scenario[] = [
   },
   {
     name: 'resync',
-    what: 'the service asks for two datasets to be loaded again',
+    summary: 'the service asks for two datasets to be loaded again',
     killedAt: 'every name',
     async validate({ county, installed }) {
       await once(installed);
@@ -83,7 +83,7 @@ export const CATCHING_UP: readonly Scenario[] = [
   },
   {
     name: '410',
-    what: 'the position in the log has expired, and much has happened meanwhile',
+    summary: 'the position in the log has expired, and much has happened meanwhile',
     killedAt: 'every name',
     async validate({ county, installed }) {
       inAnother(county);

@@ -11,7 +11,7 @@ const LONG_TEXT = 'x'.repeat(10_000);
 export const DOWNLOADS: readonly Scenario[] = [
   {
     name: 'cut downloads',
-    what: 'downloads go on where they were cut',
+    summary: 'downloads go on where they were cut',
     killedAt: 'its own names',
     async validate({ county: { feed }, installed }) {
       feed.faults.add({
@@ -25,7 +25,7 @@ export const DOWNLOADS: readonly Scenario[] = [
   },
   {
     name: 'bad downloads',
-    what: 'files come once with other content than the manifest states',
+    summary: 'files come once with other content than the manifest states',
     killedAt: 'its own names',
     validate: async ({ county: { feed, datasetIds } }) => ({
       before: () => {
@@ -41,14 +41,14 @@ export const DOWNLOADS: readonly Scenario[] = [
   },
   {
     name: 'no digests',
-    what: 'the manifest states no digests of files',
+    summary: 'the manifest states no digests of files',
     feed: { files: { sha256: false } },
     killedAt: 'its own names',
     validate: async () => ({}),
   },
   {
     name: 'large pages',
-    what: 'pages of changes that are larger than what is read at once',
+    summary: 'pages of changes that are larger than what is read at once',
     killedAt: 'its own names',
     async validate({ county: { feed }, installed }) {
       const schema = { ...SMALL_SCHEMA, columns: [...SMALL_SCHEMA.columns, column('text', 'string')] };

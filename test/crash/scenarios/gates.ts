@@ -13,7 +13,7 @@ const NO_REMOVALS = { FEED_SYNC_GATES_REMOVED_ROWS: '0' };
 export const GATES: readonly Scenario[] = [
   {
     name: 'wait',
-    what: 'changes and a snapshot that remove rows wait for approval',
+    summary: 'changes and a snapshot that remove rows wait for approval',
     environment: NO_REMOVALS,
     killedAt: 'its own names',
     async validate({ county, installed }) {
@@ -25,7 +25,7 @@ export const GATES: readonly Scenario[] = [
   },
   {
     name: 'evict',
-    what: 'content that waits, and no room for it',
+    summary: 'content that waits, and no space for it',
     environment: { ...NO_REMOVALS, FEED_SYNC_GATES_KEEP_CANDIDATES: '0MB' },
     killedAt: 'its own names',
     async validate({ county, installed }) {
@@ -37,7 +37,7 @@ export const GATES: readonly Scenario[] = [
   },
   {
     name: 'correct',
-    what: 'a later version passes the gate, and what waited is over',
+    summary: 'a later version passes the gate, and what waited is over',
     environment: NO_REMOVALS,
     killedAt: 'its own names',
     async validate({ county, installed }) {
@@ -51,7 +51,7 @@ export const GATES: readonly Scenario[] = [
   },
   {
     name: 'approve',
-    what: '`approve` of changes that wait',
+    summary: '`approve` of changes that wait',
     environment: NO_REMOVALS,
     killedAt: 'its own names',
     async validate({ county, installed }) {
@@ -70,7 +70,7 @@ export const GATES: readonly Scenario[] = [
   },
 ];
 
-/** The moments at which the approved content is committed already. A request that waits is performed with that of the next command. */
+/** The points at which the approved content is committed already. A pending request is performed with that of the next command. */
 function isCommittedAfter(kill: string): boolean {
   return (
     /settle-request|remove-candidate|discard-candidate/.test(kill) ||

@@ -1,4 +1,4 @@
-/** Scenarios of trouble that is written down: refusals, content that is bad, and content that is good again. */
+/** Scenarios of stored incidents: refusals, bad content, and content that is good again. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const HOUR_MS = 60 * 60_000;
 export const INCIDENTS: readonly Scenario[] = [
   {
     name: 'refuse',
-    what: 'the service refuses datasets, which are held',
+    summary: 'the service refuses datasets, which are suspended',
     killedAt: 'its own names',
     async validate(stage) {
       const at = await mirroredAt(stage);
@@ -29,7 +29,7 @@ export const INCIDENTS: readonly Scenario[] = [
   },
   {
     name: 'notify',
-    what: 'an operator is notified of datasets that are refused',
+    summary: 'an operator is notified of datasets that are refused',
     killedAt: 'its own names',
     async validate(stage) {
       const { county, installed } = stage;
@@ -51,7 +51,7 @@ export const INCIDENTS: readonly Scenario[] = [
         wrongAtTheEnd: async () => {
           const titles = receiver.received.slice(before).map(({ body }) => JSON.parse(body).title);
           return sameText(
-            'what was told',
+            'the notifications',
             [...new Set(titles)],
             [`Suspended: dataset ${county.datasetIds.toSorted()[0]} and 1 more (not_distributable)`],
           );
@@ -61,7 +61,7 @@ export const INCIDENTS: readonly Scenario[] = [
   },
   {
     name: 'fail',
-    what: 'snapshots that are none',
+    summary: 'damaged snapshots',
     killedAt: 'its own names',
     async validate(stage) {
       const at = await mirroredAt(stage);
@@ -71,7 +71,7 @@ export const INCIDENTS: readonly Scenario[] = [
   },
   {
     name: 'mend',
-    what: 'snapshots that are good, after some that were none',
+    summary: 'good snapshots, after damaged ones',
     killedAt: 'its own names',
     async validate(stage) {
       await mirroredAt(stage);
@@ -84,7 +84,7 @@ export const INCIDENTS: readonly Scenario[] = [
   },
   {
     name: 'withdrawn',
-    what: 'versions that were announced have been absent from the list of versions for an hour',
+    summary: 'versions that were announced have been absent from the list of versions for an hour',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);

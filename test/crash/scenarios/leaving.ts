@@ -1,4 +1,4 @@
-/** Scenarios of datasets that leave, and of what was downloaded for one that has. */
+/** Scenarios of datasets that leave, and of the downloads of such a dataset. */
 
 import { once } from '../../support/expect-mirrored.ts';
 import type { Scenario } from '../scenario.ts';
@@ -11,9 +11,9 @@ const WAYS = {
 
 export const LEAVING: readonly Scenario[] = [
   ...Object.entries(WAYS).map(
-    ([way, what]): Scenario => ({
+    ([way, result]): Scenario => ({
       name: `retire (${way})`,
-      what: `datasets leave; ${what}`,
+      summary: `datasets leave; ${result}`,
       environment: { FEED_SYNC_REMOVED_DATASETS: way },
       killedAt: way === 'archive' ? 'every name' : 'its own names',
       async validate({ county, installed }) {
@@ -24,8 +24,8 @@ export const LEAVING: readonly Scenario[] = [
     }),
   ),
   {
-    name: 'unwanted',
-    what: 'datasets leave of which a part was downloaded',
+    name: 'undesired',
+    summary: 'datasets leave after a part of them was downloaded',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       const { faults, publisher } = county.feed;

@@ -1,4 +1,4 @@
-/** Scenarios of what a person asks for: each command killed, and each first catch-up after it. */
+/** Scenarios of an operator's commands: each command killed, and each first catch-up after it. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,20 +14,20 @@ import { numberedRows, smallContent } from '../../support/small-content.ts';
 import { checkpointOf } from '../evidence.ts';
 import type { Act, Again, Scenario, Stage } from '../scenario.ts';
 
-/** From so many on, datasets that leave at once wait for a person. */
+/** From so many on, datasets that leave at once wait for an operator. */
 const MANY = 10;
 
 /** What a complete read lacks is gone once a later one lacks it, too. */
 const CONFIRMED_MS = 10 * 60_000;
 
-/** What is done already is refused where it is done again: with this the command tells so. */
+/** The exit code of a command that refuses to do again what is done already. */
 const DONE_ALREADY = 64;
 const AGAIN_LATER = 75;
 
 export const OPERATORS: readonly Scenario[] = [
   {
     name: 'init',
-    what: '`init`',
+    summary: '`init`',
     killedAt: 'its own names',
     validate: async ({ installed }) => ({
       words: ['init', 'made.yaml'],
@@ -43,13 +43,13 @@ export const OPERATORS: readonly Scenario[] = [
   },
   {
     name: 'webhook add',
-    what: '`webhook add`, where there is no file of secrets yet',
+    summary: '`webhook add`, where there is no file of secrets yet',
     killedAt: 'its own names',
     validate: addWebhook,
   },
   {
     name: 'webhook remove',
-    what: '`webhook remove`',
+    summary: '`webhook remove`',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -63,7 +63,7 @@ export const OPERATORS: readonly Scenario[] = [
   },
   {
     name: 'query to a file',
-    what: '`query --output`',
+    summary: '`query --output`',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);
@@ -71,8 +71,8 @@ export const OPERATORS: readonly Scenario[] = [
     },
   },
   {
-    name: 'ask for a resync',
-    what: '`resync` of two datasets',
+    name: 'request resync',
+    summary: '`resync` of two datasets',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -80,8 +80,8 @@ export const OPERATORS: readonly Scenario[] = [
     },
   },
   {
-    name: 'asked resync',
-    what: 'the catch-up after `resync`',
+    name: 'requested resync',
+    summary: 'the catch-up after `resync`',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -90,8 +90,8 @@ export const OPERATORS: readonly Scenario[] = [
     },
   },
   {
-    name: 'lift',
-    what: '`resume` of two datasets that were refused',
+    name: 'resume',
+    summary: '`resume` of two datasets that were refused',
     killedAt: 'its own names',
     async validate(stage) {
       const { county, installed } = stage;
@@ -105,14 +105,14 @@ export const OPERATORS: readonly Scenario[] = [
       return {
         words: ['resume', ...county.datasetIds.flatMap((id) => ['--dataset', id])],
         expected: () => null,
-        // It lifts what is still held, and tells what is not.
+        // It lifts the remaining suspensions, and reports the others as not suspended.
         again: (kill) => (kill === 'before checkpoint.lift 1' ? {} : { exitCode: DONE_ALREADY }),
       };
     },
   },
   {
-    name: 'agree to retirements',
-    what: '`resume --retire`, where many datasets have left at once',
+    name: 'approve retirements',
+    summary: '`resume --retire`, where many datasets have left at once',
     killedAt: 'its own names',
     async validate({ county: { feed }, installed }) {
       const ids = Array.from({ length: MANY }, (_, index) => `left-${index}`);
@@ -128,8 +128,8 @@ export const OPERATORS: readonly Scenario[] = [
     },
   },
   {
-    name: 'give up',
-    what: '`forget` of two subscriptions that are gone',
+    name: 'forget',
+    summary: '`forget` of two subscriptions that are gone',
     killedAt: 'its own names',
     async validate(stage) {
       await withoutSubscriptions(stage);
@@ -142,7 +142,7 @@ export const OPERATORS: readonly Scenario[] = [
   },
   {
     name: 'roll back',
-    what: '`rollback` of a table to its first version',
+    summary: '`rollback` of a table to its first version',
     killedAt: 'its own names',
     environment: { FEED_SYNC_HISTORY_DATASETS: '*' },
     async validate(stage) {
@@ -159,7 +159,7 @@ export const OPERATORS: readonly Scenario[] = [
   },
   {
     name: 'unpin',
-    what: '`resume` of a dataset that a rollback has pinned',
+    summary: '`resume` of a dataset that a rollback has pinned',
     killedAt: 'its own names',
     environment: { FEED_SYNC_HISTORY_DATASETS: '*' },
     async validate(stage) {
@@ -177,7 +177,8 @@ export const OPERATORS: readonly Scenario[] = [
   },
   {
     name: 'repair',
-    what: '`verify --deep --repair` of a table with a row that was deleted by hand, and of others that are equal',
+    summary:
+      '`verify --deep --repair` of a table with a row that was deleted by hand, and of others that are equal',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -191,7 +192,7 @@ export const OPERATORS: readonly Scenario[] = [
   },
   {
     name: 'requested',
-    what: 'the catch-up that answers the request of another command',
+    summary: 'the catch-up that answers the request of another command',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -200,8 +201,8 @@ export const OPERATORS: readonly Scenario[] = [
     },
   },
   {
-    name: 'given up',
-    what: 'the catch-up after `forget`',
+    name: 'forgotten',
+    summary: 'the catch-up after `forget`',
     killedAt: 'its own names',
     async validate(stage) {
       await withoutSubscriptions(stage);

@@ -19,7 +19,7 @@ const UNRECORDED = { notRecordedAs: 'flag' } as const;
 export const PAST: readonly Scenario[] = [
   {
     name: 'log',
-    what: 'changes of a table whose past is kept, and a reload that adds a column to another one',
+    summary: 'changes of a table whose past is kept, and a reload that adds a column to another one',
     environment: HISTORY,
     killedAt: 'its own names',
     async validate(stage) {
@@ -35,7 +35,7 @@ export const PAST: readonly Scenario[] = [
   },
   {
     name: 'close',
-    what: 'a reload of a table whose rows were altered by hand, which closes its undo log',
+    summary: 'a reload of a table whose rows were altered by hand, which closes its undo log',
     environment: HISTORY,
     killedAt: 'its own names',
     async validate(stage) {
@@ -51,7 +51,7 @@ export const PAST: readonly Scenario[] = [
   },
   {
     name: 'freeze',
-    what: 'a table whose past is kept loses a column, and another one retires',
+    summary: 'a table whose past is kept loses a column, and another one retires',
     environment: HISTORY,
     killedAt: 'its own names',
     async validate(stage) {
@@ -63,7 +63,7 @@ export const PAST: readonly Scenario[] = [
   },
   {
     name: 'keep the past',
-    what: 'datasets whose past is kept retire; their tables stay where they are',
+    summary: 'datasets whose past is kept retire; their tables stay where they are',
     environment: KEPT,
     killedAt: 'its own names',
     async validate(stage) {
@@ -74,7 +74,7 @@ export const PAST: readonly Scenario[] = [
   },
   {
     name: 'return',
-    what: 'datasets whose past is kept come back, and their tables take the place of those that were kept',
+    summary: 'datasets whose past is kept come back, and their tables take the place of those that were kept',
     environment: KEPT,
     killedAt: 'its own names',
     async validate(stage) {
@@ -88,7 +88,7 @@ export const PAST: readonly Scenario[] = [
   },
   {
     name: 'forget the past',
-    what: 'entries of an undo log, and a frozen table with its log, are older than they are to be kept',
+    summary: 'entries of an undo log, and a frozen table with its log, are older than they are to be kept',
     environment: HISTORY,
     killedAt: 'its own names',
     async validate(stage) {
@@ -107,7 +107,7 @@ export const PAST: readonly Scenario[] = [
   },
   {
     name: 'checksums',
-    what: '`verify --deep` of tables whose checksums were not recorded',
+    summary: '`verify --deep` of tables whose checksums were not recorded',
     killedAt: 'its own names',
     async validate(stage) {
       const { installed } = stage;

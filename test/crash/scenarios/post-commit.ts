@@ -18,7 +18,7 @@ const TOLD = '"msg":"Notified the command after commits';
 export const POST_COMMIT: readonly Scenario[] = [
   {
     name: 'publish',
-    what: 'new versions become a new copy, and the command after commits is told',
+    summary: 'new versions become a new copy, and the command after commits is run',
     killedAt: 'every name',
     async validate(stage) {
       const { copy, noted } = configured(stage.installed);
@@ -40,7 +40,7 @@ export const POST_COMMIT: readonly Scenario[] = [
   },
   {
     name: 'publish first',
-    what: 'the first copy of a mirror, in a folder that is not there yet',
+    summary: 'the first copy of a mirror, in a folder that is not there yet',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);
@@ -50,13 +50,13 @@ export const POST_COMMIT: readonly Scenario[] = [
   },
   {
     name: 'publish again',
-    what: '`run` publishes a copy, and another one after the next commit',
+    summary: '`run` publishes a copy, and another one after the next commit',
     killedAt: 'its own names',
     validate: publishAgain,
   },
   {
     name: 'publish in vain',
-    what: 'no room for the copy',
+    summary: 'no room for the copy',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);
@@ -73,13 +73,13 @@ export const POST_COMMIT: readonly Scenario[] = [
   },
   {
     name: 'export',
-    what: 'new versions become a new generation of the export, and the last one goes',
+    summary: 'new versions become a new generation of the export, and the last one goes',
     killedAt: 'its own names',
     validate: exportAgain,
   },
   {
     name: 'hook fails',
-    what: 'the command after commits fails',
+    summary: 'the command after commits fails',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       configured(installed, hookProgram('process.exit(1);'));
@@ -104,7 +104,7 @@ async function exportAgain({ county, installed }: Stage): Promise<Act> {
   for (const datasetId of county.datasetIds) county.publishNext(datasetId);
   const next = versionOf();
   return {
-    // The order of commits is in the names of the files; those of the export are looked at below.
+    // The order of commits is in the names of the files; those of the export are compared below.
     mayDiffer: ['files'],
     wrongAtTheKill: async () => {
       const { manifest, wrong } = generationIn(folder);
@@ -139,7 +139,7 @@ function generationIn(folder: string): { readonly manifest: Manifest; readonly w
   return { manifest, wrong: manifest.generation === 0 ? ['there is no generation'] : wrong };
 }
 
-/** The first copy is of what is there at the start; what is new comes once the command was told of that. */
+/** The first copy is of the mirror at the start; new versions come once the command has reported that copy. */
 async function publishAgain({ county, installed }: Stage): Promise<Act> {
   await once(installed);
   const { copy, noted } = configured(installed);
@@ -168,7 +168,7 @@ async function publishAgain({ county, installed }: Stage): Promise<Act> {
 
 function reported(running: Running, times: number, ended: AbortSignal): Promise<void> {
   const isReported = (): boolean => running.stderr().split(TOLD).length > times;
-  return until(`being told, ${times} in all`, () => ended.aborted || isReported());
+  return until(`${times} notified commits in all`, () => ended.aborted || isReported());
 }
 
 /** An installation that publishes a copy and has a command. */
@@ -183,9 +183,9 @@ function configured(
   return { copy, noted };
 }
 
-/** Every commit was told, at most once more than once. */
+/** Every commit was reported, and at most one of them twice. */
 function wronglyTold(noted: string): readonly string[] {
   const reported = notedLines(noted).flat();
   const all = Array.from({ length: Math.max(...reported) }, (_, index) => index + 1);
-  return sameText('lines of the history that were told', [...new Set(reported)], all);
+  return sameText('commits that were reported', [...new Set(reported)], all);
 }

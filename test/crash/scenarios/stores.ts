@@ -14,7 +14,7 @@ import type { Scenario } from '../scenario.ts';
 const FORMAT_4 = fileURLToPath(new URL('../../unit/checkpoint-formats/format-4.sql', import.meta.url));
 /** Headers of a DuckDB file: they stay, and what they point to does not. */
 const HEADER_BYTES = 12_288;
-/** The rows that format 4 can hold, by its table. */
+/** The rows that format 4 can store, by its table. */
 const ROWS_OF_FORMAT_4: readonly (readonly [table: string, sql: string])[] = [
   ['contract', 'SELECT * FROM contract'],
   ['subscriptions', 'SELECT *, replayed_at AS quiet_read_at FROM subscriptions'],
@@ -34,7 +34,7 @@ const NO_DATABASE = 'no database, and longer than the header of one. '.repeat(10
 export const STORES: readonly Scenario[] = [
   {
     name: 'migrate',
-    what: 'an older version has written the checkpoint',
+    summary: 'an older version has written the checkpoint',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -45,7 +45,7 @@ export const STORES: readonly Scenario[] = [
   },
   {
     name: 'checkpoint quarantined',
-    what: 'the checkpoint is damaged while somebody reads it',
+    summary: 'the checkpoint is damaged while another process reads it',
     killedAt: 'its own names',
     async validate({ county, installed }) {
       await once(installed);
@@ -56,7 +56,7 @@ export const STORES: readonly Scenario[] = [
   },
   {
     name: 'mirror quarantined',
-    what: 'the mirror and its log cannot be read',
+    summary: 'the mirror and its log cannot be read',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);
@@ -69,7 +69,7 @@ export const STORES: readonly Scenario[] = [
   },
   {
     name: 'torn log',
-    what: 'a loss of power has left zeroes at the end of the log of the mirror',
+    summary: 'a loss of power has left zeroes at the end of the log of the mirror',
     killedAt: 'its own names',
     async validate({ installed }) {
       await installed.startWith(steered({ killAt: 'before destination.checkpoint' }), 'once').ended;
@@ -81,7 +81,7 @@ export const STORES: readonly Scenario[] = [
   },
   {
     name: 'empty mirror',
-    what: 'the mirror is an empty file, and its log is none',
+    summary: 'the mirror is an empty file, and its log is not a log',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);
@@ -92,7 +92,7 @@ export const STORES: readonly Scenario[] = [
   },
   {
     name: 'compact',
-    what: '`compact`, beside what an earlier one has left',
+    summary: '`compact`, beside what an earlier one has left',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);

@@ -17,7 +17,7 @@ const BODY = '{"type":"ping","data":{}}';
 export const WEBHOOK: readonly Scenario[] = [
   {
     name: 'deliveries',
-    what: '`run` receives two deliveries of the service, which come again after the kill',
+    summary: '`run` receives two deliveries of the service, which come again after the kill',
     environment: { FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' },
     killedAt: 'its own names',
     async validate({ installed }) {
@@ -35,7 +35,7 @@ export const WEBHOOK: readonly Scenario[] = [
   },
   {
     name: 'stale socket',
-    what: '`run` starts where a killed process has left the file of its socket',
+    summary: '`run` starts where a killed process has left the file of its socket',
     environment: { FEED_SYNC_STATUS_LISTEN: 'unix:status.sock' },
     killedAt: 'its own names',
     async validate({ installed }) {
@@ -51,7 +51,7 @@ export const WEBHOOK: readonly Scenario[] = [
   },
   {
     name: 'scrub',
-    what: '`run` goes on with a scrub of the mirror that an earlier process has begun',
+    summary: '`run` goes on with a scrub of the mirror that an earlier process has begun',
     killedAt: 'its own names',
     async validate({ installed }) {
       await once(installed);

@@ -48,7 +48,7 @@ const withoutRowCounts = ({ feed }: BadWorld) =>
     },
   });
 
-it('F31 V11 changes and the snapshot they give way to: neither, until a day has passed', async () => {
+it('F31 V11 fetches neither bad changes nor their bad snapshot again until a day has passed', async () => {
   const world = await mirroring();
   withoutRowCounts(world);
   world.feed.publisher.publish('permits', smallContent(THREE), { claims: { rowCount: 7 } });
@@ -60,14 +60,14 @@ it('F31 V11 changes and the snapshot they give way to: neither, until a day has 
   expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
 });
 
-it('a snapshot of which manifest and record state different numbers of rows is of another time: it is waited for', async () => {
+it('waits for a snapshot whose row count in the manifest differs from that of the version record', async () => {
   const world = await mirroring();
   world.feed.publisher.publish('permits', smallContent(THREE), { claims: { rowCount: 7 } });
   expect(await caughtUp(world)).toEqual(['waiting', 'changes']);
   expect(await caughtUp(world)).toEqual(['waiting', 'changes']);
 });
 
-it('V11 not recorded changes are not asked for again beside a snapshot that is bad', async () => {
+it('V11 does not request unrecorded changes again while the snapshot is bad', async () => {
   const world = await mirroring();
   world.feed.publisher.publish('permits', smallContent(THREE, null));
   const fault = withDamagedFiles(world);
@@ -79,7 +79,7 @@ it('V11 not recorded changes are not asked for again beside a snapshot that is b
   expect(await caughtUp(world)).toEqual(['loaded', 'file']);
 });
 
-it('V11 a file that differs from what is stated is fetched again after 15 minutes, and those beside it are not', async () => {
+it('V11 fetches only the file that differed from its manifest again, after 15 minutes', async () => {
   const world = await withRealMirror(
     { files: { filesPerSnapshot: 2 } },
     { downloads: { allowedOrigins: [], concurrency: 1 } },
@@ -94,7 +94,7 @@ it('V11 a file that differs from what is stated is fetched again after 15 minute
   expect(await caughtUp(world)).toEqual(['loaded', 'file']);
 });
 
-it('V11 bad changes, also once their snapshot is bad, too: neither is fetched in turn with the other', async () => {
+it('V11 fetches bad changes and their bad snapshot once each, and does not alternate between them', async () => {
   const world = await mirroring();
   withoutRowCounts(world);
   publishChanges(world.feed, 'permits', ['{"op":"added","row":{"id":"b","amount":1.5}}']);
@@ -108,7 +108,7 @@ it('V11 bad changes, also once their snapshot is bad, too: neither is fetched in
   for (let times = 0; times < 3; times += 1) expect(await caughtUp(world)).toEqual(['failed']);
 });
 
-it('V11 other trouble in between makes nothing forgotten', async () => {
+it('V11 remembers bad changes across another failure of the dataset', async () => {
   const world = await mirroring();
   publishChanges(world.feed, 'permits', ['{"op":"added","row":{"id":"b","amount":1.5}}']);
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);
@@ -123,7 +123,7 @@ it('V11 other trouble in between makes nothing forgotten', async () => {
   expect(messageOf(await world.catchUp(), 'permits')).toContain('holds 1.5, which is no integer');
 });
 
-it('V11 is fetched at once where the service names other content, or a person asks', async () => {
+it('V11 fetches bad content again at once when the service names other content or an operator requests a resync', async () => {
   const world = await mirroring();
   const { feed, checkpoint } = world;
   withoutRowCounts(world);

@@ -16,29 +16,32 @@ const withAnother =
     return changed;
   };
 
-it.each(UNUSABLE)('F38 %j in an event: it is told, and the log goes on', async (datasetId) => {
-  const world = await servedWorld();
-  await world.catchUp();
-  publishNext(world.feed, 'roads');
-  const rewrite = withAnother('events', (first) => ({
-    ...first,
-    data: { ...Object(first['data']), datasetId },
-  }));
-  // The first request asks for the event at the position alone.
-  const match = { operation: 'events', subscriptionId: 'sub_2', nth: 2 } as const;
-  world.feed.faults.add({ match, act: { kind: 'rewrite', rewrite } });
-  const result = await world.catchUp();
-  expect(kinds(result)).toMatchObject({ roads: 'applied' });
-  expect(result.incidents).toEqual([]);
-  expect(world.logged).toContainEqual([
-    'warn',
-    expect.objectContaining({ why: 'data.datasetId: holds NUL or half a character' }),
-    expect.stringContaining('could not be read'),
-  ]);
-});
+it.each(UNUSABLE)(
+  'F38 reports an event that names the dataset %j, and reads the log on',
+  async (datasetId) => {
+    const world = await servedWorld();
+    await world.catchUp();
+    publishNext(world.feed, 'roads');
+    const rewrite = withAnother('events', (first) => ({
+      ...first,
+      data: { ...Object(first['data']), datasetId },
+    }));
+    // The first request asks for the event at the position alone.
+    const match = { operation: 'events', subscriptionId: 'sub_2', nth: 2 } as const;
+    world.feed.faults.add({ match, act: { kind: 'rewrite', rewrite } });
+    const result = await world.catchUp();
+    expect(kinds(result)).toMatchObject({ roads: 'applied' });
+    expect(result.incidents).toEqual([]);
+    expect(world.logged).toContainEqual([
+      'warn',
+      expect.objectContaining({ why: 'data.datasetId: holds NUL or half a character' }),
+      expect.stringContaining('could not be read'),
+    ]);
+  },
+);
 
 it.each(UNUSABLE)(
-  'F38 %j in a manifest: it is told, and what is known goes on by its changes',
+  'F38 reports the dataset id %j in a manifest, and applies the changes of known datasets',
   async (datasetId) => {
     const world = await servedWorld();
     await world.catchUp();
@@ -57,7 +60,7 @@ it.each(UNUSABLE)(
   },
 );
 
-it.each(UNUSABLE)('F38 %j as the name of a column: its dataset fails alone', async (name) => {
+it.each(UNUSABLE)('F38 fails only the dataset whose schema has a column named %j', async (name) => {
   const world = await servedWorld();
   await world.catchUp();
   for (const id of ['parcels', 'permits']) publishNext(world.feed, id);

@@ -96,7 +96,7 @@ function published(
   };
 }
 
-it('F43 M4 with lengths and digests', async () => {
+it('F43 M4 fails only the dataset whose file is damaged or wrongly described, with lengths and digests stated', async () => {
   const differs = 'differs from what its manifest states: stated';
   await expectEachFailsAlone([
     damagedOnItsWay('flipped-bit', { kind: 'flipBit', atByte: 500 }, { says: [`${differs} sha256`] }),
@@ -126,7 +126,7 @@ it('F43 M4 with lengths and digests', async () => {
   ]);
 });
 
-it('F43 without lengths and digests: as far as it can be noticed', async () => {
+it('F43 fails only the dataset whose file is noticeably damaged, without stated lengths and digests', async () => {
   const noParquet = 'stated a Parquet file, found';
   await expectEachFailsAlone(
     [
@@ -142,7 +142,7 @@ it('F43 without lengths and digests: as far as it can be noticed', async () => {
   );
 });
 
-it('F38 names of files in links: never a path, and shown without what could rewrite a terminal', async () => {
+it('F38 uses no file name of a link as a path, and shows it without control characters', async () => {
   const names = [
     '..%2F..%2Fevil',
     '%2e%2e%2f',

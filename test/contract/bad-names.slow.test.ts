@@ -57,7 +57,7 @@ async function mirrored({ folder }: BadWorld): Promise<ReadonlyMap<unknown, unkn
   return new Map(await Promise.all(rows));
 }
 
-it('F38 ids of datasets and subscriptions, names, places, topics, versions of schemas', async () => {
+it('F38 mirrors hostile ids of datasets and subscriptions, names, places, topics and schema versions', async () => {
   const world = await withRealMirror();
   const { feed, folder } = world;
   const hostile = { places: NAMES.slice(0, -1), topics: NAMES.slice(0, -1) };
@@ -102,7 +102,7 @@ it('F38 ids of datasets and subscriptions, names, places, topics, versions of sc
   expect(kinds(await world.catchUp())).toMatchObject(Object.fromEntries(NAMES.map((id) => [id, 'current'])));
 });
 
-it('F38 F39 names of columns, equal but for case, of the envelope, and of what every object has', async () => {
+it('F38 F39 mirrors hostile column names: equal but for case, of the envelope, and of what every object has', async () => {
   const data = [
     ...NAMES,
     'Id',
@@ -212,7 +212,7 @@ interface SchemaOnTheWire {
   readonly keyColumns: string[];
 }
 
-it('F38 F39 V18 schemas that make no table', async () => {
+it('F38 F39 V18 fails only the dataset whose schema makes no table', async () => {
   const hostileType = 'integer); DROP TABLE parcels; --';
   await expectEachFailsAlone([
     badSchema(

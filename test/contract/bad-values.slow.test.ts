@@ -28,7 +28,7 @@ const tableOf = (type: ColumnType) => {
   return { schema, rows: [['a', null]], first: [['a', null]] };
 };
 
-it('F40 C13 values of changes that would have to be bent, on a second page', async () => {
+it('F40 C13 fails only the dataset whose changes have a value of another type, on a second page', async () => {
   const bad: readonly (readonly [ColumnType, ...(readonly string[])])[] = [
     ['string', '5', '{"a":1}'],
     ['integer', '1.5', '"yes"', '9223372036854775808', '9007199254740993.0', 'true'],
@@ -62,7 +62,7 @@ it('F40 C13 values of changes that would have to be bent, on a second page', asy
   await expectEachFailsAlone([...datasets, ...half]);
 });
 
-it('F40 V17 values of files that would be changed, or are of another family of types', async () => {
+it('F40 V17 fails only the dataset whose file has a value that its column type would change', async () => {
   const bad: readonly (readonly [ColumnType, value: string, shown: string])[] = [
     ['string', '5::INTEGER', '"5" of type INTEGER, which is another family of types than string'],
     ['integer', '1.5::DOUBLE', '"1.5"'],
@@ -91,7 +91,7 @@ it('F40 V17 values of files that would be changed, or are of another family of t
   await expectEachFailsAlone(datasets);
 });
 
-it('F41 V7 V8 keys that are null or there twice, in changes and in files', async () => {
+it('F41 V7 V8 fails only the dataset with a null or repeated key or a malformed change, in changes and in files', async () => {
   const twice = [[added('{"id":"b"}')], [added('{"id":"c"}'), '{"op":"changed","row":{"id":"b"}}']];
   const ofTwo: SourceSchema = { ...SMALL_SCHEMA, keyColumns: ['id', 'amount'] };
   await expectEachFailsAlone([
@@ -162,7 +162,7 @@ it('F41 C16 a key that is removed and added in one version has its new row', asy
   ]);
 });
 
-it('F40 NUL in text is kept, and a JSON value as the value that it is; digits that would be lost give way to the snapshot', async () => {
+it('F40 keeps NUL in text and the value of JSON, and falls back to the snapshot for digits that would be lost', async () => {
   const world = await withRealMirror();
   const { feed, folder } = world;
   const mirrored = ['string', 'json', 'digits'] as const;

@@ -30,7 +30,7 @@ it('the stack of a bug names files and lines of src, also through a command that
   expectSources(stderr);
 });
 
-it('so does the stack of an error that nobody catches', async () => {
+it('the stack of an error that nobody catches names files and lines of src', async () => {
   const { exitCode, stderr } = await onceWith(`${CLOCK} const { now } = systemClock; systemClock.now = () => {
     const error = new TypeError('It is broken.');
     setImmediate(() => { throw error; });
@@ -41,7 +41,7 @@ it('so does the stack of an error that nobody catches', async () => {
   expectSources(stderr);
 });
 
-it('no source map is read without a bug', async () => {
+it('reads no source map without a bug', async () => {
   const { exitCode, stderr } = await onceWith(`import fs from 'node:fs';
     import { syncBuiltinESMExports } from 'node:module';
     const { readFileSync } = fs;
@@ -55,7 +55,7 @@ it('no source map is read without a bug', async () => {
   expect(stderr).not.toMatch(/^read .*\.map$/m);
 });
 
-it('a large file is hashed by a thread, whose script is found', async () => {
+it('hashes a large file in a thread, whose script is found', async () => {
   const { feed, datasetIds } = await countyFeed({
     counties: 1,
     kinds: ['ordinances'],
@@ -80,7 +80,7 @@ it('every package whose code is in the bundle has its licence beside it, and no 
   expect(titles.toSorted()).toEqual([...names].toSorted());
 });
 
-it('imports nothing but itself, Node and the dependencies in package.json', () => {
+it('the bundle imports nothing but itself, Node and the dependencies in package.json', () => {
   const { dependencies } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8'));
   const imported = globSync('*.js', { cwd: dist }).flatMap((path) =>
     Array.from(

@@ -7,7 +7,7 @@ import { commandLine } from '../support/command-line.ts';
 import { countyFeed } from '../support/county-feed.ts';
 
 it.each([['query', 'SELECT 1'], ['verify'], ['compact'], ['dbt-sources']])(
-  '%s says once for whom it waits, and ends with 75',
+  '%s reports once which process it waits for, and ends with 75',
   async (...words) => {
     const { feed } = await countyFeed({ counties: 1, kinds: ['parcels'], rowsPerDataset: 10 });
     const installed = commandLine({

@@ -41,13 +41,13 @@ function troubleOf({ datasets, incidents }: CatchUpResult) {
   return present(all[0], 'something went wrong');
 }
 
-describe('an outage', () => {
+describe('outages', () => {
   it.each([
     ['events', { subscriptionId: 'sub_1' }, 'read events of subscription sub_1', WITHOUT_SUB_1],
     ['versions', { datasetId: 'permits' }, 'list versions of dataset permits', WITHOUT_PERMITS],
     ['changes', { datasetId: 'permits' }, 'list changes of dataset permits', WITHOUT_PERMITS],
   ] as const)(
-    'R2 F14 of %s is given up after a budget until the next catch-up, and nothing is lost',
+    'R2 F14 stops retrying %s after a budget until the next catch-up, and loses nothing',
     async (operation, of, title, meanwhile) => {
       const world = await behind();
       const { faults, requests } = world.feed;
@@ -64,7 +64,7 @@ describe('an outage', () => {
   );
 });
 
-describe('an answer that does not fit', () => {
+describe('answers that violate the contract', () => {
   const permits = { datasetId: 'permits' };
   const sub_1 = { subscriptionId: 'sub_1' };
 
@@ -85,7 +85,7 @@ describe('an answer that does not fit', () => {
   ];
 
   it.each(cases)(
-    'R9 F19 of %s fails what it belongs to, with the path of the field, until it fits',
+    'R9 F19 a contract violation in %s fails what it belongs to, with the path of the field, until it is over',
     async (_, match, path, value, of, meanwhile) => {
       const world = await behind();
       rewriteEvery(world, match, field(path, value));
@@ -102,7 +102,7 @@ describe('an answer that does not fit', () => {
     },
   );
 
-  it('R9 of changes, after others that fit, leaves the table as it was: nothing is applied in part', async () => {
+  it('R9 leaves the table as it was when a later page of changes violates the contract: nothing is applied in part', async () => {
     const world = await behind();
     publishNext(world.feed, 'permits');
     const match = { operation: 'changes', ...permits, nth: 2 } as const;
@@ -119,7 +119,7 @@ describe('an answer that does not fit', () => {
   });
 });
 
-describe('a field that is missing or unknown', () => {
+describe('missing and unknown fields', () => {
   /** The second version of permits, with another row; `columns` beyond those of the first one are null. */
   function publishSecond({ publisher }: ServedWorld['feed'], ...columns: readonly SourceColumn[]): void {
     const schemaVersion = columns.length === 0 ? '1' : '2';
@@ -144,7 +144,7 @@ describe('a field that is missing or unknown', () => {
   it.each([
     ['additive', 'applied'],
     ['cosmetic', 'loaded'],
-  ])('R11 a version of a schema change of the kind %s is %s', async (kind, how) => {
+  ])('R11 a version whose schema change is of the kind %s is %s', async (kind, how) => {
     const world = await behind([]);
     Object.assign(world.parts.choices, { schemaChanges: 'alter' });
     publishSecond(world.feed, column('note', 'string'));
@@ -153,7 +153,7 @@ describe('a field that is missing or unknown', () => {
     expect(kinds(await world.catchUp())).toMatchObject({ permits: how });
   });
 
-  it('R12 F29 unknown fields pass, in every object of every answer', async () => {
+  it('R12 F29 accepts unknown fields in every object of every answer', async () => {
     const world = await withRealMirror();
     let added = 0;
     const extended = (value: unknown): unknown => {

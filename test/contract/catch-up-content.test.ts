@@ -72,15 +72,15 @@ const TWO = numberedRows(2);
 const THREE = numberedRows(3);
 const THIRD: readonly Change[] = THREE.slice(2).map((row) => ({ op: 'added', row }));
 
-describe('the snapshot is loaded instead', () => {
+describe('the fallback to the snapshot', () => {
   it.each<[string, FalseClaims, string]>([
     [
-      'V5 F31 of changes that are not those counted',
+      'V5 F31 loads the snapshot when the changes are not those counted',
       { counts: { added: 1, changed: 1, removed: 0 } },
       'the service counted 1 added, 1 changed',
     ],
     [
-      'V6 F31 of a row count that is not that before with what was added and removed',
+      'V6 F31 loads the snapshot when the row count does not follow from what was added and removed',
       { rowCount: 4 },
       '2 rows with 1 added',
     ],
@@ -93,7 +93,7 @@ describe('the snapshot is loaded instead', () => {
     expect(await read(world, 'id, amount::INTEGER')).toEqual(THREE);
   });
 
-  it('C17 of GeoJSON, which is WGS 84, where the geometry of the table has another coordinate system', async () => {
+  it('C17 loads the snapshot when changes are GeoJSON and the table has another coordinate system than WGS 84', async () => {
     const world = await withRealMirror();
     const crs = { name: 'NAD83', id: { authority: 'EPSG', code: 2277 } };
     const columns = { place: { encoding: 'WKB', geometry_types: ['Point'], crs } };
@@ -124,7 +124,7 @@ describe('the snapshot is loaded instead', () => {
     expect(await read(world, 'ST_AsText(place)')).toEqual([['POINT (3100500 10000500)']]);
   });
 
-  it('C18 of rows that do not carry an envelope column of the table', async () => {
+  it('C18 loads the snapshot when changed rows lack an envelope column of the table', async () => {
     const world = await withRealMirror();
     const schema = { ...SMALL_SCHEMA, schemaVersion: '2', envelopeColumns: [column('revision', 'integer')] };
     const rows = THREE.map((row) => [...row, 7]);
@@ -137,7 +137,7 @@ describe('the snapshot is loaded instead', () => {
   });
 });
 
-describe('C19 a column that the schema does not know', () => {
+describe('C19 columns that the schema does not know', () => {
   const zoned = {
     ...SMALL_SCHEMA,
     schemaVersion: '2',
@@ -152,7 +152,7 @@ describe('C19 a column that the schema does not know', () => {
     return changed;
   };
 
-  it('C19 in rows: the schemas are read again, then the dataset is failed', async () => {
+  it('C19 reads the schemas again, then fails the dataset whose changes have an unknown column', async () => {
     const world = await withRealMirror();
     await mirroring(world, smallContent(TWO));
     world.feed.publisher.publish('permits', smallContent(THREE, THIRD));
@@ -164,7 +164,7 @@ describe('C19 a column that the schema does not know', () => {
     expect(await read(world, 'id, amount::INTEGER')).toEqual(TWO);
   });
 
-  it('C19 in files: the schemas are read again, then the dataset is failed', async () => {
+  it('C19 reads the schemas again, then fails the dataset whose files have an unknown column', async () => {
     const world = await withRealMirror();
     await mirroring(world, smallContent(TWO));
     world.feed.publisher.publish(
@@ -183,7 +183,7 @@ describe('C19 a column that the schema does not know', () => {
     expect(await read(world, 'id, amount::INTEGER')).toEqual(TWO);
   });
 
-  it('C19 in files: where it is known when they are read again, it is loaded', async () => {
+  it('C19 loads files with an unknown column when the schemas that were read again list it', async () => {
     const world = await withRealMirror();
     await mirroring(world, smallContent(TWO));
     world.feed.publisher.publish(
@@ -201,7 +201,7 @@ describe('C19 a column that the schema does not know', () => {
 });
 
 it.each(['reload', 'alter'] as const)(
-  'V18 a type of column that is not known fails the dataset: with %s',
+  'V18 an unknown column type fails the dataset, with schemaChanges %s',
   async (schemaChanges) => {
     const world = await withRealMirror();
     Object.assign(world.parts.choices, { schemaChanges });

@@ -25,7 +25,7 @@ it.each([
   ['rowCount', 7, 'has 3 rows, but the manifest states 7.', 'data_invalid'],
   ['sha256', '0'.repeat(64), `stated sha256 ${'0'.repeat(64)}, found`, 'content_mismatch'],
 ])(
-  'M4 a file without %s is loaded, from a relative address too; one with another is not',
+  'M4 loads a file without %s, also from a relative address, and rejects one with a wrong value',
   async (name, wrong, reported, error) => {
     const world = await withRealMirror({ files: { [name]: false } });
     const { feed } = world;
@@ -55,7 +55,7 @@ it.each([
   },
 );
 
-it('M5 files of GeoParquet, or plain ones where there is no geometry, are together the snapshot', async () => {
+it('M5 loads all files of a snapshot together, as GeoParquet or as Parquet without geometry', async () => {
   const world = await withRealMirror({ files: { filesPerSnapshot: 3 } });
   const schema = {
     ...SMALL_SCHEMA,
@@ -89,7 +89,7 @@ it('M5 files of GeoParquet, or plain ones where there is no geometry, are togeth
   expect(await read('parcels', 'amount::INTEGER')).toEqual(numberedRows(7));
 });
 
-it('M10 an address that expires into a newer version: that one is loaded, and files of equal digest are kept', async () => {
+it('M10 loads the newer version that a link expires into, and keeps files of equal digest', async () => {
   const downloads = { allowedOrigins: [], concurrency: 1 };
   const world = await withRealMirror({ files: { filesPerSnapshot: 2 } }, { downloads });
   const { publisher, faults, requests } = world.feed;
@@ -108,7 +108,7 @@ it('M10 an address that expires into a newer version: that one is loaded, and fi
   );
 });
 
-it('M15 M16 the digest of the files is recorded; what it says is there needs no download', async () => {
+it('M15 M16 records the digest of the files, and downloads nothing that the mirror has by its digest', async () => {
   const world = await withRealMirror({ files: { filesPerSnapshot: 2, sha256: false } });
   const { feed, parts } = world;
   await world.catchUp();

@@ -79,7 +79,7 @@ async function expectCaughtUp(world: ServedWorld): Promise<void> {
   expect(versions(world)).toEqual(Object.fromEntries(published));
 }
 
-describe('the workspace', () => {
+describe('refusals of the workspace', () => {
   const cases = answers(
     ['subscriptions', 401, 'revoked'],
     ['events', 401, 'revoked'],
@@ -94,7 +94,7 @@ describe('the workspace', () => {
     ['subscriptions', 403, 'not_entitled'],
   );
 
-  it.each(cases)('R3 R16 F23 %s refuses the workspace', async (_, operation, refused) => {
+  it.each(cases)('R3 R16 F23 %s suspends the workspace', async (_, operation, refused) => {
     // Of one dataset alone, so that no other request is on its way when the refusal comes.
     const world = await behind(['parcels']);
     refuseEvery(world, operation, refused);
@@ -116,7 +116,7 @@ describe('the workspace', () => {
   });
 });
 
-describe('a subscription', () => {
+describe('refusals of a subscription', () => {
   const cases = answers(
     ['events', 404, 'not_found'],
     ['events', 403, 'outside_coverage'],
@@ -124,7 +124,7 @@ describe('a subscription', () => {
     ['manifest', 409, 'something_new'],
   );
 
-  it.each(cases)('R4 R16 %s refuses that subscription, and others go on', async (_, operation, refused) => {
+  it.each(cases)('R4 R16 %s suspends that subscription, and others go on', async (_, operation, refused) => {
     const world = await behind();
     refuseEvery(world, operation, refused, { subscriptionId: 'sub_1' });
     const scope = { kind: 'subscription', subscriptionId: 'sub_1' } as const;
@@ -144,7 +144,7 @@ describe('a subscription', () => {
   });
 });
 
-describe('a dataset', () => {
+describe('refusals of a dataset', () => {
   const scope = { kind: 'dataset', datasetId: 'permits' } as const;
   const bySubscription: FixtureFeedOptions = {};
   const cases = [
@@ -158,7 +158,7 @@ describe('a dataset', () => {
   ];
 
   it.each(cases)(
-    'R5 R16 F24 %s refuses that dataset, and others go on',
+    'R5 R16 F24 %s suspends that dataset, and others go on',
     async (_, operation, refused, options) => {
       const world = await behind(undefined, options);
       refuseEvery(world, operation, refused, { datasetId: 'permits' });
@@ -180,7 +180,7 @@ describe('a dataset', () => {
   );
 
   it.each(answers(['changes', 409, 'changes_not_recorded'], ['changes', 403, 'insufficient_scope']))(
-    'R5 %s refuses nothing: the changes are not recorded',
+    'R5 %s suspends nothing: the changes are not recorded',
     async (_, operation, refused) => {
       const world = await behind();
       refuseEvery(world, operation, refused, { datasetId: 'permits' });
@@ -203,7 +203,7 @@ describe('a dataset', () => {
     return world;
   }
 
-  it('R5 F24 that failed before in another way is refused, and fails no more', async () => {
+  it('R5 F24 a refusal of a dataset ends its earlier failure', async () => {
     const world = await behind(['permits']);
     world.feed.faults.add({
       match: { operation: 'versions', datasetId: 'permits', times: 'always' },
@@ -217,7 +217,7 @@ describe('a dataset', () => {
     expect([...world.checkpoint.failures().keys()]).toEqual([]);
   });
 
-  it('R14 F24 that leaves its subscription and is added again is refused no more', async () => {
+  it('R14 F24 a refused dataset that leaves its subscription and is added again is suspended no more', async () => {
     const world = await observed();
     world.feed.publisher.remove('permits', 'left_coverage');
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'retired' });
@@ -228,7 +228,7 @@ describe('a dataset', () => {
     expect(world.checkpoint.suspensions()).toEqual([]);
   });
 
-  it('R15 F24 of which events tell is wanted as they say, and stays refused', async () => {
+  it('R15 F24 a refused dataset keeps its desired state up to date with events, and stays suspended', async () => {
     const world = await observed();
     const { feed, checkpoint } = world;
     publishNext(feed, 'permits');

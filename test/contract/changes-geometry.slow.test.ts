@@ -52,7 +52,7 @@ async function wktOf(geometries: readonly Geometry[]): Promise<readonly string[]
   return row.map(String);
 }
 
-it('F42 C10 as GeoJSON, WKT and WKB in hexadecimal digits: all types, with heights, empty, null, nested', async () => {
+it('F42 C10 applies geometries as GeoJSON, WKT and hexadecimal WKB: all types, with heights, empty, null, nested', async () => {
   const world = await withRealMirror();
   const { feed, folder } = world;
   const wkt = await wktOf([...EXTREME_GEOMETRIES, ...GEOMETRIES_WITH_EMPTY_PARTS]);
@@ -93,7 +93,7 @@ it('F42 C10 as GeoJSON, WKT and WKB in hexadecimal digits: all types, with heigh
   expect(await mirrorDifferences(join(folder, 'mirror.duckdb'), everythingPublished(feed))).toEqual([]);
 });
 
-it('C17 into a table in another coordinate system: WKT, and WKB that names that system, as they are', async () => {
+it('C17 applies WKT, and WKB that names the coordinate system of the table, unchanged', async () => {
   const world = await withRealMirror();
   const { feed, folder } = world;
   const crs = { name: 'NAD83', id: { authority: 'EPSG', code: 2277 } };
@@ -120,7 +120,7 @@ it('C17 into a table in another coordinate system: WKT, and WKB that names that 
   ]);
 });
 
-it('F42 C13 what is no geometry, or one in another coordinate system', async () => {
+it('F42 C13 fails only the dataset with an invalid geometry, or one in another coordinate system', async () => {
   const point = (coordinates: string): string => `{"type":"Point","coordinates":${coordinates}}`;
   const none = [
     '{"type":"Feature","geometry":null}',

@@ -56,8 +56,8 @@ const rowsOf = async ({ dataDirectory, id }: Installed) =>
     )[0]?.[0],
   );
 
-describe('a commit that waits', () => {
-  it('ends once with 77, and is named with counts, keys and the one command by once, status, doctor and approve', async () => {
+describe('a commit that waits for approval', () => {
+  it('once ends with 77, and once, status, doctor and approve name a waiting commit with counts, keys and command', async () => {
     const world = await installed();
     world.publish(numberedRows(3));
     const { exitCode, stdout } = await world.run('once');
@@ -99,7 +99,7 @@ describe('a commit that waits', () => {
 });
 
 describe('approve', () => {
-  it('F67 commits exactly the candidate, also where newer versions exist, which are judged after it', async () => {
+  it('F67 approve commits exactly the candidate while newer versions exist, which are judged after it', async () => {
     const world = await installed();
     world.publish(numberedRows(3));
     await world.run('once');
@@ -112,7 +112,7 @@ describe('approve', () => {
     expect(await rowsOf(world)).toBe(2);
   });
 
-  it('F67 refuses with 64 what was approved already, what was replaced and what never waited, and names what waits', async () => {
+  it('F67 approve refuses with 64 content that was approved, replaced or never waited, and names what waits', async () => {
     const world = await installed();
     world.publish(numberedRows(3));
     await world.run('once');
@@ -136,7 +136,7 @@ describe('approve', () => {
     expect((await world.run('approve')).stdout).toBe('Nothing waits for approval.\n');
   });
 
-  it('F67 refuses with 64 a snapshot whose files were evicted and that the service offers no more, and names what waits', async () => {
+  it('F67 approve refuses with 64 an evicted snapshot that the service offers no more, and names what waits', async () => {
     const world = await installed(NOTHING_KEPT);
     const publishSnapshot = (rows: ReturnType<typeof numberedRows>): void => {
       world.feed.publisher.publish(world.id, smallContent(rows, null));
@@ -156,7 +156,7 @@ describe('approve', () => {
     expect(await rowsOf(world)).toBe(2);
   });
 
-  it('F67 commits a snapshot whose files were evicted, as it was judged, while the service offers it', async () => {
+  it('F67 approve commits a snapshot whose files were evicted, as it was judged, while the service offers it', async () => {
     const world = await installed(NOTHING_KEPT);
     world.feed.publisher.publish(world.id, smallContent(numberedRows(3), null));
     await world.run('once');
@@ -165,7 +165,7 @@ describe('approve', () => {
     expect(await rowsOf(world)).toBe(3);
   });
 
-  it('says that it is stored where the content cannot be committed now, and the next catch-up that can commits it', async () => {
+  it('approve stores the approval when the content cannot be committed now, and the next catch-up that can commits it', async () => {
     const world = await installed();
     world.publish(numberedRows(3));
     await world.run('once');
@@ -202,14 +202,14 @@ describe('approve', () => {
     [['approve', 'parcels'], 'approve needs the version and the content'],
     [['approve', 'parcels', '--version', 'x', '--content', '3f9a1c20'], 'approve needs the version'],
     [['approve', 'parcels', '--version', '2', '--content', '3f9'], 'approve needs the version'],
-  ])('refuses %j', async (words, says) => {
+  ])('refuses %j, which does not name a whole candidate', async (words, says) => {
     const world = await installed();
     const { exitCode, stderr } = await world.run(...words);
     expect(exitCode).toBe(64);
     expect(stderr).toContain(says);
   });
 
-  it('shows the whole command for what waits where version and content are missing', async () => {
+  it('approve without version and content shows the whole command for the waiting commit', async () => {
     const world = await installed();
     const without = await world.run('approve', world.id);
     expect(without.stderr).toContain(

@@ -8,7 +8,7 @@ import { expectMirrored, once } from '../support/expect-mirrored.ts';
 import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 
-it('F12 waits for a reader, refuses others meanwhile, ends with 75 when asked to; without the reader it is done', async () => {
+it('F12 compact waits for a reader, keeps others out meanwhile, ends with 75 when asked to, and works without the reader', async () => {
   const { feed, datasetIds, publishNext } = await countyFeed({ rowsPerDataset: 50 });
   const installed = await program({ feed, environment: { FEED_SYNC_DISK_RESERVE: '0MB' } });
   await once(installed);

@@ -19,7 +19,7 @@ function contentOf(folder: string): readonly string[] {
     .sort();
 }
 
-it('beside a first once, which it does not disturb, and which it names', async () => {
+it('doctor beside a first once does not disturb it, and names it', async () => {
   const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
   const match = { operation: 'file', times: 'always' } as const;
   let open = (): void => {};
@@ -38,7 +38,7 @@ it('beside a first once, which it does not disturb, and which it names', async (
   expect(await running.ended).toMatchObject({ exitCode: 0 });
 });
 
-it('after a kill it tells both stores, and leaves all as it was', async () => {
+it('doctor after a kill reports both stores, and leaves every file as it was', async () => {
   const { feed, publishNext, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
   const installed = await program({ feed });
   await once(installed);

@@ -18,7 +18,7 @@ it.each([
   ['a line', `${VALUE}\n`, 0],
   ['nothing', '', 64],
   ['more than a value', 'x'.repeat(MORE_THAN_A_VALUE), 64],
-])('webhook add reads %s', async (_, input, exitCode) => {
+])('webhook add reads %s from standard input as the value of the header', async (_, input, exitCode) => {
   const feed = await startedFeed();
   const home = mkdtempSync(join(tmpdir(), 'feed-sync-standard-input-'));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));

@@ -90,7 +90,7 @@ function secretsOf(feed: FixtureFeed): readonly string[] {
 }
 
 describe('coverage', () => {
-  it('lists the counties over all pages, with every field the service gives', async () => {
+  it('coverage lists the counties over all pages, with every field the service gives', async () => {
     const { feed, run } = await installed();
     feed.settings.defaultLimit = 1;
     feed.publisher.addDataset({
@@ -141,7 +141,7 @@ describe('coverage', () => {
     });
   });
 
-  it('of nothing says what that means', async () => {
+  it('coverage of no county says what that means', async () => {
     const { feed, run } = await installed();
     feed.store.counties.clear();
     expect(await run('coverage')).toEqual({
@@ -153,7 +153,7 @@ describe('coverage', () => {
     expect(JSON.parse((await run('coverage', '--json')).stdout)).toEqual({ counties: [] });
   });
 
-  it('that does not come is tried again later: 75', async () => {
+  it('coverage ends with 75 when the service does not answer', async () => {
     const { feed, run } = await installed();
     feed.faults.add({
       match: { operation: 'coverage', times: 'always' },
@@ -168,7 +168,7 @@ describe('coverage', () => {
 });
 
 describe('watches', () => {
-  it('are begun, listed and ended, a line for each; again changes nothing', async () => {
+  it('watch, watches and unwatch begin, list and end watches, a line for each; again changes nothing', async () => {
     const { run } = await installed();
     expect((await run('watches')).stdout).toBe(
       'No dataset is watched. Watch one with: feed-sync watch DATASET\n',
@@ -199,7 +199,7 @@ describe('watches', () => {
     });
   });
 
-  it('R7 a refusal is told with message and links, keeps no other from being asked, and holds nothing: 77', async () => {
+  it('R7 watch relays a refusal with its links, asks for the other datasets, and suspends nothing: 77', async () => {
     const at = await installed();
     const { feed, run } = at;
     feed.access.refuse(
@@ -224,7 +224,7 @@ describe('watches', () => {
   });
 
   it.each(['watch', 'unwatch'])(
-    'R7 %s of a dataset that the service does not know is told with its words, and the others are asked for: 64',
+    'R7 %s relays the answer about an unknown dataset, asks for the others, and ends with 64',
     async (command) => {
       const at = await installed();
       expect(await at.run('watch', 'permits')).toMatchObject({ exitCode: 0 });
@@ -237,16 +237,19 @@ describe('watches', () => {
     },
   );
 
-  it.each([400, 422])('R7 an id of a dataset that the service calls invalid with %i: 64', async (status) => {
-    const { feed, run } = await installed();
-    const json = { error: { code: 'invalid_request', message: '"p!" is no id of a dataset.' } };
-    feed.faults.add({ match: { operation: 'watch' }, act: { kind: 'respond', status, json } });
-    const said = await run('watch', 'p!');
-    expect(said).toMatchObject({ exitCode: 64, stdout: '' });
-    expect(said.stderr).toContain('It says: "p!" is no id of a dataset.');
-  });
+  it.each([400, 422])(
+    'R7 watch ends with 64 for a dataset id that the service calls invalid with %i',
+    async (status) => {
+      const { feed, run } = await installed();
+      const json = { error: { code: 'invalid_request', message: '"p!" is no id of a dataset.' } };
+      feed.faults.add({ match: { operation: 'watch' }, act: { kind: 'respond', status, json } });
+      const said = await run('watch', 'p!');
+      expect(said).toMatchObject({ exitCode: 64, stdout: '' });
+      expect(said.stderr).toContain('It says: "p!" is no id of a dataset.');
+    },
+  );
 
-  it('R7 an unknown dataset does not hide that a person must act for another: 77', async () => {
+  it('R7 watch ends with 77 when an operator must act for one dataset, also beside an unknown one', async () => {
     const { feed, run } = await installed();
     feed.access.refuse({ kind: 'dataset', datasetId: 'parcels' }, { code: 'not_distributable' });
     expect(await run('watch', 'unknown', 'parcels')).toMatchObject({ exitCode: 77 });
@@ -256,16 +259,19 @@ describe('watches', () => {
   it.each([
     [401, 77, { revoked: true }],
     [403, 77, { scopes: ['feeds'] as const }],
-  ])('a key that is refused with %i is not shown for the next', async (status, exitCode, change) => {
-    const { feed, run } = await installed();
-    Object.assign(feed.keys.get(feed.apiKey), change);
-    const said = await run('watch', 'parcels', 'permits', 'elsewhere');
-    expect(said).toMatchObject({ exitCode, stdout: '' });
-    expect(said.stderr).toContain(`(${status} `);
-    expect(said.stderr).toContain('Not requested: 2 more.');
-    expect(feed.requests.entries('watch')).toHaveLength(1);
-    expect(await run('watches')).toMatchObject({ exitCode, stdout: '' });
-  });
+  ])(
+    'watch sends a key that was refused with %i for no further dataset',
+    async (status, exitCode, change) => {
+      const { feed, run } = await installed();
+      Object.assign(feed.keys.get(feed.apiKey), change);
+      const said = await run('watch', 'parcels', 'permits', 'elsewhere');
+      expect(said).toMatchObject({ exitCode, stdout: '' });
+      expect(said.stderr).toContain(`(${status} `);
+      expect(said.stderr).toContain('Not requested: 2 more.');
+      expect(feed.requests.entries('watch')).toHaveLength(1);
+      expect(await run('watches')).toMatchObject({ exitCode, stdout: '' });
+    },
+  );
 
   it.each([
     [['watch'], "Missing required argument 'dataset'.", 'watch'],
@@ -279,7 +285,7 @@ describe('watches', () => {
     [['webhook', 'remove'], "Missing required argument 'id'", 'webhook remove'],
     [['webhook', 'test', ''], 'The id of a webhook is empty.', 'webhook test'],
     [['webhook', 'test'], 'No webhook was added from here.', 'webhook add URL'],
-  ])('%j: 64, and the service is not asked', async (words, says, help) => {
+  ])('%j ends with 64 and sends no request', async (words, says, help) => {
     const { feed, run } = await installed();
     const said = await run(...words);
     expect(said).toMatchObject({ exitCode: 64, stdout: '' });
@@ -294,7 +300,7 @@ it.each([
   [['once', CANARY_KEY], 'No subscription contains [secret]'],
   [['status', CANARY_KEY], 'Too many arguments'],
   [['webhook', 'add', URL_OF_RECEIVER, `--header-value=${CANARY_KEY}`], "Unknown option '--header-value'"],
-])('a secret that is given where none is taken is not shown: %j', async (words, says) => {
+])('shows no secret that was given as a wrong argument: %j', async (words, says) => {
   const { run } = await installed();
   const said = await run(...words);
   expect(said.exitCode).toBe(64);
@@ -303,7 +309,7 @@ it.each([
 });
 
 describe('webhook add', () => {
-  it('puts the secret into the file, newest first and for its owner alone, and keeps the id', async () => {
+  it('webhook add puts the secret into the file, newest first and for its owner alone, and stores the id', async () => {
     const at = await installed({ FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' });
     const { feed, run, home } = at;
     const file = join(home, 'secrets');
@@ -330,7 +336,7 @@ describe('webhook add', () => {
     ]);
   });
 
-  it('takes the header from a file or from standard input, and never from its words', async () => {
+  it('webhook add reads the header from a file or from standard input, never from an argument', async () => {
     const { feed, run, home } = await installed();
     writeFileSync(join(home, 'value'), `  ${HEADER_VALUE}\n`);
     const words = [
@@ -353,7 +359,7 @@ describe('webhook add', () => {
     });
   });
 
-  it('follows a link to the file, and leaves the link', async () => {
+  it('webhook add follows a link to the file, and leaves the link', async () => {
     const { feed, run, home } = await installed();
     mkdirSync(join(home, 'real'));
     writeFileSync(join(home, 'real/secrets'), '');
@@ -391,7 +397,7 @@ describe('webhook add', () => {
     [[URL_OF_RECEIVER, '--secret-file', 'full'], 64, 'full holds 16 secrets, the most that are tried.'],
     [[URL_OF_RECEIVER, '--secret-file', 'nowhere/secrets'], 74, 'cannot be read and written (ENOENT)'],
     [[URL_OF_RECEIVER, '--secret-file', 'data'], 74, 'cannot be read and written (EISDIR)'],
-  ])('%j: %i, before the service is asked', async (words, exitCode, says) => {
+  ])('webhook add %j ends with %i before any request', async (words, exitCode, says) => {
     const at = await installed();
     writeFileSync(join(at.home, 'two-lines'), 'one\ntwo\n');
     writeFileSync(join(at.home, 'full'), 'whsec_c2VjcmV0\n'.repeat(16));
@@ -402,7 +408,7 @@ describe('webhook add', () => {
     expect(at.feed.requests.entries()).toEqual([]);
   });
 
-  it('that is refused leaves the secrets that are there, now for their owner alone', async () => {
+  it('webhook add that is refused leaves the existing secrets, now for their owner alone', async () => {
     const { feed, run, home } = await installed();
     writeFileSync(join(home, 'secrets'), 'whsec_c2VjcmV0\n');
     chmodSync(join(home, 'secrets'), 0o644);
@@ -415,7 +421,7 @@ describe('webhook add', () => {
     expect(readdirSync(home).filter((name) => name.startsWith('secrets'))).toEqual(['secrets']);
   });
 
-  it('that is refused leaves no file, no id and no hold: 77', async () => {
+  it('webhook add that is refused leaves no file, no id and no suspension: 77', async () => {
     const at = await installed();
     at.feed.keys.get(at.feed.apiKey).scopes = ['feeds'];
     const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets');
@@ -429,7 +435,7 @@ describe('webhook add', () => {
   it.each([
     ['an address that the service does not accept: 64', 400, 'invalid_request', 64],
     ['a path that the service does not have: 77', 404, 'not_found', 77],
-  ])('R7 that is refused for %s, leaves no file', async (_, status, code, exitCode) => {
+  ])('R7 webhook add leaves no file when it is refused for %s', async (_, status, code, exitCode) => {
     const at = await installed();
     const json = { error: { code, message: 'No.' } };
     at.feed.faults.add({ match: { operation: 'addWebhook' }, act: { kind: 'respond', status, json } });
@@ -439,7 +445,7 @@ describe('webhook add', () => {
     expect(() => statSync(join(at.home, 'secrets'))).toThrow('ENOENT');
   });
 
-  it('whose answer does not come is asked once, and the person is told what that means: 75', async () => {
+  it('webhook add is sent once when no answer comes, and tells the operator what that means: 75', async () => {
     const { feed, run } = await installed();
     feed.faults.add({
       match: { operation: 'addWebhook', times: 'always' },
@@ -451,7 +457,7 @@ describe('webhook add', () => {
     expect(feed.requests.entries('addWebhook')).toHaveLength(1);
   });
 
-  it('whose secret cannot be written any more says so, and what to do: 74', async () => {
+  it('webhook add says what to do when its secret can no longer be written: 74', async () => {
     const at = await installed();
     mkdirSync(join(at.home, 'folder'));
     at.feed.faults.add({
@@ -468,7 +474,7 @@ describe('webhook add', () => {
     expect(kept(at)?.webhooks).toEqual([]);
   });
 
-  it('whose id cannot be kept says where the secret is, and how to test it: 74', async () => {
+  it('webhook add says where the secret is, and how to test it, when the id cannot be stored: 74', async () => {
     const at = await installed();
     at.feed.faults.add({
       match: { operation: 'addWebhook' },
@@ -488,7 +494,7 @@ describe('webhook add', () => {
     expect(readFileSync(join(at.home, 'secrets'), 'utf8')).toBe(`${secretsOf(at.feed)[0]}\n`);
   });
 
-  it('and remove at once with another add are refused, and nothing is lost or added twice: 75', async () => {
+  it('webhook add and remove beside another add are refused, and nothing is lost or added twice: 75', async () => {
     const at = await installed({ FEED_SYNC_WEBHOOK_SECRET_FILE: 'secrets' });
     expect((await at.run('webhook', 'add', `${URL_OF_RECEIVER}/first`)).exitCode).toBe(0);
     const first = kept(at)?.webhooks[0]?.webhookId ?? '';
@@ -527,7 +533,7 @@ describe('webhook add', () => {
     expect(later).toMatchObject({ exitCode: 64, stderr: expect.stringContaining('was added from here at') });
   });
 
-  it('works beside an instance', async () => {
+  it('webhook add works beside an instance', async () => {
     const at = await installed();
     const { dataDirectory } = at.line;
     await openAt(join(dataDirectory, 'checkpoint.sqlite'));
@@ -542,7 +548,7 @@ describe('webhook add', () => {
 });
 
 describe('webhook test', () => {
-  it('has every webhook that was added from here pinged, or the one that is named', async () => {
+  it('webhook test pings every webhook that was added from here, or the one that is named', async () => {
     const { feed, run } = await installed();
     const receiver = await webhookReceiver();
     for (const path of ['', '?again']) {
@@ -567,7 +573,7 @@ describe('webhook test', () => {
     expect(receiver.received).toHaveLength(3);
   });
 
-  it('R7 of an id that was typed and that the service does not know: 64', async () => {
+  it('R7 webhook test ends with 64 for a typed id that the service does not know', async () => {
     const { run } = await installed();
     const said = await run('webhook', 'test', 'wh_typed');
     expect(said).toMatchObject({ exitCode: 64, stdout: '' });
@@ -575,7 +581,7 @@ describe('webhook test', () => {
     expect(said.stderr).toContain('→ Correct what was given to the command, and give it again.');
   });
 
-  it('R7 of one that was added from here and that the service does not know is refused, the others are pinged: 77', async () => {
+  it('R7 webhook test ends with 77 for a stored webhook that the service does not know, and pings the others', async () => {
     const at = await installed();
     await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's');
     const checkpoint = await openAt(join(at.line.dataDirectory, 'checkpoint.sqlite'));
@@ -593,8 +599,8 @@ describe('webhook test', () => {
   });
 });
 
-describe('a name that was mistyped', () => {
-  it('is answered with the nearest known one, and those that are known', async () => {
+describe('mistyped names', () => {
+  it('a mistyped name is answered with the nearest known one, and those that are known', async () => {
     const { run } = await installed();
     const early = await run('watch', 'parcel');
     expect(early.stderr).toContain('→ No dataset is known yet. Catch up first: feed-sync once\n');
@@ -615,8 +621,8 @@ describe('a name that was mistyped', () => {
   });
 });
 
-describe('a webhook that was added from here', () => {
-  it('is noticed where its address is added again', async () => {
+describe('webhooks that were added from here', () => {
+  it('webhook add refuses an address that was added from here, unless --yes is given', async () => {
     const { feed, run } = await installed();
     const add = (...words: string[]) =>
       run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 's', ...words);
@@ -631,7 +637,7 @@ describe('a webhook that was added from here', () => {
     expect(feed.webhooks.list()).toHaveLength(2);
   });
 
-  it('is listed, and forgotten with its own secret and no other', async () => {
+  it('webhook list shows the webhooks that were added, and webhook remove forgets one with its own secret', async () => {
     const at = await installed();
     const { feed, run, home } = at;
     expect((await run('webhook', 'list')).stdout).toContain('No webhook was added from here.');
@@ -698,12 +704,12 @@ describe('a ping to the running instance here', () => {
     return line.run('webhook', 'test');
   }
 
-  it('is waited for', async () => {
+  it('webhook test waits for the ping to arrive at the running instance', async () => {
     const said = await tested(1_000);
     expect(said).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('arrived here after 1') });
   });
 
-  it('that does not arrive within 30 s is said so: 75', async () => {
+  it('webhook test ends with 75 when no ping arrives within 30 s', async () => {
     const said = await tested(null);
     expect(said).toMatchObject({
       exitCode: 75,

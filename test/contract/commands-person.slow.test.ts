@@ -64,14 +64,14 @@ it.for([
   [['resync'], 'resync needs to know what: no dataset was named.'],
   [['forget'], 'forget needs to know what: no subscription was named.'],
   [['resync', 'parcels'], 'There is nothing to load again: no catch-up has run here yet.'],
-] as const)('%s before anything ran: 64', async ([words, says]) => {
+] as const)('%s before the first catch-up ends with 64', async ([words, says]) => {
   const ended = await (await program()).run(...words);
   expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
   expect(ended.stderr).toContain(says);
 });
 
 describe('resync', () => {
-  it('asks for what was named, and says what is in the way', async () => {
+  it('resync requests reloads of the named datasets, and says what is in the way', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       holding(filled, 'sub_1', 'parcels', 'permits', 'zoning');
       filled.fail(failureOf('parcels'));
@@ -89,7 +89,7 @@ describe('resync', () => {
     expect(checkpoint.failures().size).toBe(0);
   });
 
-  it('--all asks for what subscriptions hold, and for nothing else', async () => {
+  it('resync --all requests reloads of what subscriptions contain, and of nothing else', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       holding(filled, 'sub_1', 'parcels', 'permits');
       commit(filled, 'sub_1', dropped('dropped'));
@@ -101,7 +101,7 @@ describe('resync', () => {
     expect(owed(checkpoint)).toEqual(['parcels', 'permits']);
   });
 
-  it('of a dataset that nobody holds asks for nothing, and names the nearest: 64', async () => {
+  it('resync of a dataset that no subscription contains requests nothing, and names the nearest: 64', async () => {
     const [installed, checkpoint] = await installedWith((filled) =>
       holding(filled, 'sub_1', 'parcels', 'permits'),
     );
@@ -152,7 +152,7 @@ describe('resume', () => {
     checkpoint.fail(failureOf('permits'));
   }
 
-  it('--all lifts every refusal and has failures tried again; retirements go on waiting', async () => {
+  it('resume --all lifts every refusal and retries failures, while retirements go on waiting', async () => {
     const [installed, checkpoint] = await installedWith(fillEverything);
     expect(await installed.run('resume', '--all')).toMatchObject({
       exitCode: 0,
@@ -166,7 +166,7 @@ describe('resume', () => {
     expect(checkpoint.desiredStates().get('dropped')?.retirementApproved).toBe(false);
   });
 
-  it('--retire agrees to retirements, and lifts nothing else', async () => {
+  it('resume --retire approves retirements, and lifts nothing else', async () => {
     const [installed, checkpoint] = await installedWith(fillEverything);
     expect(await installed.run('resume', '--retire', '--yes')).toMatchObject({
       exitCode: 0,
@@ -179,7 +179,7 @@ describe('resume', () => {
     expect(checkpoint.desiredStates().get('dropped')?.retirementApproved).toBe(true);
   });
 
-  it('of what failed has it tried again; of what did neither: 64, and the rest is done', async () => {
+  it('resume retries a failed dataset, and ends with 64 for one that is neither suspended nor failed', async () => {
     const [installed, checkpoint] = await installedWith(fillEverything);
     const words = ['--dataset', 'permits', '--dataset', 'nobody', '--subscription', 'sub_1'];
     expect(await installed.run('resume', ...words)).toMatchObject({
@@ -195,7 +195,7 @@ describe('resume', () => {
 });
 
 describe('forget', () => {
-  it('says what is retired with a missing subscription, and what stays', async () => {
+  it('forget says what is retired with a missing subscription, and what stays', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       holding(filled, 'gone', 'only', 'shared', 'both');
       holding(filled, 'gone_too', 'both');
@@ -216,7 +216,7 @@ describe('forget', () => {
     expect([...checkpoint.followed().keys()]).toEqual(['there']);
   });
 
-  it('of one that is there says so, and forgets none: 64', async () => {
+  it('forget of a subscription that exists says so, and forgets none: 64', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
       for (const id of ['there', 'gone']) holding(filled, id, 'parcels');
       missing(filled, 'gone');

@@ -8,7 +8,7 @@ import { program } from '../support/program.ts';
 
 const GROUP_AND_OTHERS = 0o077;
 
-it('every file and folder is the owner’s alone, also a mirror in a folder that all may enter', async () => {
+it('makes every file and folder the owner’s alone, also a mirror in a folder that all may enter', async () => {
   const { feed } = await countyFeed();
   const installed = await program({ feed });
   const open = join(installed.home, 'open');

@@ -32,7 +32,7 @@ const REFUSED = [
 ] as const;
 
 describe('query', () => {
-  it('writes a table in which nothing moves the cursor', async () => {
+  it('query writes a table in which nothing moves the cursor', async () => {
     const installed = await mirrored();
     const { stdout, exitCode } = await installed.run('query', VALUES);
     expect(exitCode).toBe(0);
@@ -47,7 +47,7 @@ describe('query', () => {
     expect(stdout).not.toContain('\u001b');
   });
 
-  it('writes JSON lines in which every digit is kept and NULL is no text', async () => {
+  it('query writes JSON lines that keep every digit and distinguish NULL from text', async () => {
     const installed = await mirrored();
     const { stdout } = await installed.run('query', VALUES, '--format', 'json');
     const lines = stdout.trimEnd().split('\n');
@@ -65,7 +65,7 @@ describe('query', () => {
     });
   });
 
-  it('writes CSV in which NULL and empty text differ', async () => {
+  it('query writes CSV that distinguishes NULL from empty text', async () => {
     const installed = await mirrored();
     const { stdout } = await installed.run('query', VALUES, '--format', 'csv');
     expect(stdout).toBe(
@@ -75,13 +75,13 @@ describe('query', () => {
     );
   });
 
-  it('reads geometries as text', async () => {
+  it('query writes geometries as text', async () => {
     const installed = await mirrored();
     const sql = `SELECT location FROM us_az_cedarville_permits WHERE location IS NOT NULL LIMIT 1`;
     expect((await installed.run('query', sql, '--format', 'json')).stdout).toMatch(/^\{"location":"POINT \(/);
   });
 
-  it('refuses what does not run, and what writes or reads elsewhere, with 64', async () => {
+  it('query refuses with 64 SQL that does not run, writes, or reads elsewhere', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     await once(installed);
@@ -98,7 +98,7 @@ describe('query', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('ends quietly when its reader has enough', async () => {
+  it('query ends quietly when its reader has enough', async () => {
     const installed = await mirrored();
     const command = [process.execPath, builtProgram(), 'query', '--data-dir', installed.dataDirectory];
     const sql = "SELECT i, repeat('x', 100) FROM range(1000000) AS r(i)";
@@ -117,7 +117,7 @@ describe('query', () => {
     expect(printed.out.split('\n')).toHaveLength(4);
   });
 
-  it('without a mirror says how to make one: 75', async () => {
+  it('query without a mirror says how to make one: 75', async () => {
     const installed = await program();
     const ended = await installed.run('query', 'SELECT 1');
     expect(ended).toMatchObject({ exitCode: 75 });
@@ -132,7 +132,7 @@ async function mirrored(): Promise<Program> {
   return installed;
 }
 
-it('loads an extension that DuckDB has installed for this user', async ({ skip }) => {
+it('query loads an extension that DuckDB has installed for this user', async ({ skip }) => {
   const installed = await mirrored();
   const file = 'spatial.duckdb_extension';
   // The PyPI package duckdb-extension-spatial of the version of DuckDB holds it.

@@ -90,7 +90,7 @@ it.each([
   [['rollback', 'parcels', '--to-version', '2', '--yes'], 'there is nothing to roll back.'],
   [['rollback', 'parcels', '--to-time', '2025-01-01', '--yes'], 'parcels had no table then'],
   [['resume', '--dataset', 'parcels'], 'Neither suspended nor failed: dataset parcels.'],
-])('of a wrong question says so: 64, %j', async (words, message) => {
+])('refuses %j with 64 and the reason', async (words, message) => {
   const { line, publish } = await installed();
   await publish(FIRST);
   await publish(SECOND);
@@ -116,7 +116,7 @@ it('F38 diff, rollback and resume show the id of a dataset without control chara
   }
 });
 
-it('F69 rollback shows what it does and asks, pins the dataset, and only resume --dataset lifts the pin', async () => {
+it('F69 rollback shows what it does, asks, and pins the dataset until resume --dataset', async () => {
   const questions: string[] = [];
   let answer = 'no';
   const ask = async (question: string) => {
@@ -170,7 +170,7 @@ it('F69 rollback shows what it does and asks, pins the dataset, and only resume 
   expect(await rows()).toBe('{"id":"e","amount":5}');
 });
 
-it('F69 the end of a pin asks where the version that comes next is the one that was undone', async () => {
+it('F69 resume --dataset asks when the next version is the one that was undone', async () => {
   const { line, publish, query } = await installed();
   await publish(FIRST);
   await publish(SECOND);
@@ -183,7 +183,7 @@ it('F69 the end of a pin asks where the version that comes next is the one that 
   expect(await query('SELECT version FROM feed_sync.datasets')).toBe('{"version":2}');
 });
 
-it('without history says what can be done instead: 64', async () => {
+it('rollback without history says what can be done instead: 64', async () => {
   const { line, publish } = await installed({ history: 'others-*' });
   await publish(FIRST);
   await publish(SECOND);
@@ -193,7 +193,7 @@ it('without history says what can be done instead: 64', async () => {
   expect(said.stderr).toContain('feed-sync resync');
 });
 
-it('F70 diff and rollback name a column that was altered by hand (65), and the table is loaded again', async () => {
+it('F70 diff and rollback name a column that was altered by hand (65), and a resync restores the table', async () => {
   const { line, publish } = await installed();
   await publish(FIRST);
   await publish(SECOND);

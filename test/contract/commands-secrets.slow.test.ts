@@ -13,7 +13,7 @@ import { program } from '../support/program.ts';
 import { secretsInFiles, secretsInText } from '../support/secret-search.ts';
 
 describe('the search for the key', () => {
-  it('finds it in every form', async () => {
+  it('the search for the key finds it in every form', async () => {
     const base64 = (text: string): string => Buffer.from(text).toString('base64');
     expect(secretsInText(CANARY_KEY, `key: ${CANARY_KEY}.`)).toEqual(['plain']);
     for (const before of ['', 'a', 'ab', 'abc'])
@@ -30,7 +30,7 @@ describe('the search for the key', () => {
 });
 
 describe('the key', () => {
-  it('F45 is told by no command, at whatever level of the log, whatever goes wrong', async () => {
+  it('F45 no command prints or writes the key, at any level of the log, whatever goes wrong', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ files: { echoAuthorization: true } });
     const installed = await program({
       feed,

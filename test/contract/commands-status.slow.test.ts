@@ -26,7 +26,7 @@ const NO_SIZE = { bytes: 0, freeBytes: null, isWorthCompacting: null };
 const SMALL_SIZE = { bytes: expect.any(Number), freeBytes: expect.any(Number), isWorthCompacting: false };
 
 describe('status', () => {
-  it('judges itself for monitors: an outage is 75 until it is over, an unknown age is wrong usage', async () => {
+  it('status --check ends with 75 until an outage is over, and with 64 for an invalid age', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const check = (...words: string[]) => installed.run('status', '--check', ...words);
@@ -57,7 +57,7 @@ describe('status', () => {
     });
   });
 
-  it('before anything ran says how to begin', async () => {
+  it('status before the first catch-up says how to begin', async () => {
     const installed = await program();
     expect(await statusOf(installed)).toEqual({
       dataDirectory: installed.dataDirectory,
@@ -88,7 +88,7 @@ describe('status', () => {
     expect(stdout).toContain('Make it with: feed-sync once');
   });
 
-  it('of a mirror that is no database says so, shows the rest, and ends with 78', async () => {
+  it('status with a mirror that is no database says so, shows the rest, and ends with 78', async () => {
     const { feed, datasetIds } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 100 });
     const installed = await program({ feed });
     await once(installed);
@@ -102,7 +102,7 @@ describe('status', () => {
     expect(JSON.parse(json).mirror).toMatchObject({ state: 'unusable', problem: expect.any(String) });
   });
 
-  it('while a first once runs names it, and what is wanted', async () => {
+  it('status while a first once runs names it, and the desired datasets', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
     const permits = datasetOf('permits');
     const looked = Promise.withResolvers<void>();
@@ -127,7 +127,7 @@ describe('status', () => {
     expect(await running.ended).toMatchObject({ exitCode: 0 });
   });
 
-  it('afterwards, with something held and something failed, has this exact shape', async () => {
+  it('status --json with a suspended and a failed dataset has this exact shape', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({
       kinds: ['permits', 'parcels', 'zoning'],
       answers: { leftOut: { entry: ['rowCount'] } },
@@ -255,7 +255,7 @@ describe('status', () => {
     expect(stdout).toContain(`feed-sync resume --dataset ${permits}`);
   });
 
-  it('shows text of the service without its control characters', async () => {
+  it('status and subscriptions show text of the service without its control characters', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.publisher.subscribe({ subscriptionId: 'sub_2', name: 'evil\u001b[2J\r\n' });
     const installed = await program({ feed });
@@ -269,7 +269,7 @@ describe('status', () => {
 });
 
 describe('subscriptions', () => {
-  it('lists what the key sees, as a table and as JSON, and touches nothing here', async () => {
+  it('subscriptions lists what the key sees, as a table and as JSON, and writes nothing', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], counties: 5 });
     feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [datasetOf('permits')] });
     const installed = await program({ feed });
@@ -292,7 +292,7 @@ describe('subscriptions', () => {
     });
   });
 
-  it('R7 relays a refusal with its links, and holds nothing: 77', async () => {
+  it('R7 subscriptions relays a refusal with its links, and suspends nothing: 77', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     await once(installed);

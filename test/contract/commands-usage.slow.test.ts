@@ -18,7 +18,7 @@ const TELL_LOADED = `process.on("exit", () => {
 const COMMANDS = 'once status subscriptions verify query resync resume forget settings init'.split(' ');
 
 describe('help', () => {
-  it('of the program names every command and every exit code', async () => {
+  it('help of the program names every command and every exit code', async () => {
     const installed = await program();
     const { exitCode, stdout, stderr } = await installed.run('--help');
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
@@ -28,14 +28,14 @@ describe('help', () => {
     expect(stdout).toContain('FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY');
   });
 
-  it('of a command in a group explains that command', async () => {
+  it('help of a command in a group explains that command', async () => {
     const installed = await program();
     const { exitCode, stdout } = await installed.run('help', 'webhook', 'test');
     expect(exitCode).toBe(0);
     expect(stdout).toContain('Usage: feed-sync webhook test');
   });
 
-  it('of each command explains it', async () => {
+  it('help of each command explains it', async () => {
     const installed = await program();
     const helps = COMMANDS.map(async (command) => ({ command, ...(await installed.run(command, '--help')) }));
     for (const { command, exitCode, stdout, stderr } of await Promise.all(helps)) {
@@ -61,7 +61,7 @@ describe('help', () => {
     { words: ['--version'], loaded: [] },
     { words: ['settings'], loaded: [] },
     { words: ['query', 'SELECT 1'], loaded: ['duckdb'] },
-  ])('$words loads of the databases: $loaded', async ({ words, loaded }) => {
+  ])('$words loads no database library but $loaded', async ({ words, loaded }) => {
     const installed = await program();
     const preload = `data:text/javascript,${encodeURIComponent(TELL_LOADED)}`;
     const { stderr } = await installed.runWith({ NODE_OPTIONS: `--import=${preload}` }, ...words);
@@ -92,7 +92,7 @@ describe('help', () => {
   });
 });
 
-describe('a command line that makes no sense', () => {
+describe('command lines that make no sense', () => {
   it.for([
     { words: [], says: /^Usage: feed-sync \[options\] \[command\][\s\S]*Examples:\n {2}feed-sync once/ },
     {
@@ -125,7 +125,7 @@ describe('a command line that makes no sense', () => {
     },
     { words: ['query', 'SELECT 1', '--format', 'xml'], says: /Allowed choices are table, json, csv/ },
     { words: ['once', '--api-key', 'x'], says: /Unknown option '--api-key'/ },
-  ])('$words: 64', async ({ words, says }) => {
+  ])('refuses the command line $words with 64', async ({ words, says }) => {
     const installed = await program();
     const ended = await installed.run(...words);
     expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
@@ -133,7 +133,7 @@ describe('a command line that makes no sense', () => {
   });
 });
 
-describe('a configuration that is wrong', () => {
+describe('invalid configurations', () => {
   it.for([
     { what: 'nothing', environment: {}, says: /service\.baseUrl.*\n?.*FEED_SYNC_BASE_URL/s },
     { what: 'no key', environment: { FEED_SYNC_BASE_URL: 'http://127.0.0.1:1' }, says: /FEED_SYNC_API_KEY/ },
@@ -160,14 +160,14 @@ describe('a configuration that is wrong', () => {
       environment: { FEED_SYNC_BASE_URL: 'http://feeds.example.com', FEED_SYNC_API_KEY: 'k' },
       says: /service\.baseUrl[\s\S]*https/,
     },
-  ])('with $what: 78, naming it', async ({ environment, says }) => {
+  ])('ends with 78 and names the fault of a configuration with $what', async ({ environment, says }) => {
     const installed = await program({ environment });
     const ended = await installed.run('once');
     expect(ended).toMatchObject({ exitCode: 78, stdout: '' });
     expect(ended.stderr).toMatch(says);
   });
 
-  it('in the file: 78, naming the nearest key, the file and the line', async () => {
+  it('ends with 78 for a wrong key in the file, naming the nearest key, the file and the line', async () => {
     const installed = await program();
     const file = join(installed.home, 'work', 'feed-sync.yaml');
     writeFileSync(file, 'service:\n  baseURL: https://feeds.example.com\n');
@@ -179,7 +179,7 @@ describe('a configuration that is wrong', () => {
 });
 
 describe('init', () => {
-  it('writes a file that loads, and never overwrites one', async () => {
+  it('init writes a file that loads, and never overwrites one', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const first = await installed.run('init');

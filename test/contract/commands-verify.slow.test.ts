@@ -21,7 +21,7 @@ async function mirroredFeed(...kinds: ('permits' | 'parcels' | 'zoning')[]) {
 }
 
 describe('verify', () => {
-  it('of an equal mirror asks one list for each dataset and changes nothing, beside an instance and a reader: 0', async () => {
+  it('verify of an equal mirror reads one list a dataset and changes nothing, beside an instance and a reader: 0', async () => {
     const { feed, installed, datasetOf } = await mirroredFeed('permits', 'zoning');
     const permits = datasetOf('permits');
     const before = filesOf(installed.dataDirectory);
@@ -48,7 +48,7 @@ describe('verify', () => {
     );
   });
 
-  it('finds a row deleted by hand and a newer version, for people and as JSON: 65; without the service too: 75', async () => {
+  it('verify reports a row deleted by hand and a newer version, as text and JSON: 65; without the service too: 75', async () => {
     const { feed, installed, datasetOf, publishNext } = await mirroredFeed('permits', 'parcels', 'zoning');
     const [permits, parcels, zoning] = [datasetOf('permits'), datasetOf('parcels'), datasetOf('zoning')];
     const table = tableNameOf(permits);
@@ -114,7 +114,7 @@ describe('verify', () => {
     );
   });
 
-  it('has the checksums stored that a mirror of an earlier version lacks, beside a daemon, too; and says so once: 0', async () => {
+  it('verify stores the checksums that a mirror of an earlier version lacks, once, also beside a daemon: 0', async () => {
     const { installed } = await mirroredFeed('permits', 'zoning');
     const lose = () => writeMirror(installed.mirrorPath, 'UPDATE feed_sync.datasets SET checksum = NULL');
     const renewal = async () => {
@@ -138,7 +138,7 @@ describe('verify', () => {
     expect(await renewal()).toBeNull();
   });
 
-  it('asks nothing about what is held, and stores no refusal of its own: 77', async () => {
+  it('verify asks nothing about suspended datasets, and stores no refusal of its own: 77', async () => {
     const { feed, installed, datasetOf, publishNext } = await mirroredFeed('permits', 'zoning');
     const [permits, zoning] = [datasetOf('permits'), datasetOf('zoning')];
     feed.access.refuse(
@@ -162,7 +162,7 @@ describe('verify', () => {
     expect(feed.requests.entries('versions').map(({ datasetId }) => datasetId)).toEqual([zoning]);
   });
 
-  it('without a mirror says how to make one, and makes nothing: 75', async () => {
+  it('verify without a mirror says how to make one, and makes nothing: 75', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const ended = await installed.run('verify');

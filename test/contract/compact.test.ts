@@ -52,7 +52,7 @@ async function emptiedMirror(dataDirectory: string, path: string): Promise<void>
   );
 }
 
-it('tells how large the mirror was and is; and that there is none', async () => {
+it('compact reports the size of the mirror before and after, and that there is none', async () => {
   const { installed, path, reported, view } = installation();
   expectGolden('compact/absent', await view('compact'));
   expect(await installed.run('compact')).toMatchObject({
@@ -73,7 +73,7 @@ it('tells how large the mirror was and is; and that there is none', async () => 
   );
 });
 
-it('does not work beside another instance, nor on what is no mirror: 75 and 78, and the file is as it was', async () => {
+it('compact changes nothing beside another instance or where the file is no mirror: 75 and 78', async () => {
   const { installed, path } = installation();
   await emptiedMirror(installed.dataDirectory, path);
   const { ino } = statSync(path);
@@ -91,7 +91,7 @@ it('does not work beside another instance, nor on what is no mirror: 75 and 78, 
   expect(await installed.run('compact')).toMatchObject({ exitCode: 78, stdout: '' });
 });
 
-it('shows on a screen how far it is, in one line that fits', () => {
+it('compact shows its progress on a screen in one line that fits', () => {
   const progress = {
     phase: 'proving',
     table: 'main.us_tx_travis_parcels',
@@ -103,7 +103,7 @@ it('shows on a screen how far it is, in one line that fits', () => {
   expect(progressLine(progress, 40)).toBe('Comparing: 41 %, table 1,234 of 3,000,…');
 });
 
-it('is what status and doctor lead to, once it is worth it', () => {
+it('status and doctor recommend compact once it is worth it', () => {
   const observed = {
     service: null,
     progress: null,
@@ -148,7 +148,7 @@ it('is what status and doctor lead to, once it is worth it', () => {
   ]);
 });
 
-it('is worth it where more than half is free, and 256 MB are won', () => {
+it('compact is worth it where more than half is free, and 256 MB are won', () => {
   const worth = (bytes: number, freeBytes: number | null) => isWorthCompacting({ bytes, freeBytes });
   expect(worth(511_000_000, 256_000_000)).toBe(true);
   expect(worth(512_000_000, 256_000_000)).toBe(false);

@@ -199,9 +199,12 @@ async function follow({ heading, blocks }: Recipe): Promise<void> {
 }
 
 describe('the cookbook', () => {
-  it.each(recipes.filter(({ blocks }) => blocks.length > 0))('$heading', follow);
+  it.each(recipes.filter(({ blocks }) => blocks.length > 0))(
+    'every command of the recipe runs as the page shows it: $heading',
+    follow,
+  );
 
-  it('every recipe that is prepared is in the page', () => {
+  it('every prepared recipe is in the page', () => {
     const headings = recipes.map(({ heading }) => heading);
     for (const heading of [...Object.keys(BEFORE), ...Object.keys(AFTERWARDS)])
       expect(headings).toContain(heading);

@@ -37,7 +37,7 @@ function sizes({ mirrorPath, checkpointPath }: Program): readonly [number, numbe
 }
 
 describe('24 quiet hours', () => {
-  it('are a request a minute and an audit an hour, without a line in the log and without growing', async () => {
+  it('24 quiet hours are a request a minute and an audit an hour, without a log line and without growing', async () => {
     const { feed, datasetIds } = await countyFeed({ clock: stillClock('2026-03-01T12:00:00Z') });
     const installed = await program({ feed });
     const link = await breakableLink(feed.baseUrl);
@@ -95,7 +95,7 @@ describe('24 quiet hours', () => {
 });
 
 describe('a hundred publishes', () => {
-  it('with outages, restarts and a moved retention between them are all in the mirror', async () => {
+  it('a hundred publishes with outages, restarts and a moved retention between them are all in the mirror', async () => {
     const { feed, datasetIds, publishNext } = await countyFeed();
     const installed = await program({ feed });
     let running = await fixtureDaemon(installed, feed);

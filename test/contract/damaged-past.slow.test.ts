@@ -42,7 +42,7 @@ async function tablesIn(path: string, schema: string): Promise<readonly string[]
   }
 }
 
-it('F58 a damaged undo log is closed and told once by a reload that meets it, and the table is loaded', async () => {
+it('F58 a reload that meets a damaged undo log closes it, reports it once, and the table is loaded', async () => {
   const { feed, installed, copy, permits, datasetOf, publishNext } = await withHistory();
   await damageTable(installed.mirrorPath, `history.${permits}`);
   publishNext(datasetOf('permits'));
@@ -57,7 +57,7 @@ it('F58 a damaged undo log is closed and told once by a reload that meets it, an
   expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 a damaged undo log is closed by a load of its table, whose snapshot is not blamed', async () => {
+it('F58 a load of its table closes a damaged undo log, and the snapshot is not blamed', async () => {
   const { feed, installed, permits, datasetOf } = await withHistory();
   await damageTable(installed.mirrorPath, `history.${permits}`);
   await damageTable(installed.mirrorPath, `main.${permits}`);
@@ -70,7 +70,7 @@ it('F58 a damaged undo log is closed by a load of its table, whose snapshot is n
   expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 a damaged archived table is told once and kept as it is, and copies go on without it', async () => {
+it('F58 a damaged archived table is reported once and kept as it is, and copies go on without it', async () => {
   const { feed, installed, copy, datasetOf, publishNext } = await withHistory();
   const [archived = ''] = await tablesIn(installed.mirrorPath, 'archived');
   await damageTable(installed.mirrorPath, `archived.${archived}`);

@@ -27,7 +27,7 @@ async function loaded(environment: Readonly<Record<string, string>> = {}) {
 }
 
 describe('F58 a table with a damaged block', () => {
-  it('is loaded again, and no other, by the catch-up that meets it', async () => {
+  it('F58 the catch-up that meets a damaged block loads that table again, and no other', async () => {
     const { feed, installed, tableOf, damage, datasetOf, publishNext, quarantined } = await loaded();
     await damage(tableOf('permits'));
     publishNext(datasetOf('permits'));
@@ -38,7 +38,7 @@ describe('F58 a table with a damaged block', () => {
     expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
   });
 
-  it('that nothing writes is found by verify, which is never equal, and is mended by one catch-up', async () => {
+  it('F58 verify finds a damaged block that nothing writes, and one catch-up repairs it', async () => {
     const { feed, installed, tableOf, damage, datasetOf, publishNext, quarantined } = await loaded();
     await damage(tableOf('parcels'));
     publishNext(datasetOf('permits'));
@@ -59,7 +59,7 @@ describe('F58 a table with a damaged block', () => {
     expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
   });
 
-  it('never gets into the published copy: the one before stays until the table is whole', async () => {
+  it('F58 a damaged block never gets into the published copy: the one before stays until the table is whole', async () => {
     const copies = await program();
     mkdirSync(copies.dataDirectory);
     const copy = join(copies.dataDirectory, 'copy.duckdb');
@@ -76,7 +76,7 @@ describe('F58 a table with a damaged block', () => {
     await expectMirrored({ ...installed, mirrorPath: copy }, feed);
   });
 
-  it('is loaded again by a daemon that meets it', async () => {
+  it('F58 a daemon that meets a damaged block loads the table again', async () => {
     const { feed, installed, tableOf, damage, datasetOf, publishNext } = await loaded({
       FEED_SYNC_POLL_EVERY: '1s',
       FEED_SYNC_RETRY_BASE_DELAY: '5ms',
@@ -95,7 +95,7 @@ describe('F58 a table with a damaged block', () => {
 });
 
 describe('F58 a table with a damaged block that leaves its subscription', () => {
-  it('is retired where it is, because what cannot be read cannot be copied, and holds up no other', async () => {
+  it('F58 a damaged table that leaves its subscription is retired where it is, and no other waits for it', async () => {
     const { feed, installed, tableOf, damage, datasetOf, publishNext } = await loaded({
       FEED_SYNC_HISTORY_DATASETS: '*',
     });
@@ -114,7 +114,7 @@ describe('F58 a table with a damaged block that leaves its subscription', () => 
 
 describe('F58 a catalog with a damaged block', () => {
   it.each(['datasets', 'commits', 'columns'])(
-    '%s is quarantined with its mirror, which is built again by one catch-up',
+    'F58 a damaged catalog table (%s) quarantines the mirror, which one catch-up builds again',
     async (table) => {
       const { feed, installed, damage, datasetOf, publishNext, quarantined } = await loaded();
       await damage(`feed_sync.${table}`);

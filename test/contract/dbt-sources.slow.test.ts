@@ -68,7 +68,7 @@ function expectUnionShown({ status, stdout }: { readonly status: number | null; 
 }
 
 it.skipIf(!isInstalled)(
-  'dbt parses the sources, reads a union, its tests of keys hold, and every table is fresh',
+  'dbt parses the sources, reads a union, passes its tests of keys, and finds every table fresh',
   async () => {
     const { dataDirectory, sources } = await installedWith();
     const path = join(dataDirectory, 'mirror.duckdb');

@@ -53,8 +53,8 @@ async function compareAfter(...statements: readonly string[]) {
   return compareCaptured('--mirror', changed, '--data', data);
 }
 
-describe('a mirror that equals the files', () => {
-  it('is found equal in every dataset, every type and every kind of geometry', async () => {
+describe('the comparison of a mirror that equals the files', () => {
+  it('the comparison finds a mirror equal in every dataset, every type and every kind of geometry', async () => {
     expect(await compareCaptured('--mirror', mirror, '--data', data)).toEqual({
       exitCode: 0,
       stdout: `stations version 1: 4 rows, 10 columns, equal
@@ -67,13 +67,13 @@ us-xx-areas: 1 version, 1 equal
     });
   });
 
-  it('is equal whatever the sign of a zero is, which its storage does not keep', async () => {
+  it("the comparison ignores the sign of a zero, which DuckDB's storage does not keep", async () => {
     const unsigned = `SELECT * REPLACE (CASE id WHEN 2 THEN 0.0 ELSE height END AS height) FROM stations`;
     const { exitCode } = await compareAfter(`CREATE OR REPLACE TABLE stations AS ${unsigned}`);
     expect(exitCode).toBe(0);
   });
 
-  it('is compared with the version it says it has, unless another one is asked for', async () => {
+  it('the comparison uses the version that the mirror says it has, unless another one is named', async () => {
     const second = await compareAfter(
       'DELETE FROM stations WHERE id <> 3',
       `UPDATE feed_sync.datasets SET version = 2, row_count = 1 WHERE dataset_id = 'stations'`,
@@ -260,8 +260,8 @@ const DIFFERENCES: readonly (readonly [string, string, readonly string[]])[] = [
   ],
 ];
 
-describe('a mirror that differs', () => {
-  it.each(DIFFERENCES)('in %s is reported', async (_what, change, lines) => {
+describe('the comparison of a mirror that differs', () => {
+  it.each(DIFFERENCES)('the comparison reports a mirror that differs in %s', async (_what, change, lines) => {
     const { exitCode, stdout } = await compareAfter(change);
     expect(stdout).toContain('NOT equal');
     const [changed, other] = change.includes('us_xx_areas')
@@ -275,7 +275,7 @@ describe('a mirror that differs', () => {
     expect(exitCode).toBe(1);
   });
 
-  it('in a long value is shown around the first character that differs', async () => {
+  it('the comparison shows a long value around the first character that differs', async () => {
     const text = `${'x'.repeat(5_000)}%${'y'.repeat(5_000)}`;
     writeFileSync(join(data, 'stations', 'v2.csv.gz'), gzipSync(`id,name\n3,${text.replace('%', 'A')}\n`));
     const { exitCode, stdout } = await compareAfter(
@@ -290,8 +290,8 @@ describe('a mirror that differs', () => {
   });
 });
 
-describe('what cannot be compared', () => {
-  it('is wrong usage where folder, datasets, mirror, version or words make no sense', async () => {
+describe('a comparison that cannot be made', () => {
+  it('the comparison refuses folders, datasets, mirrors, versions and words that make no sense with 64', async () => {
     const empty = mkdtempSync(join(folder, 'empty-'));
     const noMirror = join(empty, 'x', 'mirror.duckdb');
     const foreign = join(folder, 'foreign.duckdb');
@@ -312,7 +312,7 @@ describe('what cannot be compared', () => {
     }
   });
 
-  it('is a failure where a file does not hold what is described', async () => {
+  it('the comparison ends with 70 where a file does not contain what its description says', async () => {
     writeFileSync(join(data, 'stations', 'v1.csv.gz'), gzipSync('id,name\n1.5,a\n'));
     const { exitCode, stderr } = await compareCaptured('--mirror', mirror, '--data', data);
     writeDatasetFolders(data);

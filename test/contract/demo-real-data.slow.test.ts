@@ -60,13 +60,16 @@ us-counties: 1 version, 1 equal
       /1 key only in the file, first fips = "01009"/,
     ],
   ];
-  it.each(flips)('finds one change of %s', async (datasetId, change, reported) => {
-    const changed = join(folder, 'changed.duckdb');
-    await writeChangedCopy(mirror(), changed, change);
-    const { exitCode, stdout } = await compareCaptured('--mirror', changed, '--data', data);
-    expect(stdout).toMatch(reported);
-    expect(stdout).toContain(`${datasetId}: 1 version, 0 equal\n`);
-    expect(stdout.match(/: 1 version, 1 equal$/gm)).toHaveLength(2);
-    expect(exitCode).toBe(1);
-  });
+  it.each(flips)(
+    'the comparison finds one change of %s in the mirror of the demo',
+    async (datasetId, change, reported) => {
+      const changed = join(folder, 'changed.duckdb');
+      await writeChangedCopy(mirror(), changed, change);
+      const { exitCode, stdout } = await compareCaptured('--mirror', changed, '--data', data);
+      expect(stdout).toMatch(reported);
+      expect(stdout).toContain(`${datasetId}: 1 version, 0 equal\n`);
+      expect(stdout.match(/: 1 version, 1 equal$/gm)).toHaveLength(2);
+      expect(exitCode).toBe(1);
+    },
+  );
 });

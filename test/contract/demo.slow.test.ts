@@ -122,7 +122,7 @@ describe('the demo', () => {
     return stdout;
   }
 
-  it('mirrors invented counties: the tables it prints are what the feed published', async () => {
+  it('the demo mirrors invented counties: the tables it prints are what the feed published', async () => {
     const stdout = await tellsOfCounties({}, '--data-dir', join(folder, 'generated'));
     const commands = stdout.split('\n').filter((line) => /^npx feed-sync (query|status) /.test(line));
     expect(commands).toHaveLength(2);
@@ -138,7 +138,7 @@ describe('the demo', () => {
   });
 
   it.skipIf(EMBEDDED.folder === null)(
-    'tells the same of PostgreSQL, whose server ends with it and leaves nothing',
+    'the demo with PostgreSQL prints the same, and its server ends with it and leaves nothing',
     async () => {
       const temporary = join(folder, 'temporary-of-postgres');
       mkdirSync(temporary);
@@ -150,7 +150,7 @@ describe('the demo', () => {
     },
   );
 
-  it('mirrors a folder of datasets, finds mirror and files equal, and starts anew when it runs again', async () => {
+  it('the demo mirrors a folder of datasets, finds mirror and files equal, and starts anew when it runs again', async () => {
     const data = join(folder, 'small');
     writeDatasetFolders(data);
     const dataDirectory = join(folder, "it's a mirror");
@@ -168,7 +168,7 @@ describe('the demo', () => {
     expect(await compareCaptured('--mirror', mirror, '--data', data)).toMatchObject({ exitCode: 0 });
   });
 
-  it('stops feed and command at Ctrl-C, and leaves nothing behind but its data directory', async () => {
+  it('the demo stops feed and command at Ctrl-C, and leaves nothing behind but its data directory', async () => {
     const temporary = join(folder, 'temporary');
     mkdirSync(temporary);
     const demo = startDemo(['--data-dir', join(folder, 'stopped')], { TMPDIR: temporary });
@@ -182,8 +182,8 @@ describe('the demo', () => {
   });
 });
 
-describe('what makes no sense to the demo', () => {
-  it('is said, with exit code 64', async () => {
+describe('command lines that the demo refuses', () => {
+  it('the demo refuses wrong arguments with 64, and touches no foreign folder', async () => {
     const foreign = join(folder, 'foreign');
     mkdirSync(foreign);
     writeFileSync(join(foreign, 'precious'), 'data');
@@ -209,7 +209,7 @@ describe('what makes no sense to the demo', () => {
     expect(readFileSync(join(foreign, 'precious'), 'utf8')).toBe('data');
   });
 
-  it('is explained by --help', async () => {
+  it('the demo explains its options and exit codes with --help', async () => {
     const { exitCode, stdout } = await runDemo(['--help']);
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(/--data <folder>[\s\S]*--data-dir <folder>[\s\S]*Exit codes:/);

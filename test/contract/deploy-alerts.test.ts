@@ -32,7 +32,7 @@ function dashboardTargets(): readonly unknown[] {
 }
 
 describe('the alerts', () => {
-  it('and the dashboard ask for metrics that are served', async () => {
+  it('the alerts and the dashboard query only metrics that are served', async () => {
     const expressions = [...alerts, ...dashboardTargets()].map((each) => String(at(each, 'expr')));
     const asked = expressions.flatMap((expression) => expression.match(/\bfeed_sync_\w+/g) ?? []);
     const metrics = createMetrics('1.2.3', new SteeredObserved());
@@ -43,7 +43,7 @@ describe('the alerts', () => {
     expect(asked.filter((name) => !isServed(name))).toEqual([]);
   });
 
-  it('say what happened and what to do, and the documentation does, too', () => {
+  it('the alerts say what happened and what to do, and the guide names each', () => {
     const guide = projectText('docs/guide.md');
     for (const alert of alerts) {
       expect(at(alert, 'annotations.summary')).toMatch(/\.$/);
@@ -53,7 +53,7 @@ describe('the alerts', () => {
     }
   });
 
-  it('each have their day in what is played', () => {
+  it('every alert fires in the rules that promtool plays', () => {
     const fired = listAt(yamlFile(PLAYED), 'tests.1.promql_expr_test.0.exp_samples');
     expect(fired.map((sample) => at(sample, 'labels'))).toEqual(names.map((name) => `{alertname="${name}"}`));
   });
@@ -61,8 +61,8 @@ describe('the alerts', () => {
 
 describe.skipIf(!hasPromtool)('Prometheus', () => {
   it.each([
-    ['takes the rules', ['check', 'rules', RULES]],
-    ['F64 fires each when it should, and none when all is well', ['test', 'rules', PLAYED]],
+    ['promtool accepts the rules', ['check', 'rules', RULES]],
+    ['F64 promtool fires each alert when it should, and none when all is well', ['test', 'rules', PLAYED]],
   ])('%s', (_, words) => {
     const { status, stdout, stderr } = spawnSync('promtool', words, { cwd: projectRoot, encoding: 'utf8' });
     expect(status, `${stdout}${stderr}`).toBe(0);

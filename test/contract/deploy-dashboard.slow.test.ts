@@ -48,7 +48,7 @@ if (!hasPrometheus) {
 }
 
 describe('the dashboard', () => {
-  it('explains each panel in a sentence, and no two panels have one place', () => {
+  it('the dashboard explains each panel in a sentence, and no two panels have one place', () => {
     const places = new Set<string>();
     for (const panel of panels) {
       expect(at(panel, 'description')).toMatch(/\.$/);
@@ -103,12 +103,12 @@ scrape_configs: [{ job_name: feed-sync, static_configs: [{ targets: ["127.0.0.1:
     await rm(folder, { recursive: true, force: true });
   });
 
-  it.each(queries)('answers the query of "$title"', async ({ expression }) => {
+  it.each(queries)('Prometheus answers the query of "$title"', async ({ expression }) => {
     // A metric that is not there would be zero, too.
     expect(await answerOf(expression.replaceAll(' or vector(0)', ''))).not.toEqual([]);
   });
 
-  it('answers what the variables and the annotation ask', async () => {
+  it('Prometheus answers the queries of the variables and the annotation', async () => {
     expect(otherQueries).toHaveLength(3);
     for (const expression of otherQueries) expect(await answerOf(expression)).not.toEqual([]);
   });

@@ -41,13 +41,13 @@ describe('settings', () => {
   const pages = globSync('{README.md,config/**/*.{yaml,service,timer},docs/**/*.md}', { cwd: projectRoot });
   const files = ['Dockerfile', ...pages];
 
-  it.each(files)('%s names variables that there are', (path) => {
+  it.each(files)('%s names only variables that exist', (path) => {
     const known = [...allKeys.map(variableOf), FILE_VARIABLE];
     const named = projectText(path).match(/\bFEED_SYNC_[A-Z_]*[A-Z]\b/g) ?? [];
     expect(named.filter((name) => !known.includes(name))).toEqual([]);
   });
 
-  it('of the ConfigMap are valid, and their file is where the program looks', () => {
+  it('the settings of the ConfigMap are valid, and their file is where the program looks', () => {
     const text = at(configuration.get('ConfigMap'), 'data');
     const [name = '', content = ''] = Object.entries(text as Record<string, string>)[0] ?? [];
     const path = `/etc/feed-sync/${name}`;
@@ -57,7 +57,7 @@ describe('settings', () => {
 });
 
 describe('the image', () => {
-  it('is of the version of the program, everywhere', () => {
+  it('the image has the version of the program, everywhere', () => {
     expect(dockerfileSays('ARG')).toBe(`VERSION=${version}`);
     const images = [
       at(compose, 'services.feed-sync.image'),
@@ -68,7 +68,7 @@ describe('the image', () => {
     for (const image of images) expect(image).toMatch(new RegExp(`\\bfeed-sync:${version}$`));
   });
 
-  it('has a volume of its own for each of two daemons beside PostgreSQL, which get the address as a secret', () => {
+  it('each of two daemons beside PostgreSQL has a volume of its own, and gets the address as a secret', () => {
     const volume = listAt(compose, 'services.feed-sync.volumes').map(String)[0]?.replace('data:', '');
     for (const name of ['first', 'second']) {
       expect(listAt(composePostgres, `services.${name}.volumes`)).toEqual([`${name}:${volume}`]);
@@ -78,14 +78,14 @@ describe('the image', () => {
     expect(path).toBe('/run/secrets/database-url');
   });
 
-  it('keeps everything in its one volume', () => {
+  it('the image keeps everything in its one volume', () => {
     const volume = dockerfileSays('VOLUME');
     expect(projectText('Dockerfile')).toContain(`FEED_SYNC_DATA_DIR=${volume}\n`);
     expect(listAt(compose, 'services.feed-sync.volumes')).toEqual([`data:${volume}`]);
     expect(listAt(compose, 'services.reader.volumes')).toEqual([`data:${volume}:ro`]);
   });
 
-  it('is checked where the program listens', () => {
+  it('the health check of the image asks where the program listens', () => {
     const [, health = ''] = /^HEALTHCHECK .*\n(.*)$/m.exec(projectText('Dockerfile')) ?? [];
     expect(health).toContain(`127.0.0.1:${PORT}`);
     expect(health).toContain("'/livez'");
@@ -93,7 +93,7 @@ describe('the image', () => {
     expect(listAt(compose, 'services.feed-sync.ports')).toEqual([`127.0.0.1:${PORT}:${PORT}`]);
   });
 
-  it('gets its secret as a file', () => {
+  it('the image gets its secret as a file', () => {
     const path = at(compose, 'services.feed-sync.environment.FEED_SYNC_API_KEY_FILE');
     expect(listAt(compose, 'services.feed-sync.secrets').map((name) => `/run/secrets/${name}`)).toEqual([
       path,
@@ -107,7 +107,7 @@ describe.each(PODS)('%s', (_, pod) => {
   const environment = byName(listAt(container, 'env'), 'value');
   const mounts = byName(listAt(container, 'volumeMounts'), 'mountPath');
 
-  it('is the user of the image, without rights, on a root that is read-only', () => {
+  it('the pod runs as the user of the image, without rights, on a read-only root', () => {
     const { runAsUser, runAsGroup, runAsNonRoot, fsGroup } = at(pod, 'securityContext') as Record<
       string,
       unknown
@@ -121,7 +121,7 @@ describe.each(PODS)('%s', (_, pod) => {
     });
   });
 
-  it('mounts what its settings name', () => {
+  it('the pod mounts the paths that its settings name', () => {
     expect(mounts['data']).toBe(environment['FEED_SYNC_DATA_DIR']);
     expect(mounts['configuration']).toBe('/etc/feed-sync');
     const [key] = Object.keys(at(configuration.get('Secret'), 'stringData') as object);
@@ -132,11 +132,11 @@ describe.each(PODS)('%s', (_, pod) => {
     });
   });
 
-  it('takes no variables from services, which would look like settings', () => {
+  it('the pod takes no variables from services, which would look like settings', () => {
     expect(at(pod, 'enableServiceLinks')).toBe(false);
   });
 
-  it('limits its memory, which DuckDB goes by', () => {
+  it('the pod limits its memory, which DuckDB goes by', () => {
     expect(at(container, 'resources.limits')).toEqual({ memory: expect.stringMatching(/^\d+Gi$/) });
   });
 });
@@ -144,7 +144,7 @@ describe.each(PODS)('%s', (_, pod) => {
 describe('the NetworkPolicy', () => {
   const spec = at(network.get('NetworkPolicy'), 'spec');
 
-  it('is about the pods of the StatefulSet and lets one namespace in, to the port of the status server alone', () => {
+  it('the NetworkPolicy lets one namespace reach the port of the status server in the pods of the StatefulSet', () => {
     const pod = at(daemon.get('StatefulSet'), 'spec.template');
     expect(at(spec, 'podSelector.matchLabels')).toEqual(at(pod, 'metadata.labels'));
     expect(at(spec, 'policyTypes')).toEqual(['Ingress']);
@@ -162,14 +162,14 @@ describe('the StatefulSet', () => {
   const set = daemon.get('StatefulSet');
   const container = at(set, 'spec.template.spec.containers.0');
 
-  it('is one, of its own volume, behind its service', () => {
+  it('the StatefulSet has one replica, with a volume of its own, behind its service', () => {
     expect(at(set, 'spec.replicas')).toBe(1);
     expect(at(set, 'spec.serviceName')).toBe(at(daemon.get('Service'), 'metadata.name'));
     expect(at(set, 'spec.volumeClaimTemplates.0.metadata.name')).toBe('data');
     expect(at(daemon.get('Service'), 'spec.selector')).toEqual(at(set, 'spec.template.metadata.labels'));
   });
 
-  it('is asked where it listens', () => {
+  it('the probes of the StatefulSet ask where the program listens', () => {
     const environment = byName(listAt(container, 'env'), 'value');
     expect(environment['FEED_SYNC_STATUS_LISTEN']).toBe(`0.0.0.0:${PORT}`);
     expect(listAt(container, 'ports')).toEqual([{ name: 'status', containerPort: PORT }]);
@@ -186,7 +186,7 @@ describe('exit codes', () => {
   /** Another start would end in the same way. */
   const final = [EXIT_CODES.wrongUsage, EXIT_CODES.operatorMustAct, EXIT_CODES.wrongConfiguration];
 
-  it('F64 decide in a CronJob whether it is tried again', () => {
+  it('F64 exit codes decide in a CronJob whether it is tried again', () => {
     const job = at(once.get('CronJob'), 'spec.jobTemplate.spec');
     const rules = listAt(job, 'podFailurePolicy.rules').slice(1);
     const codesOf = Object.fromEntries(
@@ -204,7 +204,7 @@ describe('exit codes', () => {
     expect(at(job, 'activeDeadlineSeconds')).toBe(24 * 3_600);
   });
 
-  it('decide under systemd whether it is started again', () => {
+  it('exit codes decide under systemd whether it is started again', () => {
     expect(unitLines('feed-sync.service')).toContain(`Service.RestartPreventExitStatus=${final.join(' ')}`);
   });
 });
@@ -216,7 +216,7 @@ describe('commands', () => {
     ...PODS.map(([name, pod]) => [name, listAt(pod, 'containers.0.args').map(String)] as const),
   ];
 
-  it.each(commands)('of %s are there', async (_, words) => {
+  it.each(commands)('the commands of %s exist', async (_, words) => {
     const feed = { baseUrl: 'https://feed.example.com', apiKey: API_KEY };
     const line = commandLine({ feed, now: () => new Date(0) });
     onTestFinished(line.remove);

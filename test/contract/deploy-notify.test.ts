@@ -58,8 +58,8 @@ async function inTurn(notifier: Notifier, ...steps: readonly (() => void)[]): Pr
   }
 }
 
-describe('systemd is told', () => {
-  it('that the daemon is ready, goes on, reloads and stops; and is given nothing of our environment', async () => {
+describe('notifications of systemd', () => {
+  it('notifies systemd of ready, progress, reload and stop, and passes on nothing of the environment', async () => {
     const { path, reported } = recordingSystemdNotify();
     const environment = {
       PATH: path,
@@ -88,7 +88,7 @@ describe('systemd is told', () => {
     ]);
   });
 
-  it('nothing where it does not listen', async () => {
+  it('notifies nobody where systemd does not listen', async () => {
     const { run, runs } = heldProgram();
     const notifier = createNotifier(parts({ environment: { WATCHDOG_USEC: '40000000' }, run }));
     await inTurn(
@@ -102,7 +102,7 @@ describe('systemd is told', () => {
     expect(runs).toEqual([]);
   });
 
-  it('by one process at a time, and then what holds by then', async () => {
+  it('notifies systemd by one process at a time, and then of the state by then', async () => {
     const { run, runs, end } = heldProgram();
     const notifier = createNotifier(parts({ run }));
     notifier.ready();
@@ -120,7 +120,7 @@ describe('systemd is told', () => {
     expect(runs.every(({ timeoutMs }) => timeoutMs <= 10_000)).toBe(true);
   });
 
-  it('a status of one short line, and only where it is another', async () => {
+  it('notifies systemd of a status in one short line, and only where it has changed', async () => {
     const lines: (readonly string[])[] = [];
     const run = ({ args }: ProgramRun): Promise<void> => {
       lines.push(args);
@@ -138,7 +138,7 @@ describe('systemd is told', () => {
 });
 
 describe('the watchdog', () => {
-  it('is fed four times in its period at most, however much progress there is', async () => {
+  it('feeds the watchdog four times in its period at most, however much progress there is', async () => {
     const clock = new SteppedClock();
     let feeds = 0;
     const run = ({ args }: ProgramRun): Promise<void> => {
@@ -162,13 +162,13 @@ describe('the watchdog', () => {
     [{ WATCHDOG_USEC: '0' }, null],
     [{ WATCHDOG_USEC: 'soon' }, null],
     [{}, null],
-  ])('with %j is fed every %s ms', (environment, feedMs) => {
+  ])('feeds the watchdog with %j every %s ms', (environment, feedMs) => {
     expect(watchdogFeedMs(environment, PID)).toBe(feedMs);
   });
 });
 
-describe('a program that does not work', () => {
-  it('is warned of once, and harms nothing', async () => {
+describe('a systemd-notify that does not work', () => {
+  it('warns once of a systemd-notify that does not work, and goes on', async () => {
     const warnings: string[] = [];
     const log: Log = { ...silentLog, warn: (_fields, message) => void warnings.push(message) };
     const environment = { PATH: '/nowhere', NOTIFY_SOCKET: SOCKET };
@@ -181,7 +181,7 @@ describe('a program that does not work', () => {
     expect(warnings).toEqual(['systemd could not be notified.']);
   });
 
-  it('is killed at its limit', async () => {
+  it('kills systemd-notify at its time limit', async () => {
     const run = {
       file: 'sleep',
       args: ['600'],

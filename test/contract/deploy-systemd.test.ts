@@ -39,22 +39,22 @@ function analyze(words: readonly string[], change: (text: string) => string = (t
   return { status, said: `${stdout}${stderr}` };
 }
 
-describe.skipIf(!hasAnalyze)('systemd', () => {
+describe.skipIf(!hasAnalyze)('the judgement of systemd-analyze', () => {
   const verify = ['verify', '--man=no', ...UNITS.map((name) => `./${name}`)];
 
-  it('has nothing to say against the units', () => {
+  it('systemd-analyze finds no fault in the units', () => {
     const { status, said } = analyze(verify);
     // It also judges the units of the machine that ours name.
     expect(said.split('\n').filter((line) => line.includes('feed-sync'))).toEqual([]);
     expect(status, said).toBe(0);
   });
 
-  it('would say so', () => {
+  it('systemd-analyze would name a wrong setting of a unit', () => {
     const { said } = analyze(verify, (text) => text.replace('WatchdogSec', 'WatchdogSeconds'));
     expect(said).toContain('WatchdogSeconds');
   });
 
-  it.each(SERVICES)(`finds %s exposed by ${MOST_EXPOSED} of ten at most`, (name) => {
+  it.each(SERVICES)(`systemd-analyze finds %s exposed by ${MOST_EXPOSED} of ten at most`, (name) => {
     const { status, said } = analyze(['security', '--offline=true', '--no-pager', `./${name}`]);
     const [, exposed] = /Overall exposure level for \S+: (\d+\.\d)/.exec(said) ?? [];
     expect(status, said).toBe(0);
@@ -83,7 +83,7 @@ describe('the command for root', () => {
     return { status, words: stdout.split('\0').slice(0, -1), stderr };
   }
 
-  it('runs as the service does, in its sandbox and with its drop-ins, and ends with the exit code of the command', () => {
+  it("the command for root runs as the service does, with sandbox and drop-ins, and ends with the command's exit code", () => {
     const unit = projectText('config/systemd/feed-sync-once.service');
     const dropIn = '# override.conf\n[Unit]\nAfter=x\n[Service]\nMemoryMax=8G\n';
     const { status, words } = wordsOf(unit + dropIn, ['query', 'SELECT * FROM "a b"']);
@@ -98,7 +98,7 @@ describe('the command for root', () => {
     expect(words).toContain('--disable-sigusr1');
   });
 
-  it('starts nothing where the service is not installed', () => {
+  it('the command for root starts nothing where the service is not installed', () => {
     const { status, words, stderr } = wordsOf('', ['status']);
     expect(status).toBe(78);
     expect(words).toEqual([]);
@@ -107,7 +107,7 @@ describe('the command for root', () => {
 });
 
 describe('restarts', () => {
-  it('F64 are at most twenty an hour', () => {
+  it('F64 systemd restarts the service at most twenty times an hour', () => {
     const lines = unitLines('feed-sync.service');
     expect(lines).toEqual(
       expect.arrayContaining(['Unit.StartLimitIntervalSec=1h', 'Unit.StartLimitBurst=20']),
@@ -123,24 +123,24 @@ describe('the two services', () => {
       line,
     );
 
-  it('run in the same sandbox', () => {
+  it('the two services run in the same sandbox', () => {
     const [daemon = [], once = []] = SERVICES.map((name) => unitLines(name).filter(ofSandbox));
     expect(daemon.length).toBeGreaterThan(20);
     expect(once).toEqual(daemon);
   });
 
-  it('let Node compile what it runs', () => {
+  it('the two services let Node compile what it runs', () => {
     expect(SERVICES.flatMap(unitLines).filter((line) => line.includes('MemoryDenyWriteExecute'))).toEqual([]);
   });
 
-  it('get the key as a credential, and keep everything in their state directory', () => {
+  it('the two services get the key as a credential, and keep everything in their state directory', () => {
     for (const name of SERVICES) {
       expect(unitLines(name)).toContain('Service.LoadCredential=api-key:/etc/feed-sync/api-key');
       expect(unitLines(name)).toContain('Service.StateDirectory=feed-sync');
     }
   });
 
-  it('tell systemd how they are by a program of its own', () => {
+  it('the daemon notifies systemd by a program of its own', () => {
     expect(unitLines('feed-sync.service')).toEqual(
       expect.arrayContaining(['Service.Type=notify', 'Service.NotifyAccess=all']),
     );

@@ -12,7 +12,7 @@ const SETTING = 'The setting subscriptions no longer selects it.';
 const WAY_BACK =
   '→ Once the setting subscriptions (FEED_SYNC_SUBSCRIPTIONS) selects it again: feed-sync resume --subscription sub_2';
 
-it('W27 a subscription that is merely left out of the setting subscriptions is told with that setting, and comes back by it', async () => {
+it('W27 a subscription that the setting subscriptions leaves out is reported with that setting, and comes back by it', async () => {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock: stillClock(NOW) });
   onTestFinished(feed.close);
   feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels'] });

@@ -106,14 +106,14 @@ describe.each(KINDS)('the destination $name', (kind) => {
       expect(await world.rows()).toHaveLength(9);
     });
 
-    it('F68 holds back a commit that empties the table', async () => {
+    it('F68 suspends a commit that empties the table', async () => {
       const { world, course } = await tenPeople(kind);
       course.publishRows([]);
       expect(judged(await commit(world, course, gate(NOT_EMPTIED))).counts).toMatchObject({ after: 0 });
       expect(await world.rows()).toHaveLength(10);
     });
 
-    it('F67 lets a commit that waits hold up no other', async () => {
+    it('F67 commits other jobs beside a commit that waits', async () => {
       const { world, course } = await tenPeople(kind);
       const other = await world.loaded(firstContent(PEOPLE, rowsOf(3)), 'permits');
       course.publishRows(rowsOf(1));

@@ -201,7 +201,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 6)).toEqual(texts(FIRST));
   });
 
-  it('F69 repeats no reason of a closing once the states after it are forgotten, too', async () => {
+  it('F69 states no reason of a closing once the states after it are forgotten, too', async () => {
     let isOn = true;
     const { world, course } = await threeCommits(kind, { keeps: () => isOn, keepMs: 86_400_000 });
     isOn = false;
@@ -234,7 +234,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 4)).toEqual(texts(FIRST));
   });
 
-  it('F70 refuses a log that was emptied by hand, and begins it anew where it was dropped', async () => {
+  it('F70 refuses a log that was emptied by hand, and starts another where it was dropped', async () => {
     const { world, course, times } = await threeCommits(kind);
     await world.byHand('DELETE FROM history.parcels');
     const emptied = read(world, 'SELECT * FROM parcels', times[0]);
@@ -246,7 +246,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect([await stateAfter(world, 3), await stateAfter(world, 4)]).toEqual([texts(THIRD), texts(FIRST)]);
   });
 
-  it('F70 F58 begins a log with the load that follows where its table is gone, too', async () => {
+  it('F70 F58 starts a log with the load that follows where table and log are gone', async () => {
     const { world, course } = await threeCommits(kind);
     await world.byHand('DROP TABLE history.parcels');
     await world.byHand(`DROP TABLE ${world.table} CASCADE`);
@@ -256,7 +256,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 4)).toEqual(texts(FIRST));
   });
 
-  it('F69 forgets what is older than it is to be kept where nothing is committed any more', async () => {
+  it('F69 forgets states beyond the retention where nothing is committed any more', async () => {
     const { world, course } = await threeCommits(kind, { ...ALL, keepMs: 86_400_000 });
     course.publish(firstContent(owners, [[1, 'Ann']]));
     await world.load(course);
@@ -275,7 +275,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
   });
 
   it.each([true, false])(
-    'F69 the next start makes functions anew that another program wrote, of live and of frozen logs that can be read: %s',
+    'F69 rewrites as-of functions of another program at the next start, with a readable frozen log: %s',
     async (isReadable) => {
       const { world, course } = await threeCommits(kind);
       course.publish(firstContent(owners, [[1, 'Ann']]));
@@ -297,7 +297,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     },
   );
 
-  it('F69 refuses by name a table without history, and a statement that reads around it', async () => {
+  it('F69 refuses by name a table without history, and a statement that reads around --as-of', async () => {
     const keeps = (id: string) => id === 'parcels';
     const { world, times } = await threeCommits(kind, { ...ALL, keeps });
     await world.loaded(firstContent(people, FIRST), 'zones');
@@ -312,7 +312,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     await expect(read(world, 'SELEC', now)).rejects.toMatchObject({ code: 'usage_invalid' });
   });
 
-  it('F70 a log that was emptied by hand refuses its table alone, and none whose name has that name in it', async () => {
+  it('F70 a log that was emptied by hand refuses its table alone, and no table whose name contains that name', async () => {
     const { world, times } = await threeCommits(kind);
     await world.loaded(firstContent(people, FIRST), 'old-parcels');
     const now = new Date(Date.now() + 1_000);
@@ -323,7 +323,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     );
   });
 
-  it('F69 keeps what a rollback needs with each commit, and nothing without history', async () => {
+  it('F69 records with each commit what a rollback needs, and nothing without history', async () => {
     const recorded = `SELECT count(checksum), count(columns) FROM feed_sync.commits`;
     expect(await read((await threeCommits(kind)).world, recorded)).toEqual([['3', '3']]);
     const without = await threeCommits(kind, { ...ALL, keeps: () => false });
@@ -331,7 +331,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await read(without.world, 'SELECT count(*) FROM feed_sync.history_logs')).toEqual([['0']]);
   });
 
-  it('F69 rolls back to a commit, pins the table there, and takes nothing until the pin is lifted', async () => {
+  it('F69 rolls back to a commit, pins the table there, and commits nothing until the pin is lifted', async () => {
     const { world, course } = await threeCommits(kind);
     const back = await rollBack(world, 1);
     expect(back).toMatchObject({
@@ -359,7 +359,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await world.rows()).toHaveLength(4);
   });
 
-  it('F70 refuses to roll back to a commit whose checksum is of another version of the hash, and says which states can be had', async () => {
+  it('F70 refuses to roll back to a commit with a checksum of another hash, and names the states that can be restored', async () => {
     const { world } = await threeCommits(kind);
     await world.byHand("UPDATE feed_sync.commits SET checksum_version = 'another' WHERE commit_number = 1");
     const refused = errorOf(await rollBack(world, 1)) as FeedSyncError;
@@ -373,7 +373,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await rollBack(world, 2)).toMatchObject({ kind: 'committed' });
   });
 
-  it('F70 diff and the foresight of a rollback name a column that was altered by hand, and the table is loaded again', async () => {
+  it('F70 diff and the preview of a rollback name a column that was altered by hand, and the table is loaded again', async () => {
     const { world, course } = await threeCommits(kind);
     const first = { by: 'commit', commitNumber: 1 } as const;
     const refused = {
@@ -397,7 +397,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 4)).toEqual(texts(THIRD));
   });
 
-  it('F69 goes back past other columns: those of then are there again', async () => {
+  it('F69 rolls back past a schema change and restores the columns of then', async () => {
     const { world, course } = await threeCommits(kind);
     course.publish(firstContent(owners, [[1, 'Ann']]));
     await world.load(course);

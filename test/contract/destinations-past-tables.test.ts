@@ -75,7 +75,7 @@ describe.each(destinationKinds())('the destination $name', (kind) => {
     expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   });
 
-  it('F70 finds a value that was altered in a log, and closes the log: the state of its table is known', async () => {
+  it('F70 finds a value that was altered in a log, and closes the log', async () => {
     const world = await everyKind(kind);
     await world.byHand("UPDATE history.parcels SET owner = 'Eve' WHERE owner = 'Ann'");
     expect(await compared(world)).toEqual(
@@ -87,7 +87,7 @@ describe.each(destinationKinds())('the destination $name', (kind) => {
     expect(await compared(world)).toEqual(EQUAL);
   });
 
-  it('F70 finds a frozen table that was altered, and ends its log, which leads nowhere', async () => {
+  it('F70 finds a frozen table that was altered, and drops its log, which leads nowhere', async () => {
     const world = await everyKind(kind);
     await world.byHand("UPDATE history.parcels__3 SET name = 'x'");
     expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'], kept: [] });

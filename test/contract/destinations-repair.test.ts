@@ -86,8 +86,8 @@ const ALTERED = [
 ];
 
 describe.each(KINDS)('the destination $name', (kind) => {
-  describe('compares', () => {
-    it('F70 a table as equal that has the rows of the snapshot, and of the snapshot with the changes after it', async () => {
+  describe('comparisons', () => {
+    it('F70 finds a table equal to its snapshot, and to a snapshot with the changes after it', async () => {
       const { world, course, first } = await threePeople(kind);
       expect(await compare(world, await contentFrom(first, course, world))).toEqual(EQUAL);
       course.publishRows([
@@ -100,7 +100,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(EQUAL);
     });
 
-    it('F70 values of every type, and empty tables', async () => {
+    it('F70 compares values of every type, and empty tables', async () => {
       const world = await kind.open();
       const rows: readonly Row[] = [
         [1, true, 0.1, '2026-01-02', '2026-01-02T03:04:05.678901Z', { json: { b: [1, 2.5], a: null } }],
@@ -113,7 +113,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(EQUAL);
     });
 
-    it('F70 rows that were altered, deleted and inserted by hand, and names them', async () => {
+    it('F70 finds rows that were altered, deleted and inserted by hand, and names them', async () => {
       const { world, course, first } = await threePeople(kind);
       await byHand(world, ...ALTERED);
       expect(await compare(world, await contentFrom(first, course, world))).toEqual({
@@ -127,7 +127,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       });
     });
 
-    it('F70 a table without keys row by row', async () => {
+    it('F70 compares a table without keys row by row', async () => {
       const { world, course, first } = await threePeople(kind, WITHOUT_KEYS);
       expect(await compare(world, await contentFrom(first, course, world))).toEqual(EQUAL);
       await byHand(world, "INSERT INTO parcels VALUES (1, 'one')", 'DELETE FROM parcels WHERE id = 3');
@@ -137,7 +137,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       });
     });
 
-    it('F70 a table whose index of the key is gone, and whose rows are repeated', async () => {
+    it('F70 finds repeated rows in a table whose index of the key is gone', async () => {
       const { world, course, first } = await threePeople(kind);
       await world.withoutKey();
       await byHand(
@@ -153,7 +153,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       });
     });
 
-    it('F70 nothing where the table is at another commit by now, or has other columns', async () => {
+    it('F70 compares nothing where the table is at another commit by now, or has other columns', async () => {
       const { world, course, first } = await threePeople(kind);
       const content = await contentFrom(first, course, world);
       const before = await world.observed();
@@ -169,7 +169,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
   });
 
   describe('repairs', () => {
-    it('F70 the rows that differ, as a commit of its own, and the checksum is right again', async () => {
+    it('F70 repairs the rows that differ in a commit of its own, which makes the checksum right again', async () => {
       const { world, course, first } = await threePeople(kind);
       await byHand(world, ...ALTERED);
       const content = await contentFrom(first, course, world);
@@ -184,7 +184,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     it.each([
       ['without keys', WITHOUT_KEYS],
       ['that has lost its index of the key', PEOPLE],
-    ])('F70 a table %s', async (what, schema) => {
+    ])('F70 repairs a table %s', async (what, schema) => {
       const { world, course, first } = await threePeople(kind, schema);
       if (what !== 'without keys') await world.withoutKey();
       await byHand(
@@ -201,7 +201,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       expect(await world.rows()).toHaveLength(3);
     });
 
-    it('F70 what was altered by hand back to the commit before: history knows every state still', async () => {
+    it('F70 repairs an alteration by hand back to the commit before, and history still knows every state', async () => {
       const { world, course, first } = await threePeople(kind, PEOPLE, HISTORY);
       course.publishRows(FIRST.slice(1));
       await world.apply(course);
@@ -215,7 +215,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       await reader.close();
     });
 
-    it('F70 what was altered by hand and written over by a commit with a checksum anew: its log is closed, and a rollback to it proven', async () => {
+    it('F70 closes the log of an alteration that a commit took over, and proves a rollback to the stored checksum', async () => {
       const { world, course, first } = await threePeople(kind, PEOPLE, HISTORY);
       await byHand(world, "UPDATE parcels SET name = 'TWO' WHERE id = 2");
       course.publishRows([[1, 'one'], [2, 'zwei'], ...FIRST.slice(2)]);
@@ -247,7 +247,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       expect(await world.rows()).toEqual(right);
     });
 
-    it('F70 nothing where the table moved since it was compared', async () => {
+    it('F70 repairs nothing where the table has moved since it was compared', async () => {
       const { world, course, first } = await threePeople(kind);
       const content = await contentFrom(first, course, world);
       const plannedFrom = await world.observed();

@@ -55,7 +55,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     });
   });
 
-  it('tells its commits in order, from a position on, and from the first for a position of another mirror', async () => {
+  it('lists its commits in order, from a position on, and from the first for a position of another mirror', async () => {
     const { world, course } = await threePeople(kind);
     course.publishRows([[4, 'four']]);
     await world.apply(course);
@@ -90,7 +90,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect((await world.source.commits(foreign, { limit: 9, upTo: null })).commits).toHaveLength(3);
   });
 
-  it('stores how far the command after commits was told, which counts where it is later, and is of this mirror', async () => {
+  it('stores how far the command after commits got, which counts where it is later, and of this mirror', async () => {
     const { world, course } = await threePeople(kind);
     course.publishRows([[4, 'four']]);
     await world.apply(course);
@@ -142,7 +142,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     ]);
   });
 
-  it('coalesces a backlog, and a key that was removed and came back is one row', async () => {
+  it('coalesces a backlog, so that a key that was removed and came back is one row', async () => {
     const { world, course } = await threePeople(kind);
     course.publishRows([[2, 'two']]);
     course.publishRows([
@@ -158,7 +158,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     ]);
   });
 
-  it('loads a snapshot in the place of a table and says what differs by key', async () => {
+  it('loads a snapshot in the place of a table, and counts the difference by key', async () => {
     const { world, course } = await threePeople(kind);
     course.publishRows([
       [2, 'TWO'],
@@ -176,7 +176,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     ]);
   });
 
-  it('writes no row of a reload that differs in none, and counts what differs without an index of the key, too', async () => {
+  it('writes no row of a reload without differences, and counts them without an index of the key, too', async () => {
     const { world, course } = await threePeople(kind);
     const changed = kind.name === 'DuckDB' ? null : 0;
     expect(await world.load(course)).toMatchObject({ committed: { net: { added: 0, changed, removed: 0 } } });
@@ -249,7 +249,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     await world.retire(course, 'archive');
   });
 
-  it('keeps a retired table where it is, and takes it up again', async () => {
+  it('keeps a retired table where it is, and loads it again under its name', async () => {
     const { world, course } = await threePeople(kind);
     expect(await world.retire(course, 'keep')).toMatchObject({ kind: 'retired' });
     course.publishRows([[7, 'seven']]);
@@ -257,7 +257,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await world.rows()).toEqual([['7', 'seven']]);
   });
 
-  it('changes nothing by a job that was planned from another state', async () => {
+  it('changes nothing for a job that was planned from another state', async () => {
     const { world, course } = await threePeople(kind);
     const before = await world.observed();
     course.publishRows([[1, 'one']]);
@@ -290,7 +290,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await world.rows('roads')).toEqual([['9', 'nine']]);
   });
 
-  it('refuses a snapshot whose rows are not those that the manifest states', async () => {
+  it('refuses a snapshot whose row count is not the one that the manifest states', async () => {
     const { world, course } = await threePeople(kind);
     const job = await course.snapshot(course.newest(), await world.observed());
     const wrong = { ...job, expectedRowCounts: [{ rowCount: 4, statedBy: 'the manifest' }] };
@@ -449,7 +449,7 @@ describe.skipIf(EMBEDDED.folder === null)('the content in DuckDB and in PostgreS
   const sources = generateDatasets({ seed: 5, counties: 1, rowsPerDataset: 25 });
 
   it.each(sources.map((source) => [source.topic, source] as const))(
-    'is equal for %s in every type, after a load, changes and a reload',
+    'DuckDB and PostgreSQL have equal content for %s in every type, after a load, changes and a reload',
     async (_topic, source) => {
       const worlds = await Promise.all(KINDS.map((kind) => kind.open()));
       let content = source.initial();

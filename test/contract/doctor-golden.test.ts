@@ -34,7 +34,7 @@ function expectTold(name: string, diagnosis: Diagnosis, places: Readonly<Record<
   expectGoldenText(`doctor/${name}`, `${renderDiagnosis(reported)}\n`);
 }
 
-it('everything as it should be', async () => {
+it('doctor reports an installation in which everything is as it should be', async () => {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
   const one = checkInput({ feed });
   expect(await one.run('once')).toMatchObject({ exitCode: 0 });
@@ -45,7 +45,7 @@ it('everything as it should be', async () => {
   expectTold('sound', diagnosis, places);
 });
 
-it('problems, warnings and what is not looked at', async () => {
+it('doctor reports problems, warnings and skipped checks', async () => {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
   const one = checkInput({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
   mkdirSync(one.dataDirectory, { mode: 0o755 });

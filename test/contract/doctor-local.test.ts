@@ -42,7 +42,7 @@ async function child(script: string, ...values: readonly string[]): Promise<Chil
   return started;
 }
 
-it('the history of tables without keys, which have none, is told where history.datasets names them', async () => {
+it('doctor names the tables without history for lack of keys where history.datasets names them', async () => {
   const feed = await startedFeed();
   for (const [datasetId, keyColumns] of [
     ['parcels', ['id']],
@@ -65,7 +65,7 @@ it('the history of tables without keys, which have none, is told where history.d
 });
 
 describe('the published copy', () => {
-  it('is told with when it was made, and that there is none yet', async () => {
+  it('doctor reports when the published copy was made, and that there is none yet', async () => {
     const one = await installed();
     const copy = join(one.home, 'copy.duckdb');
     one.environment['FEED_SYNC_DESTINATION_PUBLISH'] = copy;
@@ -83,7 +83,7 @@ describe('the published copy', () => {
   });
 });
 
-it('a manifest in the export folder that is of another program or mirror is a problem, as it is for once', async () => {
+it('doctor reports a manifest of another program or mirror in the export folder as a problem, as once does', async () => {
   const one = await installed();
   const folder = join(one.home, 'export');
   one.environment['FEED_SYNC_EXPORT_PATH'] = folder;
@@ -108,7 +108,7 @@ it('a manifest in the export folder that is of another program or mirror is a pr
 });
 
 describe('the command after commits', () => {
-  it('is a problem once its last run failed, until it succeeds', async () => {
+  it('doctor reports the command after commits as a problem once its last run failed, until it succeeds', async () => {
     const one = await installed();
     const command = join(one.home, 'refresh.sh');
     one.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'] = command;
@@ -133,7 +133,7 @@ describe('the command after commits', () => {
     expect(await found()).toEqual([]);
   });
 
-  it('is looked for before its first run: whether it is there, is a program, and may be run', async () => {
+  it('doctor checks before its first run whether the command after commits is there, a program, and may be run', async () => {
     const one = checkInput();
     const found = async (command: string) => {
       one.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'] = `${command} --all`;
@@ -164,8 +164,8 @@ describe('the command after commits', () => {
   });
 });
 
-describe('before anything is there', () => {
-  it('all that is missing is the address and the key, and nothing is made', async () => {
+describe('an installation that has nothing yet', () => {
+  it('doctor before anything is there misses only the address and the key, and makes nothing', async () => {
     const one = checkInput();
     const look = await one.look();
     expect(look).toMatchObject({ exitCode: 78, problems: 2, warnings: 0 });
@@ -190,7 +190,7 @@ describe('before anything is there', () => {
 });
 
 describe('configuration', () => {
-  it('that is wrong is told whole, with what can be read of it; what is local is looked at all the same', async () => {
+  it('doctor reports a wrong configuration whole, with every readable setting, and checks what is local all the same', async () => {
     const one = checkInput({
       feed: NOWHERE,
       environment: { FEED_SYNC_HTTP_TIMEOUT: '30', FEED_SYNC_LOCKWAIT: '1s' },
@@ -226,7 +226,7 @@ describe('configuration', () => {
     expect(look.all('problem')).toContain('connection service');
   });
 
-  it('in a file that cannot be read leaves open where things are', async () => {
+  it('doctor leaves open where things are when the configuration file cannot be read', async () => {
     const one = checkInput();
     delete one.environment['FEED_SYNC_DATA_DIR'];
     writeFileSync(join(one.home, 'feed-sync.yaml'), 'dataDir: [', { mode: 0o600 });
@@ -242,7 +242,7 @@ describe('configuration', () => {
     });
   });
 
-  it('a key file that others may read, and a secret that is not there, are warnings', async () => {
+  it('doctor warns of a key file that others may read, and of a secret that is not there', async () => {
     const one = checkInput({ feed: NOWHERE });
     delete one.environment['FEED_SYNC_API_KEY'];
     const keyFile = join(one.home, 'api-key');
@@ -264,14 +264,14 @@ describe('configuration', () => {
     });
   });
 
-  it('a key that was written into another setting by mistake is struck out', async () => {
+  it('doctor strikes out a key that was written into another setting by mistake', async () => {
     const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_SUBSCRIPTIONS: NOWHERE.apiKey } });
     expect(await one.reported()).toContain('[secret] (environment FEED_SYNC_SUBSCRIPTIONS)');
   });
 });
 
 describe('disk', () => {
-  it('F11 F66 a file in the place of the data directory', async () => {
+  it('F11 F66 doctor reports a file in the place of the data directory', async () => {
     const one = checkInput({ feed: NOWHERE });
     writeFileSync(one.dataDirectory, 'a letter');
     const look = await one.look();
@@ -285,7 +285,7 @@ describe('disk', () => {
     expect(look.of('mirror')[0]).toMatchObject({ state: 'skipped' });
   });
 
-  it('F11 a folder that nobody may write in', async () => {
+  it('F11 doctor reports a folder that nobody may write in', async () => {
     // Not a folder without permissions: whoever runs the tests may be allowed everything. /proc takes no files of anybody.
     const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_DATA_DIR: '/proc/self/data' } });
     expect((await one.look()).of('disk')[0]).toMatchObject({
@@ -295,7 +295,7 @@ describe('disk', () => {
     });
   });
 
-  it('F07 less room than is kept free', async () => {
+  it('F07 doctor reports less room than disk.reserve keeps free', async () => {
     const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_DISK_RESERVE: '900TB' } });
     const look = await one.look();
     expect(look.exitCode).toBe(74);
@@ -305,7 +305,7 @@ describe('disk', () => {
     });
   });
 
-  it('folders and files that others may enter or read, and downloads on their way', async () => {
+  it('doctor warns of folders and files that others may enter or read, and reports downloads on their way', async () => {
     const one = await installed();
     mkdirSync(join(one.dataDirectory, 'staging', 'x'));
     writeFileSync(join(one.dataDirectory, 'staging', 'x', 'part'), Buffer.alloc(1_500));
@@ -323,7 +323,7 @@ describe('disk', () => {
 });
 
 describe('locks', () => {
-  it('F09 a running instance is named, and not disturbed', async () => {
+  it('F09 doctor names a running instance, and does not disturb it', async () => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     const holder = await child('instance-lock-holder-child.ts', join(one.dataDirectory, 'lock.sqlite'));
@@ -333,7 +333,7 @@ describe('locks', () => {
     });
   });
 
-  it('warns where something else listens on the address of the status server, which run needs', async () => {
+  it('doctor warns where something else listens on the address of the status server, which run needs', async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void other.close());
@@ -349,7 +349,7 @@ describe('locks', () => {
     expect((await free.look()).of('locks').map(({ about }) => about)).not.toContain('status address');
   });
 
-  it('a lock file that is none is a trouble', async () => {
+  it('doctor reports a lock file that is none as a problem', async () => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     writeFileSync(join(one.dataDirectory, 'lock.sqlite'), 'a letter to my aunt'.repeat(100));
@@ -361,21 +361,24 @@ describe('locks', () => {
   });
 
   // Elsewhere than on Linux nobody lists locks.
-  it.runIf(existsSync('/proc/locks'))('F10 a reader of the mirror is a warning that names it', async () => {
-    const one = checkInput({ feed: NOWHERE });
-    mkdirSync(one.dataDirectory, { mode: 0o700 });
-    await writeMirror(one.mirrorPath);
-    chmodSync(one.mirrorPath, 0o600);
-    const reader = await child('duckdb-holder-child.ts', one.mirrorPath);
-    const look = await one.look();
-    expect(look.of('locks')[1]).toMatchObject({
-      state: 'warning',
-      found: expect.stringMatching(new RegExp(`^process ${reader.pid} \\(.+\\) reads it`)),
-    });
-    expect(look.of('mirror')[1]).toMatchObject({ state: 'ok', found: '0 tables, 0 rows' });
-  });
+  it.runIf(existsSync('/proc/locks'))(
+    'F10 doctor warns of a reader of the mirror, and names it',
+    async () => {
+      const one = checkInput({ feed: NOWHERE });
+      mkdirSync(one.dataDirectory, { mode: 0o700 });
+      await writeMirror(one.mirrorPath);
+      chmodSync(one.mirrorPath, 0o600);
+      const reader = await child('duckdb-holder-child.ts', one.mirrorPath);
+      const look = await one.look();
+      expect(look.of('locks')[1]).toMatchObject({
+        state: 'warning',
+        found: expect.stringMatching(new RegExp(`^process ${reader.pid} \\(.+\\) reads it`)),
+      });
+      expect(look.of('mirror')[1]).toMatchObject({ state: 'ok', found: '0 tables, 0 rows' });
+    },
+  );
 
-  it('F10 another program that keeps the mirror for itself is a trouble that names it, also where nobody lists locks', async () => {
+  it('F10 doctor reports and names a program that locks the mirror for itself, also where nobody lists locks', async () => {
     const one = checkInput({ feed: NOWHERE, environment: { FEED_SYNC_LOCK_WAIT: '0s' } });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     const writer = await child('duckdb-holder-child.ts', one.mirrorPath, 'READ_WRITE');
@@ -399,7 +402,7 @@ describe('locks', () => {
 });
 
 describe('the checkpoint', () => {
-  it('F05 that is damaged says that nothing is lost; what was quarantined before is told', async () => {
+  it('F05 doctor says of a damaged checkpoint that nothing is lost, and reports earlier quarantined files', async () => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     writeFileSync(one.checkpointPath, 'SQLite format 3\0 and nothing else', { mode: 0o600 });
@@ -420,7 +423,7 @@ describe('the checkpoint', () => {
   it.each([
     ['of another program', 'CREATE TABLE letters (text)', 'but not a checkpoint of feed-sync'],
     ['of a newer program', 'PRAGMA application_id = 1718843758; PRAGMA user_version = 999', 'has format 999'],
-  ])('%s is a wrong configuration', async (_, sql, said) => {
+  ])('doctor reports a checkpoint %s as a wrong configuration', async (_, sql, said) => {
     const one = checkInput({ feed: NOWHERE });
     mkdirSync(one.dataDirectory, { mode: 0o700 });
     const database = new Database(one.checkpointPath);
@@ -435,7 +438,7 @@ describe('the checkpoint', () => {
     });
   });
 
-  it('tells positions that are about to expire, holds and failures, also beside whoever has it open', async () => {
+  it('doctor reports positions that are about to expire, suspensions and failures, beside whoever has the checkpoint open', async () => {
     const now = () => new Date(NOON.getTime() + 80 * DAY_MS);
     const one = checkInput({ feed: NOWHERE, context: { clock: { ...systemClock, now } } });
     const checkpoint = await openAt(one.checkpointPath);
@@ -466,7 +469,7 @@ describe('the checkpoint', () => {
 });
 
 describe('the mirror', () => {
-  it('F04, F05 of another service, of a newer program, no database, deleted: each is told', async () => {
+  it('F04, F05 doctor reports a mirror of another service, of a newer program, that is no database, or is deleted', async () => {
     const one = await installed();
     copyFileSync(one.mirrorPath, `${one.mirrorPath}.corrupt-1`);
     chmodSync(`${one.mirrorPath}.corrupt-1`, 0o600);

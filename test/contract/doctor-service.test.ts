@@ -27,7 +27,7 @@ async function fresh(
 }
 
 describe('a key that is good', () => {
-  it('may do everything; each operation is asked once, and for one item', async () => {
+  it('doctor with a good key asks each operation once, and for one item', async () => {
     const { feed, datasetId, one } = await fresh();
     const look = await one.look();
     expect(look).toMatchObject({ exitCode: 0, problems: 0, warnings: 0, skipped: 0 });
@@ -69,7 +69,7 @@ describe('a key that is good', () => {
     expect(asked.slice(3).map(({ query }) => query['limit'])).toEqual(['1', '1', '1', '1', '1']);
   });
 
-  it('where the manifest is that of a dataset, and nothing is described', async () => {
+  it('doctor checks the manifest of a dataset where nothing is described', async () => {
     const { one, datasetId } = await fresh(
       { contract: { manifest: 'dataset', openapi: false } },
       { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/datasets/{datasetId}/manifest' } },
@@ -87,8 +87,8 @@ describe('a key that is good', () => {
   });
 });
 
-describe('a key that is not', () => {
-  it('F23 known is told once, with what to do; nothing more is asked', async () => {
+describe('a key that lacks something', () => {
+  it('F23 doctor reports an unknown key once, with what to do, and asks nothing more', async () => {
     const { feed, one } = await fresh();
     feed.keys.get(KEY).revoked = true;
     const look = await one.look();
@@ -104,7 +104,7 @@ describe('a key that is not', () => {
     expect(feed.requests.entries().map(({ operation }) => operation)).toEqual(['unknown', 'subscriptions']);
   });
 
-  it('F23 allowed the feed names the scope, with the links of the service', async () => {
+  it('F23 doctor names the scope that the key lacks for the feed, with the links of the service', async () => {
     const { feed, one } = await fresh();
     feed.keys.get(KEY).scopes = ['changes'];
     const [found] = (await one.look()).of('key');
@@ -116,7 +116,7 @@ describe('a key that is not', () => {
     expect(Object.keys(found?.links ?? {})).not.toEqual([]);
   });
 
-  it('allowed to read changes is good for all else: a warning', async () => {
+  it('doctor warns of a key that may not read changes', async () => {
     const { feed, one } = await fresh();
     feed.keys.get(KEY).scopes = ['feeds'];
     const look = await one.look();
@@ -126,7 +126,7 @@ describe('a key that is not', () => {
   });
 
   it.each(['events', 'versions', 'schemas'] as const)(
-    'allowed to read %s is told by that name, and the others are asked',
+    'doctor names %s where the key may not read them, and asks the others',
     async (operation) => {
       const { feed, one } = await fresh();
       const error = { code: 'insufficient_scope', message: `Needs ${operation}.` };
@@ -142,8 +142,8 @@ describe('a key that is not', () => {
   );
 });
 
-describe('what is held', () => {
-  it('F23 the workspace: nothing is asked at all, until a person has resumed it; that of another key does not stand', async () => {
+describe('suspensions', () => {
+  it('F23 doctor asks nothing while the workspace is suspended, unless for another key', async () => {
     const { feed, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
     const keyHash = keyHashOf({ apiKey: new Secret(KEY), baseUrl: feed.baseUrl });
@@ -165,7 +165,7 @@ describe('what is held', () => {
     expect(ofAnotherKey.exitCode).toBe(0);
   });
 
-  it('F24 a subscription or a dataset: nothing is asked about it', async () => {
+  it('F24 doctor asks nothing about a suspended subscription or dataset', async () => {
     const { feed, datasetId, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
     checkpoint.suspend(suspensionOf({ kind: 'dataset', datasetId }));
@@ -179,7 +179,7 @@ describe('what is held', () => {
 });
 
 describe('the service', () => {
-  it('F14 that is not there, is known by no name, or hangs', async () => {
+  it('F14 doctor reports a service that is not there, is known by no name, or hangs', async () => {
     const unreachable = checkInput({ feed: { baseUrl: 'http://127.0.0.1:1', apiKey: KEY } });
     const look = await unreachable.look();
     expect(look.exitCode).toBe(75);
@@ -202,7 +202,7 @@ describe('the service', () => {
     expect((await one.look()).of('connection')[0]?.found).toContain('no answer from 127.0.0.1');
   });
 
-  it('whose clock is minutes away from ours', async () => {
+  it('doctor reports a clock of the service that is minutes away from ours', async () => {
     const off = (offMs: number) => ({ ...systemClock, now: () => new Date(Date.now() + offMs) });
     const { feed, one } = await fresh({}, { context: { clock: off(10 * 60_000) } });
     const look = await one.look();
@@ -216,7 +216,7 @@ describe('the service', () => {
     expect((await behind.look()).all('warning')).toEqual(['clock clock']);
   });
 
-  it('that has no manifest where it is asked for is a wrong configuration', async () => {
+  it('doctor reports a manifest path that leads nowhere as a wrong configuration', async () => {
     const { one } = await fresh(
       {},
       { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/{subscriptionId}/nowhere' } },
@@ -230,7 +230,7 @@ describe('the service', () => {
     });
   });
 
-  it('that answers what does not fit the interface is told with the field', async () => {
+  it('doctor names the field of an answer that violates the contract', async () => {
     const { feed, one } = await fresh();
     feed.faults.add({
       match: { operation: 'schemas', times: 'always' },
@@ -246,7 +246,7 @@ describe('the service', () => {
 });
 
 describe('subscriptions', () => {
-  it('that were chosen and are not seen, and that are gone', async () => {
+  it('doctor reports chosen subscriptions that the key does not see, and those that are gone', async () => {
     const { feed, one } = await fresh({}, { environment: { FEED_SYNC_SUBSCRIPTIONS: 'Some counties' } });
     const unknown = await one.look();
     expect(unknown.exitCode).toBe(78);

@@ -38,7 +38,7 @@ async function expiredServer(): Promise<{ readonly origin: string; readonly keys
 }
 
 describe('a certificate', () => {
-  it('that has expired is shown, and the key is not sent', async () => {
+  it('doctor shows a certificate that has expired, and does not send the key', async () => {
     const { origin, keysSeen } = await expiredServer();
     const look = await checkInput({ feed: { baseUrl: origin, apiKey: CANARY_KEY } }).look();
     expect(look.exitCode).toBe(75);
@@ -57,7 +57,7 @@ describe('a certificate', () => {
     expect(keysSeen()).toBe(0);
   });
 
-  it('of a private authority says how to name that; the proxy is shown without its password', async () => {
+  it('doctor says how to name a private authority, and shows the proxy without its password', async () => {
     const { feed } = await countyFeed();
     const front = await tlsFront(feed.baseUrl);
     const { host } = new URL(front.proxyUrl);
@@ -84,7 +84,7 @@ describe('a certificate', () => {
 });
 
 describe('a proxy', () => {
-  it('that is not there is named, without its password', async () => {
+  it('doctor names a proxy that is not there, without its password', async () => {
     const one = checkInput({
       feed: { baseUrl: FRONT_ORIGIN, apiKey: CANARY_KEY },
       environment: { HTTPS_PROXY: `http://ann:${PROXY_PASSWORD.replace('/', '%2F')}@127.0.0.1:1` },
@@ -102,7 +102,7 @@ describe('a proxy', () => {
 });
 
 describe('the program', () => {
-  it('with HTTPS_PROXY and NODE_EXTRA_CA_CERTS finds everything as it should be', async () => {
+  it('doctor with HTTPS_PROXY and NODE_EXTRA_CA_CERTS finds everything as it should be', async () => {
     const { feed } = await countyFeed({ files: { urls: 'relative' } });
     const front = await tlsFront(feed.baseUrl);
     const installed = await program({ feed: { baseUrl: FRONT_ORIGIN, apiKey: feed.apiKey } });

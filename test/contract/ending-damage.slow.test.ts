@@ -79,7 +79,7 @@ it('F58 a union in parts is right after its mirror was copied without the table 
   expect(again, again.stdout).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 a catch-up that damage has ended twice is mended by the third', async () => {
+it('F58 the third catch-up repairs a mirror whose damage has ended two before it', async () => {
   const { feed, installed, tableOf, datasetOf, publishNext } = await archiving();
   await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
   publishNext(datasetOf('permits'));
@@ -94,7 +94,7 @@ it('F58 a catch-up that damage has ended twice is mended by the third', async ()
 /** A disk's end is the process's here: no file becomes larger. */
 const LARGEST = 'ulimit -f "$0"; exec "$@"';
 
-it('F58 F07 a disk without room for the copy quarantines nothing: 74, and with room it is mended', async () => {
+it('F58 F07 a disk without room for the copy quarantines nothing: 74, and with room the mirror is repaired', async () => {
   const { feed, installed, tableOf, datasetOf, quarantined } = await archiving();
   await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 74 });
@@ -127,7 +127,7 @@ it('F58 a published copy that ends processes is found by verify --deep, and repl
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 a damaged table of the catalog that a catch-up never reads is mended by the one after verify', async () => {
+it('F58 the catch-up after verify repairs a damaged catalog table that a catch-up never reads', async () => {
   const { feed, installed, quarantined } = await archiving();
   await damageTable(installed.mirrorPath, 'feed_sync.archived');
   for (const words of [['verify', '--deep'], ['verify']]) {
@@ -153,7 +153,7 @@ it('F58 text that is not valid UTF-8 in a sound block of the catalog quarantines
   expect(again, again.stderr).toMatchObject({ exitCode: 0 });
 });
 
-it('F58 an undo log with the block of another table is told once and closed, and nothing is loaded', async () => {
+it('F58 an undo log with the block of another table is reported once and closed, and nothing is loaded', async () => {
   const { feed, installed, tableOf } = await archiving();
   const log = tableOf('parcels').replace('main.', 'history.');
   await misplaceBlock(installed.mirrorPath, tableOf('specimens'), log);

@@ -66,11 +66,11 @@ async function filesOf({ datasetId, versions }: RealHistory): Promise<readonly (
 }
 
 describe.skipIf(realData === null).each(['ourairports-navaids', 'toronto-short-term-rentals'])(
-  '%s',
+  'the real history of %s',
   (name) => {
     const read = () => readHistory(join(realData ?? '', name));
 
-    it('each version is a commit of its own, whose state equals its file', async () => {
+    it("history.everyVersion commits each version by itself, and its state equals the version's file", async () => {
       const dataset = await read();
       const { folder, publish, once } = await mirroredWith('on', dataset);
       publish(0, 1);
@@ -90,7 +90,7 @@ describe.skipIf(realData === null).each(['ourairports-navaids', 'toronto-short-t
       }
     });
 
-    it('off: every second version that a catch-up stopped at equals its file', async () => {
+    it('without history.everyVersion every version that a catch-up stopped at equals its file', async () => {
       const dataset = await read();
       const { folder, publish, once } = await mirroredWith('off', dataset);
       const stops: number[] = [];

@@ -77,7 +77,7 @@ function paths(manifest: Manifest): readonly string[] {
 }
 
 describe('F77 the export', () => {
-  it('has a file for each dataset, and writes only those anew that were committed since', async () => {
+  it('F77 the export has a file for each dataset, and writes only those anew that were committed since', async () => {
     const { run, folder, publish } = await exporting();
     const first = await run('once');
     expect(first.exitCode, first.stderr).toBe(0);
@@ -119,7 +119,7 @@ describe('F77 the export', () => {
     expect(status.export).toEqual({ path: folder, exportedAt: expect.any(String) });
   });
 
-  it('leaves retired datasets out of new generations', async () => {
+  it('F77 the export leaves retired datasets out of new generations', async () => {
     const { run, folder, feed } = await exporting();
     await run('once');
     feed.publisher.remove(PERMITS, 'source_retired');
@@ -127,7 +127,7 @@ describe('F77 the export', () => {
     expect(manifestIn(folder).files.map(({ dataset }) => dataset)).toEqual([PARCELS]);
   });
 
-  it('writes again what is missing, and what another mirror had under the same number', async () => {
+  it('F77 the export writes missing files again, and those that another mirror had under the same number', async () => {
     const { run, folder, dataDirectory } = await exporting();
     await run('once');
     rmSync(join(folder, fileOf(manifestIn(folder), PARCELS).file));
@@ -143,7 +143,7 @@ describe('F77 the export', () => {
     expect(paths(after).filter((file) => paths(before).includes(file))).toEqual([]);
   });
 
-  it('keeps the files of a mirror that was lost until its datasets are loaded again', async () => {
+  it('F77 the export keeps the files of a lost mirror until its datasets are loaded again', async () => {
     const { run, folder, dataDirectory, environment, feed } = await exporting();
     await run('once');
     const before = manifestIn(folder);
@@ -174,7 +174,7 @@ describe('F77 the export', () => {
     expect(manifestIn(folder).files.map(({ dataset }) => dataset)).toEqual([PERMITS]);
   });
 
-  it('names the coordinate system, and never lets another one pass for WGS 84', async () => {
+  it('F77 the export names the coordinate system, and never lets another one pass for WGS 84', async () => {
     const { run, folder, feed, home } = await exporting();
     const columns = [column('id', 'string', false), column('place', 'geometry')];
     const schema = { ...SMALL_SCHEMA, schemaVersion: '2', columns };
@@ -216,7 +216,7 @@ describe('F77 the export', () => {
     readByGeoPandas(join(folder, fileOf(manifest, PERMITS).file));
   });
 
-  it('is read by the statement of the cookbook, columns that are called like its folders included', async () => {
+  it("F77 the cookbook's statement reads the export, with columns that are called like its folders, too", async () => {
     const { run, folder, feed } = await exporting();
     const columns = ['id', 'version', 'dataset'].map((name) => column(name, 'string', name !== 'id'));
     const schema = { ...SMALL_SCHEMA, schemaVersion: '2', columns };
@@ -231,7 +231,7 @@ describe('F77 the export', () => {
     connection.closeSync();
   });
 
-  it('that cannot be written is told with 74, and readers keep the last generation', async () => {
+  it('F77 an export that cannot be written ends with 74, and readers keep the last generation', async () => {
     const { run, folder, publish, environment } = await exporting();
     await run('once');
     const before = filesIn(folder);
@@ -254,7 +254,7 @@ describe('F77 the export', () => {
     expect((await run('once')).stdout).toContain('Exported generation 2');
   });
 
-  it('that fails again and again leaves the files of its last attempt only', async () => {
+  it('F77 an export that fails repeatedly leaves the files of its last attempt only', async () => {
     const { run, folder, home, publish } = await exporting();
     mkdirSync(folder);
     mkdirSync(join(home, 'outside'));
@@ -269,7 +269,7 @@ describe('F77 the export', () => {
     expect(filesIn(folder)).toHaveLength(3);
   });
 
-  it('F62 follows no link that was planted, and touches no file of others', async () => {
+  it('F62 F77 the export follows no planted link, and touches no file of others', async () => {
     const { run, folder, home } = await exporting();
     const [outside, victim] = [join(home, 'outside'), join(home, 'victim')];
     mkdirSync(folder);
@@ -290,7 +290,7 @@ describe('F77 the export', () => {
     expect(lstatSync(join(folder, 'manifest.json')).isFile()).toBe(true);
   });
 
-  it('is refused where it would be in the way of others', async () => {
+  it('F77 the export refuses a folder where it would be in the way of others', async () => {
     const { run, folder, environment, dataDirectory, feed } = await exporting();
     mkdirSync(folder);
     chmodSync(folder, 0o777);
@@ -318,7 +318,7 @@ describe('F77 the export', () => {
     expect(readFileSync(join(folder, 'manifest.json'), 'utf8')).toContain('another program');
   });
 
-  it('keeps the file of a suspended dataset while others go on', async () => {
+  it('F77 the export keeps the file of a suspended dataset while others go on', async () => {
     const { run, folder, publish, environment } = await exporting();
     environment['FEED_SYNC_GATES_EMPTIED'] = 'suspend';
     await run('once');
@@ -332,7 +332,7 @@ describe('F77 the export', () => {
     expect(filesIn(folder)).toContain(fileOf(after, PARCELS).file);
   });
 
-  it('is refused to a second instance with another data directory: 75, and nothing is mixed', async () => {
+  it('F77 the export refuses a second instance with another data directory: 75, and nothing is mixed', async () => {
     const { run, folder, environment, home } = await exporting();
     await run('once');
     const before = filesIn(folder);
@@ -353,7 +353,7 @@ describe('F77 the export', () => {
     expect((await run('once')).exitCode).toBe(0);
   });
 
-  it('is refused to another mirror at any time: 78, and the generation stays, until a person says that the mirror moved', async () => {
+  it('F77 the export refuses another mirror with 78 until the operator says that the mirror moved', async () => {
     const { run, folder, environment, home, mirrorPath, publish } = await exporting();
     await run('once');
     const before = filesIn(folder);
@@ -377,7 +377,7 @@ describe('F77 the export', () => {
     expect(manifestIn(folder).mirror).toBe(otherPath);
   });
 
-  it('of an earlier program, which named no mirror, is of the first one that goes on with it', async () => {
+  it('F77 an export of an earlier program belongs to the first mirror that goes on with it', async () => {
     const { run, folder, mirrorPath, publish } = await exporting();
     await run('once');
     const path = join(folder, 'manifest.json');
@@ -388,7 +388,7 @@ describe('F77 the export', () => {
     expect(manifestIn(folder)).toMatchObject({ generation: 2, mirror: mirrorPath });
   });
 
-  it('is looked at by doctor', async () => {
+  it('F77 doctor checks the export folder', async () => {
     const { run, folder, look } = await exporting();
     await run('once');
     expect((await look()).all('ok')).toContain('disk export folder');
@@ -398,7 +398,7 @@ describe('F77 the export', () => {
     expect(finding).toMatchObject({ state: 'problem', exitCode: 74 });
   });
 
-  it('is for those for whom its folder is', async () => {
+  it('F77 the files of the export have the permissions of their folder', async () => {
     const { run, folder } = await exporting();
     mkdirSync(folder);
     chmodSync(folder, 0o755);

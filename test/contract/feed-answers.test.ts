@@ -78,7 +78,7 @@ async function folder(): Promise<string> {
 }
 
 describe('the interface, read from the fixture feed', () => {
-  it('subscriptions, events, versions, schemas, manifest', async () => {
+  it('reads subscriptions, events, versions, schemas and the manifest from the fixture feed', async () => {
     const server = await fixture();
     const feed = client(server.baseUrl);
     expect(await feed.discover(signal)).toEqual({
@@ -112,7 +112,7 @@ describe('the interface, read from the fixture feed', () => {
     expect(server.requests.entries().every(({ status }) => status === 200)).toBe(true);
   });
 
-  it('changes, spooled as they came', async () => {
+  it('spools changes as they came', async () => {
     const server = await fixture();
     const directory = await folder();
     const changes = await client(server.baseUrl).changes(
@@ -125,7 +125,7 @@ describe('the interface, read from the fixture feed', () => {
     expect(await readdir(directory)).toHaveLength(1);
   });
 
-  it('changes, whose bytes are told before each page is written, also where a list is begun anew', async () => {
+  it('reports the bytes of each page of changes before it is written, also when the list restarts', async () => {
     const server = await fixture();
     const many = numberedRows(2_500);
     const changes = many.map((row) => ({ op: 'added' as const, row }));
@@ -158,7 +158,7 @@ describe('the interface, read from the fixture feed', () => {
     ]);
   });
 
-  it('changes, no page of which is written once there is no room for it', async () => {
+  it('writes no page of changes once there is no room for it', async () => {
     const server = await fixture();
     const directory = await folder();
     const full = new InterruptedError('There is no room.');
@@ -176,7 +176,7 @@ describe('the interface, read from the fixture feed', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it('R6 lists of many pages, and a list that moved meanwhile', async () => {
+  it('R6 reads lists of many pages, and a list that moved meanwhile', async () => {
     const server = await fixture();
     for (let index = 0; index < 450; index += 1)
       server.publisher.subscribe({ subscriptionId: `sub_${index + 2}` });
@@ -199,7 +199,7 @@ describe('the interface, read from the fixture feed', () => {
     expect((await errorOf(feed.subscriptions(signal))).name).toBe('RefusalError');
   });
 
-  it('ids that look like paths reach their dataset and no other place', async () => {
+  it('sends ids that look like paths to their dataset and to no other place', async () => {
     const server = await fixture();
     for (const datasetId of ['..', '.', 'a/../b', 'x?y#z', "'; DROP TABLE x; --", 'ünï 码']) {
       server.publisher.addDataset({ datasetId });
@@ -215,7 +215,7 @@ describe('the interface, read from the fixture feed', () => {
 });
 
 describe('discovery', () => {
-  it('finds a renamed parameter and a manifest per dataset', async () => {
+  it('discovers a renamed parameter and a manifest per dataset', async () => {
     const manifestPath = '/v1/datasets/{any}/snapshot/manifest';
     const server = await fixture({
       contract: { manifest: 'dataset', manifestPath, newerThanParameter: 'laterThan' },
@@ -236,7 +236,7 @@ describe('discovery', () => {
     ]);
   });
 
-  it('remembers what it found for when the description is gone', async () => {
+  it('remembers discovered names for when the description is gone', async () => {
     const manifestPath = '/v1/subscriptions/{any}/snapshot/manifest';
     const server = await fixture({ contract: { manifestPath, newerThanParameter: 'laterThan' } });
     const first = testFeed(server.baseUrl, { clock: impatientClock() });
@@ -253,7 +253,7 @@ describe('discovery', () => {
     expect((await feed.versions('parcels', 1, signal)).versions).toHaveLength(1);
   });
 
-  it('does without a description: the parameter is left out, an unknown path is told', async () => {
+  it('works without a description: leaves the parameter out, and reports an unknown path', async () => {
     const manifestPath = '/v1/subscriptions/{any}/snapshot/manifest';
     const server = await fixture({
       contract: { manifestPath, newerThanParameter: 'laterThan', openapi: false },
@@ -270,14 +270,14 @@ describe('F14: bodies that break', () => {
     { kind: 'truncate', afterBytes: 20 },
     { kind: 'reset' },
     { kind: 'reset', afterBytes: 20 },
-  ] as const)('R1 %o is tried again', async (act) => {
+  ] as const)('R1 tries a body that breaks again: %o', async (act) => {
     const server = await fixture();
     server.faults.add({ match: { operation: 'subscriptions', times: 2 }, act });
     expect((await client(server.baseUrl).subscriptions(signal)).subscriptions).toHaveLength(1);
     expect(server.requests.entries('subscriptions')).toHaveLength(3);
   });
 
-  it('R1 silence ends by the idle time-out, a drip by the deadline', async () => {
+  it('R1 ends silence by the idle time-out, and a drip by the deadline', async () => {
     const silent = await serve(() => {});
     // Long enough to connect on a machine that is busy.
     const http = { timeoutMs: 2_000, connections: 2, maxJsonBytes: 1_000, maxRetryAfterMs: 1 };
@@ -294,7 +294,7 @@ describe('F14: bodies that break', () => {
     expect(dripped.message).toContain('took longer than 60 ms');
   });
 
-  it('R1 a port where nobody listens, a name that nobody knows, TLS where there is none', async () => {
+  it('R1 names a refused connection, an unknown name, and TLS where there is none', async () => {
     const plain = await serve((_request, response) => response.end('{}'));
     const retry = { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 1 };
     const troubleOf = async (url: string) =>
@@ -311,10 +311,10 @@ describe('F14: bodies that break', () => {
   });
 });
 
-describe('F18: bodies without measure', () => {
+describe('F18: bodies beyond the limits', () => {
   const http = { timeoutMs: PATIENCE_MS, connections: 2, maxJsonBytes: 2_000_000, maxRetryAfterMs: 1 };
 
-  it('a body without end is left at the limit', async () => {
+  it('stops reading an endless body at the limit', async () => {
     let sent = 0;
     const endless = await serve((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
@@ -336,7 +336,7 @@ describe('F18: bodies without measure', () => {
     expect(sent).toBeLessThan(100_000_000);
   });
 
-  it('changes of which a page is over the limit give way to the snapshot', async () => {
+  it('falls back to the snapshot when a page of changes is over the limit', async () => {
     const world = await servedWorld();
     const { feed } = world;
     await world.catchUp();
@@ -350,7 +350,7 @@ describe('F18: bodies without measure', () => {
     expect(requestsAbout(feed, 'permits').map(({ operation }) => operation)).toContain('changes');
   });
 
-  it('a stated length over the limit is not read', async () => {
+  it('reads no body whose stated length is over the limit', async () => {
     const large = await serve((_request, response) => {
       response.writeHead(200, { 'content-length': '1000000000' });
       response.flushHeaders();
@@ -360,7 +360,7 @@ describe('F18: bodies without measure', () => {
     );
   });
 
-  it('a gzip bomb is left at the limit; gzip that nobody asked for is read', async () => {
+  it('stops reading a gzip bomb at the limit, and reads gzip that was not requested', async () => {
     const bomb = await serve((request, response) => {
       expect(request.headers['accept-encoding']).toBe('identity');
       response.writeHead(200, { 'content-encoding': 'gzip' });
@@ -385,14 +385,14 @@ describe('F18: bodies without measure', () => {
     expect((await errorOf(client(broken.url).subscriptions(signal))).message).toContain('cannot be inflated');
   });
 
-  it.each(['[', '{"a":'])('nesting 100,000 deep by %j is refused', async (open) => {
+  it.each(['[', '{"a":'])('refuses nesting 100,000 deep by %j', async (open) => {
     const deep = await serve((_request, response) => response.end(open.repeat(100_000)));
     const error = await errorOf(client(deep.url).subscriptions(signal));
     expect(error.name).toBe('ContractViolationError');
     expect(error.message).toContain('nested deeper than 64 levels');
   });
 
-  it('changes may nest as deep as values of type json do', async () => {
+  it('accepts changes nested as deep as values of type json may be', async () => {
     const page = (depth: number) =>
       `{"changes":[${'['.repeat(depth)}${']'.repeat(depth)}],"nextCursor":null}`;
     let body = page(990);
@@ -452,7 +452,7 @@ describe('F20, F21: where links lead', () => {
     );
   });
 
-  it('three redirects are followed, a loop is not', async () => {
+  it('follows three redirects, and no loop', async () => {
     const base = await serve((request, response) => {
       const chainStep = Number(request.url?.slice(1));
       if (chainStep === 0) response.end(FILE);
@@ -474,7 +474,7 @@ describe('F20, F21: where links lead', () => {
     ['https://10.0.0.1/x', '10.0.0.1, which is an address of a private network'],
     ['https://[::ffff:10.0.0.1]/x', 'a private network'],
     ['http://0.0.0.0/x', 'an address that names no machine'],
-  ])('%s is refused, also by a redirect', async (url, why) => {
+  ])('refuses a link to %s, also by a redirect', async (url, why) => {
     const base = await serve(redirectTo(url));
     const feed = client(base.url);
     for (const link of [url, '/redirect']) {
@@ -487,7 +487,7 @@ describe('F20, F21: where links lead', () => {
     expect(base.seen).toHaveLength(1);
   });
 
-  it('every address of a name is checked by the connection itself', async () => {
+  it('checks every address of a name at the connection itself', async () => {
     const hidden = await serve((_request, response) => response.end(FILE));
     const { port } = new URL(hidden.url);
     const addresses = new Map([
@@ -509,7 +509,7 @@ describe('F20, F21: where links lead', () => {
     });
   });
 
-  it('an origin that the configuration names may be anywhere', async () => {
+  it('accepts any address for an origin that the configuration names', async () => {
     const files = await serve((_request, response) => response.end(FILE));
     const downloads = { allowedOrigins: [files.url] };
     const far = client('https://feed.example', { downloads });
@@ -520,7 +520,7 @@ describe('F20, F21: where links lead', () => {
 });
 
 describe('proxies', () => {
-  it('are those that are passed in, not those of the environment', async () => {
+  it('uses the proxies that are passed in, not those of the environment', async () => {
     const proxy = await serve((request, response) => {
       response.end(request.url?.endsWith('/x') ? 'the file' : '{"subscriptions":[],"nextCursor":null}');
     });

@@ -65,7 +65,7 @@ describe.each([
   ['on the thread of the client', Number.MAX_SAFE_INTEGER, 0],
   ['on a thread of its own', 1_000, 1],
 ])('a download whose digest is computed %s', (_, digestThreadFromBytes, threads) => {
-  it('verifies the file', async () => {
+  it('verifies a downloaded file', async () => {
     const made = madeThreads();
     expect(await download(client(digestThreadFromBytes))).toMatchObject({ kind: 'complete' });
     expect(readdirSync(directory)).toHaveLength(1);
@@ -81,7 +81,7 @@ describe.each([
     ]);
   });
 
-  it('F16 F43 verifies the bytes that another process left, and fetches the file again where one bit of them has changed', async () => {
+  it('F16 F43 verifies bytes that another process left, and fetches the file again where a bit has changed', async () => {
     server.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes: 10_000 } });
     const once = client(digestThreadFromBytes, { limits: { digestThreadFromBytes }, retry: ONCE });
     await errorOf(download(once));
@@ -92,7 +92,7 @@ describe.each([
     expect(fileRequests().map(({ range }) => range)).toEqual([null, 'bytes=10000-', null]);
   });
 
-  it('F16 verifies a part that is whole already without asking for more', async () => {
+  it('F16 verifies a whole part without a request for more', async () => {
     const first = await download(client(digestThreadFromBytes));
     const [file] = first.kind === 'complete' ? first.files : [];
     const { path, bytes } = present(file, 'there is a file');
@@ -124,7 +124,7 @@ describe.each([
 });
 
 describe('the thread of a digest', () => {
-  it('shows progress with a part that is whole already, of which no byte arrives', async () => {
+  it('the digest thread shows progress with a whole part, of which no byte arrives', async () => {
     const first = await download(client(1_000));
     const [file] = first.kind === 'complete' ? first.files : [];
     const { path, bytes } = present(file, 'there is a file');
@@ -140,7 +140,7 @@ describe('the thread of a digest', () => {
     expect({ arrivedBytes, progress: feed.progress() }).toEqual({ arrivedBytes: 0, progress: bytes });
   });
 
-  it('does not delay an interruption', async () => {
+  it('the digest thread does not delay an interruption', async () => {
     const feed = client(1_000);
     const stop = new AbortController();
     const bytes = present((await entry(feed)).files[0]?.bytes, 'its length is stated');
@@ -161,7 +161,7 @@ describe('the thread of a digest', () => {
     expect(fileRequests()).toHaveLength(1);
   });
 
-  it('fails the dataset when it ends too early, and the next download goes on with the bytes that arrived', async () => {
+  it('a digest thread that ends too early fails the dataset, and the next download goes on with what arrived', async () => {
     const made = madeThreads();
     const feed = client(1_000);
     const onBytes = (): void => void made[0]?.terminate();

@@ -88,8 +88,8 @@ async function expectWhole(result: Download): Promise<number> {
   return bytes;
 }
 
-describe('a file', () => {
-  it('is fetched once, named by its digest, and kept', async () => {
+describe('downloads of a file', () => {
+  it('fetches a file once, names it by its digest, and keeps it', async () => {
     await start();
     let counted = 0;
     const onBytes = (bytes: number) => {
@@ -104,7 +104,7 @@ describe('a file', () => {
     expect(counted).toBe(bytes);
   });
 
-  it('of several comes beside them; none is a snapshot of no rows', async () => {
+  it('downloads several files side by side, and takes none for a snapshot of no rows', async () => {
     await start({ files: { filesPerSnapshot: 5 } });
     const result = await download();
     expect(result).toMatchObject({ kind: 'complete', files: [{}, {}, {}, {}, {}] });
@@ -120,7 +120,7 @@ describe('a file', () => {
     });
   });
 
-  it('that a snapshot names twice is one file on disk', async () => {
+  it('writes a file that a snapshot names twice once', async () => {
     await start();
     const { files, ...rest } = await entry();
     const result = await download({ entry: { ...rest, files: [...files, ...files] } });
@@ -129,7 +129,7 @@ describe('a file', () => {
     expect(fileRequests()).toHaveLength(1);
   });
 
-  it('without a stated digest is kept only while the server says that it is the same', async () => {
+  it('keeps a file without a stated digest only while the server says that it is the same', async () => {
     await start({ files: { sha256: false } });
     await expectWhole(await download());
     await expectWhole(await download({}, client()));
@@ -142,7 +142,7 @@ describe('a file', () => {
     ['with', true, [200, 200]],
     ['without', false, [200, 200, 304]],
   ] as const)(
-    '%s a stated digest that a disk has damaged since another process finished it is fetched again (F58)',
+    'fetches a finished file %s a stated digest again when a disk has damaged it since (F58)',
     async (_, sha256, statuses) => {
       await start({ files: { sha256 } });
       await expectWhole(await download());
@@ -153,7 +153,7 @@ describe('a file', () => {
     },
   );
 
-  it('that this process finished is not read again before it is used', async () => {
+  it('does not read a file that this process finished again before its use', async () => {
     await start();
     await download();
     damageFile();
@@ -162,27 +162,30 @@ describe('a file', () => {
   });
 });
 
-describe('F16: a download that is cut', () => {
-  it.each(['truncate', 'reset'] as const)('by %s goes on where it stopped', async (kind) => {
-    await start();
-    fault({ kind, afterBytes: 10_000 });
-    let counted = 0;
-    const bytes = await expectWhole(
-      await download({
-        onBytes: (more) => {
-          counted += more;
-        },
-      }),
-    );
-    expect(fileRequests()).toEqual([
-      { status: 200, range: null },
-      { status: 206, range: 'bytes=10000-' },
-    ]);
-    expect(server.requests.entries('file')[1]?.ifRange).toMatch(/^"\w+"$/);
-    expect(counted).toBe(bytes);
-  });
+describe('F16: downloads that are cut', () => {
+  it.each(['truncate', 'reset'] as const)(
+    'a download that is cut by %s goes on where it stopped',
+    async (kind) => {
+      await start();
+      fault({ kind, afterBytes: 10_000 });
+      let counted = 0;
+      const bytes = await expectWhole(
+        await download({
+          onBytes: (more) => {
+            counted += more;
+          },
+        }),
+      );
+      expect(fileRequests()).toEqual([
+        { status: 200, range: null },
+        { status: 206, range: 'bytes=10000-' },
+      ]);
+      expect(server.requests.entries('file')[1]?.ifRange).toMatch(/^"\w+"$/);
+      expect(counted).toBe(bytes);
+    },
+  );
 
-  it('goes on in another process', async () => {
+  it('a download that is cut goes on in another process', async () => {
     await start();
     fault({ kind: 'truncate', afterBytes: 12_345 });
     const once = client({ retry: { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 } });
@@ -196,7 +199,7 @@ describe('F16: a download that is cut', () => {
     expect(fileRequests().at(-1)).toEqual({ status: 206, range: 'bytes=12345-' });
   });
 
-  it('without a digest does not go on in another process, which may have lost power', async () => {
+  it('a download without a digest does not go on in another process, which may have lost power', async () => {
     await start({ files: { sha256: false } });
     fault({ kind: 'truncate', afterBytes: 12_345 }, { times: 2 });
     const once = client({ retry: { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 } });
@@ -207,7 +210,7 @@ describe('F16: a download that is cut', () => {
     expect(fileRequests().map(({ range }) => range)).toEqual([null, 'bytes=12345-', null]);
   });
 
-  it('starts over where the entity tag changed', async () => {
+  it('a download that is cut starts over where the entity tag changed', async () => {
     await start();
     fault({ kind: 'truncate', afterBytes: 10_000 });
     fault({ kind: 'etag', etag: '"another"' }, { nth: 2 });
@@ -218,7 +221,7 @@ describe('F16: a download that is cut', () => {
     ]);
   });
 
-  it('starts over where the server ignores ranges', async () => {
+  it('a download that is cut starts over where the server ignores ranges', async () => {
     await start();
     fault({ kind: 'truncate', afterBytes: 10_000 });
     fault({ kind: 'ignoreRange' }, { nth: 2 });
@@ -232,7 +235,7 @@ describe('F16: a download that is cut', () => {
     ['another total', { kind: 'headers', headers: { 'content-range': 'bytes 10000-10001/10002' } }],
     ['no range at all', { kind: 'headers', headers: { 'content-range': '' } }],
     ['another tag in a 206', { kind: 'headers', headers: { etag: '"another"' } }],
-  ] as const)('starts over after %s', async (_name, act) => {
+  ] as const)('a download that is cut starts over after %s', async (_name, act) => {
     await start();
     fault({ kind: 'truncate', afterBytes: 10_000 });
     fault(act, { nth: 2 });
@@ -240,7 +243,7 @@ describe('F16: a download that is cut', () => {
     expect(fileRequests().map(({ range }) => range)).toEqual([null, 'bytes=10000-', null]);
   });
 
-  it('many times ends; a cut after much progress is forgiven', async () => {
+  it('a download that is cut many times ends; a cut after much progress is forgiven', async () => {
     await start();
     fault({ kind: 'truncate', afterBytes: 5_000 }, { times: 4 });
     const strict = client();
@@ -252,8 +255,8 @@ describe('F16: a download that is cut', () => {
   });
 });
 
-describe('F17: a body that drips', () => {
-  it('is ended by the least throughput', async () => {
+describe('F17: bodies that drip', () => {
+  it('ends a body that drips by the least throughput', async () => {
     await start();
     fault({ kind: 'drip', bytes: 1, everyMs: 5 }, { times: 'always' });
     const limits = { slowestBytesPerSecond: 1_000_000, slowestOverMs: 50 };
@@ -261,14 +264,14 @@ describe('F17: a body that drips', () => {
     expect(error.message).toMatch(/only \d+ bytes arrived in [\d.]+ m?s after 3 attempts/);
   });
 
-  it('is ended by the deadline', async () => {
+  it('ends a body that drips by the deadline', async () => {
     await start();
     fault({ kind: 'drip', bytes: 1, everyMs: 5 }, { times: 'always' });
     const error = await errorOf(download({}, client({ limits: { fileDeadlineMs: 100 } })));
     expect(error.message).toContain('took longer than 100 ms');
   });
 
-  it('is interrupted', async () => {
+  it('interrupts a body that drips', async () => {
     await start();
     fault({ kind: 'drip', bytes: 1, everyMs: 5 }, { times: 'always' });
     const stop = new AbortController();
@@ -277,11 +280,11 @@ describe('F17: a body that drips', () => {
   });
 });
 
-describe('F22: a link that expires', () => {
+describe('F22: links that expire', () => {
   const HOUR_MS = 3_600_000;
 
   it.each([401, 403, 404, 410])(
-    'M8 M9 answering %i is replaced, and the download goes on',
+    'M8 M9 replaces a link that answers %i, and the download goes on',
     async (status) => {
       await start();
       fault({ kind: 'truncate', afterBytes: 10_000 });
@@ -297,7 +300,7 @@ describe('F22: a link that expires', () => {
     },
   );
 
-  it('while files are queued is replaced once for all of them', async () => {
+  it('replaces links that expire while files are queued once for all of them', async () => {
     await start({ files: { filesPerSnapshot: 4 } });
     const stale = await entry();
     server.clock.advance(HOUR_MS);
@@ -311,7 +314,7 @@ describe('F22: a link that expires', () => {
     expect(refreshes).toBe(1);
   });
 
-  it('M8 is replaced a few times, with growing waits, before the attempt ends', async () => {
+  it('M8 replaces a link a few times, with growing waits, before the attempt ends', async () => {
     await start();
     fault({ kind: 'respond', status: 403 }, { times: 'always' });
     const clock = impatientClock();
@@ -322,7 +325,7 @@ describe('F22: a link that expires', () => {
     expect(error.message).toContain('its link has expired (403), and 3 fresh links did not open either');
   });
 
-  it('is superseded where the manifest names a newer version', async () => {
+  it('a download is superseded where the manifest names a newer version', async () => {
     await start();
     const stale = await entry();
     server.publisher.publish('parcels', smallContent(numberedRows(7)));
@@ -331,7 +334,7 @@ describe('F22: a link that expires', () => {
     expect(result).toMatchObject({ kind: 'superseded', entry: { version: 2 } });
   });
 
-  it('is superseded where the manifest no longer lists the dataset', async () => {
+  it('a download is superseded where the manifest no longer lists the dataset', async () => {
     await start();
     const stale = await entry();
     server.clock.advance(HOUR_MS);
@@ -341,7 +344,7 @@ describe('F22: a link that expires', () => {
     });
   });
 
-  it('whose manifest is refused ends with the refusal', async () => {
+  it('a refused manifest ends a download whose link expired with the refusal', async () => {
     await start();
     const stale = await entry();
     server.clock.advance(HOUR_MS);
@@ -353,14 +356,14 @@ describe('F22: a link that expires', () => {
 });
 
 describe('F43: content that is not what the manifest states', () => {
-  it('is fetched again', async () => {
+  it('F43 fetches a file that differs from its manifest again', async () => {
     await start();
     fault({ kind: 'flipBit', atByte: 500 }, { times: 2 });
     await expectWhole(await download());
     expect(fileRequests()).toHaveLength(3);
   });
 
-  it('three times, then fails with the file, what was stated and what was found', async () => {
+  it('F43 fails after three downloads with the file, the stated and the found digest', async () => {
     await start();
     fault({ kind: 'flipBit', atByte: 500 }, { times: 'always' });
     const error = await errorOf(download());
@@ -372,7 +375,7 @@ describe('F43: content that is not what the manifest states', () => {
     expect(readdirSync(directory)).toEqual([]);
   });
 
-  it.each([1, -1])('by length (%i bytes off) is not even read', async (difference) => {
+  it.each([1, -1])('F43 does not load a file whose length is %i bytes off', async (difference) => {
     await start();
     const { files, ...rest } = await entry();
     const wrong = files.map((file) => ({ ...file, bytes: (file.bytes ?? 0) + difference }));
@@ -382,7 +385,7 @@ describe('F43: content that is not what the manifest states', () => {
     expect(readdirSync(directory)).toEqual([]);
   });
 
-  it('and has no end is left where it is longer than stated', async () => {
+  it('F43 stops an endless file where it is longer than stated', async () => {
     await start();
     const endless = async function* () {
       for (;;) yield new Uint8Array(100_000);
@@ -392,8 +395,8 @@ describe('F43: content that is not what the manifest states', () => {
   });
 });
 
-describe('the disk', () => {
-  it('that would be too full is noticed before anything is asked for', async () => {
+describe('the disk of a download', () => {
+  it('a download notices a disk that would be too full before any request', async () => {
     await start();
     const tight = client({ diskReserveBytes: Number.MAX_SAFE_INTEGER });
     const error = await errorOf(download({}, tight));
@@ -402,7 +405,7 @@ describe('the disk', () => {
     expect(fileRequests()).toEqual([]);
   });
 
-  it('that has no such folder is named', async () => {
+  it('a download names a folder that does not exist', async () => {
     await start({ files: { bytes: false } });
     const error = await errorOf(download({ directory: join(directory, 'missing') }));
     expect(error.name).toBe('StorageError');

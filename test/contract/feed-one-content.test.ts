@@ -164,7 +164,7 @@ function asked({ server }: Bucket): readonly string[] {
 }
 
 describe('F53 content that is replaced in its place', () => {
-  it('between two files is not loaded; the next download has the new content alone', async () => {
+  it('F53 loads no content that is replaced between two files, and only the new content at the next download', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => request === 2 && replaceAll(bucket, NEW);
@@ -176,7 +176,7 @@ describe('F53 content that is replaced in its place', () => {
     expect(asked(bucket).slice(before)).toEqual(['same? /a?1', 'same? /b?1', 'same? /a?1', 'same? /b?1']);
   });
 
-  it('while a link expires is not loaded', async () => {
+  it('F53 loads no content that is replaced while a link expires', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => {
@@ -188,23 +188,26 @@ describe('F53 content that is replaced in its place', () => {
     expect(wordsOf(await get(entryOf(bucket, 1)))).toEqual(['new a', 'new b']);
   });
 
-  it.each(['none', 'weak'] as const)('while a link expires is not loaded, with tags: %s', async (tags) => {
-    const bucket = await bucketOf(OLD);
-    bucket.tags = tags;
-    const { get } = await downloaderOf(bucket);
-    bucket.before = (request) => {
-      if (request !== 2) return;
-      replaceAll(bucket, NEW);
-      bucket.goodFrom = 1;
-    };
-    const renewed = entryOf(bucket, 1);
-    expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
-    const before = asked(bucket).length;
-    expect(wordsOf(await get(renewed))).toEqual(['new a', 'new b']);
-    expect(asked(bucket).slice(before)).toEqual(['get /a?1', 'get /b?1']);
-  });
+  it.each(['none', 'weak'] as const)(
+    'F53 loads no content that is replaced while a link expires, with tags: %s',
+    async (tags) => {
+      const bucket = await bucketOf(OLD);
+      bucket.tags = tags;
+      const { get } = await downloaderOf(bucket);
+      bucket.before = (request) => {
+        if (request !== 2) return;
+        replaceAll(bucket, NEW);
+        bucket.goodFrom = 1;
+      };
+      const renewed = entryOf(bucket, 1);
+      expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
+      const before = asked(bucket).length;
+      expect(wordsOf(await get(renewed))).toEqual(['new a', 'new b']);
+      expect(asked(bucket).slice(before)).toEqual(['get /a?1', 'get /b?1']);
+    },
+  );
 
-  it('between downloads in two processes is not loaded in part', async () => {
+  it('F53 loads no mixture of content that is replaced between downloads in two processes', async () => {
     const bucket = await bucketOf(OLD);
     const first = await downloaderOf(bucket, { retry: { maxAttempts: 1, baseDelayMs: 1, maxDelayMs: 1 } });
     bucket.before = (request) => {
@@ -219,7 +222,7 @@ describe('F53 content that is replaced in its place', () => {
     expect(wordsOf(await second.get(entryOf(bucket, 2)))).toEqual(['new a', 'new b']);
   });
 
-  it('is not loaded where one file of the two has a stated digest', async () => {
+  it('F53 loads no content that is replaced where one file of the two has a stated digest', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => request === 2 && replaceAll(bucket, NEW);
@@ -231,8 +234,8 @@ describe('F53 content that is replaced in its place', () => {
   });
 });
 
-describe('F53 what is there of a file', () => {
-  it('counts as the same where its tag says so, and is not fetched again by a fresh link', async () => {
+describe('F53 files that were downloaded before', () => {
+  it('F53 keeps a file whose tag is the same, and does not fetch it again by a fresh link', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => {
@@ -246,7 +249,7 @@ describe('F53 what is there of a file', () => {
     expect(asked(bucket)).toEqual(['get /a?0', 'get /b?0', 'get /b?1', 'same? /a?1', 'same? /b?1']);
   });
 
-  it('counts as another where the renewed entry has it elsewhere, whatever the tags say', async () => {
+  it('F53 takes a file for another where the renewed entry has it elsewhere, whatever the tags say', async () => {
     const bucket = await bucketOf({ ...OLD, '/c': OLD['/a'] });
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => {
@@ -256,7 +259,7 @@ describe('F53 what is there of a file', () => {
     expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
   });
 
-  it('counts as another where the renewed entry states other rows', async () => {
+  it('F53 takes a file for another where the renewed entry states other rows', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => {
@@ -266,7 +269,7 @@ describe('F53 what is there of a file', () => {
     expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
   });
 
-  it('is taken as it came where there are no tags and no link expires, and not as surely one content', async () => {
+  it('F53 loads files without tags and expired links as they came, and not as surely one content', async () => {
     const bucket = await bucketOf(OLD);
     bucket.tags = 'none';
     const { get } = await downloaderOf(bucket);
@@ -276,7 +279,7 @@ describe('F53 what is there of a file', () => {
     expect(asked(bucket)).toEqual(['get /a?0', 'get /b?0']);
   });
 
-  it('is not known by the tag of what was there before', async () => {
+  it('F53 does not recognise a file by the tag of earlier content', async () => {
     const bucket = await bucketOf(OLD);
     const { get, directory } = await downloaderOf(bucket);
     await get(entryOf(bucket, 0, ['/a']));
@@ -286,7 +289,7 @@ describe('F53 what is there of a file', () => {
     expect(readdirSync(directory)).toHaveLength(1);
   });
 
-  it('is not the same where another length is stated now', async () => {
+  it('F53 does not keep a file where another length is stated now', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     await get(entryOf(bucket, 0, ['/a']));
@@ -295,7 +298,7 @@ describe('F53 what is there of a file', () => {
     );
   });
 
-  it('is not continued by a rest without a tag', async () => {
+  it('F53 does not continue a file with a rest that has no tag', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.cutAfter = 10;
@@ -304,7 +307,7 @@ describe('F53 what is there of a file', () => {
     expect(wordsOf(await get(entryOf(bucket, 0, ['/a'])))).toEqual(['new a']);
   });
 
-  it('is not taken without asking though all of its bytes are there', async () => {
+  it('F53 does not keep a file unasked though all of its bytes are there', async () => {
     const bucket = await bucketOf(OLD);
     const { feed, directory } = await downloaderOf(bucket);
     const stop = new AbortController();
@@ -322,7 +325,7 @@ describe('F53 what is there of a file', () => {
     expect(wordsOf(await feed.download({ ...request, entry, onBytes() {} }, signal))).toEqual(['new a']);
   });
 
-  it('that cannot be asked about because links expire too soon is tried again later', async () => {
+  it('F53 tries files later whose links expire before they can be asked about', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => {
@@ -355,7 +358,7 @@ it('F53 a table has the rows of one content, though it is replaced and a link ex
   expect(names).toEqual([['new']]);
 });
 
-it('F53 a table has the rows of one content, though nothing but the log tells that it is replaced during the download', async () => {
+it('F53 a table has the rows of one content, though only the log says that it is replaced during the download', async () => {
   const files = {
     sha256: false,
     bytes: false,

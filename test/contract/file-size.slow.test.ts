@@ -110,7 +110,7 @@ function changesAfter(observed: ObservedTable, rows: readonly string[], folder: 
   };
 }
 
-it('100 reloads and 1,000 versions: at most 2.5 times a fresh mirror, at most 1.3 times once it is compacted', async () => {
+it('the mirror has at most 2.5 times its fresh size after 100 reloads and 1,000 versions, and 1.3 times once compacted', async () => {
   await using folder = await temporaryFolder();
   await using freshFolder = await temporaryFolder();
   const path = join(folder.path, 'mirror.duckdb');

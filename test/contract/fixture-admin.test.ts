@@ -51,7 +51,7 @@ async function eventTypes(feed: FixtureFeed): Promise<string[]> {
 }
 
 describe('the admin surface', () => {
-  it('publishes next versions until there are no more', async () => {
+  it('the admin surface publishes next versions until there are no more', async () => {
     const { feed, act } = await started();
     const state = await act('/publish', { datasetId: 'a', times: 2, notRecordedAs: 'gone' });
     expect(state.body.datasets).toEqual([{ datasetId: 'a', version: 3, rowCount: 3, subscriptions: 1 }]);
@@ -60,7 +60,7 @@ describe('the admin surface', () => {
     expect([more.status, more.body.error.message]).toEqual([400, 'a has no further versions']);
   });
 
-  it('withdraws a version, and publishes the next one under its number with the right changes', async () => {
+  it('the admin surface withdraws a version, and publishes the next one under its number with the right changes', async () => {
     const { feed, act } = await started();
     const versions = async () => (await call(feed, '/v1/datasets/a/versions')).body.versions;
     await act('/publish', { datasetId: 'a' });
@@ -77,7 +77,7 @@ describe('the admin surface', () => {
     expect((await act('/withdraw', { datasetId: 'a' })).status).toBe(400);
   });
 
-  it('issues a version anew, and lets versions begin again', async () => {
+  it('the admin surface issues a version anew, and restarts versions', async () => {
     const { feed, act } = await started();
     const replaced = await act('/replace', { datasetId: 'a', announce: false, keepsRowCount: true });
     expect(replaced.body.datasets).toMatchObject([{ version: 1, rowCount: 1 }]);
@@ -88,7 +88,7 @@ describe('the admin surface', () => {
     expect(await eventTypes(feed)).toEqual(['dataset.added', 'dataset.removed', 'dataset.added']);
   });
 
-  it('removes, restores and asks for a resync', async () => {
+  it('the admin surface removes, restores and announces a resync', async () => {
     const { feed, act } = await started();
     await act('/remove', { datasetId: 'a', reason: 'source_retired' });
     await act('/restore', { datasetId: 'a' });
@@ -97,7 +97,7 @@ describe('the admin surface', () => {
     expect(await eventTypes(feed)).toEqual(types);
   });
 
-  it('removes and restores without a word', async () => {
+  it('the admin surface removes and restores without an event', async () => {
     const { feed, act } = await started();
     const removed = await act('/remove', { datasetId: 'a', announce: false });
     expect(removed.body.datasets).toMatchObject([{ datasetId: 'a', subscriptions: 0 }]);
@@ -106,7 +106,7 @@ describe('the admin surface', () => {
     expect(await eventTypes(feed)).toEqual(['dataset.added']);
   });
 
-  it('moves a dataset without its record, freezes the record, and omits from lists', async () => {
+  it('the admin surface moves a dataset without its record, freezes the record, and omits from lists', async () => {
     const { feed, act } = await started();
     const subscriptions = async () => (await call(feed, '/v1/subscriptions')).body.subscriptions;
     await act('/remove', { datasetId: 'a', subscriptionId: 'sub_1', record: false });
@@ -123,13 +123,13 @@ describe('the admin surface', () => {
     expect(counts.map(({ length }) => length)).toEqual([0, 0, 1]);
   });
 
-  it('lets positions expire', async () => {
+  it('the admin surface lets positions expire', async () => {
     const { feed, act } = await started();
     await act('/expire');
     expect((await call(feed, `${EVENTS}?after=evt_1`)).status).toBe(410);
   });
 
-  it('refuses, lifts, and takes the key away', async () => {
+  it('the admin surface refuses, lifts, and revokes the key', async () => {
     const { feed, act } = await started();
     const target = { kind: 'dataset', datasetId: 'a' };
     await act('/refuse', { target, code: 'not_distributable' });
@@ -142,7 +142,7 @@ describe('the admin surface', () => {
     expect((await call(feed, EVENTS)).status).toBe(401);
   });
 
-  it('breaks, mends, and makes the manifest lag', async () => {
+  it('the admin surface adds faults, removes them, and makes the manifest lag', async () => {
     const { feed, act } = await started();
     const headers = { 'retry-after': '3' };
     const added = await act('/break', {
@@ -159,7 +159,7 @@ describe('the admin surface', () => {
     expect(body.datasets).toMatchObject([{ version: 1 }]);
   });
 
-  it('freezes and thaws one manifest, or one entry', async () => {
+  it('the admin surface freezes and thaws one manifest, or one entry', async () => {
     const { feed, act } = await started();
     const version = async () =>
       (await call(feed, '/v1/subscriptions/sub_1/manifest')).body.datasets[0].version;
@@ -174,7 +174,7 @@ describe('the admin surface', () => {
     expect(await version()).toBe(3);
   });
 
-  it('does an action at the nth request, before it is answered', async () => {
+  it('the admin surface does an action at the nth request, before it is answered', async () => {
     const { feed, act } = await started();
     const match = { operation: 'versions', nth: 2 };
     const added = await act('/at', { match, action: 'publish', request: { datasetId: 'a', times: 2 } });
@@ -185,7 +185,7 @@ describe('the admin surface', () => {
     expect((await call(feed, `${EVENTS}?after=evt_1`)).status).toBe(410);
   });
 
-  it('adds and ends a subscription', async () => {
+  it('the admin surface adds and ends a subscription', async () => {
     const { feed, act } = await started();
     const state = await act('/subscribe', { subscriptionId: 'sub_2', datasetIds: ['a'] });
     expect(state.body.subscriptions).toMatchObject([{}, { subscriptionId: 'sub_2', datasets: 1 }]);
@@ -194,7 +194,7 @@ describe('the admin surface', () => {
     expect((await act('/unsubscribe', { subscriptionId: 'sub_1' })).status).toBe(400);
   });
 
-  it('lets the log of a subscription begin anew', async () => {
+  it('the admin surface restarts the log of a subscription', async () => {
     const { feed, act } = await started();
     const state = await act('/restartLog', { subscriptionId: 'sub_1', firstNumber: 30, announce: true });
     expect(state.body.subscriptions).toMatchObject([{ lastEventId: 'evt_30' }]);
@@ -203,7 +203,7 @@ describe('the admin surface', () => {
     expect((await call(feed, `${EVENTS}?after=evt_1`)).body.events).toMatchObject([{ id: 'evt_30' }]);
   });
 
-  it('changes settings while the feed runs', async () => {
+  it('the admin surface changes settings while the feed runs', async () => {
     const { feed, act } = await started();
     await act('/settings', {
       answers: { date: 'none' },
@@ -247,7 +247,7 @@ describe('the admin surface', () => {
     ['/replace', { datasetId: 'unknown' }],
     ['/mend', { id: 7 }],
     ['/expire', { weeks: 2 }],
-  ])('does not take %s %j', async (path, body) => {
+  ])('the admin surface rejects %s %j', async (path, body) => {
     const { act } = await started();
     expect(await act(path, body)).toMatchObject({
       status: 400,
@@ -255,7 +255,7 @@ describe('the admin surface', () => {
     });
   });
 
-  it('shows requests of one operation', async () => {
+  it('the admin surface shows requests of one operation', async () => {
     const { feed } = await started();
     const admin = await startAdminSurface(feed, []);
     closers.push(admin.close);
@@ -266,8 +266,8 @@ describe('the admin surface', () => {
   });
 });
 
-describe('the command', () => {
-  it('starts a feed, says how to use it, and ends cleanly when told to', async () => {
+describe('the command of the fixture feed', () => {
+  it('the command starts a feed, says how to use it, and ends cleanly on SIGTERM', async () => {
     const command = spawn(
       process.execPath,
       ['fixtures/main.ts', '--counties', '1', '--rows', '5', '--api-key', 'by-hand'],

@@ -20,7 +20,7 @@ async function started(options: FixtureFeedOptions = {}): Promise<FixtureFeed> {
 }
 
 describe('changes', () => {
-  it('carry rows, keys and 64-bit integers exactly', async () => {
+  it('serves changes with rows, keys and 64-bit integers exactly', async () => {
     const feed = await started();
     const changes: Change[] = [
       { op: 'added', row: ['high', 9223372036854775807n] },
@@ -40,7 +40,7 @@ describe('changes', () => {
     );
   });
 
-  it('come in pages of at most a thousand', async () => {
+  it('serves changes in pages of at most a thousand', async () => {
     const feed = await started();
     const rows = numberedRows(1200);
     feed.publisher.publish(
@@ -66,7 +66,7 @@ describe('changes', () => {
     ['not_found', 404, 'not_found'],
     ['gone', 410, 'gone'],
     ['insufficient_scope', 403, 'insufficient_scope'],
-  ] as const)('say in the form "%s" that they were not recorded', async (form, status, code) => {
+  ] as const)('says in the form "%s" that changes were not recorded', async (form, status, code) => {
     const feed = await started();
     const changes: Change[] = [{ op: 'added', row: ['x', 1] }];
     feed.publisher.publish('a', smallContent(numberedRows(10), changes), { notRecordedAs: form });
@@ -78,7 +78,7 @@ describe('changes', () => {
     expect(body.versions[0].counts).toEqual({ added: 1, changed: 0, removed: 0 });
   });
 
-  it('are not recorded where the publisher did not know them, nor for a first version', async () => {
+  it('records no changes where the publisher did not know them, nor for a first version', async () => {
     const feed = await started();
     feed.publisher.publish('a', smallContent(numberedRows(10), null));
     expect((await call(feed, CHANGES)).body.recorded).toBe(false);
@@ -88,7 +88,7 @@ describe('changes', () => {
 });
 
 describe('manifests', () => {
-  it('of a subscription name version, schema, rows and files', async () => {
+  it('the manifest of a subscription names version, schema, rows and files', async () => {
     const feed = await started();
     const { body } = await call(feed, MANIFEST);
     const [file] = body.datasets[0].files;
@@ -108,7 +108,7 @@ describe('manifests', () => {
     expect(bytes.subarray(0, 4).toString()).toBe('PAR1');
   });
 
-  it('of a dataset hold one entry, at any path', async () => {
+  it('the manifest of a dataset has one entry, at any path', async () => {
     const feed = await started({
       contract: { manifest: 'dataset', manifestPath: '/v1/datasets/{id}/current/manifest' },
     });
@@ -119,7 +119,7 @@ describe('manifests', () => {
     expect((await call(feed, MANIFEST)).status).toBe(404);
   });
 
-  it('split a snapshot and leave out what is optional', async () => {
+  it('the manifest splits a snapshot and leaves out optional fields', async () => {
     const files = { filesPerSnapshot: 3, bytes: false, rowCount: false, sha256: false };
     const feed = await started({ contract: { manifestLastEventId: false }, files });
     publishSmall(feed, ['b'], 0);
@@ -135,7 +135,7 @@ describe('manifests', () => {
   it.each([
     ['base-origin', (feed: FixtureFeed, url: string) => url.startsWith(`${feed.baseUrl}/files/`)],
     ['relative', (_feed: FixtureFeed, url: string) => url.startsWith('/files/')],
-  ] as const)('link to files as %s, which then ask for the key', async (urls, looksRight) => {
+  ] as const)('the manifest links to files as %s, which then require the key', async (urls, looksRight) => {
     const feed = await started({ files: { urls } });
     const url = await firstFileUrl(feed);
     expect(looksRight(feed, url)).toBe(true);
@@ -145,7 +145,7 @@ describe('manifests', () => {
     expect((await send(absolute, { headers: { authorization } })).status).toBe(200);
   });
 
-  it('lag behind while they are frozen', async () => {
+  it('the manifest lags behind while it is frozen', async () => {
     const feed = await started();
     feed.manifest.freeze();
     feed.publisher.publish('a', smallContent(numberedRows(12)));
@@ -156,7 +156,7 @@ describe('manifests', () => {
     expect(thawed.body).toMatchObject({ lastEventId: 'evt_2', datasets: [{ version: 2, rowCount: 12 }] });
   });
 
-  it('show other files of the same version after it was issued anew', async () => {
+  it('the manifest shows other files of the same version after it was issued anew', async () => {
     const feed = await started();
     const before = await call(feed, MANIFEST);
     feed.publisher.resync('a', 'source_retired', { content: smallContent(numberedRows(3)) });
@@ -169,7 +169,7 @@ describe('manifests', () => {
     ]);
   });
 
-  it('keep the files of the newest versions only', async () => {
+  it('keeps the files of the newest versions only', async () => {
     const feed = await started({ files: { keepSnapshots: 1 } });
     const old = await firstFileUrl(feed);
     feed.publisher.publish('a', smallContent(numberedRows(11)));
@@ -180,7 +180,7 @@ describe('manifests', () => {
 });
 
 describe('files', () => {
-  it('are sent whole, in part, or not at all where nothing changed', async () => {
+  it('sends files whole, in part, or not at all where nothing changed', async () => {
     const feed = await started();
     const url = await firstFileUrl(feed);
     const whole = Buffer.from(await (await fetch(url)).arrayBuffer());
@@ -217,7 +217,7 @@ describe('files', () => {
 });
 
 describe('openapi.json', () => {
-  it('names the open parameters, through references', async () => {
+  it('openapi.json names the open parameters, through references', async () => {
     const contract = {
       newerThanParameter: 'newerThan',
       manifestPath: '/v1/subscriptions/{sub}/contents/manifest',
@@ -238,7 +238,7 @@ describe('openapi.json', () => {
     expect((await call(feed, MANIFEST)).status).toBe(404);
   });
 
-  it('can be switched off while the feed runs', async () => {
+  it('openapi.json can be switched off while the feed runs', async () => {
     const feed = await started();
     expect((await call(feed, '/v1/openapi.json')).status).toBe(200);
     feed.settings.contract.openapi = false;

@@ -15,7 +15,7 @@ interface LoggedEvent {
 }
 
 describe('events', () => {
-  it('come in order, after the one given, in pages that say whether more follow', async () => {
+  it('serves events in order, after the one given, in pages that say whether more follow', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     for (let count = 0; count < 11; count += 1) feed.publisher.publish('a', smallContent(numberedRows(2)));
@@ -33,7 +33,7 @@ describe('events', () => {
     expect(body.subscriptions[0].lastEventId).toBe('evt_12');
   });
 
-  it('tell of an update with everything the interface names', async () => {
+  it('an event of an update has everything that the interface names', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     const changes = [
@@ -65,7 +65,7 @@ describe('events', () => {
     ]);
   });
 
-  it('are gone after 90 days, but not the subscription’s last event id', async () => {
+  it('events are gone after 90 days, but not the subscription’s last event id', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     feed.clock.advance(60 * DAY_MS);
@@ -81,7 +81,7 @@ describe('events', () => {
     expect((await call(feed, '/v1/subscriptions')).body.subscriptions[0].lastEventId).toBe('evt_2');
   });
 
-  it('go to each subscription that holds the dataset, numbered for each', async () => {
+  it('events go to each subscription that contains the dataset, numbered for each', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a', 'b']);
     feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: ['b'] });
@@ -109,7 +109,7 @@ describe('events', () => {
     expect((await call(feed, '/v1/datasets/b/versions')).body.error.code).toBe('outside_coverage');
   });
 
-  it('leave gaps when told, and may be lost', async () => {
+  it('event numbers leave gaps on demand, and events may be lost', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     feed.store.subscription('sub_1').log.skipNumbers(5);
@@ -122,7 +122,7 @@ describe('events', () => {
 });
 
 describe('versions and schemas', () => {
-  it('show a version with everything the interface names, and claims that are not true when told', async () => {
+  it('versions have everything that the interface names, and false claims on demand', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     const changes = [{ op: 'changed', row: ['r00000', 5] }] as const;
@@ -148,7 +148,7 @@ describe('versions and schemas', () => {
     ]);
   });
 
-  it('announce an additive schema and go on with an update', async () => {
+  it('announces an additive schema and goes on with an update', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     const schema = {
@@ -177,7 +177,7 @@ describe('versions and schemas', () => {
     ]);
   });
 
-  it('ask for a resync where a schema breaks', async () => {
+  it('demands a resync where a schema breaks', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     const columns = [column('id', 'string', false), column('amount', 'number')];
@@ -199,7 +199,7 @@ describe('versions and schemas', () => {
     expect(versions.body.versions).toMatchObject([{ resyncRequired: true }, { resyncRequired: true }, {}]);
   });
 
-  it('refuse to publish what breaks the model', async () => {
+  it('refuses to publish versions and schemas that break the model', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     const retyped = { ...SMALL_SCHEMA, columns: [column('id', 'integer', false)] };
@@ -209,7 +209,7 @@ describe('versions and schemas', () => {
     expect(() => publish(2, retyped)).toThrow('schema version 1 has other columns already');
   });
 
-  it('start again at a lower version after their history was dropped', async () => {
+  it('restarts versions at a lower number after their history was dropped', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     feed.publisher.publish('a', smallContent(numberedRows(2)), { version: 40 });

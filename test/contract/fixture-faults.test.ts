@@ -39,7 +39,7 @@ function receive(url: string, headers: Record<string, string> = {}): Promise<Rec
   });
 }
 
-describe('which requests go wrong', () => {
+describe('the requests that a fault matches', () => {
   const act = { kind: 'respond', status: 503 } as const;
   const statuses = async (...paths: string[]) => {
     const answers: number[] = [];
@@ -47,12 +47,12 @@ describe('which requests go wrong', () => {
     return answers;
   };
 
-  it('one, unless more are asked for', async () => {
+  it('a fault answers one request, unless more are demanded', async () => {
     feed.faults.add({ match: { operation: 'versions' }, act });
     expect(await statuses(VERSIONS, VERSIONS)).toEqual([503, 200]);
   });
 
-  it('from the nth, so many times, of one dataset', async () => {
+  it('a fault answers requests from the nth, so many times, of one dataset', async () => {
     const fault = feed.faults.add({
       match: { operation: 'versions', datasetId: 'a', nth: 2, times: 2 },
       act,
@@ -62,21 +62,21 @@ describe('which requests go wrong', () => {
     expect(fault).toMatchObject({ matched: 4, fired: 2 });
   });
 
-  it('always, of every operation, until it is mended', async () => {
+  it('a fault answers always, and every operation, until it is removed', async () => {
     const { id } = feed.faults.add({ match: { times: 'always' }, act });
     expect(await statuses(VERSIONS, '/v1/subscriptions', '/v1/nothing')).toEqual([503, 503, 503]);
     expect(feed.faults.remove(id)).toBe(true);
     expect(await statuses(VERSIONS)).toEqual([200]);
   });
 
-  it('only later pages', async () => {
+  it('a fault answers only later pages', async () => {
     const first = await call(feed, '/v1/subscriptions/sub_1/manifest?limit=1');
     feed.faults.add({ match: { operation: 'manifest', subscriptionId: 'sub_1', page: 'later' }, act });
     const later = `/v1/subscriptions/sub_1/manifest?limit=1&cursor=${first.body.nextCursor}`;
     expect(await statuses('/v1/subscriptions/sub_1/manifest', later, later)).toEqual([200, 503, 200]);
   });
 
-  it('the files of one dataset', async () => {
+  it('a fault answers the files of one dataset', async () => {
     const manifest = await call(feed, '/v1/subscriptions/sub_1/manifest');
     feed.faults.add({ match: { operation: 'file', datasetId: 'b', times: 'always' }, act });
     const urls = manifest.body.datasets.map(({ files }: { files: { url: string }[] }) => files[0]?.url);
@@ -85,8 +85,8 @@ describe('which requests go wrong', () => {
   });
 });
 
-describe('answers', () => {
-  it('are any status, headers and body', async () => {
+describe('the answers of a fault', () => {
+  it('a fault answers with any status, headers and body', async () => {
     const headers = { 'retry-after': '7', 'content-type': 'text/html' };
     feed.faults.add({ match: {}, act: { kind: 'respond', status: 429, headers, body: '<h1>Busy</h1>' } });
     const answer = await call(feed, VERSIONS);
@@ -100,7 +100,7 @@ describe('answers', () => {
     expect(await call(feed, VERSIONS)).toMatchObject({ status: 409, body: { error } });
   });
 
-  it('stream for as long as somebody listens', async () => {
+  it('a fault streams for as long as a reader listens', async () => {
     let produced = 0;
     async function* endless() {
       for (;;) {
@@ -118,7 +118,7 @@ describe('answers', () => {
     expect(feed.requests.entries()).toMatchObject([{ operation: 'versions', status: 200 }]);
   });
 
-  it('lead elsewhere', async () => {
+  it('a fault redirects elsewhere', async () => {
     const url = await firstFileUrl(feed);
     const act = { kind: 'redirect', location: `${feed.baseUrl}/elsewhere` } as const;
     feed.faults.add({ match: { operation: 'file' }, act });
@@ -126,7 +126,7 @@ describe('answers', () => {
     expect([answer.status, answer.headers.get('location')]).toEqual([302, `${feed.baseUrl}/elsewhere`]);
   });
 
-  it('have other fields, cursors that repeat, and integers still exact', async () => {
+  it('a fault changes fields, repeats cursors, and keeps integers exact', async () => {
     feed.faults.add({
       match: { operation: 'events' },
       act: { kind: 'merge', fields: { events: [], hasMore: true } },
@@ -153,7 +153,7 @@ describe('answers', () => {
     expect(text.match(/"amount":9223372036854775807/g)).toHaveLength(2);
   });
 
-  it('wait for whatever a program waits for', async () => {
+  it('a fault waits for whatever a program waits for', async () => {
     const { promise: waitedFor, resolve } = Promise.withResolvers<void>();
     const waits = new Promise<void>((isThere) => {
       const until = () => {
@@ -169,13 +169,13 @@ describe('answers', () => {
     expect((await answer).status).toBe(200);
   });
 
-  it('are not rewritten where they are no JSON', async () => {
+  it('a fault rewrites no answer that is no JSON', async () => {
     feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'respond', status: 503 } });
     feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'rewrite', rewrite: () => ({}) } });
     expect((await call(feed, VERSIONS)).status).toBe(503);
   });
 
-  it('come late', async () => {
+  it('a fault delays an answer', async () => {
     feed.faults.add({ match: {}, act: { kind: 'delay', delayMs: 30 } });
     const before = performance.now();
     await call(feed, VERSIONS);
@@ -183,14 +183,14 @@ describe('answers', () => {
   });
 });
 
-describe('connections', () => {
-  it('are reset before an answer', async () => {
+describe('the connections that a fault breaks', () => {
+  it('a fault resets the connection before an answer', async () => {
     feed.faults.add({ match: { operation: 'versions' }, act: { kind: 'reset' } });
     await expect(receive(feed.baseUrl + VERSIONS)).rejects.toMatchObject({ code: 'ECONNRESET' });
     expect(feed.requests.entries('versions')).toMatchObject([{ status: null }]);
   });
 
-  it.each([0, 1, 100])('end after %i bytes of a body announced whole', async (afterBytes) => {
+  it.each([0, 1, 100])('a fault ends a body that was announced whole after %i bytes', async (afterBytes) => {
     const url = await firstFileUrl(feed);
     const whole = await receive(url);
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'truncate', afterBytes } });
@@ -198,13 +198,13 @@ describe('connections', () => {
     expect(cut).toEqual({ ...whole, bytes: whole.bytes.subarray(0, afterBytes), complete: false });
   });
 
-  it('end in the middle of JSON', async () => {
+  it('a fault ends a body in the middle of JSON', async () => {
     feed.faults.add({ match: {}, act: { kind: 'truncate', afterBytes: 12 } });
     const cut = await receive(feed.baseUrl + VERSIONS, { authorization: `Bearer ${feed.apiKey}` });
     expect([cut.bytes.toString(), cut.complete]).toEqual(['{"versions":', false]);
   });
 
-  it('are reset within a body', async () => {
+  it('a fault resets the connection within a body', async () => {
     const url = await firstFileUrl(feed);
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'reset', afterBytes: 64 } });
     const failure = await fetch(url)
@@ -213,7 +213,7 @@ describe('connections', () => {
     expect(failure).toMatchObject({ cause: { code: expect.stringMatching(/ECONNRESET|UND_ERR_SOCKET/) } });
   });
 
-  it('drip, and do not hold up the end of the feed', async () => {
+  it('a fault lets a body drip, and does not delay the end of the feed', async () => {
     const url = await firstFileUrl(feed);
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 1, everyMs: 60_000 } });
     const response = await fetch(url);
@@ -224,8 +224,8 @@ describe('connections', () => {
   });
 });
 
-describe('files', () => {
-  it('have a flipped bit, another tag, or no ranges', async () => {
+describe('the files that a fault damages', () => {
+  it('a fault flips a bit, changes the tag, or ignores ranges of a file', async () => {
     const url = await firstFileUrl(feed);
     const whole = await receive(url);
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'flipBit', atByte: 20 } });
@@ -251,8 +251,8 @@ describe('files', () => {
   });
 });
 
-describe('the journal', () => {
-  it('holds every request in order, and never a key', async () => {
+describe('the record of requests', () => {
+  it('records every request in order, and never a key', async () => {
     await call(feed, `${VERSIONS}?limit=1`);
     await send(`${feed.baseUrl}/v1/subscriptions?note=${feed.apiKey}`);
     await send(await firstFileUrl(feed), { headers: { range: 'bytes=0-3', 'if-range': '"x"' } });

@@ -26,7 +26,7 @@ async function pages(feed: FixtureFeed, path: string, field: string, limit: numb
 }
 
 describe('lists', () => {
-  it('shows a subscription with everything the interface names', async () => {
+  it('lists a subscription with everything that the interface names', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['parcels']);
     const { body } = await call(feed, '/v1/subscriptions');
@@ -90,7 +90,7 @@ describe('lists', () => {
     expect([first.body.versions[0].version, second.body.versions[0].version]).toEqual([2, 1]);
   });
 
-  it('lists only versions newer than asked for, under the name that was chosen', async () => {
+  it('lists only versions newer than the given one, under the chosen parameter name', async () => {
     const feed = await startedFeed({ contract: { newerThanParameter: 'newerThan' } });
     publishSmall(feed, ['a']);
     feed.publisher.publish('a', smallContent(numberedRows(2)), { version: 7 });
@@ -100,7 +100,7 @@ describe('lists', () => {
     expect((await call(feed, '/v1/datasets/a/versions?since=1')).status).toBe(400);
   });
 
-  it('takes ids of any spelling', async () => {
+  it('accepts ids of any spelling', async () => {
     const feed = await startedFeed();
     const hostile = [`a/b'; DROP "x`, 'ключ ☃ 鍵', 'x'.repeat(5000), 'percent%2Fslash', 'evt_?#&'];
     publishSmall(feed, hostile);

@@ -35,8 +35,8 @@ async function entry(feed: FixtureFeed) {
   return (await call(feed, MANIFEST)).body.datasets[0];
 }
 
-describe('a version that is withdrawn', () => {
-  it('is in no list, manifest or changes any more, and no event tells', async () => {
+describe('versions that are withdrawn', () => {
+  it('a withdrawn version is in no list, manifest or changes, and in no event', async () => {
     const feed = await twoVersions();
     await firstFileUrl(feed);
     const before = await entry(feed);
@@ -51,7 +51,7 @@ describe('a version that is withdrawn', () => {
     expect((await call(feed, '/v1/subscriptions')).body.subscriptions[0].lastEventId).toBe('evt_2');
   });
 
-  it('takes the schema with it that came with it', async () => {
+  it('a withdrawn version takes the schema along that came with it', async () => {
     const feed = await twoVersions();
     const columns = [...SMALL_SCHEMA.columns, column('note', 'string')];
     const schema = { ...SMALL_SCHEMA, schemaVersion: '2', columns };
@@ -66,7 +66,7 @@ describe('a version that is withdrawn', () => {
     ]);
   });
 
-  it('gives its number to the next one, which has another publishedAt at the same moment', async () => {
+  it('a withdrawn version leaves its number to the next one, which has another publishedAt at the same time', async () => {
     const feed = await twoVersions();
     const moments = new Set([(await listed(feed))[0].publishedAt]);
     for (let count = 0; count < 3; count += 1) {
@@ -83,17 +83,17 @@ describe('a version that is withdrawn', () => {
     expect(await listed(feed)).toMatchObject([{ version: 2, publishedAt }, { version: 1 }]);
   });
 
-  it('cannot be the only one', async () => {
+  it('the only version cannot be withdrawn', async () => {
     const feed = await startedFeed();
     publishSmall(feed, ['a']);
     expect(() => feed.publisher.withdraw('a')).toThrow('a has no version before the one to be withdrawn');
   });
 });
 
-describe('versions that begin again', () => {
+describe('versions that restart', () => {
   const anew = smallContent(numberedRows(7));
 
-  it('are alone in every list, at 1 unless told otherwise, and published at another moment', async () => {
+  it('restarted versions are alone in every list, at 1 by default, and have another publishedAt', async () => {
     const feed = await twoVersions();
     const before = await listed(feed);
     feed.publisher.restart('a', anew);
@@ -111,7 +111,7 @@ describe('versions that begin again', () => {
     expect(await listed(feed)).toMatchObject([{ version: 10, previousVersion: 9 }, { version: 9 }]);
   });
 
-  it('have the schemas of the new content alone', async () => {
+  it('restarted versions have the schemas of the new content alone', async () => {
     const feed = await twoVersions();
     const columns = [column('id', 'integer', false)];
     feed.publisher.restart('a', smallContent([[1]], null, { ...SMALL_SCHEMA, columns }));
@@ -132,7 +132,7 @@ describe('versions that begin again', () => {
       ],
     ],
     [{ announce: false }, []],
-  ] as const)('are told by %j', async (options, events) => {
+  ] as const)('a version restart is announced as %j says', async (options, events) => {
     const feed = await twoVersions();
     feed.publisher.restart('a', anew, options);
     expect(await eventsAfter(feed, 'evt_2')).toEqual(events);
@@ -143,7 +143,7 @@ describe('versions that begin again', () => {
 describe('a version that is issued anew', () => {
   const other = smallContent(numberedRows(9));
 
-  it('has other digests and row counts under its number, and no recorded changes', async () => {
+  it('a version that is issued anew has other digests and row counts, and no recorded changes', async () => {
     const feed = await twoVersions();
     const [record] = await listed(feed);
     const before = await entry(feed);
@@ -158,7 +158,7 @@ describe('a version that is issued anew', () => {
     ]);
   });
 
-  it('may keep the row count of its record and its changes, and be told by no event', async () => {
+  it('a version that is issued anew may keep its row count and changes, and be announced by no event', async () => {
     const feed = await twoVersions();
     const changes = await call(feed, '/v1/datasets/a/changes?version=2');
     feed.publisher.replace('a', other, { announce: false, keepsRowCount: true, keepsChanges: true });

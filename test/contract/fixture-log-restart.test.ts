@@ -35,7 +35,7 @@ async function lastEvents(feed: FixtureFeed) {
   return [body.subscriptions[0].lastEventId, manifest.body.lastEventId];
 }
 
-it('begins at 1 with nothing in it, and states no last event until there is one', async () => {
+it('a restarted log begins at 1, empty, and states no last event until there is one', async () => {
   const feed = await fiveEvents();
   expect(await lastEvents(feed)).toEqual(['evt_5', 'evt_5']);
   feed.publisher.restartLog('sub_1');
@@ -47,7 +47,7 @@ it('begins at 1 with nothing in it, and states no last event until there is one'
   expect(await lastEvents(feed)).toEqual(['evt_1', 'evt_1']);
 });
 
-it('begins at a number that is given', async () => {
+it('a restarted log begins at a given number', async () => {
   const feed = await fiveEvents();
   feed.publisher.restartLog('sub_1', { firstNumber: 400 });
   publish(feed);
@@ -58,14 +58,14 @@ it('begins at a number that is given', async () => {
   expect(await lastEvents(feed)).toEqual(['evt_401', 'evt_401']);
 });
 
-it('begins with what the subscription has, where that is asked for', async () => {
+it('a restarted log begins with the members of the subscription, on demand', async () => {
   const feed = await fiveEvents();
   feed.publisher.remove('b', 'left_coverage');
   feed.publisher.restartLog('sub_1', { announce: true });
   expect(await read(feed)).toEqual(['evt_1 added']);
 });
 
-it('leaves the number of the old log in a manifest that is frozen', async () => {
+it('a restarted log leaves its old number in a frozen manifest', async () => {
   const feed = await fiveEvents();
   feed.manifest.freeze({ subscriptionId: 'sub_1' });
   feed.publisher.restartLog('sub_1');
@@ -73,7 +73,7 @@ it('leaves the number of the old log in a manifest that is frozen', async () => 
   expect(await lastEvents(feed)).toEqual(['evt_1', 'evt_5']);
 });
 
-it('leaves the logs of other subscriptions as they are', async () => {
+it('a restarted log leaves the logs of other subscriptions as they are', async () => {
   const feed = await fiveEvents();
   feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: ['a'] });
   feed.publisher.restartLog('sub_2');
@@ -81,7 +81,7 @@ it('leaves the logs of other subscriptions as they are', async () => {
   expect((await call(feed, '/v1/subscriptions/sub_2/events')).body.events).toEqual([]);
 });
 
-it('takes a position of the old log for one of the new, where unknown positions are taken', async () => {
+it('a position of the old log counts in the new one, where unknown positions are accepted', async () => {
   const feed = await fiveEvents({ answers: { unknownPosition: 'taken' } });
   feed.publisher.restartLog('sub_1');
   publish(feed);
@@ -96,7 +96,7 @@ it('takes a position of the old log for one of the new, where unknown positions 
   expect(await read(feed, '?after=evt_20')).toEqual([]);
 });
 
-it('expires by itself after 90 days, whatever the old log had', async () => {
+it('a restarted log expires by itself after 90 days, whatever the old log had', async () => {
   const feed = await fiveEvents({ answers: { unknownPosition: 'taken' } });
   feed.publisher.restartLog('sub_1', { firstNumber: 20 });
   publish(feed);

@@ -71,7 +71,7 @@ it('freezes the entry of one dataset in its own manifest, too', async () => {
   expect(await versions()).toEqual([2, 2]);
 });
 
-it('keeps the files of a frozen entry, and clears them away after it has thawed', async () => {
+it('keeps the files of a frozen entry, and deletes them after it has thawed', async () => {
   const feed = await twoSubscriptions({ files: { keepSnapshots: 1 } });
   const [{ files }] = (await manifest(feed)).datasets;
   feed.manifest.freeze({ subscriptionId: 'sub_1' });
@@ -86,7 +86,7 @@ it('keeps the files of a frozen entry, and clears them away after it has thawed'
   expect(await publishAndRead()).toBe(404);
 });
 
-it('shows a subscription its own moment, else an entry its own, else that of everything', async () => {
+it('shows a frozen subscription first, else a frozen entry, else the frozen whole', async () => {
   const feed = await twoSubscriptions();
   const publish = (datasetId: string, rowCount: number) =>
     feed.publisher.publish(datasetId, smallContent(numberedRows(rowCount)));
@@ -108,7 +108,7 @@ it('shows a subscription its own moment, else an entry its own, else that of eve
   expect(await shown(feed)).toEqual(['evt_6', 'a v2 3', 'b v4 5']);
 });
 
-it('refuses to freeze what is not there', async () => {
+it('refuses to freeze a subscription or dataset that is not there', async () => {
   const feed = await twoSubscriptions();
   expect(() => feed.manifest.freeze({ subscriptionId: 'sub_9' })).toThrow('there is no subscription sub_9');
   expect(() => feed.manifest.freeze({ datasetId: 'z' })).toThrow('there is no dataset z');

@@ -27,8 +27,8 @@ async function inManifest(feed: FixtureFeed, subscriptionId = 'sub_2') {
   return body.datasets.map(({ datasetId }: { datasetId: string }) => datasetId);
 }
 
-describe('a dataset that leaves or joins one subscription', () => {
-  it('moves in its log, record and manifest, and in no other', async () => {
+describe('members that leave or join one subscription', () => {
+  it('a member that leaves or joins moves in the log, record and manifest of that subscription alone', async () => {
     const feed = await twoSubscriptions();
     feed.publisher.remove('b', 'left_coverage', { subscriptionId: 'sub_2' });
     expect([await recorded(feed), await inManifest(feed)]).toEqual([[['a'], 1, 'evt_3'], ['a']]);
@@ -43,7 +43,7 @@ describe('a dataset that leaves or joins one subscription', () => {
     ]);
   });
 
-  it('may leave and join without the record, which another call makes up for', async () => {
+  it('a member may leave and join without the record, which another call corrects', async () => {
     const feed = await twoSubscriptions();
     const move = { subscriptionId: 'sub_2', record: false };
     feed.publisher.remove('b', 'left_coverage', move);
@@ -60,14 +60,14 @@ describe('a dataset that leaves or joins one subscription', () => {
   });
 });
 
-describe('what is omitted', () => {
+describe('omissions', () => {
   const nth = async (count: number, read: () => Promise<unknown>) => {
     const answers = [];
     for (let index = 0; index < count; index += 1) answers.push(await read());
     return answers;
   };
 
-  it('is missing from exactly as many readings as were asked for', async () => {
+  it('an omission applies to exactly as many readings as were demanded', async () => {
     const feed = await twoSubscriptions();
     feed.publisher.publish('a', smallContent(numberedRows(3)));
     const listed = async () =>
@@ -95,7 +95,7 @@ describe('what is omitted', () => {
     expect(feed.omissions.list()).toEqual([]);
   });
 
-  it('is missing from all pages of one reading', async () => {
+  it('an omission applies to all pages of one reading', async () => {
     const feed = await twoSubscriptions();
     const read = async (path: string, field: string) => {
       const first = (await call(feed, `${path}?limit=1`)).body;
@@ -117,7 +117,7 @@ describe('what is omitted', () => {
     }
   });
 
-  it('shows again once it is said anew or cleared', async () => {
+  it('an omission ends once it is replaced or cleared', async () => {
     const feed = await twoSubscriptions();
     const omission = { list: 'manifest', subscriptionId: 'sub_2', datasetId: 'a' } as const;
     feed.omissions.add(omission, 5);

@@ -9,7 +9,7 @@ import { publishSmall, startedFeed } from '../support/started-feed.ts';
 const VERSIONS = '/v1/datasets/a/versions';
 const HOUR_MS = 3_600_000;
 
-it('tells a listener of every request, counted over all and over those of its operation', async () => {
+it('notifies a listener of every request, counted over all and over those of its operation', async () => {
   const feed = await startedFeed();
   publishSmall(feed, ['a']);
   const reported: ArrivedRequest[] = [];
@@ -38,7 +38,7 @@ it('tells a listener of every request, counted over all and over those of its op
   ]);
 });
 
-it('answers a request by what a listener did at it', async () => {
+it('answers a request with what a listener did at it', async () => {
   const feed = await startedFeed();
   publishSmall(feed, ['a']);
   feed.onRequest(({ operation, numberOfOperation }) => {
@@ -49,7 +49,7 @@ it('answers a request by what a listener did at it', async () => {
   expect([await newest(), await newest(), await newest()]).toEqual([1, 2, 2]);
 });
 
-it('moves between two pages of a list', async () => {
+it('changes a list between two of its pages', async () => {
   const feed = await startedFeed();
   publishSmall(feed, ['a', 'b', 'c']);
   feed.onRequest(({ operation, laterPage }) => {

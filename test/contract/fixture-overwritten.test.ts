@@ -54,14 +54,14 @@ it('serves new content under the old address, where addresses are those of datas
   expect([blind.status, blind.bytes.equals(newer.bytes.subarray(10))]).toEqual([206, true]);
 });
 
-it('serves nothing where the content that the dataset has now has no such part', async () => {
+it('serves nothing where the present content of the dataset has no such part', async () => {
   const feed = await started({ files: { addresses: 'dataset' } });
   const url = await firstFileUrl(feed);
   replace(feed, 0);
   expect((await send(url)).status).toBe(404);
 });
 
-it('gives no entity tag where it is told to, and no If-Range holds then', async () => {
+it('sends no entity tag on demand, and honours no If-Range then', async () => {
   const feed = await started({ files: { etag: false } });
   const url = await firstFileUrl(feed);
   const whole = await bytesOf(url);
@@ -108,7 +108,7 @@ it('ends the connection early where the new content is shorter, or none', async 
   }
 });
 
-it('writes over a file at the request that reads it, and lets its link expire before the next', async () => {
+it('overwrites a file at the request that reads it, and lets its link expire before the next', async () => {
   const feed = await started({ files: { filesPerSnapshot: 2 } });
   const { files } = (await call(feed, '/v1/subscriptions/sub_1/manifest')).body.datasets[0];
   const old = await bytesOf(files[0].url);

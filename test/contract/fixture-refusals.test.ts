@@ -81,7 +81,7 @@ describe('parameters', () => {
     [`${EVENTS}?after=evt_0`],
     [`${EVENTS}?after=1`],
     [`${EVENTS}?after=`],
-  ])('does not take the position of another list or of nobody: %s', async (path) => {
+  ])('refuses a position of another list, or of none: %s', async (path) => {
     const { status, body } = await call(feed, path);
     expect([status, body.error.code]).toEqual([400, 'invalid_cursor']);
   });
@@ -93,7 +93,7 @@ describe('the key', () => {
     ['a wrong key', { authorization: 'Bearer wrong' }],
     ['another scheme', { authorization: 'Basic Zml4dHVyZQ==' }],
     ['an empty key', { authorization: 'Bearer ' }],
-  ])('is asked for: %s', async (_name, headers) => {
+  ])('demands the key: %s', async (_name, headers) => {
     for (const path of ['/v1/subscriptions', '/v1/openapi.json', '/v1/coverage', '/v1/nothing']) {
       const { status, body } = await send(feed.baseUrl + path, { headers });
       expect([status, body.error.code]).toEqual([401, 'unauthorized']);
@@ -101,7 +101,7 @@ describe('the key', () => {
     }
   });
 
-  it('is refused once it is revoked or expired', async () => {
+  it('refuses a key once it is revoked or expired', async () => {
     const revoked = feed.keys.add('revoked-key');
     feed.keys.add('short-key', { expiresAt: new Date(feed.clock.now().getTime() + 1000) });
     const statuses = async () => {
@@ -115,7 +115,7 @@ describe('the key', () => {
     expect(await statuses()).toEqual([401, 401]);
   });
 
-  it('needs the scope "feeds" for the feed endpoints, and no scope elsewhere', async () => {
+  it('demands the scope "feeds" for the feed endpoints, and no scope elsewhere', async () => {
     feed.keys.add('bare-key', { scopes: [] });
     const headers = { authorization: 'Bearer bare-key' };
     for (const path of ['/v1/subscriptions', EVENTS, VERSIONS, SCHEMAS, MANIFEST, `${CHANGES}?version=2`]) {
@@ -126,7 +126,7 @@ describe('the key', () => {
     expect((await call(feed, '/v1/coverage', { headers })).status).toBe(200);
   });
 
-  it('may lack the scope for changes alone', async () => {
+  it('accepts a key without the scope for changes elsewhere', async () => {
     feed.keys.add('feeds-key', { scopes: ['feeds'] });
     const headers = { authorization: 'Bearer feeds-key' };
     expect((await call(feed, VERSIONS, { headers })).status).toBe(200);
@@ -135,7 +135,7 @@ describe('the key', () => {
   });
 });
 
-describe('what is not there or not for this workspace', () => {
+describe('unknown and foreign resources', () => {
   it.each([
     ['/v1/subscriptions/sub_2/events', 404, 'not_found'],
     ['/v1/subscriptions/sub_2/manifest', 404, 'not_found'],
@@ -154,19 +154,19 @@ describe('what is not there or not for this workspace', () => {
     expect(Object.keys(answer.body.error.links)).toHaveLength(1);
   });
 
-  it('takes no other method', async () => {
+  it('refuses any other method', async () => {
     const { status, body } = await call(feed, '/v1/subscriptions', { method: 'POST' });
     expect([status, body.error.code]).toEqual([404, 'not_found']);
   });
 
-  it('refuses to watch what it does not know, and to end a watch that is not there', async () => {
+  it('refuses to watch an unknown dataset, and to end a watch that is not there', async () => {
     const watch = await call(feed, '/v1/datasets/unknown/watch', { method: 'POST' });
     const unwatch = await call(feed, '/v1/datasets/zoning/watch', { method: 'DELETE' });
     expect([watch.status, unwatch.status]).toEqual([404, 404]);
   });
 });
 
-describe('refusals that a person has to lift', () => {
+describe('refusals that an operator has to lift', () => {
   it.each([
     ['not_distributable', 403],
     ['outside_coverage', 403],
@@ -257,7 +257,7 @@ describe('files', () => {
     expect(answer.text).toContain('<Code>InvalidRange</Code>');
   });
 
-  it('knows nothing but files', async () => {
+  it('the file server serves nothing but files', async () => {
     expect((await send(`${feed.filesUrl}/v1/subscriptions`)).status).toBe(404);
   });
 });

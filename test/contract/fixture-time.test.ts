@@ -33,7 +33,7 @@ it('dates every answer of both servers by the feed’s clock, refusals included'
   expect(await dates()).toEqual(new Set([START]));
 });
 
-it('dates a late answer by the moment it is sent', async () => {
+it('dates a late answer by the time at which it is sent', async () => {
   const feed = await startedFeed();
   const until = async () => feed.clock.advance(HOUR_MS);
   feed.faults.add({ match: { operation: 'subscriptions' }, act: { kind: 'wait', until } });
@@ -63,7 +63,7 @@ it('lets a fault replace the Date header', async () => {
   expect((await call(feed, '/v1/subscriptions')).headers.get('date')).toBe(date);
 });
 
-it('moves the service’s time with the admin surface’s expire', async () => {
+it('the admin surface’s expire moves the service’s time', async () => {
   const feed = await startedFeed({ clock: stillClock('2026-01-01T00:00:00Z') });
   const admin = await startAdminSurface(feed, []);
   try {

@@ -30,7 +30,7 @@ function verified(secret: string, { body, headers }: Received): unknown {
 const HEADER = { name: 'X-Receiver', value: 'let me in' };
 
 describe('a webhook', () => {
-  it('is added with a secret, and pinged, signed and with the header that it requires', async () => {
+  it('adds a webhook with a secret, and pings it, signed and with the header that it requires', async () => {
     const feed = await pushingFeed();
     const receiver = await webhookReceiver();
     const added = await post(feed, '/v1/webhooks', { url: receiver.url, header: HEADER });
@@ -66,14 +66,14 @@ describe('a webhook', () => {
       { url: 'https://receiver.example/', header: { name: '', value: 'x' } },
       '"header.name"',
     ],
-  ])('is refused with %s', async (_, body, message) => {
+  ])('refuses a webhook with %s', async (_, body, message) => {
     const feed = await pushingFeed();
     const refused = await post(feed, '/v1/webhooks', body);
     expect([refused.status, refused.body.error.code]).toEqual([400, 'invalid_request']);
     expect(refused.body.error.message).toContain(message);
   });
 
-  it('needs a key with its scope, watches theirs, and a test a webhook that is there', async () => {
+  it('demands the scopes of webhooks and watches, and a webhook that exists for a test', async () => {
     const feed = await pushingFeed();
     feed.keys.get(feed.apiKey).scopes = ['feeds', 'changes', 'watches'];
     expect((await post(feed, '/v1/webhooks', { url: 'https://receiver.example/' })).body.error.code).toBe(
@@ -86,8 +86,8 @@ describe('a webhook', () => {
   });
 });
 
-describe('what happens', () => {
-  it('is pushed to every webhook in its order: the events of every log, and versions under watch', async () => {
+describe('deliveries', () => {
+  it('pushes the events of every log, and versions under watch, to every webhook in order', async () => {
     const feed = await pushingFeed();
     const receivers = [await webhookReceiver(), await webhookReceiver()] as const;
     for (const { url } of receivers) feed.webhooks.add(url, null);
@@ -111,7 +111,7 @@ describe('what happens', () => {
     }
   });
 
-  it('is tried a few times under one id, and then let be, without holding up what follows', async () => {
+  it('tries a delivery a few times under one id, then gives it up without delaying the next', async () => {
     const feed = await pushingFeed();
     const receiver = await webhookReceiver();
     const { webhookId } = feed.webhooks.add(receiver.url, null);
@@ -126,7 +126,7 @@ describe('what happens', () => {
     expect(feed.webhooks.deliveries().map(({ isDelivered }) => isDelivered)).toEqual([false, true]);
   });
 
-  it('is not waited for where nobody listens', async () => {
+  it('waits for no receiver that does not listen', async () => {
     const feed = await pushingFeed();
     const { webhookId } = feed.webhooks.add('http://127.0.0.1:1/', null);
     feed.webhooks.ping(webhookId);
@@ -137,7 +137,7 @@ describe('what happens', () => {
   });
 });
 
-it('by hand, a secret is rotated, a message repeated, an old one sent', async () => {
+it('the admin surface rotates a secret, repeats a message, and sends an old one', async () => {
   const feed = await pushingFeed();
   const admin = await startAdminSurface(feed, []);
   const receiver = await webhookReceiver();

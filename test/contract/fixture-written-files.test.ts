@@ -14,7 +14,7 @@ const folder = await mkdtemp(join(tmpdir(), 'written-files-'));
 
 afterEach(() => rm(folder, { recursive: true }));
 
-it('are listed with their facts, sent byte for byte, and outlive feed and version', async () => {
+it('lists files on disk with their facts, sends them byte for byte, and leaves them where they are', async () => {
   const rows = numberedRows(10);
   const files = [];
   for (const [number, part] of [rows.slice(0, 6), rows.slice(6)].entries()) {

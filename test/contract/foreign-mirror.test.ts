@@ -78,7 +78,7 @@ describe('a file that never was a DuckDB database', () => {
     }
   });
 
-  it('is not waited for where it is a named pipe that nobody writes', async () => {
+  it('does not wait for a named pipe that nobody writes', async () => {
     const { line, mirrorPath } = await installed();
     expect(spawnSync('mkfifo', [mirrorPath]).status).toBe(0);
     for (const words of COMMANDS) {
@@ -89,7 +89,7 @@ describe('a file that never was a DuckDB database', () => {
     }
   });
 
-  it('is told by status --json with what to do', async () => {
+  it('status --json reports a foreign file with what to do', async () => {
     const { line, mirrorPath } = await installed();
     writeSqlite(mirrorPath);
     const { stdout } = await line.run('status', '--json');
@@ -102,7 +102,7 @@ describe('a file that never was a DuckDB database', () => {
 });
 
 describe('a file of DuckDB that this program cannot open', () => {
-  it('is left as it is, with the reason that DuckDB gives: an encrypted one', async () => {
+  it('leaves an encrypted file of DuckDB as it is, with the reason that DuckDB gives', async () => {
     const { line, mirrorPath } = await installed();
     await duckdb(
       "SET force_mbedtls_unsafe = 'true'",
@@ -125,7 +125,7 @@ describe('a file without content', () => {
   it.each([
     ['an empty one', 0],
     ['F59 one of zeroes, as a power cut may leave a new mirror', 12_288],
-  ])('counts as no mirror yet, and becomes one: %s', async (_, bytes) => {
+  ])('a file without content counts as no mirror yet, and becomes one: %s', async (_, bytes) => {
     const { line, mirrorPath } = await installed();
     writeFileSync(mirrorPath, Buffer.alloc(bytes));
     expect((await line.run('status')).stdout).toContain(`There is no mirror yet at ${mirrorPath}.`);
@@ -137,7 +137,7 @@ describe('a file without content', () => {
 });
 
 describe('a mirror whose first sector was lost', () => {
-  it('F58 is damaged, and no foreign file: once quarantines it and builds it again', async () => {
+  it('F58 once quarantines a mirror whose first sector was lost, and builds it again', async () => {
     const { line, mirrorPath } = await installed();
     await line.run('once');
     const file = readFileSync(mirrorPath);
@@ -150,7 +150,7 @@ describe('a mirror whose first sector was lost', () => {
   });
 });
 
-describe('no file at all', () => {
+describe('a mirror that is missing', () => {
   it.each([
     ['query', 'SELECT 1'],
     ['query', 'SELECT 1', '--load', 'spatial'],
@@ -159,7 +159,7 @@ describe('no file at all', () => {
     ['verify', '--deep'],
     ['rollback', 'parcels', '--to-version', '1'],
     ['dbt-sources'],
-  ])('is told by %s as no mirror yet, with the command that makes it: 75', async (...words) => {
+  ])('%s reports that there is no mirror yet, with the command that makes it: 75', async (...words) => {
     const { line, mirrorPath } = await installed();
     expect(await line.run(...words)).toMatchObject({
       exitCode: 75,

@@ -47,7 +47,7 @@ function seenBy(
 const THERE_ARE_NONE = 'skipped where nobody may have a file system of his own';
 
 describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, () => {
-  it('is noticed before anything is fetched: 74, with the path, what is needed and what is free', async () => {
+  it('F07 once notices a full disk before any download: 74, with the path, what is needed and what is free', async () => {
     const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk();
     await once(installed);
     const versions = await seen.published({});
@@ -62,7 +62,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     expect(await seen.published({})).toEqual(versions);
   });
 
-  it('F77 of an export leaves the last generation whole: 74, and with room the next one comes', async () => {
+  it('F07 F77 a full disk leaves the last generation of an export whole: 74, and with room the next one comes', async () => {
     const { feed, datasetIds, publishNext } = await countyFeed({
       kinds: ['parcels', 'permits'],
       rowsPerDataset: 2_000,
@@ -93,7 +93,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     expect(exported()).toMatchObject({ generation: 2, files: datasetIds.map(() => ({ version: 2 })) });
   });
 
-  it('at any moment: 74 with the path and what is free; the old version serves until there is room', async () => {
+  it('F07 a disk that is full at any time: 74, and the old version serves until there is room', async () => {
     const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk();
     await once(installed);
     let versions = await seen.published({});
@@ -118,7 +118,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await seen.newest();
   });
 
-  it('at any moment of a first load: 74, and with room it is loaded', async () => {
+  it('F07 a disk that is full at any time of a first load: 74, and with room it is loaded', async () => {
     const { feed, disk, installed, seen } = await onDisk();
     feed.settings.files.bytes = false;
     for (const freeBytes of [20_000, 100_000, 600_000, 1_000_000]) {
@@ -134,7 +134,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     expect((await installed.run('verify', '--deep')).exitCode).toBe(0);
   });
 
-  it('F66 of files, with bytes free: 74 naming inodes and path, by once and by doctor; with room it goes on', async () => {
+  it('F66 once and doctor name missing inodes and the path: 74, and with room once goes on', async () => {
     const { datasetIds, publishNext, disk, installed, seen } = await onDisk();
     await once(installed);
     let versions = await seen.published({});
@@ -161,7 +161,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await seen.newest();
   });
 
-  it('of verify --deep: 74 with the folder and what is free, nothing is left in it, and with room it compares', async () => {
+  it('F07 verify --deep on a full disk names the folder: 74, leaves nothing in it, and compares with room', async () => {
     const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk();
     await once(installed);
     for (const datasetId of datasetIds) publishNext(datasetId);
@@ -193,7 +193,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await seen.newest();
   });
 
-  it('F66 of files, by verify --deep: 74 naming inodes and folder, nothing is left in it, and with room it compares', async () => {
+  it('F66 verify --deep without inodes names them and the folder: 74, and leaves nothing in it', async () => {
     const { datasetIds, publishNext, disk, installed, seen } = await onDisk();
     await once(installed);
     for (const datasetId of datasetIds) publishNext(datasetId);
@@ -220,7 +220,7 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     await seen.newest();
   });
 
-  it('while it runs: it goes on by itself once there is room', async () => {
+  it('F07 run goes on by itself once there is room', async () => {
     const { feed, datasetIds, publishNext, disk, installed, seen } = await onDisk({
       FEED_SYNC_POLL_EVERY: '1s',
     });
@@ -240,13 +240,16 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
 });
 
 describe.skipIf(!hasSmallDisks)(`F11 a disk that is mounted read-only (${THERE_ARE_NONE})`, () => {
-  it.each(['once', 'run'])('%s: 74 at the start, naming path and user; nothing is asked', async (command) => {
-    const { feed, disk, installed } = await onDisk();
-    disk.set('ro');
-    const { exitCode, stderr } = await installed.run(command);
-    expect(exitCode).toBe(74);
-    expect(stderr).toContain(disk.path);
-    expect(stderr).toMatch(/user id \d+/);
-    expect(feed.requests.entries()).toEqual([]);
-  });
+  it.each(['once', 'run'])(
+    'F11 %s on a read-only disk ends with 74 at the start, names path and user, and requests nothing',
+    async (command) => {
+      const { feed, disk, installed } = await onDisk();
+      disk.set('ro');
+      const { exitCode, stderr } = await installed.run(command);
+      expect(exitCode).toBe(74);
+      expect(stderr).toContain(disk.path);
+      expect(stderr).toMatch(/user id \d+/);
+      expect(feed.requests.entries()).toEqual([]);
+    },
+  );
 });

@@ -8,7 +8,7 @@ import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 
-it('F67 approve has the running daemon commit what waits, which holds up nothing else', async () => {
+it('F67 approve has the running daemon commit the waiting candidate, and other datasets do not wait', async () => {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
   onTestFinished(feed.close);
   feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['permits', 'parcels'] });
@@ -49,7 +49,7 @@ it('F67 approve has the running daemon commit what waits, which holds up nothing
   expect(await running.ended).toMatchObject({ exitCode: 0 });
 });
 
-it('F67 approve beside a daemon of a refused workspace says that it is stored, and is used once the workspace is resumed', async () => {
+it('F67 approve beside a daemon of a refused workspace is stored, and is used once the workspace is resumed', async () => {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
   onTestFinished(feed.close);
   feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['permits'] });

@@ -10,7 +10,7 @@ import { publishSmall, startedFeed } from '../support/started-feed.ts';
 it.each<['coverage' | 'watches', (installed: CommandLine) => Promise<unknown>, object]>([
   ['coverage', async () => {}, { name: null, state: null }],
   ['watches', (installed) => installed.run('watch', 'parcels', 'permits'), { createdAt: null }],
-])('%s', async (command, validate, unsaid) => {
+])('%s prints every field with a value and without one', async (command, validate, unsaid) => {
   const clock = stillClock('2026-03-01T12:00:00Z');
   const feed = await startedFeed({ apiKey: CANARY_KEY, clock });
   publishSmall(feed, ['parcels', 'permits']);

@@ -38,10 +38,10 @@ it('every folder of golden files has a section', () => {
   expect(folders.toSorted()).toEqual([...Object.keys(SECTIONS), ...WITHOUT_FIELDS].toSorted());
 });
 
-describe.each(Object.entries(SECTIONS))('%s', (output, section) => {
+describe.each(Object.entries(SECTIONS))('the output of %s', (output, section) => {
   const documented = fieldsOf(section);
 
-  it('has the fields that are documented, and no others', () => {
+  it('the golden files have the fields that are documented, and no others', () => {
     expect([...foundIn(output, documented).keys()].toSorted()).toEqual([...documented.keys()].toSorted());
   });
 

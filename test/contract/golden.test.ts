@@ -41,7 +41,7 @@ const VALUES = `SELECT 'Ä "b"' AS text, 9007199254740993 AS integer, 1.5::DOUBL
 const FREE_BYTES = 80_000_000_000;
 const MIRROR_BYTES = 12_600_000;
 
-it('of a world that has everything', async () => {
+it('every command prints a world that has everything as the golden files say', async () => {
   const world = await toldWorld();
   const { feed, installed } = world;
   expectGoldenText('summary/failing', reported(world, await catchUp(world)));
@@ -87,7 +87,7 @@ it('of a world that has everything', async () => {
   expectGolden('status/lost-mirror', await json(world, 78, 'status', '--json'));
 });
 
-it('of catch-ups, for programs', async () => {
+it('once --json prints catch-ups as the golden files say', async () => {
   const world = await toldWorld();
   expectGolden('once/failing', await json(world, 77, 'once', '--json'));
   await comesToWork(world);
@@ -106,7 +106,7 @@ it('of catch-ups, for programs', async () => {
   world.installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
 });
 
-it('of contents that were compared with the service', () => {
+it('verify prints contents that were compared with the service as the golden files say', () => {
   const seen = { commitNumber: 7, snapshotVersion: 3, snapshotDigest: 'digest' };
   const key = (id: string) => new Map([['id', id]]);
   const different: ContentFinding = {
@@ -168,7 +168,7 @@ it('of contents that were compared with the service', () => {
   }
 });
 
-it('of tables that wait for a person to agree, and of stores that are lost', async () => {
+it('the commands print retirements that wait for approval, and lost stores, as the golden files say', async () => {
   const world = await leavingWorld();
   const { installed } = world;
   const copyPath = await publishesFor(world, (checkpoint) => {
@@ -206,7 +206,7 @@ it('of tables that wait for a person to agree, and of stores that are lost', asy
   expectGolden('log/lost-stores', logOf(world));
 });
 
-it('of tables whose retirement waits for subscriptions', async () => {
+it('the commands print retirements that wait for subscriptions as the golden files say', async () => {
   const world = await waitingWorld();
   expectGoldenText('summary/waiting', reported(world, await catchUp(world)));
   expectGolden('status/waiting', await json<StatusJson>(world, 0, 'status', '--json'));
@@ -243,7 +243,7 @@ it('of tables whose retirement waits for subscriptions', async () => {
   expectGolden('log/waiting', logOf(world));
 });
 
-it('of commits that wait for approval', async () => {
+it('status prints commits that wait for approval as the golden files say', async () => {
   const world = await waitingWorld();
   const checkpoint = await openAt(join(world.installed.dataDirectory, 'checkpoint.sqlite'));
   const since = world.feed.clock.now();

@@ -57,7 +57,7 @@ async function expectStates(
   }
 }
 
-it('what is older than history.keep is forgotten by a daemon that catches up, and every later state stays', async () => {
+it('F69 a daemon that catches up forgets states beyond history.keep, and keeps every later one', async () => {
   const { installed, publish, read, stateAfter } = await mirrored();
   publish();
   await once(installed);
@@ -86,7 +86,7 @@ it('what is older than history.keep is forgotten by a daemon that catches up, an
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
 });
 
-it('F69 the past outlives compact, a lost checkpoint, which keeps the pin, too, retirement and return', async () => {
+it('F69 history survives compact, a lost checkpoint, which keeps the pin, too, retirement and return', async () => {
   const { feed, installed, publish, read, stateAfter } = await mirrored();
   publish();
   await once(installed);
@@ -128,7 +128,7 @@ it('F69 the past outlives compact, a lost checkpoint, which keeps the pin, too, 
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
 });
 
-it('F69 what is older than history.keep is forgotten where nothing new comes: by once, and by a daemon without a service', async () => {
+it('F69 once, and a daemon without a service, forget states beyond history.keep where nothing new comes', async () => {
   const { feed, installed, publish, read, stateAfter } = await mirrored();
   publish();
   await once(installed);

@@ -26,7 +26,7 @@ for (const isTaken of [true, false]) {
   });
 }
 
-it('F50 a version that was announced and withdrawn is waited for for an hour, and is void then', async () => {
+it('F50 an announced version that was withdrawn is void after an hour', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
   await one.once();
   one.publish('x');
@@ -54,7 +54,7 @@ it('F50 a withdrawn announcement does not keep the versions before it from being
   await one.expectRightInTheEnd();
 });
 
-it('F50 a resync that is asked for while a withdrawn version is waited for is answered, and the table goes on', async () => {
+it('F50 a resync while a withdrawn version is waited for is fulfilled, and the table goes on', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
   await one.once();
   one.publish('x');
@@ -68,7 +68,7 @@ it('F50 a resync that is asked for while a withdrawn version is waited for is an
   await one.expectRightInTheEnd();
 });
 
-it('F50 a resync that an operator asks for while a withdrawn version is waited for does not stop the table', async () => {
+it('F50 a resync by an operator while a withdrawn version is waited for does not stop the table', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
   await one.once();
   one.publish('x');
@@ -81,7 +81,7 @@ it('F50 a resync that an operator asks for while a withdrawn version is waited f
   await one.expectRightInTheEnd();
 });
 
-it('F57 a value in version 9 of a backlog that cannot be applied leaves the table at version 8, with the reason', async () => {
+it('F57 an inapplicable value in version 9 of a backlog leaves the table at version 8, with the reason', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] } });
   await one.once();
   for (let version = 2; version <= 9; version += 1) one.publish('x');

@@ -8,7 +8,7 @@ const JUMPS_MS = [-24 * HOUR_MS, -HOUR_MS, HOUR_MS, 24 * HOUR_MS];
 for (const byMs of JUMPS_MS) {
   const by = `${byMs / HOUR_MS} hours`;
 
-  it(`F52 fifteen minutes for a manifest that lags are neither skipped nor doubled where the clock is set by ${by}`, async () => {
+  it(`F52 waits fifteen minutes for a manifest that lags, neither less nor more where the clock is set by ${by}`, async () => {
     const one = await hostileFeed({
       subscriptions: { sub_1: ['x'] },
       contract: { manifestLastEventId: false },
@@ -30,7 +30,7 @@ for (const byMs of JUMPS_MS) {
     await one.expectRightInTheEnd();
   });
 
-  it(`F52 an absence is neither believed sooner nor later where the clock is set by ${by}`, async () => {
+  it(`F52 confirms an absence neither sooner nor later where the clock is set by ${by}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] } });
     await one.once();
     one.feed.publisher.remove('x', 'left_coverage', { announce: false });
@@ -44,7 +44,7 @@ for (const byMs of JUMPS_MS) {
     await one.expectRightInTheEnd();
   });
 
-  it(`F52 a withdrawn version is waited for for an hour of the service where the clock is set by ${by}`, async () => {
+  it(`F52 waits an hour of service time for a withdrawn version where the clock is set by ${by}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
     await one.once();
     one.publish('x');

@@ -46,7 +46,7 @@ for (const [kind, options] of KINDS) {
     const given = { ...options, answers: { unknownPosition } };
     const where = `manifest ${kind}, old positions ${unknownPosition}`;
 
-    it(`F54 versions that a new log announces below the position are mirrored, ${where}`, async () => {
+    it(`F54 mirrors versions that a new log announces below the position, ${where}`, async () => {
       const one = await atVersionFive(given);
       one.feed.publisher.restartLog('sub_1');
       one.publish('x');
@@ -56,7 +56,7 @@ for (const [kind, options] of KINDS) {
       await expectVersions(one, { x: 7, y: 1 });
     });
 
-    it(`F54 a new log that has passed the position when it is read is noticed, ${where}`, async () => {
+    it(`F54 notices a new log that has passed the position when it is read, ${where}`, async () => {
       const one = await atVersionFive(given);
       one.feed.publisher.restartLog('sub_1');
       one.replace('x');
@@ -67,7 +67,7 @@ for (const [kind, options] of KINDS) {
 
     const all = ['FR|A', 'R|A', 'RA', 'R|AR', 'FR|AR', 'FAR', 'F|AR', 'FR|A|R', 'AR|R', 'A|FR'];
     for (const letters of unknownPosition === 'taken' ? all : ['FR|A', 'R|AR', 'FAR']) {
-      it(`F81 "${letters}" leaves nothing that waits for ever and nothing old that answers, ${where}`, async () => {
+      it(`F81 "${letters}" leaves nothing that waits for ever and no reload satisfied by old content, ${where}`, async () => {
         const one = await atVersionFive(given);
         await play(one, letters);
         await one.once({ isMoving: true });
@@ -80,7 +80,7 @@ for (const [kind, options] of KINDS) {
   }
 
   for (const recordSays of ['none', 'an old one'] as const) {
-    it(`F83 a position that is lost where the record names ${recordSays} leads to one reading from the manifest and to no loop, manifest ${kind}`, async () => {
+    it(`F83 a lost position where the record names ${recordSays} leads to one reading from the manifest and to no loop, manifest ${kind}`, async () => {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
       if (recordSays === 'none') one.feed.settings.contract.recordLastEventId = false;
       await one.once();
@@ -102,7 +102,7 @@ for (const [kind, options] of KINDS) {
       await one.expectRightInTheEnd();
     });
 
-    it(`F83 a resync between two times in which positions are lost is not, where the record names ${recordSays}, manifest ${kind}`, async () => {
+    it(`F83 keeps a resync between two losses of the position where the record names ${recordSays}, manifest ${kind}`, async () => {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
       if (recordSays === 'none') one.feed.settings.contract.recordLastEventId = false;
       await one.once();

@@ -15,7 +15,7 @@ const NO_DIGESTS = { sha256: false } as const;
 for (const [kind, options] of KINDS) {
   const isByTime = options.contract !== undefined;
 
-  it(`F47 (a) the same content is not loaded again as the answer to a reload where a manifest ${kind} lags and states no digests`, async () => {
+  it(`F47 (a) does not load the same content for a reload where a manifest ${kind} lags and states no digests`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options, files: NO_DIGESTS });
     await one.once();
     one.feed.manifest.freeze();
@@ -33,7 +33,7 @@ for (const [kind, options] of KINDS) {
     await one.expectRightInTheEnd();
   });
 
-  it(`F47 (b) a table that changes moved since its snapshot does not take an older snapshot of a manifest ${kind} for other content`, async () => {
+  it(`F47 (b) does not take an older snapshot of a manifest ${kind} for other content once changes moved the table on`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     await one.once();
     one.publish('x');
@@ -51,7 +51,7 @@ for (const [kind, options] of KINDS) {
     await one.expectRightInTheEnd();
   });
 
-  it(`F47 (c) an old snapshot of a manifest ${kind} is not loaded once versions began anew`, async () => {
+  it(`F47 (c) does not load an old snapshot of a manifest ${kind} after a version restart`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     await one.once();
     one.publish('x');
@@ -68,7 +68,7 @@ for (const [kind, options] of KINDS) {
     await expectVersions(one, { x: 1 });
   });
 
-  it(`F80 old content of a manifest ${kind} that was frozen between two replacements answers neither`, async () => {
+  it(`F80 old content of a manifest ${kind} that was frozen between two replacements satisfies neither reload`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     await one.once();
     one.pass(MINUTE_MS);
@@ -83,7 +83,7 @@ for (const [kind, options] of KINDS) {
     await one.expectRightInTheEnd();
   });
 
-  it(`F85 a first start after versions began anew does not load the old version of the number from a manifest ${kind}`, async () => {
+  it(`F85 a first start after a version restart does not load the old version of the number from a manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     one.publish('x');
     one.feed.manifest.freeze();
@@ -99,7 +99,7 @@ for (const [kind, options] of KINDS) {
 
 for (const isAnnounced of [true, false]) {
   const how = isAnnounced ? 'with a resync' : 'without an event';
-  it(`F80 old content of a frozen manifest does not answer where another subscription lists the new one, ${how}`, async () => {
+  it(`F80 old content of a frozen manifest satisfies no reload where another subscription lists the new one, ${how}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'], sub_2: ['x'] }, contract: NO_NUMBERS });
     await one.once();
     const through = await loadedThrough(one, 'x');
@@ -120,7 +120,7 @@ for (const isAnnounced of [true, false]) {
 }
 
 for (const frozen of ['sub_1', 'sub_2']) {
-  it(`F86 a first start with two manifests of which that of ${frozen} lags never loads the older version over the newer one`, async () => {
+  it(`F86 a first start never loads the older version of the lagging manifest of ${frozen} over the newer one`, async () => {
     for (const options of [{}, { contract: NO_NUMBERS }]) {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x'], sub_2: ['x'] }, ...options });
       one.publish('x');
@@ -137,7 +137,7 @@ for (const frozen of ['sub_1', 'sub_2']) {
     }
   });
 
-  it(`F86 a version that came through another manifest is not taken back by that of ${frozen}, frozen before it`, async () => {
+  it(`F86 the manifest of ${frozen}, frozen before, does not take back a version that came through another manifest`, async () => {
     for (const options of [{}, { contract: NO_NUMBERS }]) {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x'], sub_2: ['x'] }, ...options });
       await one.once();
@@ -161,7 +161,7 @@ for (const frozen of ['sub_1', 'sub_2']) {
   });
 }
 
-it('F87 an entry that the reading after a lost position lacked is loaded when a later reading names it', async () => {
+it('F87 loads an entry that the reading after a lost position lacked once a later reading names it', async () => {
   for (const options of [{}, { contract: NO_NUMBERS }]) {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, ...options });
     await one.once();
@@ -175,7 +175,7 @@ it('F87 an entry that the reading after a lost position lacked is loaded when a 
   }
 });
 
-it('F88 sixty resyncs ten minutes apart are answered as their time comes, by a manifest that does not say how far it goes', async () => {
+it('F88 satisfies sixty resyncs ten minutes apart as their time comes, by a manifest without a watermark', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, contract: NO_NUMBERS, files: NO_DIGESTS });
   await one.once();
   const loads: number[] = [];

@@ -25,7 +25,7 @@ async function liveTables({ world }: HostileFeed): Promise<readonly string[]> {
 }
 
 for (const [kind, options] of KINDS) {
-  it(`F49 a dataset that moves from one subscription to the other at any request is never retired, manifest ${kind}`, async () => {
+  it(`F49 never retires a dataset that moves between subscriptions at any request, manifest ${kind}`, async () => {
     const quiet = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
     await quiet.once();
     quiet.feed.requests.clear();
@@ -49,7 +49,7 @@ for (const [kind, options] of KINDS) {
     }
   });
 
-  it(`F82 a reload stays owed by the table where the subscription that asked for it drops the dataset, manifest ${kind}`, async () => {
+  it(`F82 the table still owes a reload where the subscription that announced it drops the dataset, manifest ${kind}`, async () => {
     for (const isReadBetween of [false, true]) {
       const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
       await one.once();
@@ -66,7 +66,7 @@ for (const [kind, options] of KINDS) {
     }
   });
 
-  it(`F82 a dataset that leaves, changes and joins another subscription within one run is loaded, manifest ${kind}`, async () => {
+  it(`F82 loads a dataset that leaves, changes and joins another subscription within one run, manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
     await one.once();
     one.pass(MINUTE_MS);
@@ -78,7 +78,7 @@ for (const [kind, options] of KINDS) {
     await one.expectRightInTheEnd();
   });
 
-  it(`F82 a dataset that leaves, changes and returns without an event is loaded, manifest ${kind}`, async () => {
+  it(`F82 loads a dataset that leaves, changes and returns without an event, manifest ${kind}`, async () => {
     for (const isRetiredBetween of [false, true]) {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, ...options });
       await one.once();
@@ -97,7 +97,7 @@ for (const [kind, options] of KINDS) {
     }
   });
 
-  it(`F84 a dataset that joins a subscription without an event, whose manifest lags, and leaves the other is never retired, manifest ${kind}`, async () => {
+  it(`F84 never retires a dataset that joins by a lagging manifest without an event and leaves the other, manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['y'], sub_2: ['x'] }, ...options });
     await one.once();
     one.feed.manifest.freeze({ subscriptionId: 'sub_1' });
@@ -112,7 +112,7 @@ for (const [kind, options] of KINDS) {
     expect(await liveTables(one)).toEqual(['x', 'y']);
   });
 
-  it(`F55 a subscription that one reading of the list skips, at any reading, is not held, manifest ${kind}`, async () => {
+  it(`F55 does not suspend a subscription that any one reading of the list skips, manifest ${kind}`, async () => {
     for (const reads of [1, 2, 3]) {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x'], sub_2: ['y'] }, ...options });
       await one.once();
@@ -131,7 +131,7 @@ for (const [kind, options] of KINDS) {
     }
   });
 
-  it(`F55 a dataset that one reading of a list skips is not retired, also where a later reading skips it again, manifest ${kind}`, async () => {
+  it(`F55 does not retire a dataset that single readings of a list skip, even repeatedly, manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, ...options });
     await one.once();
     for (let times = 0; times < 3; times += 1) {
@@ -151,7 +151,7 @@ for (const [kind, options] of KINDS) {
 
 for (const isExpired of [false, true]) {
   const when = isExpired ? 'after the position in the log was lost' : 'that no event told';
-  it(`F51 with a manifest of each dataset, a removal ${when} is made good after ten minutes`, async () => {
+  it(`F51 notices a removal ${when} after ten minutes, with a manifest of each dataset`, async () => {
     const one = await hostileFeed({
       subscriptions: { sub_1: ['x', 'y'] },
       contract: { manifest: 'dataset' },
@@ -170,7 +170,7 @@ for (const isExpired of [false, true]) {
   });
 }
 
-it('F51 with a manifest of each dataset, a dataset that is gone from the service without an event is retired', async () => {
+it('F51 retires a dataset that the service no longer has, without an event, with a manifest of each dataset', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x', 'y'] }, contract: { manifest: 'dataset' } });
   await one.once();
   one.feed.publisher.remove('x', LEFT, { announce: false });
@@ -183,7 +183,7 @@ it('F51 with a manifest of each dataset, a dataset that is gone from the service
 
 const twenty = Array.from({ length: 20 }, (_, index) => `d${String(index).padStart(2, '0')}`);
 
-it('F56 nine of twenty datasets that leave go, and nine more within a day wait for a person', async () => {
+it('F56 retires nine of twenty datasets that leave, and asks an operator about nine more within a day', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: twenty } });
   await one.once();
   for (const datasetId of twenty.slice(0, 9)) one.feed.publisher.remove(datasetId, LEFT);

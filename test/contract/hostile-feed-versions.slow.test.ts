@@ -23,7 +23,7 @@ function fetched({ feed }: HostileFeed): readonly string[] {
 }
 
 for (const [kind, options] of KINDS) {
-  it(`F79 a version that the mirror took and the service withdrew is replaced after an hour, manifest ${kind}`, async () => {
+  it(`F79 replaces a version that the service withdrew after the mirror had it, after an hour, manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     await one.once();
     one.publish('x');
@@ -40,7 +40,7 @@ for (const [kind, options] of KINDS) {
     await expectVersions(one, { x: 1 });
   });
 
-  it(`F79 a version that is withdrawn and published anew under its number is loaded, manifest ${kind}`, async () => {
+  it(`F79 loads a version that is withdrawn and published anew under its number, manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     await one.once();
     one.publish('x');
@@ -54,7 +54,7 @@ for (const [kind, options] of KINDS) {
     await expectVersions(one, { x: 3 });
   });
 
-  it(`F79 versions that begin anew without an event are noticed, and no changes go on top of the old table, manifest ${kind}`, async () => {
+  it(`F79 notices a version restart without an event, and applies no changes to the old table, manifest ${kind}`, async () => {
     const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
     await one.once();
     one.publish('x');
@@ -91,7 +91,7 @@ it('W38 a version that is announced no more is void an hour after the first list
   await expectVersions(one, { x: 1 });
 });
 
-it('F79 versions that begin anew at the number of the table, without an event and without digests, are noticed within a day', async () => {
+it('F79 notices a version restart at the number of the table, without event and digests, within a day', async () => {
   const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, files: { sha256: false } });
   await one.once();
   one.pass(MINUTE_MS);
@@ -102,7 +102,7 @@ it('F79 versions that begin anew at the number of the table, without an event an
 });
 
 for (const announce of ['resync', 'removed+added', 'updated'] as const) {
-  it(`F79 versions that begin anew and are told by "${announce}" are loaded`, async () => {
+  it(`F79 loads versions after a version restart that is announced by "${announce}"`, async () => {
     for (const [, options] of KINDS) {
       const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
       await one.once();

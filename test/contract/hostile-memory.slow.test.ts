@@ -141,7 +141,7 @@ async function refused(
 }
 
 it.skipIf(probe === null).each(HOSTILE)(
-  'F63 $what without end end the command with an error, and never the process (skipped where nobody may make a control group)',
+  'F63 endless $what end the command with an error, and never the process (skipped where nobody may make a control group)',
   async (hostile) => {
     const group = present(controlGroup(), 'one could be made before');
     onTestFinished(group.remove);
@@ -150,7 +150,7 @@ it.skipIf(probe === null).each(HOSTILE)(
 );
 
 it.each(HOSTILE.filter(({ operation }) => operation !== 'manifest'))(
-  'F63 $what without end do the same where only the heap of Node is small',
+  'F63 endless $what end the command with an error where only the heap of Node is small',
   async (hostile) => {
     await refused(hostile, { environment: { NODE_OPTIONS: '--max-old-space-size=160' } });
   },

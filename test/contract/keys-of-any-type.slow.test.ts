@@ -62,7 +62,7 @@ const schemaOf = ({ type, keyColumns = ['id'] }: Keyed): SourceSchema => ({
   keyColumns,
 });
 
-it('V13 F78 a table with a key column of type json, number or geometry is loaded at every version, and no row is there twice', async () => {
+it('V13 F78 loads a table with a key column of type json, number or geometry at every version, without repeated rows', async () => {
   const world = await withRealMirror();
   const { feed, folder } = world;
   feed.publisher.subscribe({ subscriptionId: 'sub_keys', datasetIds: Object.keys(DATASETS) });

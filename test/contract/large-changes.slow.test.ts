@@ -91,7 +91,7 @@ describe.each([
     return world;
   }
 
-  it('waits with counts and keys, keeps the version, holds up no other dataset, and is not fetched again', async () => {
+  it('suspends only its dataset, with counts and keys, keeps the version, and fetches nothing again', async () => {
     const world = await tenPermits();
     publish(world, numberedRows(4), { changes });
     world.feed.publisher.publish('parcels', smallContent(numberedRows(5), null));
@@ -118,7 +118,7 @@ describe.each([
     expect(world.logged.filter(([, , line]) => line.startsWith('A commit waits for'))).toHaveLength(1);
   });
 
-  it('F67 is committed once it is approved, from the files that were kept, and the approval is used once', async () => {
+  it('F67 commits a candidate once it is approved, from the kept files, and uses the approval once', async () => {
     const world = await withCandidate();
     approve(world);
     expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
@@ -131,7 +131,7 @@ describe.each([
     expect(await count(world)).toBe(4);
   });
 
-  it('F67 is committed as approved although newer versions exist, which are judged after it', async () => {
+  it('F67 commits a candidate as approved although newer versions exist, which are judged after it', async () => {
     const world = await withCandidate();
     publish(world, numberedRows(1), { changes });
     publish(world, numberedRows(0), { changes });
@@ -152,7 +152,7 @@ describe.each([
     ['approved', approve],
     ['within limits that were raised', (world: World) => limit(world, NO_LIMITS)],
   ])(
-    'F67 is fetched again where its files were altered, and is then committed as it was judged: %s',
+    'F67 fetches a candidate with altered files again, and commits it as it was judged: %s',
     async (__, allow) => {
       const world = await withCandidate();
       expect(await alterKept(world)).toBeGreaterThan(0);
@@ -163,7 +163,7 @@ describe.each([
     },
   );
 
-  it('F67 is fetched again where its files are gone, and has to be the same', async () => {
+  it('F67 fetches a candidate without files again, which has to be the same', async () => {
     const world = await withCandidate();
     await rm(world.parts.choices.stagingDirectory, { recursive: true });
     approve(world);
@@ -172,7 +172,7 @@ describe.each([
     expect(await count(world)).toBe(4);
   });
 
-  it('is let through by limits that were raised, as it waits, without being fetched again', async () => {
+  it('raised limits let a candidate pass as it waits, without another download', async () => {
     const world = await withCandidate();
     publish(world, [], { changes });
     await world.catchUp();
@@ -183,7 +183,7 @@ describe.each([
     expect(ended(world)).toEqual(['it passes the gate now']);
   });
 
-  it('is over once a later version passes from the same base, such as its correction', async () => {
+  it('a candidate is over once a later version passes from the same base, such as its correction', async () => {
     const world = await withCandidate();
     publish(world, [...numberedRows(9), ['r00009', 77]], { changes });
     expect(kinds(await world.catchUp())).toMatchObject({ permits: changes ? 'applied' : 'loaded' });
@@ -192,7 +192,7 @@ describe.each([
     expect(ended(world)).toEqual(['version 4 was committed']);
   });
 
-  it('is coalesced with those after it once their sum passes, where each version is a commit of its own', async () => {
+  it('a candidate is coalesced with later versions once their sum passes, where each version is a commit of its own', async () => {
     const world = await withCandidate();
     Object.assign(world.parts.choices, { commitsEveryVersion: () => true });
     publish(world, numberedRows(5), { changes });
@@ -225,7 +225,7 @@ describe.each([
     expect(contentRequests(world)).toBe(0);
   });
 
-  it('is over where the service withdraws the version', async () => {
+  it('a candidate is over where the service withdraws its version', async () => {
     const world = await withCandidate();
     world.feed.publisher.withdraw('permits');
     publish(world, numberedRows(9), { changes });
@@ -234,7 +234,7 @@ describe.each([
     expect(ended(world)).toEqual(['version 3 was published anew']);
   });
 
-  it('is asked for again, as the same, after a lost checkpoint', async () => {
+  it('a candidate is fetched again, as the same, after a lost checkpoint', async () => {
     const world = await withCandidate();
     const stored = waiting(world);
     world.checkpoint.removeCandidate('permits');
@@ -244,7 +244,7 @@ describe.each([
   });
 });
 
-describe('several versions after one that waits, where each version is a commit of its own', () => {
+describe('several versions after a candidate, where each version is a commit of its own', () => {
   /** Version 3 waits; the following versions become known together. */
   async function caughtUpWith(...versions: readonly Rows[]): Promise<World> {
     const world = await tenPermits();
@@ -265,7 +265,7 @@ describe('several versions after one that waits, where each version is a commit 
     return (await inMirror(folder, commits)).flat();
   };
 
-  it('are coalesced with it up to the shortest sum that passes, from pages that are fetched once', async () => {
+  it('coalesces versions after a candidate up to the shortest sum that passes, from pages that are fetched once', async () => {
     const world = await caughtUpWith(numberedRows(5), corrected(77), corrected(78), corrected(79));
     expect(await commitsOf(world)).toEqual(['2 to 5', '5 to 6', '6 to 7']);
     expect(world.checkpoint.candidates()).toEqual([]);
@@ -273,7 +273,7 @@ describe('several versions after one that waits, where each version is a commit 
     expect(fetched).toHaveLength([3, 4, 5, 6, 7].length + [6, 7].length);
   });
 
-  it('are each named where no sum passes, and not judged again', async () => {
+  it('names each later version where no sum passes, and does not judge them again', async () => {
     const world = await caughtUpWith(numberedRows(5), numberedRows(6));
     expect(waiting(world)).toMatchObject({ version: 3, later: [{ version: 4 }, { version: 5 }] });
     world.feed.requests.clear();
@@ -282,7 +282,7 @@ describe('several versions after one that waits, where each version is a commit 
     expect(await commitsOf(world)).toEqual([]);
   });
 
-  it('are judged again as sums once the limits were raised, the shortest first', async () => {
+  it('judges sums of later versions again once the limits were raised, the shortest first', async () => {
     const world = await caughtUpWith(numberedRows(7), numberedRows(5));
     expect(waiting(world)).toMatchObject({ version: 3, later: [{ version: 4 }, { version: 5 }] });
     limit(world, { ...FEW, removedRows: { rows: 3, share: null } });

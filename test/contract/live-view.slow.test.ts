@@ -78,7 +78,7 @@ async function inTerminal(
 }
 
 describe.skipIf(!hasScript)('on a terminal', () => {
-  it('once shows what it does, and leaves nothing but its summary', async () => {
+  it('once shows on a terminal what it does, and leaves nothing but its summary', async () => {
     const county = await countyFeed();
     const { datasetIds } = county;
     const goOn = stopping(county.feed);
@@ -94,7 +94,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     expect(seen.text).toContain('\u001b[1m');
   });
 
-  it('run is quiet when it is idle, and ends with Ctrl-C and a clean screen', async () => {
+  it('run shows on a terminal only that it is idle, and ends with Ctrl-C and a clean screen', async () => {
     const county = await countyFeed();
     const { datasetIds } = county;
     slowly(county.feed);
@@ -111,7 +111,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
   });
 
   it.each([
-    ['has no colours where none are wanted', { NO_COLOR: '1' }, '\u001b[1m'],
+    ['once has no colours on a terminal with NO_COLOR', { NO_COLOR: '1' }, '\u001b[1m'],
     ['writes no control sequence to a terminal that is dumb', { TERM: 'dumb' }, '\u001b'],
     ['draws nothing beside JSON lines', { FEED_SYNC_LOG_FORMAT: 'json' }, '\u001b'],
   ])('%s', async (_, environment, unwanted) => {

@@ -39,7 +39,7 @@ it('every line that the program may write is documented, and no other', async ()
   expect([...DOCUMENTED_LINES.keys()].toSorted()).toEqual([...messages].toSorted());
 });
 
-it('every field of a line has its type', () => {
+it('every documented field of a line has its type', () => {
   expect(undocumentedFields()).toEqual([]);
 });
 
@@ -50,7 +50,7 @@ it.each(readdirSync(join(import.meta.dirname, 'golden/log')))('the lines of %s a
   expect(lines.map(troubleWithLine).filter((trouble) => trouble !== null)).toEqual([]);
 });
 
-describe('a line that is not as documented', () => {
+describe('lines that are not as documented', () => {
   const line = { level: 'info', time: '', dataset: 'parcels', version: 1, rows: 1, bytes: 1, durationMs: 1 };
   it.each([
     [{ msg: 'Loaded it.' }, '"Loaded it." is not in src/cli/log-lines.md'],
@@ -58,7 +58,7 @@ describe('a line that is not as documented', () => {
     [{ size: 1 }, '"Loaded a snapshot." has size, has size 1, documented as undefined'],
     [{ rows: null }, '"Loaded a snapshot." has rows null, documented as integer'],
     [{}, null],
-  ])('is seen: %j', (changed, trouble) => {
+  ])('finds the difference from the documentation: %j', (changed, trouble) => {
     expect(troubleWithLine({ msg: 'Loaded a snapshot.', ...line, ...changed })).toBe(trouble);
   });
 });

@@ -9,7 +9,7 @@ import { countyFeed } from '../support/county-feed.ts';
 import { expectMirrored } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 
-it('once goes on to its end, and ends with its own exit code', async () => {
+it('once finishes its work when nobody reads its messages, and ends with its own exit code', async () => {
   const { feed } = await countyFeed();
   const installed = await program({ feed });
   const script =
@@ -51,7 +51,7 @@ it('a command whose output nobody reads ends with its own exit code', async () =
   expect(await exitCodeOf('', 'status', '--check')).toBe('ended with 75\n');
 });
 
-it('a command whose output finds no room says so, and one whose messages find none ends with its own exit code', async () => {
+it('a command reports a full disk for its output with 74, and ends with its own code where only messages are lost', async () => {
   expect(await exitCodeOf('>/dev/full', 'status', '--check')).toBe(
     'feed-sync: The output could not be written: no space left on device (ENOSPC). [storage_failed]\n' +
       '→ Free some space where it is written to, or write it elsewhere.\nended with 74\n',

@@ -86,7 +86,7 @@ const SHORTER: readonly (readonly [string, Restored])[] = [
 
 for (const [name, restored] of SHORTER) {
   for (const unknownPosition of ['refused', 'taken', 'expired'] as const) {
-    it(`F54 the rows of the service that is accepted are those of ${name}, old positions ${unknownPosition}`, async () => {
+    it(`F54 the mirror has the rows of the accepted service: ${name}, old positions ${unknownPosition}`, async () => {
       const { feed, line } = await movedTo(restored, { answers: { unknownPosition } });
       const accepted = await line.run('resume', '--service-moved');
       expect(accepted).toMatchObject({ exitCode: 0, stderr: '' });
@@ -100,7 +100,7 @@ for (const [name, restored] of SHORTER) {
   }
 }
 
-it('F54 a service that is accepted and tells no numbers is waited for until its manifest surely is new: 75, with the time', async () => {
+it('F54 waits for the manifest of an accepted service without event numbers until it surely is new: 75, with the time', async () => {
   const contract = { manifestLastEventId: false, recordLastEventId: false };
   const options = { contract, answers: { unknownPosition: 'taken' } } as const;
   const { feed, line } = await movedTo({ amounts: [...OLDER_BACKUP, 13] }, options);
@@ -113,7 +113,7 @@ it('F54 a service that is accepted and tells no numbers is waited for until its 
   expect(await amountIn(line)).toBe('13');
 });
 
-it('F54 a service that is accepted though the checkpoint was lost is taken from its manifest, too', async () => {
+it('F54 takes an accepted service from its manifest though the checkpoint was lost', async () => {
   const { line } = await movedTo({ amounts: OLDER_BACKUP });
   rmSync(join(line.dataDirectory, 'checkpoint.sqlite'));
   const accepted = await line.run('resume', '--service-moved');
@@ -122,7 +122,7 @@ it('F54 a service that is accepted though the checkpoint was lost is taken from 
   expect(await amountIn(line)).toBe('2');
 });
 
-it('a service that is accepted with the logs that were read is gone on with, and nothing is loaded again', async () => {
+it('goes on with an accepted service that has the logs that were read, and loads nothing again', async () => {
   const { feed, line } = await movedTo({ amounts: BEFORE });
   const accepted = await line.run('resume', '--service-moved');
   expect(accepted.stdout).not.toContain('starts from the manifest');
@@ -130,7 +130,7 @@ it('a service that is accepted with the logs that were read is gone on with, and
   expect(feed.requests.entries('file')).toEqual([]);
 });
 
-it('a service whose manifest cannot be read is not accepted, so that no position of another log is kept: 75', async () => {
+it('does not accept a service whose manifest cannot be read, so that no position of another log is kept: 75', async () => {
   const { feed, line } = await movedTo({ amounts: OLDER_BACKUP });
   feed.faults.add({
     match: { operation: 'manifest', times: 'always' },

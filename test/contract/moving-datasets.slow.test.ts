@@ -6,7 +6,7 @@ import { publishNext, withRealMirror } from '../support/served-world.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { kinds } from '../support/small-world.ts';
 
-it('F35 leaves and comes back on one page, later, and with lower versions', async () => {
+it('F35 a dataset leaves and comes back on one page, later, and with lower versions', async () => {
   const world = await withRealMirror();
   const { publisher } = world.feed;
   publishNext(world.feed, 'permits');
@@ -30,7 +30,7 @@ it('F35 leaves and comes back on one page, later, and with lower versions', asyn
   await expectNewest(world);
 });
 
-it('F35 with lower versions on the page on which it leaves', async () => {
+it('F35 a dataset comes back with lower versions on the page on which it leaves', async () => {
   const world = await withRealMirror();
   const { publisher } = world.feed;
   for (let time = 0; time < 3; time += 1) publishNext(world.feed, 'permits');
@@ -43,7 +43,7 @@ it('F35 with lower versions on the page on which it leaves', async () => {
   await expectNewest(world);
 });
 
-it('F35 is in two subscriptions, leaves one, then the other', async () => {
+it('F35 a dataset in two subscriptions leaves one, then the other', async () => {
   const world = await withRealMirror();
   const { publisher } = world.feed;
   publisher.restore('permits', { subscriptionId: 'sub_2' });
@@ -57,7 +57,7 @@ it('F35 is in two subscriptions, leaves one, then the other', async () => {
   await expectNewest(world);
 });
 
-it('F35 all leave at once: three go, of ten a person is asked', async () => {
+it('F35 retires three datasets that leave at once, and asks an operator about ten', async () => {
   const world = await withRealMirror();
   const { publisher } = world.feed;
   const more = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j'];

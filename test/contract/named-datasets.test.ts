@@ -41,7 +41,7 @@ it('once for some datasets loads these, reads every log, and leaves the others f
   expect(await tables()).toHaveLength(4);
 });
 
-it('names that no dataset has are wrong usage with the nearest known id, and the others are caught up', async () => {
+it('once with unknown names ends with 64 and the nearest known id, and catches up the others', async () => {
   const { line, tables, datasetOf } = await installed();
   const id = datasetOf('permits');
   const ended = await line.run('once', `${id}x`, '*-zoning');
@@ -55,7 +55,7 @@ it('names that no dataset has are wrong usage with the nearest known id, and the
   expect(await line.run('resync', '*-nothing')).toMatchObject({ exitCode: 64 });
 });
 
-it('verify and resync take globs', async () => {
+it('verify and resync accept globs', async () => {
   const { line, datasetOf } = await installed();
   await line.run('once');
   const { stdout } = await line.run('verify', '*-zoning', '--json');

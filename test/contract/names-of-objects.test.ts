@@ -9,7 +9,7 @@ import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
 const IDS = ['__proto__', 'constructor', 'toString'];
 
-it('F38 datasets called __proto__, constructor and toString, and views of that name, are like all others', async () => {
+it('F38 treats datasets called __proto__, constructor and toString, and views of that name, like all others', async () => {
   const feed = await startedFeed();
   publishSmall(feed, [...IDS, 'parcels']);
   const here = checkInput({ feed });

@@ -38,32 +38,35 @@ function failuresOf({ datasets, incidents }: CatchUpResult) {
   ];
 }
 
-it.each(NO_ANSWERS)('F19 200 with %s, to whatever is asked', async (_, bodyFor, isViolation) => {
-  const world = await withRealMirror();
-  await world.catchUp();
-  for (const [operation, list, of, fails] of SUBJECTS) {
-    const before = newestVersions(world);
-    for (const datasetId of SERVED) publishNext(world.feed, datasetId);
-    const client = testFeed(world.feed.baseUrl, { clock: impatientClock() });
-    Object.assign(world.parts, { feed: client.feed });
-    const headers = { 'content-type': 'application/json' };
-    const act = { kind: 'respond', status: 200, headers, body: bodyFor(list) } as const;
-    const fault = world.feed.faults.add({ match: { operation, ...of, times: 'always' }, act });
+it.each(NO_ANSWERS)(
+  'F19 an answer of 200 with %s fails what it belongs to, and no word of it is kept or logged',
+  async (_, bodyFor, isViolation) => {
+    const world = await withRealMirror();
+    await world.catchUp();
+    for (const [operation, list, of, fails] of SUBJECTS) {
+      const before = newestVersions(world);
+      for (const datasetId of SERVED) publishNext(world.feed, datasetId);
+      const client = testFeed(world.feed.baseUrl, { clock: impatientClock() });
+      Object.assign(world.parts, { feed: client.feed });
+      const headers = { 'content-type': 'application/json' };
+      const act = { kind: 'respond', status: 200, headers, body: bodyFor(list) } as const;
+      const fault = world.feed.faults.add({ match: { operation, ...of, times: 'always' }, act });
 
-    const result = await world.catchUp();
-    const failures = failuresOf(result);
-    expect(failures.map((failure) => failure.of)).toEqual([fails]);
-    const error = failures[0]?.error;
-    expect(fault.fired).toBe(isViolation ? 2 : ATTEMPTS);
-    expect(error).toBeInstanceOf(isViolation ? ContractViolationError : ServiceUnavailableError);
-    if (isViolation) {
-      expect(error).toMatchObject({ path: list, message: expect.stringContaining(` at ${list}: `) });
+      const result = await world.catchUp();
+      const failures = failuresOf(result);
+      expect(failures.map((failure) => failure.of)).toEqual([fails]);
+      const error = failures[0]?.error;
+      expect(fault.fired).toBe(isViolation ? 2 : ATTEMPTS);
+      expect(error).toBeInstanceOf(isViolation ? ContractViolationError : ServiceUnavailableError);
+      if (isViolation) {
+        expect(error).toMatchObject({ path: list, message: expect.stringContaining(` at ${list}: `) });
+      }
+      const kept = [...world.checkpoint.failures().values()];
+      for (const reported of [client.logged, world.logged, kept, summarize(result)]) {
+        expect(JSON.stringify(reported)).not.toContain(CANARY);
+      }
+      await expectPublished(world, before);
+      await expectCalm(world);
     }
-    const kept = [...world.checkpoint.failures().values()];
-    for (const reported of [client.logged, world.logged, kept, summarize(result)]) {
-      expect(JSON.stringify(reported)).not.toContain(CANARY);
-    }
-    await expectPublished(world, before);
-    await expectCalm(world);
-  }
-});
+  },
+);

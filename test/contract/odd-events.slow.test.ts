@@ -32,8 +32,8 @@ function positions({ feed }: ServedWorld): Readonly<Record<string, unknown>> {
   return Object.fromEntries(asked.map(({ subscriptionId, query }) => [subscriptionId, query['after']]));
 }
 
-describe('F27 events', () => {
-  it('that come twice, backwards, past evt_9, under the same numbers in two logs: each once, none skipped', async () => {
+describe('F27 repeated and reordered events', () => {
+  it('F27 counts each event once that comes twice, backwards, past evt_9, under the same number in two logs', async () => {
     const world = await withRealMirror();
     await world.catchUp();
     const reported: Record<string, readonly object[]> = {};
@@ -75,7 +75,7 @@ describe('F27 events', () => {
 });
 
 describe('F28 events that are missing', () => {
-  it('in the middle and at the end, and a version that follows another one than it says', async () => {
+  it('F28 mirrors what lost events in the middle and at the end would announce, and versions with a false previous one', async () => {
     const world = await withRealMirror();
     await world.catchUp();
     const { publisher } = world.feed;
@@ -97,8 +97,8 @@ describe('F28 events that are missing', () => {
   });
 });
 
-describe('F29 events nobody knows', () => {
-  it('a type and a field are told of once and looked at; a resync for an unknown reason reloads', async () => {
+describe('F29 unknown events', () => {
+  it('F29 reports unknown types and fields once and refreshes metadata, and reloads for an unknown reason', async () => {
     const world = await withRealMirror();
     await world.catchUp();
     publishNext(world.feed, 'permits');
@@ -159,7 +159,7 @@ it('F25 pages that lead nowhere end the attempt, and the next one has all', asyn
 });
 
 describe('F36 many at once about one dataset', () => {
-  it('500 events of one page and 600 versions of backlog are one look and one commit', async () => {
+  it('F36 500 events of one page and 600 versions of backlog are one metadata refresh and one commit', async () => {
     const world = await withRealMirror();
     await world.catchUp();
     for (let time = 0; time < 600; time += 1) publishNext(world.feed, 'permits');

@@ -6,7 +6,7 @@ import { publishNext, withRealMirror } from '../support/served-world.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { kinds } from '../support/small-world.ts';
 
-it('F32 at a first start: what it lacks is read from the log after it', async () => {
+it('F32 reads from the log what the manifest lacks at a first start', async () => {
   const world = await withRealMirror();
   const { feed } = world;
   feed.manifest.freeze();
@@ -21,7 +21,7 @@ it('F32 at a first start: what it lacks is read from the log after it', async ()
   await expectCalm(world);
 });
 
-it('F32 than the version that is wanted, or the reload: the table serves, moves on where changes lead, and never back', async () => {
+it('F32 a table waits for a newer manifest, moves on where changes lead, and never back', async () => {
   const world = await withRealMirror();
   const { feed } = world;
   await world.catchUp();

@@ -32,9 +32,9 @@ const BAD_BODIES: readonly { readonly what: string; readonly act: Act; readonly 
   },
 ];
 
-describe('F43 a file with', () => {
+describe('F43 files with bad content', () => {
   it.for(BAD_BODIES)(
-    '$what: the dataset fails, others load, the old table serves',
+    'F43 a file with $what: the dataset fails, others load, the old table serves',
     async ({ act, withDigest }) => {
       const files = withDigest ? {} : { sha256: false, bytes: false };
       const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({
@@ -66,7 +66,7 @@ describe('F43 a file with', () => {
     },
   );
 
-  it('a cut is fetched on from where it was cut', async () => {
+  it('continues a file that was cut where it was cut', async () => {
     const { feed, datasetOf } = await countyFeed();
     const parcels = datasetOf('parcels');
     feed.faults.add({
@@ -80,7 +80,7 @@ describe('F43 a file with', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('a cut every time is no bad content: it is tried again', async () => {
+  it('tries a file that is cut every time again, as no bad content', async () => {
     const { feed, datasetOf } = await countyFeed();
     const parcels = datasetOf('parcels');
     const fault = feed.faults.add({
@@ -96,11 +96,11 @@ describe('F43 a file with', () => {
   });
 });
 
-describe('F31 a row count that is not true', () => {
+describe('F31 a false row count', () => {
   it.for([
     ['alone', null],
     ['and in the manifest, which agrees with it,', 1],
-  ] as const)('V8 in the version record %s fails the dataset', async ([, counted]) => {
+  ] as const)('V8 F31 a false row count in the version record %s fails the dataset', async ([, counted]) => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);
@@ -116,7 +116,7 @@ describe('F31 a row count that is not true', () => {
     expect(downloadsOf(feed)).toEqual([]);
   });
 
-  it('V8 in the manifest fails the dataset where the version record states none', async () => {
+  it('V8 F31 a false row count in the manifest fails the dataset where the version record states none', async () => {
     const { feed, datasetOf } = await countyFeed({
       kinds: ['permits', 'parcels'],
       answers: { leftOut: { version: ['rowCount'] } },
@@ -129,7 +129,7 @@ describe('F31 a row count that is not true', () => {
     await expectMirrored(installed, feed, { only: (id) => id !== permits });
   });
 
-  it('M21 in the version record or in the manifest, where they differ: the dataset waits, both are told, no file is asked for', async () => {
+  it('M21 a dataset waits where version record and manifest differ in the row count: reports both, fetches no file', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const [permits, parcels] = [datasetOf('permits'), datasetOf('parcels')];
     const installed = await program({ feed, environment: QUICKLY });
@@ -174,8 +174,8 @@ function countingOtherwise(datasetId: string, counted: (rowCount: number) => num
   return { match: { operation: 'manifest', times: 'always' }, act: { kind: 'rewrite', rewrite } };
 }
 
-describe('F41 a key', () => {
-  it('that is there twice, or null, fails the dataset and is named', async () => {
+describe('F41 bad keys', () => {
+  it('F41 a repeated or null key fails the dataset and is named', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);

@@ -53,7 +53,7 @@ const BAD: readonly BadDataset[] = [
   },
 ];
 
-it('F40 F43 all of them in one run', async () => {
+it('F40 F43 fails each dataset with bad values or files alone, all in one run', async () => {
   const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['specimens', 'permits'] });
   feed.publisher.subscribe({ subscriptionId: 'sub_bad', datasetIds: BAD.map(({ datasetId }) => datasetId) });
   for (const { datasetId, first = smallContent(numberedRows(2)) } of BAD) {
@@ -88,7 +88,7 @@ it('F40 F43 all of them in one run', async () => {
   expect(BAD.flatMap(({ datasetId }) => contentRequests(feed, datasetId))).toEqual([]);
 });
 
-it('F40 a snapshot anew has the same values as the changes before it', async () => {
+it('F40 a resync loads the same values as the changes before it', async () => {
   const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['specimens'] });
   const installed = await program({ feed, environment: ENVIRONMENT });
   await once(installed);

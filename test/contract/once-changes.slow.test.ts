@@ -9,7 +9,7 @@ import { program } from '../support/program.ts';
 import { column } from '../support/small-content.ts';
 
 describe('versions that follow', () => {
-  it('are applied: their changes are asked for, and no file', async () => {
+  it('once applies the versions that follow: it fetches their changes, and no file', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -36,7 +36,7 @@ describe('versions that follow', () => {
     expect(operationsOf(feed)).toEqual(['subscriptions', 'openapi', 'events', 'manifest']);
   });
 
-  it('C2 C3 V5 V10 F30, F31: give way to the snapshot where changes are not recorded, in every form, or do not add up', async () => {
+  it('C2 C3 V5 V10 F30, F31: once falls back to the snapshot where changes are not recorded or do not add up', async () => {
     const { feed, datasetIds, publishNext } = await countyFeed({ counties: 2, rowsPerDataset: 5 });
     const installed = await program({ feed });
     await once(installed);
@@ -53,7 +53,7 @@ describe('versions that follow', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('that the key may not read do not cost the others their changes, nor hold anything', async () => {
+  it('changes that the key may not read load the snapshot, and suspend nothing', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     await once(installed);
@@ -64,8 +64,8 @@ describe('versions that follow', () => {
   });
 });
 
-describe('changes with a value that would have to be bent', () => {
-  it('C13 V4 fail their dataset alone, naming it, hold up no version before, and are passed over by a resync', async () => {
+describe('changes with an invalid value', () => {
+  it('C13 V4 changes with an invalid value fail their dataset alone, after the version before, until a resync', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -107,7 +107,7 @@ describe('changes with a value that would have to be bent', () => {
 });
 
 describe('schema changes', () => {
-  it('F34 that only add columns are applied with alter; breaking ones and other keys load the snapshot', async () => {
+  it('F34 applies schema changes that only add columns with alter, and loads the snapshot for the others', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({
       kinds: ['permits', 'parcels', 'ordinances'],
     });
@@ -140,7 +140,7 @@ describe('schema changes', () => {
 });
 
 describe('F35: a dataset that leaves', () => {
-  it('is archived, and loaded again when it comes back', async () => {
+  it('F35 archives a dataset that leaves, and loads it again when it comes back', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);

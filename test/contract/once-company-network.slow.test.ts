@@ -31,7 +31,7 @@ async function refusingProxy(status: string): Promise<string> {
 }
 
 describe('a company network', () => {
-  it('HTTPS_PROXY and NODE_EXTRA_CA_CERTS are enough', async () => {
+  it('once works with HTTPS_PROXY and NODE_EXTRA_CA_CERTS alone', async () => {
     const { feed, front, installed } = await behindProxy();
     const environment = { HTTPS_PROXY: front.proxyUrl, NODE_EXTRA_CA_CERTS: AUTHORITY_PATH };
     const { exitCode, stdout, stderr } = await installed.runWith(environment, 'once');
@@ -41,7 +41,7 @@ describe('a company network', () => {
     expect(await mirrorDifferences(installed.mirrorPath, published)).toEqual([]);
   });
 
-  it('F20 a redirect from https to http is not followed', async () => {
+  it('F20 once follows no redirect from https to http', async () => {
     const { feed, front, installed } = await behindProxy();
     const act = { kind: 'redirect', location: 'http://feed.test/elsewhere' } as const;
     feed.faults.add({ match: { operation: 'file', times: 'always' }, act });
@@ -52,7 +52,7 @@ describe('a company network', () => {
     expect(new Set(front.tunnels)).toEqual(new Set(['feed.test:443']));
   });
 
-  it('an authority that is not known is refused, with what to do', async () => {
+  it('once refuses an unknown authority, with what to do', async () => {
     const { front, installed } = await behindProxy();
     const { exitCode, stdout } = await installed.runWith({ HTTPS_PROXY: front.proxyUrl }, 'once');
     expect(exitCode).toBe(75);
@@ -62,19 +62,22 @@ describe('a company network', () => {
   it.each([
     ['403', 'NO_PROXY'],
     ['407', 'USER:PASSWORD'],
-  ])('a proxy that answers %s is named as what refuses, with what to do', async (status, hint) => {
-    const { installed } = await behindProxy();
-    const proxyUrl = await refusingProxy(status);
-    for (const command of ['once', 'doctor']) {
-      const { exitCode, stdout, stderr } = await installed.runWith({ HTTPS_PROXY: proxyUrl }, command);
-      expect(exitCode, `${stdout}${stderr}`).toBe(75);
-      expect(stdout).toContain(`the proxy refused the connection with ${status}`);
-      expect(stdout).toContain(hint);
-      expect(stdout).not.toContain('connection refused');
-    }
-  });
+  ])(
+    'once and doctor name a proxy that answers %s as what refuses, with what to do',
+    async (status, hint) => {
+      const { installed } = await behindProxy();
+      const proxyUrl = await refusingProxy(status);
+      for (const command of ['once', 'doctor']) {
+        const { exitCode, stdout, stderr } = await installed.runWith({ HTTPS_PROXY: proxyUrl }, command);
+        expect(exitCode, `${stdout}${stderr}`).toBe(75);
+        expect(stdout).toContain(`the proxy refused the connection with ${status}`);
+        expect(stdout).toContain(hint);
+        expect(stdout).not.toContain('connection refused');
+      }
+    },
+  );
 
-  it('NO_PROXY goes past the proxy', async () => {
+  it('once goes past the proxy with NO_PROXY', async () => {
     const { front, installed } = await behindProxy();
     const environment = { HTTPS_PROXY: front.proxyUrl, NO_PROXY: 'feed.test' };
     const { exitCode, stdout } = await installed.runWith(environment, 'once');

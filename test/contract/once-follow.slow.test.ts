@@ -51,8 +51,8 @@ function readAfter(feed: FixtureFeed): readonly unknown[] {
   return feed.requests.entries('events').map(({ query }) => query['after']);
 }
 
-describe('F26 a log', () => {
-  it('that is quiet for 91 days leads to one reload, and to none after as many again', async () => {
+describe('F26 logs that expire', () => {
+  it('F26 a log that is quiet for 91 days leads to one reload, and to none after as many again', async () => {
     const { feed, datasetOf, publishNext, installed, run } = await mirrored();
     publishNext(datasetOf('permits'));
     expect(await run()).toEqual(NO_LOAD);
@@ -68,7 +68,7 @@ describe('F26 a log', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('that has lost the position in the first page, in a later one, or again right after starting anew', async () => {
+  it('F26 a log loses the position in the first page, in a later one, or again right after the restart from the manifest', async () => {
     const { feed, datasetOf, publishNext, installed, run } = await mirrored();
     const permits = datasetOf('permits');
     const expire = (nth: number, times: number, status: number) =>
@@ -110,8 +110,8 @@ describe('F26 a log', () => {
   });
 });
 
-describe('F28 events that never came', () => {
-  it('are made good by the next catch-up, of every type that a manifest shows', async () => {
+describe('F28 lost events', () => {
+  it('F28 the next catch-up makes up for lost events of every type that a manifest shows', async () => {
     const { feed, datasetOf, contentOf, publishNext, installed, run } = await mirrored({
       kinds: ['permits', 'zoning', 'parcels', 'ordinances'],
     });
@@ -152,7 +152,7 @@ describe('F28 events that never came', () => {
 });
 
 describe('F35 a subscription that is no longer listed', () => {
-  it('ends with 77 and keeps its tables, until it is back and a person resumes it', async () => {
+  it('F35 a subscription that is no longer listed ends once with 77 and keeps its tables until an operator resumes it', async () => {
     const { feed, datasetOf, publishNext, installed, run } = await mirrored({ kinds: ['permits', 'zoning'] });
     const [permits, zoning] = [datasetOf('permits'), datasetOf('zoning')];
     feed.publisher.subscribe({ subscriptionId: 'sub_2', datasetIds: [zoning] });

@@ -15,7 +15,7 @@ const QUICKLY = { FEED_SYNC_RETRY_BASE_DELAY: '5ms', FEED_SYNC_RETRY_MAX_ATTEMPT
 const SILENT_MS = 20 * 60_000;
 
 describe('a service that is down', () => {
-  it('F14 ends it with 75 and what was tried; nothing is lost', async () => {
+  it('F14 a service that is down ends once with 75 and what was tried, and nothing is lost', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);
@@ -29,7 +29,7 @@ describe('a service that is down', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F14 with 500 everywhere, or with pages that are no answer, ends it with 75', async () => {
+  it('F14 a service that answers 500 everywhere ends once with 75', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed, environment: QUICKLY });
     const fault = feed.faults.add({ match: { times: 'always' }, act: { kind: 'respond', status: 500 } });
@@ -40,7 +40,7 @@ describe('a service that is down', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F15 with 503 and Retry-After is waited for', async () => {
+  it('F15 once waits for a service that answers 503 with Retry-After', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     for (const operation of ['manifest', 'file'] as const) {
       feed.faults.add({
@@ -55,7 +55,7 @@ describe('a service that is down', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F14 for one dataset holds up no other', async () => {
+  it('F14 an outage for one dataset does not delay the others', async () => {
     const { feed, datasetOf } = await countyFeed();
     const permits = datasetOf('permits');
     feed.faults.add({
@@ -72,9 +72,9 @@ describe('a service that is down', () => {
   });
 });
 
-describe('a signal while it downloads', () => {
+describe('signals during a download', () => {
   it.for([['SIGINT'], ['SIGTERM']] as const)(
-    'F12 %s: 75 within the grace period; the next one fetches the rest',
+    'F12 %s ends once with 75 within the grace period, and the next one fetches the rest',
     async ([signal]) => {
       const { feed, datasetOf } = await countyFeed({ kinds: ['parcels', 'permits'], rowsPerDataset: 200 });
       const parcels = datasetOf('parcels');
@@ -104,7 +104,7 @@ describe('a signal while it downloads', () => {
     },
   );
 
-  it('F12 twice ends it at once', async () => {
+  it('F12 two signals end once immediately', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.faults.add({ match: { operation: 'subscriptions' }, act: { kind: 'delay', delayMs: 60_000 } });
     const installed = await program({ feed });
@@ -118,7 +118,7 @@ describe('a signal while it downloads', () => {
 });
 
 describe('a second instance', () => {
-  it('F09 on the same data directory ends at once with 75, naming the first, which goes on', async () => {
+  it('F09 a second instance on the same data directory ends immediately with 75 and names the first, which goes on', async () => {
     const { feed } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const looked = Promise.withResolvers<void>();
     const match = { operation: 'file', times: 'always' } as const;
@@ -138,8 +138,8 @@ describe('a second instance', () => {
   });
 });
 
-describe('a reader that holds the mirror', () => {
-  it('F10 is waited for; then 75, and what was downloaded stays', async () => {
+describe('a reader that locks the mirror', () => {
+  it('F10 once waits for a reader, then ends with 75 and keeps what was downloaded', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed, environment: { FEED_SYNC_LOCK_WAIT: '1s' } });
     await once(installed);

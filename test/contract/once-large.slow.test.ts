@@ -14,7 +14,7 @@ const ROWS = 2_000_000;
 const STRIDE = 40_009;
 
 describe('two million polygons', () => {
-  it('are loaded, counted, and equal wherever one looks', async () => {
+  it('once loads two million polygons, counts them, and samples of them equal the feed', async () => {
     const { feed, datasetOf, contentOf } = await countyFeed({ kinds: ['parcels'], rowsPerDataset: ROWS });
     const parcels = datasetOf('parcels');
     const { schema, rows } = contentOf(parcels);

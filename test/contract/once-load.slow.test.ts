@@ -17,7 +17,7 @@ import { column, smallContent } from '../support/small-content.ts';
 
 describe('once', () => {
   it.for([['UTC'], ['America/Chicago'], ['Asia/Kathmandu']])(
-    'loads every kind of dataset exactly, with TZ=%s',
+    'once loads every kind of dataset exactly, with TZ=%s',
     async ([zone = '']) => {
       const { feed, datasetIds } = await countyFeed({ counties: 4, rowsPerDataset: 60 });
       const installed = await program({ feed, environment: { TZ: zone } });
@@ -29,7 +29,7 @@ describe('once', () => {
     },
   );
 
-  it('does nothing where nothing is new, and applies what is', async () => {
+  it('once does nothing where nothing is new, and applies what is', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed });
     await once(installed);
@@ -51,7 +51,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F28 finds a version that no event told of', async () => {
+  it('F28 once finds a version that no event announced', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -60,7 +60,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F34 loads a dataset anew whose schema has changed, in whatever way', async () => {
+  it('F34 once loads a dataset anew after any change of its schema', async () => {
     const { feed, datasetOf, contentOf, publishNext } = await countyFeed({
       kinds: ['permits', 'parcels', 'ordinances'],
     });
@@ -92,7 +92,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('loads again what the service asks to be loaded again, at the same version', async () => {
+  it('once reloads the same version where the service demands a resync', async () => {
     const { feed, datasetOf, contentOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -109,7 +109,7 @@ describe('once', () => {
     expect((await once(installed)).stdout).toContain('0 loaded');
   });
 
-  it('starts from the manifest where the log has expired, and fetches only what is new', async () => {
+  it('once starts from the manifest where the log has expired, and fetches only what is new', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ clock: stillClock('2026-01-01T00:00:00Z') });
     const installed = await program({ feed });
     await once(installed);
@@ -130,7 +130,7 @@ describe('once', () => {
     expect(downloadsOf(feed)).toEqual([]);
   });
 
-  it('F35 mirrors a dataset of several subscriptions once, and every dataset of each', async () => {
+  it('F35 once mirrors a dataset of several subscriptions once, and every dataset of each', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ counties: 2 });
     const { placeId } = feed.store.dataset(datasetOf('permits'));
     feed.publisher.subscribe({ subscriptionId: 'sub_2', places: [placeId], topics: ['permits', 'parcels'] });
@@ -149,7 +149,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('mirrors what datasets.include and datasets.exclude leave', async () => {
+  it('once mirrors what datasets.include and datasets.exclude leave', async () => {
     const { feed } = await countyFeed({ counties: 2 });
     const environment = { FEED_SYNC_DATASETS_INCLUDE: '*-p*', FEED_SYNC_DATASETS_EXCLUDE: 'us-az-*-permits' };
     const installed = await program({ feed, environment });
@@ -159,7 +159,7 @@ describe('once', () => {
     expect(downloadsOf(feed)).toHaveLength(3);
   });
 
-  it('follows the chosen subscriptions only, by id or by name', async () => {
+  it('once follows the chosen subscriptions only, by id or by name', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
     feed.publisher.subscribe({
       subscriptionId: 'sub_2',
@@ -178,7 +178,7 @@ describe('once', () => {
     expect(stderr).toContain('sub_1 (All counties), sub_2 (Permits)');
   });
 
-  it('M6 F33 makes tables without rows, whether the snapshot has a file or none', async () => {
+  it('M6 F33 once makes tables without rows, whether the snapshot has a file or none', async () => {
     const { feed, contentOf, datasetIds, publishNext } = await countyFeed({
       counties: 3,
       kinds: ['permits', 'ordinances'],
@@ -197,7 +197,7 @@ describe('once', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('has nothing to do where the key sees no subscription', async () => {
+  it('once has nothing to do where the key sees no subscription', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.publisher.unsubscribe('sub_1');
     const installed = await program({ feed });
@@ -205,7 +205,7 @@ describe('once', () => {
     expect((await installed.run('subscriptions')).stdout).toContain('sees no subscriptions');
   });
 
-  it('gives datasets whose names would collide a table each, in order of id', async () => {
+  it('once gives datasets whose names would collide a table each, in order of id', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     for (const datasetId of ['a.b', 'a-b', '2nd/../x', "it's; DROP TABLE"]) {
       feed.publisher.addDataset({ datasetId });

@@ -23,8 +23,8 @@ const MANIFEST_LAG_MS = 15 * 60_000;
 /** The times of answers have whole seconds. */
 const SECOND_MS = 1_000;
 
-describe('a manifest', () => {
-  it.for(FORMS)('with %s', async ([, files]) => {
+describe('forms of the manifest', () => {
+  it.for(FORMS)('loads from a manifest with %s', async ([, files]) => {
     const kinds = ['permits', 'specimens'] as const;
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ files, kinds, defaultLimit: 1 });
     const installed = await program({ feed });
@@ -41,46 +41,49 @@ describe('a manifest', () => {
   it.for([
     ['of the subscription, without lastEventId', { manifestLastEventId: false }] as const,
     ['of each dataset', { manifest: 'dataset' }] as const,
-  ])('%s', async ([, contract]) => {
-    const { feed, datasetIds, datasetOf, contentOf, publishNext } = await countyFeed({
-      contract,
-      kinds: ['permits', 'zoning'],
-    });
-    const installed = await program({ feed });
-    await once(installed);
-    await expectMirrored(installed, feed);
-    feed.requests.clear();
-    expect((await once(installed)).stdout).toContain('0 loaded, 2 already up to date');
-    expect(downloadsOf(feed)).toEqual([]);
+  ])(
+    'loads from a manifest %s, and waits for it until it is surely newer than the event',
+    async ([, contract]) => {
+      const { feed, datasetIds, datasetOf, contentOf, publishNext } = await countyFeed({
+        contract,
+        kinds: ['permits', 'zoning'],
+      });
+      const installed = await program({ feed });
+      await once(installed);
+      await expectMirrored(installed, feed);
+      feed.requests.clear();
+      expect((await once(installed)).stdout).toContain('0 loaded, 2 already up to date');
+      expect(downloadsOf(feed)).toEqual([]);
 
-    for (const datasetId of datasetIds) publishNext(datasetId);
-    await once(installed);
-    await expectMirrored(installed, feed);
+      for (const datasetId of datasetIds) publishNext(datasetId);
+      await once(installed);
+      await expectMirrored(installed, feed);
 
-    const permits = datasetOf('permits');
-    const before = feed.store.dataset(permits).versions.at(-1);
-    const rows = [...contentOf(permits).rows()].slice(1);
-    feed.publisher.resync(permits, 'subscription_changed', {
-      content: { ...contentOf(permits), rowCount: rows.length, rows: () => rows, changes: null },
-    });
-    feed.requests.clear();
-    // M17: without a number, only time tells that the manifest is not from before the event.
-    const { stdout } = await once(installed, 75);
-    expect(stdout).toContain('1 already up to date, 1 waiting');
-    expect(stdout).toContain(
-      `${permits}: the manifest is older than what the service has announced, or may be`,
-    );
-    expect(stdout).toMatch(/Running it again helps from .* UTC on, in \d+ m /);
-    expect(downloadsOf(feed)).toEqual([]);
-    await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
+      const permits = datasetOf('permits');
+      const before = feed.store.dataset(permits).versions.at(-1);
+      const rows = [...contentOf(permits).rows()].slice(1);
+      feed.publisher.resync(permits, 'subscription_changed', {
+        content: { ...contentOf(permits), rowCount: rows.length, rows: () => rows, changes: null },
+      });
+      feed.requests.clear();
+      // M17: without a number, only time tells that the manifest is not from before the event.
+      const { stdout } = await once(installed, 75);
+      expect(stdout).toContain('1 already up to date, 1 waiting');
+      expect(stdout).toContain(
+        `${permits}: the manifest is older than what the service has announced, or may be`,
+      );
+      expect(stdout).toMatch(/Running it again helps from .* UTC on, in \d+ m /);
+      expect(downloadsOf(feed)).toEqual([]);
+      await expectMirrored(installed, feed, { at: before === undefined ? {} : { [permits]: before } });
 
-    feed.clock.advance(MANIFEST_LAG_MS + SECOND_MS);
-    await once(installed);
-    expect(downloadsOf(feed)).toEqual([permits]);
-    await expectMirrored(installed, feed);
-  });
+      feed.clock.advance(MANIFEST_LAG_MS + SECOND_MS);
+      await once(installed);
+      expect(downloadsOf(feed)).toEqual([permits]);
+      await expectMirrored(installed, feed);
+    },
+  );
 
-  it('M20 F32 that lags is waited for: 75, and the table stays', async () => {
+  it('M20 F32 waits for a manifest that lags: 75, and the table stays', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const installed = await program({ feed });
     await once(installed);
@@ -96,7 +99,7 @@ describe('a manifest', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F22 whose addresses expire while they are used is read again', async () => {
+  it('F22 reads a manifest again whose addresses expire while they are used', async () => {
     const { feed } = await countyFeed({ files: { filesPerSnapshot: 2 } });
     feed.faults.add({
       match: { operation: 'file', times: 3 },
@@ -115,7 +118,7 @@ describe('discovery', () => {
     manifestPath: '/v1/subscriptions/{id}/snapshot/manifest',
   };
 
-  it('finds a renamed parameter and path in openapi.json, and remembers them when that is gone', async () => {
+  it('discovers a renamed parameter and path in openapi.json, and remembers them when that is gone', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({
       kinds: ['permits', 'parcels'],
       contract: renamed,
@@ -143,7 +146,7 @@ describe('discovery', () => {
     ).toEqual([404]);
   });
 
-  it('is not needed where the service has the names that are assumed', async () => {
+  it('needs no openapi.json where the service has the assumed names', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'], contract: { openapi: false } });
     const installed = await program({ feed });
     await once(installed);
@@ -160,7 +163,7 @@ describe('discovery', () => {
     expect(queriesOf(feed.requests.entries('versions'))).toContain('');
   });
 
-  it('ends with the setting to make where the manifest is not at the assumed path', async () => {
+  it('ends with 78 and the setting to make where the manifest is not at the assumed path', async () => {
     const { manifestPath } = renamed;
     const { feed } = await countyFeed({ kinds: ['permits'], contract: { openapi: false, manifestPath } });
     const installed = await program({ feed });
@@ -173,7 +176,7 @@ describe('discovery', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('finds a manifest for each dataset at a path of its own', async () => {
+  it('discovers a manifest for each dataset at a path of its own', async () => {
     const contract = { manifest: 'dataset' as const, manifestPath: '/v1/datasets/{name}/current/manifest' };
     const { feed } = await countyFeed({ contract });
     const installed = await program({ feed });

@@ -10,7 +10,7 @@ import { numberedRows, smallContent } from '../support/small-content.ts';
 const DATASETS = 300;
 
 describe('once', () => {
-  it(`loads ${DATASETS} small datasets, and then the one that is new`, async () => {
+  it(`once loads ${DATASETS} small datasets, and then the one that is new`, async () => {
     const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
     onTestFinished(feed.close);
     feed.publisher.subscribe({ subscriptionId: 'sub_1', places: ['us-tx-travis'] });

@@ -9,7 +9,7 @@ import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 import { webhookReceiver } from '../support/webhook-receiver.ts';
 
-it('what an interrupted run has committed is told by the next one', async () => {
+it('once notifies of commits of an interrupted run before it', async () => {
   const feed = await startedFeed();
   publishSmall(feed, ['parcels', 'permits']);
   feed.publisher.publish('parcels', smallContent(numberedRows(2_000), null));

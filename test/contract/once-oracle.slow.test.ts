@@ -155,7 +155,7 @@ const CHANGES: readonly { readonly what: string; readonly sql: string; readonly 
 ];
 
 describe('the comparison of a mirror with what was published', () => {
-  it('finds none in a mirror that was just made, and sees each', async () => {
+  it('the comparison finds no difference in a new mirror, and each kind of difference in an altered one', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['specimens', 'permits'] });
     const installed = await program({ feed });
     expect(await installed.run('once')).toMatchObject({ exitCode: 0 });

@@ -24,7 +24,7 @@ async function installed(environment: Readonly<Record<string, string>> = {}) {
   return { ...here, feed, copy, noted, useHook };
 }
 
-it('publishes what was committed, then tells the command, and neither where nothing was', async () => {
+it('once publishes a copy of what was committed, then notifies the command, and does neither where nothing was', async () => {
   const { run, environment, copy, noted, feed } = await installed();
   environment['FEED_SYNC_DESTINATION_PUBLISH'] = copy;
   const first = await run('once');
@@ -54,7 +54,7 @@ it('publishes what was committed, then tells the command, and neither where noth
   expect(third.stdout).not.toContain('The command');
 });
 
-it('F03 a lost checkpoint does not tell the command of old commits again', async () => {
+it('F03 a lost checkpoint does not notify the command of old commits again', async () => {
   const { run, home, noted, feed } = await installed();
   await run('once');
   const republish = async (rows: number): Promise<void> => {
@@ -72,7 +72,7 @@ it('F03 a lost checkpoint does not tell the command of old commits again', async
   expect(notedLines(noted)).toEqual([[1], [2], [3]]);
 });
 
-it('a command that fails is told with 75, one that is not there with 78, and nothing is lost by it', async () => {
+it('once ends with 75 for a command that fails and with 78 for one that is missing, and loses no commit', async () => {
   const { run, noted, useHook } = await installed({ FEED_SYNC_LOG_LEVEL: 'warn' });
   useHook(hookProgram("console.error('the warehouse is shut'); process.exit(2);"));
   const failed = await run('once');
@@ -90,7 +90,7 @@ it('a command that fails is told with 75, one that is not there with 78, and not
   expect(notedLines(noted)).toEqual([[1]]);
 });
 
-it('a copy that cannot be made is told with 74, and the command waits for it', async () => {
+it('once ends with 74 for a copy that cannot be made, and the command waits for it', async () => {
   const { run, environment, copy, noted } = await installed();
   environment['FEED_SYNC_DESTINATION_PUBLISH'] = copy;
   environment['FEED_SYNC_DISK_RESERVE'] = '0MB';
@@ -104,7 +104,7 @@ it('a copy that cannot be made is told with 74, and the command waits for it', a
   expect(notedLines(noted)).toEqual([[1]]);
 });
 
-it('the command has our environment without the key, and works where we do', async () => {
+it('the command after commits has the environment of once without the key, and its working folder', async () => {
   const { run, useHook, home, feed } = await installed({ WAREHOUSE: 'of parcels' });
   useHook(
     hookProgram(`fs.writeFileSync(${JSON.stringify(join(home, 'env'))}, JSON.stringify(process.env));`),
@@ -115,7 +115,7 @@ it('the command has our environment without the key, and works where we do', asy
   expect(seen).not.toContain(feed.apiKey);
 });
 
-it('a place that is not for a copy ends it before anything is asked of the service', async () => {
+it('once refuses a wrong place for the copy before any request', async () => {
   const { run, environment, mirrorPath, dataDirectory, feed } = await installed();
   environment['FEED_SYNC_DESTINATION_PUBLISH'] = mirrorPath;
   const same = await run('once');

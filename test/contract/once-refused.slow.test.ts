@@ -8,8 +8,8 @@ import { numberedRows, smallContent } from '../support/small-content.ts';
 
 const KEYS_LINK = 'https://app.feed.example/settings/api-keys';
 
-describe('a key that the service does not take', () => {
-  it('R3 R13 R14 R16 F23 costs one call, then none until the person has acted', async () => {
+describe('a key that the service refuses', () => {
+  it('R3 R13 R14 R16 F23 a refused key costs one request, then none until the operator has acted', async () => {
     const { feed } = await countyFeed();
     feed.keys.get(feed.apiKey).revoked = true;
     const installed = await program({ feed });
@@ -38,7 +38,7 @@ describe('a key that the service does not take', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('R14 is given up for another one', async () => {
+  it('R14 another key ends the suspension of a refused one', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.keys.get(feed.apiKey).revoked = true;
     const installed = await program({ feed });
@@ -52,7 +52,7 @@ describe('a key that the service does not take', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F23 lacks the scope: the same, with the words of the service', async () => {
+  it('F23 a key without the scope suspends the workspace, with the words of the service', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     feed.keys.get(feed.apiKey).scopes = [];
     const installed = await program({ feed });
@@ -67,7 +67,7 @@ describe('a key that the service does not take', () => {
     expect(feed.requests.entries().filter(({ status }) => status === 403)).toHaveLength(1);
   });
 
-  it('F23 is refused in the middle of the work: what is committed stays, nothing more is asked', async () => {
+  it('F23 a key that is refused in the middle of the work: commits stay, and nothing more is asked', async () => {
     const { feed, datasetIds, publishNext } = await countyFeed();
     const installed = await program({ feed });
     await once(installed);
@@ -89,8 +89,8 @@ describe('a key that the service does not take', () => {
   });
 });
 
-describe('datasets', () => {
-  it('R5 R13 R14 R16 F24 that are refused wait for a person; the others load', async () => {
+describe('refused datasets', () => {
+  it('R5 R13 R14 R16 F24 refused datasets wait for an operator; the others load', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const codes = new Map([
       [datasetOf('permits'), 'outside_coverage'],
@@ -130,8 +130,8 @@ describe('datasets', () => {
   });
 });
 
-describe('one subscription', () => {
-  it('R4 refused: the others go on', async () => {
+describe('a refused subscription', () => {
+  it('R4 a refused subscription is suspended, and the others go on', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
     feed.publisher.addDataset({ datasetId: 'elsewhere' });
     feed.publisher.publish('elsewhere', smallContent(numberedRows(2)));
@@ -150,7 +150,7 @@ describe('one subscription', () => {
 });
 
 describe('resume', () => {
-  it('names what was not held, and wants to know what', async () => {
+  it('resume names what was not suspended, and demands to know what to resume', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     expect(await installed.run('resume', '--all')).toMatchObject({ exitCode: 64 });

@@ -57,8 +57,8 @@ const LOSSES: readonly {
   },
 ];
 
-describe('after a loss', () => {
-  it('F03 F04 the next once makes it good, whatever was lost', async () => {
+describe('the loss of a store', () => {
+  it('F03 F04 the next once repairs the loss of mirror, checkpoint or both', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -85,8 +85,8 @@ describe('after a loss', () => {
   });
 });
 
-describe('a mirror', () => {
-  it('F05 that is corrupt is quarantined and built anew', async () => {
+describe('a mirror that once cannot use', () => {
+  it('F05 once quarantines a corrupt mirror and builds it anew', async () => {
     const { feed } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -104,7 +104,7 @@ describe('a mirror', () => {
     expect(stderr).toContain('corrupt-');
   });
 
-  it('F05 is quarantined three times, the fourth ends it with 74 and is left where it is', async () => {
+  it('F05 once quarantines a mirror three times, and ends with 74 at the fourth, which it leaves where it is', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const quarantined = () =>
@@ -128,7 +128,7 @@ describe('a mirror', () => {
     expect(quarantined()).toHaveLength(3);
   });
 
-  it('that is no DuckDB file is not touched: 78', async () => {
+  it('once does not touch a mirror that is no DuckDB file: 78', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     mkdirSync(installed.dataDirectory);
@@ -139,7 +139,7 @@ describe('a mirror', () => {
     expect(readFileSync(installed.mirrorPath, 'utf8')).toBe(text);
   });
 
-  it('of another service is not touched: 78', async () => {
+  it('once does not touch the mirror of another service: 78', async () => {
     const [own, other] = [await countyFeed({ kinds: ['permits'] }), await countyFeed({ kinds: ['permits'] })];
     const installed = await program({ feed: own.feed });
     await once(installed);
@@ -155,7 +155,7 @@ describe('a mirror', () => {
     await expectMirrored(installed, own.feed);
   });
 
-  it('of subscriptions that the key no longer sees is not touched: 78', async () => {
+  it('once does not touch the mirror of subscriptions that the key no longer sees: 78', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     await once(installed);
@@ -166,8 +166,8 @@ describe('a mirror', () => {
   });
 });
 
-describe('a checkpoint that is damaged', () => {
-  it('F03 is quarantined and built anew', async () => {
+describe('a damaged checkpoint', () => {
+  it('F03 once quarantines a damaged checkpoint and builds it anew', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed });
     await once(installed);
@@ -182,8 +182,8 @@ describe('a checkpoint that is damaged', () => {
   });
 });
 
-describe('a data directory', () => {
-  it('F11 below a file: 74, naming the path', async () => {
+describe('an unusable data directory', () => {
+  it('F11 once names a data directory below a file: 74', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'] });
     const installed = await program({ feed });
     const file = join(installed.home, 'a-file');
@@ -195,7 +195,7 @@ describe('a data directory', () => {
   });
 
   it.skipIf(process.getuid?.() === 0)(
-    'F11 of somebody else (skipped for root, who may write anywhere): 74, naming path and user',
+    'F11 once names a data directory of another user and its own user: 74 (skipped for root, who may write anywhere)',
     async () => {
       const { feed } = await countyFeed({ kinds: ['permits'] });
       const installed = await program({ feed });

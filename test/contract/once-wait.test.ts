@@ -44,7 +44,7 @@ async function leftWithoutEvent(stopping: AbortController | null = null) {
   return { clock, installed, waits };
 }
 
-it('names the earliest time at which running it again helps, and does not stay for it by itself', async () => {
+it('once names the earliest time at which running it again helps, and does not wait for it by itself', async () => {
   const { clock, installed, waits } = await leftWithoutEvent();
   const once = await installed.run('once');
   expect(once.exitCode).toBe(0);
@@ -59,7 +59,7 @@ it('names the earliest time at which running it again helps, and does not stay f
   expect(again.stdout).not.toContain('again helps');
 });
 
-it('--wait stays until it helps, catches up again, and says so once', async () => {
+it('once --wait waits until it helps, catches up again, and says so once', async () => {
   const { installed, waits } = await leftWithoutEvent();
   const once = await installed.run('once', '--wait', '11m');
   expect(once.exitCode).toBe(0);
@@ -70,14 +70,14 @@ it('--wait stays until it helps, catches up again, and says so once', async () =
   expect(JSON.parse(waiting ?? '')).toMatchObject({ level: 'info', until: '2026-03-01T08:11:00.000Z' });
 });
 
-it('--wait stays no longer than it is told to: it ends at once where that is too short', async () => {
+it('once --wait waits no longer than it is told, and ends immediately where that is too short', async () => {
   const { installed, waits } = await leftWithoutEvent();
   const once = await installed.run('once', '--wait', '10m');
   expect(once.stdout).toContain('→ feed-sync once --wait 11m waits for it.');
   expect(waits).toEqual([]);
 });
 
-it('F12 --wait that is interrupted while it stays ends with 75: what was waited for is not there', async () => {
+it('F12 once --wait that is interrupted while it waits ends with 75', async () => {
   const { installed, waits } = await leftWithoutEvent(new AbortController());
   const once = await installed.run('once', '--wait', '11m');
   expect(once.exitCode).toBe(75);
@@ -88,7 +88,7 @@ it('F12 --wait that is interrupted while it stays ends with 75: what was waited 
 it.each([
   [['--wait', 'soon'], "--wait is 'soon', which is not a duration; for example 20m."],
   [['--wait', '20m', '--dry-run'], '--wait does not go with --dry-run, which changes nothing.'],
-])('%j is wrong usage', async (words, says) => {
+])('once ends with 64 for %j', async (words, says) => {
   const { installed } = await leftWithoutEvent();
   const once = await installed.run('once', ...words);
   expect(once.exitCode).toBe(64);

@@ -18,7 +18,7 @@ const UNREACHABLE = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETU
 /** Nothing but Node and what a shell script needs. */
 const BARE_PATH = `${dirname(process.execPath)}:/bin`;
 
-it('runs where it is installed alone, and has nothing but the program and its licences', async (context) => {
+it('the package runs where it is installed alone, and has nothing but the program and its licences', async (context) => {
   builtProgram();
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-package-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

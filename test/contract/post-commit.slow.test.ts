@@ -52,7 +52,7 @@ async function stepsOfOutlet(): Promise<readonly string[]> {
 }
 
 describe('once', () => {
-  it('F01 killed before and after every step: a whole copy serves, and every commit is told', async () => {
+  it('F01 once killed before and after every step: a whole copy serves, and the command is notified of every commit', async () => {
     const { installed, copy, noted, copyDifferences, publish, feed, datasetOf } = await installation();
     const table = datasetOf('zoning').replaceAll('-', '_');
     const isClone = (await once(installed)).stdout.includes('as a clone');
@@ -86,7 +86,7 @@ describe('once', () => {
 });
 
 describe('run', () => {
-  it('publishes after commits, while a reader stays in the first copy, and tells the command of each', async () => {
+  it('run publishes copies after commits, while a reader stays in the first, and notifies the command of each commit', async () => {
     const { installed, copy, noted, copyDifferences, publish } = await installation();
     const run = installed.start('run');
     await logged(run, 'Notified the command after commits');
@@ -103,7 +103,7 @@ describe('run', () => {
     expect(await run.ended).toMatchObject({ exitCode: 0 });
   });
 
-  it('a command that fails holds up nothing, is in the status, and is told again', async () => {
+  it('a command that fails delays nothing, is in the status, and is notified again', async () => {
     const { installed, noted, publish, copyDifferences, configure } = await installation(() =>
       hookProgram("console.error('the warehouse is shut'); process.exit(1);"),
     );
@@ -130,7 +130,7 @@ describe('run', () => {
     expect(await run.ended).toMatchObject({ exitCode: 0 });
   });
 
-  it('asked to end while the command runs, it ends that too, and tells it again at the next start', async () => {
+  it('run that is stopped while the command runs ends the command, and the next start notifies it again', async () => {
     const { installed, noted, configure } = await installation((path) =>
       hookProgram(
         `fs.writeFileSync(${JSON.stringify(path)}, process.pid + ';'); setInterval(() => {}, 1000);`,

@@ -59,7 +59,7 @@ describe.skipIf(EMBEDDED.folder === null)('F76 a union in PostgreSQL', () => {
          AS $$ SELECT 'x'::text, 'y'::text $$`,
     ],
   ])(
-    'is put right by the next commit of one of its tables, with the rights on it and the views of readers, where %s',
+    'F76 the next commit repairs a union, with its rights and the views of readers, where %s',
     async (_, sql) => {
       const address = await server.database();
       const { world, parcels } = await united(address);
@@ -82,7 +82,7 @@ describe.skipIf(EMBEDDED.folder === null)('F76 a union in PostgreSQL', () => {
     },
   );
 
-  it('keeps a view of a reader on a column that was renamed, and the next new column comes after it', async () => {
+  it("F76 a union keeps a reader's view on a renamed column, and the next new column comes after it", async () => {
     const address = await server.database();
     const { world, parcels } = await united(address);
     await statement(address, 'CREATE VIEW public.mine AS SELECT id, amount FROM feeds.all_of_it');
@@ -103,21 +103,24 @@ describe.skipIf(EMBEDDED.folder === null)('F76 a union in PostgreSQL', () => {
   it.each([
     ['an index', 'CREATE INDEX all_of_it ON feeds.zones (amount)', 'DROP INDEX feeds.all_of_it'],
     ['a type', `CREATE TYPE feeds.all_of_it AS ENUM ('one')`, 'DROP TYPE feeds.all_of_it'],
-  ])('stops no commit while %s has its name, and is made again afterwards', async (_, take, give) => {
-    const address = await server.database();
-    const { world, parcels } = await united(address);
-    await statement(address, 'DROP VIEW feeds.all_of_it');
-    await statement(address, take);
-    await commit({ world, parcels }, 'c');
-    await statement(address, give);
-    await commit({ world, parcels }, 'd');
-    expect(await statement(address, ALL)).toEqual([
-      ['parcels', 'd', '3'],
-      ['zones', 'b', '2'],
-    ]);
-  });
+  ])(
+    'F76 a union stops no commit while %s has its name, and is made again afterwards',
+    async (_, take, give) => {
+      const address = await server.database();
+      const { world, parcels } = await united(address);
+      await statement(address, 'DROP VIEW feeds.all_of_it');
+      await statement(address, take);
+      await commit({ world, parcels }, 'c');
+      await statement(address, give);
+      await commit({ world, parcels }, 'd');
+      expect(await statement(address, ALL)).toEqual([
+        ['parcels', 'd', '3'],
+        ['zones', 'b', '2'],
+      ]);
+    },
+  );
 
-  it('stops no commit while a view of another role has its name, which stays', async () => {
+  it('F76 a union stops no commit while a view of another role has its name, which stays', async () => {
     const admin = await server.database();
     await statement(admin, 'CREATE ROLE mirror LOGIN');
     await statement(admin, `GRANT CREATE, TEMP ON DATABASE ${admin.match(/county_\d+/)?.[0]} TO mirror`);

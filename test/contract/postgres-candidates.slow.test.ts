@@ -45,7 +45,7 @@ describe.skipIf(EMBEDDED.folder === null)('candidates in the database', () => {
   const stored = (address: string) =>
     statement(address, 'SELECT version, approved_at IS NOT NULL FROM feed_sync.candidates');
 
-  it('F67 F72 one that waits is listed by every instance, and stands for the one that takes over, which commits exactly it', async () => {
+  it('F67 F72 every instance lists a candidate, and the one that takes over commits exactly it', async () => {
     const address = await server.database();
     const { first, second, installed, candidate, words, datasetId } = await waitingContent(address);
     expect(await waitingIn(installed)).toEqual([candidate]);
@@ -63,7 +63,7 @@ describe.skipIf(EMBEDDED.folder === null)('candidates in the database', () => {
     expect(second.stderr()).not.toContain('A commit waits for approval.');
   });
 
-  it('F67 F72 an approval whose commit the first could not end is used by the second, and a pin holds for the next one', async () => {
+  it('F67 F72 the second instance uses an approval that the first could not commit, and a pin stays for the next one', async () => {
     const address = await server.database();
     const daemons = await waitingContent(address);
     const { first, second, installed, firstInstalled, words, datasetId, publishNext } = daemons;
@@ -100,7 +100,7 @@ describe.skipIf(EMBEDDED.folder === null)('candidates in the database', () => {
     expect(await third.ended).toMatchObject({ exitCode: 0 });
   });
 
-  it('F67 F72 an approval that was committed is answered so by the instance that takes over before it was answered', async () => {
+  it('F67 F72 the instance that takes over reports an approval that was committed before its answer as committed', async () => {
     const address = await server.database();
     const { first, second, installed, words, datasetId } = await waitingContent(address);
     // The first instance commits, and cannot say so.

@@ -73,7 +73,7 @@ describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
     await server?.stop();
   });
 
-  it('F38 F39 with names that it cannot take get others, whatever is done with the table', async () => {
+  it('F38 F39 columns with names that PostgreSQL cannot take get others in every commit and rollback', async () => {
     const address = await server.database();
     const history = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
     const world = await databaseAtWork(address, { history });
@@ -128,7 +128,7 @@ describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
     expect(asOf).toEqual([['xmin_2 last']]);
   });
 
-  it('F38 F39 with such names are named alike by every command that shows or reads them', async () => {
+  it('F38 F39 every command shows and reads columns with names that PostgreSQL cannot take under the same names', async () => {
     const { feed, run, folder } = await installedWith(await server.database());
     expect(await run('once')).toMatchObject({ exitCode: 0 });
     const changed = rowOf(GIVEN, 2, 'TWO');
@@ -159,7 +159,7 @@ describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
     expect(exported.map(([name]) => name)).toEqual(['id', ...others]);
   });
 
-  it('F38 F39 with names that an earlier version let the server cut are mended by the next version', async () => {
+  it('F38 F39 the next version repairs columns whose names an earlier version let the server cut', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
     const schema = schemaOf(
@@ -182,7 +182,7 @@ describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
     expect(await textsInPostgres(address, await world.observed())).toEqual([['1', 'ONE']]);
   });
 
-  it('F38 beyond those that it can hold fail their dataset alone, at the first load', async () => {
+  it('F38 more columns than PostgreSQL can hold fail their dataset alone, at the first load', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
     const wide = (count: number) =>

@@ -25,7 +25,7 @@ function longText(length: number): string {
   return digits.join('');
 }
 
-describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
+describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object refuses", () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres(EMBEDDED);
@@ -65,7 +65,7 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
       'by_name',
     ],
   ])(
-    'that brings what %s of a reader refuses fails its dataset, and is made once that is gone',
+    'F75 a commit that %s of a reader refuses fails its dataset, and is made once that is gone',
     async (_, made, name, dropped, named) => {
       const world = await databaseAtWork(await server.database());
       const course = await world.loaded(firstContent(people, FIRST));
@@ -110,7 +110,7 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
       'DROP RULE nothing ON feeds.parcels',
     ],
   ])(
-    'whose rows %s of a reader alters fails its dataset, also by changes, and is made once that is gone',
+    'F75 a commit whose rows %s of a reader alters fails its dataset, also by changes, and is made once that is gone',
     async (_, made, dropped) => {
       const world = await databaseAtWork(await server.database());
       const course = await world.loaded(firstContent(people, FIRST));
@@ -148,7 +148,7 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
       'CREATE PUBLICATION everything FOR ALL TABLES; ALTER TABLE feeds.parcels REPLICA IDENTITY NOTHING',
       'replica identity',
     ],
-  ])('that %s refuses fails its dataset alone', async (_, made, named) => {
+  ])('F75 a commit that %s refuses fails its dataset alone', async (_, made, named) => {
     const world = await databaseAtWork(await server.database());
     const course = await world.loaded(firstContent(people, FIRST));
     await world.byHand(made);
@@ -162,7 +162,7 @@ describe.skipIf(EMBEDDED.folder === null)('F75 a commit', () => {
     }
   });
 
-  it('that brings a row which is too long for a table says so, and blames no reader', async () => {
+  it('F75 a commit with a row that is too long for a table says so, and blames no reader', async () => {
     const many = Array.from({ length: 1_100 }, (_, index) => column(`c${index}`, 'number'));
     const wide = sourceSchema([column('id', 'integer', false), ...many]);
     const world = await databaseAtWork(await server.database());

@@ -9,7 +9,7 @@ import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts
 import { column } from '../support/small-content.ts';
 
 it.skipIf(EMBEDDED.folder === null)(
-  'F76 takes the lease, asks, and keeps candidates without their primary keys',
+  'F76 takes the lease, stores requests and keeps candidates without their primary keys',
   async () => {
     const server = await startPostgres(EMBEDDED);
     onTestFinished(() => server.stop());

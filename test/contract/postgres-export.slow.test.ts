@@ -68,7 +68,7 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     await server?.stop();
   });
 
-  it('has the rows of the export from DuckDB in all types, and new files only for what was committed', async () => {
+  it('F77 the export from PostgreSQL has the rows of the export from DuckDB in all types, and new files only for new commits', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ rowsPerDataset: 60 });
     const address = await server.database();
     const installed = (environment: Readonly<Record<string, string>>) => {
@@ -105,7 +105,7 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     expect((await inDatabase.run('once')).stdout).not.toContain('Exported');
   });
 
-  it('whose COPY fails in the middle of the rows leaves the generation before, and the next one succeeds', async () => {
+  it('F77 an export whose COPY fails in the middle leaves the generation before, and the next one succeeds', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5_000 });
     const address = await server.database();
     const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };

@@ -38,7 +38,7 @@ const STANDING = { ...systemClock, now: () => new Date('2026-03-01T12:00:00.000Z
 
 if (!HAS_PGBOUNCER) process.stderr.write('SKIPPED: PgBouncer is not installed.\n');
 
-describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
+describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres(EMBEDDED);
@@ -87,7 +87,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
   }
 
   it.each(['before', 'after'] as const)(
-    'F74 is done once where the connection is cut just %s any statement',
+    'F74 a commit is done once where the connection is cut just %s any statement',
     async (moment) => {
       const address = await server.database();
       const proxy = await cuttingProxy(address);
@@ -111,7 +111,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     },
   );
 
-  it('F74 is repeated where it took no effect, also where an earlier one of the same version has the same time', async () => {
+  it('F74 a commit without effect is repeated, also where an earlier one of the same version has the same time', async () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address, { clock: STANDING });
@@ -127,7 +127,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     ]);
   });
 
-  it('F74 is told as done where the answer to COMMIT is lost and the database is away when it is looked for', async () => {
+  it('F74 a commit is reported as done where the answer to COMMIT is lost and the database is away for a while', async () => {
     const { address, proxy, world } = await twoVersionsWithHistory();
     const fetched = { bytes: 0, elapsedMs: () => 0 };
     const back = { kind: 'rollback', datasetId: 'parcels', toCommit: 1, version: 1, fetched } as const;
@@ -145,7 +145,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     ]);
   });
 
-  it('F74 tells the past that it has lost, also where the answer to COMMIT is lost', async () => {
+  it('F74 a commit reports the past that it has lost, also where the answer to COMMIT is lost', async () => {
     const { address, proxy, world, course } = await twoVersionsWithHistory();
     await statement(address, "UPDATE feeds.parcels SET name = 'by hand'");
     const job = await course.snapshot(course.newest(), await world.observed());
@@ -156,7 +156,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     expect(proxy.cuts()).toBe(1);
   });
 
-  it('F74 is done once where the connection breaks and the server is not told, which keeps the locks of the session', async () => {
+  it("F74 a commit is done once where the connection breaks unnoticed by the server, which keeps the session's locks", async () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address, { leaseMs: 600 });
@@ -169,7 +169,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await expectVersions(address, 2, rows);
   });
 
-  it('F74 F73 is told as its own by nobody but the instance that holds the lease', async () => {
+  it('F74 F73 only the instance that holds the lease reports a commit as its own', async () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     // The lease is not renewed before the test is over.
@@ -193,7 +193,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await expectVersions(address, 2, [[1, 'ONE']]);
   });
 
-  it.each([4, 9])('F74 is done once where the server restarts at statement %i', async (at) => {
+  it.each([4, 9])('F74 a commit is done once where the server restarts at statement %i', async (at) => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address);
@@ -217,7 +217,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     ['changes rows', [[1, 'ONE']]],
     ['leaves every row as it is', FIRST],
   ] as const)(
-    'F74 is done once where it %s and the connection breaks while the server is at COMMIT',
+    'F74 a commit that %s is done once where the connection breaks while the server is at COMMIT',
     async (_, rows) => {
       const address = await server.database();
       const proxy = await cuttingProxy(address);
@@ -252,32 +252,35 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     },
   );
 
-  it.skipIf(!HAS_PGBOUNCER)('F74 is done once where PgBouncer restarts in it, and before it', async () => {
-    const address = await server.database();
-    const pooler = await pgbouncer(address);
-    const proxy = await cuttingProxy(pooler.address.replace('&port=6432', ''), 6432);
-    const world = await databaseAtWork(proxy.address);
-    const course = await world.loaded(firstContent(people, FIRST));
-    const rows: readonly Row[] = [[1, 'ONCE']];
-    course.publishRows(rows);
-    const result = await committedWith(
-      world,
-      course,
-      () => {
-        proxy.cutAt(5, 'before', () => pooler.restart());
-      },
-      proxy.disarm,
-    );
-    expect(result).toMatchObject({ kind: 'committed' });
-    await expectVersions(address, 2, rows);
-    course.publishRows([[1, 'ONE']]);
-    const job = await course.changes(await world.observed());
-    const validated = await world.destination.validate(job);
-    await pooler.restart();
-    expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
-  });
+  it.skipIf(!HAS_PGBOUNCER)(
+    'F74 a commit is done once where PgBouncer restarts in it, and before it',
+    async () => {
+      const address = await server.database();
+      const pooler = await pgbouncer(address);
+      const proxy = await cuttingProxy(pooler.address.replace('&port=6432', ''), 6432);
+      const world = await databaseAtWork(proxy.address);
+      const course = await world.loaded(firstContent(people, FIRST));
+      const rows: readonly Row[] = [[1, 'ONCE']];
+      course.publishRows(rows);
+      const result = await committedWith(
+        world,
+        course,
+        () => {
+          proxy.cutAt(5, 'before', () => pooler.restart());
+        },
+        proxy.disarm,
+      );
+      expect(result).toMatchObject({ kind: 'committed' });
+      await expectVersions(address, 2, rows);
+      course.publishRows([[1, 'ONE']]);
+      const job = await course.changes(await world.observed());
+      const validated = await world.destination.validate(job);
+      await pooler.restart();
+      expect(await commitAll(world.destination, [validated])).toMatchObject([{ kind: 'committed' }]);
+    },
+  );
 
-  it('is not mixed up with another one that begins on the same connection meanwhile', async () => {
+  it('a transaction is not mixed up with another one that begins on the same connection meanwhile', async () => {
     const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
     onTestFinished(() => connection.close());
     const [read, written] = await Promise.all([
@@ -292,7 +295,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     { how: 'the server ends its session between two statements', isOurs: false, hasSecond: true },
     { how: 'the server ends its session before COMMIT', isOurs: false, hasSecond: false },
     { how: 'the connection is closed here between two statements', isOurs: true, hasSecond: true },
-  ])('F74 takes effect in no part where $how', async ({ isOurs, hasSecond }) => {
+  ])('F74 a transaction takes effect in no part where $how', async ({ isOurs, hasSecond }) => {
     const address = await server.database();
     const connection = new Connection({ url: new Secret(address), clock: systemClock });
     onTestFinished(() => connection.close());
@@ -312,14 +315,14 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     expect(await statement(address, 'SELECT id FROM public.kept')).toEqual([['3']]);
   });
 
-  it('F74 is no commit where the server answers COMMIT with ROLLBACK, because a statement failed', async () => {
+  it('F74 a transaction is no commit where the server answers COMMIT with ROLLBACK, because a statement failed', async () => {
     const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
     onTestFinished(() => connection.close());
     const writing = connection.transaction((begun) => begun.run('SELECT 1 / 0').catch(asError));
     await expect(writing).rejects.toMatchObject({ fault: 'conflict' });
   });
 
-  it('begins a request once, also where the connection breaks while the server begins it', async () => {
+  it('a request begins once, also where the connection breaks while the server begins it', async () => {
     const proxy = await cuttingProxy(await server.database());
     const world = await databaseAtWork(proxy.address);
     const requests = present(world.destination.requests, 'a database has requests');
@@ -341,7 +344,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     expect(await requests.waitingDatasets(now)).toEqual([]);
   });
 
-  it('needs one session of the server, even where statements open the connection at once', async () => {
+  it('a connection needs one session of the server, even where statements open it at once', async () => {
     const address = await server.database();
     const connection = new Connection({ url: new Secret(address), clock: systemClock });
     const sessions = () =>
@@ -360,7 +363,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await eventually(async () => expect(await sessions()).toEqual([['0']]));
   });
 
-  it('makes the catalog once where several instances start at once on an empty database', async () => {
+  it('several instances that start at once on an empty database make the catalog once', async () => {
     const address = await server.database();
     const opened = await Promise.all(
       [1, 2, 3].map(async () => {
@@ -376,7 +379,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     for (const error of refused) expect(error).toMatchObject({ code: 'instance_running' });
   });
 
-  it('F75 is done, whichever of the two the server ends, where the DDL of a reader closes a circle of locks with it', async () => {
+  it("F75 a commit is done, whichever side the server ends, where a reader's DDL closes a circle of locks with it", async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
     const course = await world.loaded(firstContent(people, FIRST));
@@ -398,7 +401,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await expectVersions(address, 2, rows);
   });
 
-  it('F74 waits for a server that lets nobody write, and loads no snapshot in the place of its changes', async () => {
+  it('F74 a commit waits for a server that lets nobody write, and loads no snapshot in the place of its changes', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
     const course = await world.loaded(firstContent(people, FIRST));
@@ -416,7 +419,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await expectVersions(address, 2, [[1, 'ONE']]);
   });
 
-  it('F76 works where somebody has deleted the row of the lease', async () => {
+  it('F76 the next instance works where somebody has deleted the row of the lease', async () => {
     const address = await server.database();
     const first = await databaseAtWork(address);
     const course = await first.loaded(firstContent(people, FIRST));
@@ -430,7 +433,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
     await expectVersions(address, 2, [[1, 'ONE']]);
   });
 
-  describe('after something was done by hand', () => {
+  describe('alterations by hand', () => {
     async function installation() {
       const made = await countyFeed({ kinds: ['permits'], rowsPerDataset: 20 });
       const address = await server.database();
@@ -451,7 +454,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       ],
       ['deleted rows', (table: string) => `DELETE FROM ${table}`],
       ['a table that was emptied', (table: string) => `TRUNCATE ${table}`],
-    ])('F76 %s is named by verify, and mended by one resync', async (_, byHand) => {
+    ])('F76 verify names %s, and one resync repairs it', async (_, byHand) => {
       const { address, line, table } = await installation();
       await statement(address, byHand(table));
       const verified = await line.run('verify');
@@ -463,7 +466,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       ).toEqual([65, [0, 0], 0]);
     });
 
-    it('F76 a dropped key is made again by a reload', async () => {
+    it('F76 a reload makes a dropped key again', async () => {
       const { address, line, table } = await installation();
       await statement(address, `ALTER TABLE ${table} DROP CONSTRAINT ${table.split('.')[1]}_pkey`);
       await line.run('resync', '--all', '--yes');
@@ -473,7 +476,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       expect(await statement(address, keys)).toEqual([['1']]);
     });
 
-    it('F76 a dropped catalog is no mirror: everything is loaded anew, and a table that is there is left alone', async () => {
+    it('F76 a dropped catalog is no mirror: everything is loaded anew, and an existing table is left alone', async () => {
       const { address, line, table } = await installation();
       await statement(address, 'DROP SCHEMA feed_sync CASCADE');
       await statement(address, `DELETE FROM ${table}`);
@@ -485,7 +488,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in PostgreSQL', () => {
       expect(await statement(address, `SELECT count(*) FROM ${table}`)).toEqual([['0']]);
     });
 
-    it('F76 a role that lost a table ends with 77 and is told how to mend it', async () => {
+    it('F76 a role that lost a table ends with 77 and a hint at the repair', async () => {
       const { address, line, table, publishNext, datasetOf } = await installation();
       await statement(address, 'DROP ROLE IF EXISTS somebody');
       await statement(address, 'CREATE ROLE somebody LOGIN');

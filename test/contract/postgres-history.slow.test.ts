@@ -27,7 +27,7 @@ const FIRST: readonly Row[] = [
 ];
 const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
-describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
+describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres(EMBEDDED);
@@ -121,7 +121,7 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     expect(await statement(address, 'SELECT * FROM public.now')).toEqual([['Ann']]);
   });
 
-  it('F69 a past that cannot be forgotten keeps no other from it, also where there is time for one alone', async () => {
+  it('F69 a past that cannot be forgotten keeps no other from being forgotten, also where there is time for one alone', async () => {
     const address = await server.database();
     const told: string[] = [];
     const log = { ...silentLog, info: (_fields: unknown, message: string) => void told.push(message) };
@@ -146,7 +146,7 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     expect(told).toEqual(['Forgot the past of tables that is older than history.keep.']);
   });
 
-  it('F70 counts and compares a table as one commit left it, whatever is committed meanwhile', async () => {
+  it('F70 count compares a table as one commit left it, whatever is committed meanwhile', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
     await world.loaded(firstContent(people, FIRST));
@@ -173,7 +173,7 @@ describe.skipIf(EMBEDDED.folder === null)('beside others in PostgreSQL', () => {
     ]);
   });
 
-  it('F69 compares two states as one commit left their log, whatever is forgotten meanwhile', async () => {
+  it('F69 diff compares two states as one commit left their log, whatever is forgotten meanwhile', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address, { history: ALL });
     const course = await world.loaded(firstContent(people, FIRST));

@@ -35,26 +35,29 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
     // The lease is given back by a connection of its own, which is not open yet.
     ['before it was ever renewed', 60_000, 0],
     ['while it is renewed', 600, 1_000],
-  ])('F72 is left to its end within the stated time, which is logged: %s', async (_, leaseMs, waitMs) => {
-    const server = await startPostgres(EMBEDDED);
-    onTestFinished(() => server.stop());
-    const address = await server.database();
-    const folder = await temporaryFolder();
-    onTestFinished(() => folder[Symbol.asyncDispose]());
-    await (await openDatabase(address, folder.path)).close();
-    const proxy = await cuttingProxy(address);
-    const logged: string[] = [];
-    const lease = await Lease.take(common(proxy.address, leaseMs, logged));
-    await systemClock.sleep(waitMs);
-    proxy.lose();
-    await systemClock.sleep(waitMs);
-    expect(await ranMs(() => lease.release())).toBeLessThan(GIVE_BACK_WITHIN_MS + SLACK_MS);
-    expect(logged.at(-1)).toBe('The lease of the database could not be given back: it ends by itself.');
-    proxy.restore();
-  });
+  ])(
+    'F72 a lease is left to its end within the stated time, which is logged: %s',
+    async (_, leaseMs, waitMs) => {
+      const server = await startPostgres(EMBEDDED);
+      onTestFinished(() => server.stop());
+      const address = await server.database();
+      const folder = await temporaryFolder();
+      onTestFinished(() => folder[Symbol.asyncDispose]());
+      await (await openDatabase(address, folder.path)).close();
+      const proxy = await cuttingProxy(address);
+      const logged: string[] = [];
+      const lease = await Lease.take(common(proxy.address, leaseMs, logged));
+      await systemClock.sleep(waitMs);
+      proxy.lose();
+      await systemClock.sleep(waitMs);
+      expect(await ranMs(() => lease.release())).toBeLessThan(GIVE_BACK_WITHIN_MS + SLACK_MS);
+      expect(logged.at(-1)).toBe('The lease of the database could not be given back: it ends by itself.');
+      proxy.restore();
+    },
+  );
 
   it.skipIf(!HAS_PGBOUNCER)(
-    'F72 is left to its end behind PgBouncer, too, and a renewal that the server is at takes it from nobody',
+    'F72 a lease is left to its end behind PgBouncer, too, and a late renewal takes it from nobody',
     async () => {
       const server = await startPostgres(EMBEDDED);
       onTestFinished(() => server.stop());
@@ -86,7 +89,7 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
 });
 
 describe.skipIf(EMBEDDED.folder === null)('a lease that a session of a superuser has locked', () => {
-  it('F72 is told with that session and what ends it, and is taken once it is free', async () => {
+  it('F72 a locked lease is reported with the locking session and what ends it, and is taken once it is free', async () => {
     const server = await startPostgres(EMBEDDED);
     onTestFinished(() => server.stop());
     const address = await server.database();

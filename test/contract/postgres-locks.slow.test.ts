@@ -55,20 +55,23 @@ describe.skipIf(EMBEDDED.folder === null)("F75 a reader's transaction", () => {
     ['a table against everybody', 'a reload', 'LOCK TABLE feeds.parcels', reload],
     ['a table that it reads', 'a retirement', 'SELECT * FROM feeds.parcels', retire],
     ['a table against everybody', 'a retirement', 'LOCK TABLE feeds.parcels', retire],
-  ])('that holds %s keeps %s waiting for lock.wait, and no other dataset', async (_, __, sql, act) => {
-    const made = await twoTables();
-    await made.hold(sql);
-    const error = errorOf(await act(made));
-    expect([errorCodeOf(error), error.message]).toEqual([
-      'table_locked',
-      expect.stringContaining('due to lock timeout'),
-    ]);
-    expect(await made.world.apply(made.other)).toMatchObject({ kind: 'committed' });
-    await made.letGo();
-    expect(['committed', 'retired']).toContain((await act(made)).kind);
-  });
+  ])(
+    "F75 a reader's lock on %s keeps %s waiting for lock.wait, and no other dataset",
+    async (_, __, sql, act) => {
+      const made = await twoTables();
+      await made.hold(sql);
+      const error = errorOf(await act(made));
+      expect([errorCodeOf(error), error.message]).toEqual([
+        'table_locked',
+        expect.stringContaining('due to lock timeout'),
+      ]);
+      expect(await made.world.apply(made.other)).toMatchObject({ kind: 'committed' });
+      await made.letGo();
+      expect(['committed', 'retired']).toContain((await act(made)).kind);
+    },
+  );
 
-  it('that holds the catalog keeps the whole run waiting', async () => {
+  it("F75 a reader's lock on the catalog keeps the whole run waiting", async () => {
     const made = await twoTables();
     await made.hold('LOCK TABLE feed_sync.commits IN SHARE MODE');
     expect(errorCodeOf(errorOf(await apply(made)))).toBe('mirror_busy');
@@ -92,7 +95,7 @@ describe.skipIf(EMBEDDED.folder === null)("F75 a reader's transaction", () => {
     await (await open())?.close();
   });
 
-  it('that meets every attempt with a deadlock fails that dataset alone, as does a limit for its statements', async () => {
+  it('F75 a deadlock at every attempt, or a limit for statements, fails that dataset alone', async () => {
     const made = await twoTables();
     const { world, other } = made;
     await world.byHand('CREATE TABLE public.state (code text)');

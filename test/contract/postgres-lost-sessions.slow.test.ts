@@ -37,7 +37,7 @@ describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose c
     return address;
   }
 
-  it('F74 keeps no locks of rows: the server ends it', async () => {
+  it('F74 a lost session keeps no locks of rows: the server ends it', async () => {
     const address = await lost(async (transaction) => {
       await transaction.run('UPDATE public.asked SET id = 1');
       await transaction.run('SELECT 2');
@@ -45,7 +45,7 @@ describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose c
     await statement(address, IS_OVER);
   });
 
-  it('F74 keeps no statement that works', async () => {
+  it('F74 a lost session keeps no statement that works', async () => {
     const address = await lost(async (transaction) => {
       await transaction.run('UPDATE public.asked SET id = 1');
       await transaction.run('SELECT 2, pg_sleep(3600)');
@@ -58,7 +58,7 @@ describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose c
 });
 
 describe.skipIf(EMBEDDED.folder === null)('the session of the mirror whose client is lost', () => {
-  it('F74 is ended by the next renewal also where its transaction only read', async () => {
+  it('F74 the next renewal ends a lost session of the mirror, also where its transaction only read', async () => {
     const server = await startPostgres(EMBEDDED);
     onTestFinished(() => server.stop());
     const address = await server.database();

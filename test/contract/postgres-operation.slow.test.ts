@@ -77,7 +77,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
   });
 
   describe('doctor', () => {
-    it('finds a mirror in order, and names the right that the role has lost', async () => {
+    it('doctor finds a mirror in order, and names the right that the role has lost', async () => {
       const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
       const address = await server.database();
       await statement(address, 'CREATE ROLE mirror LOGIN');
@@ -107,7 +107,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
   });
 
   describe.skipIf(!HAS_PGBOUNCER)('behind PgBouncer in transaction mode', () => {
-    it('loads, changes, alters and retires', async () => {
+    it('loads, changes, alters and retires a table behind PgBouncer in transaction mode', async () => {
       const { address } = await pgbouncer(await server.database());
       const world = await databaseAtWork(address);
       const course = await world.loaded(firstContent(people, FIRST));
@@ -124,7 +124,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await world.retire(course, 'archive')).toMatchObject({ kind: 'retired' });
     });
 
-    it('an interrupted statement ends in the server, and no statement of others does', async () => {
+    it('an interrupted statement ends in the server behind PgBouncer, and no statement of others does', async () => {
       const direct = await server.database();
       const { address } = await pgbouncer(direct);
       const world = await databaseAtWork(address);
@@ -150,7 +150,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       await reader.close();
     });
 
-    it('a transaction whose session the server ends takes effect in no part, and the next one is done', async () => {
+    it('a transaction whose session the server ends behind PgBouncer takes no effect, and the next one is done', async () => {
       const direct = await server.database();
       const { address } = await pgbouncer(direct);
       const connection = new Connection({ url: new Secret(address), clock: systemClock });
@@ -167,7 +167,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await statement(direct, 'SELECT id FROM public.kept')).toEqual([['3']]);
     });
 
-    it('is told by doctor, and nothing is wrong with it', async () => {
+    it('doctor reports PgBouncer, and finds nothing wrong with it', async () => {
       const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
       const { address } = await pgbouncer(await server.database());
       const line = commandLine({
@@ -181,7 +181,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect((await line.run('doctor')).stdout).toContain('PgBouncer or another pooler stands between');
     });
 
-    it('verify --deep compares every value of several tables, repairs one, and leaves nothing in the sessions of the pooler', async () => {
+    it("verify --deep behind PgBouncer compares and repairs several tables, and leaves nothing in the pooler's sessions", async () => {
       const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'], rowsPerDataset: 20 });
       const direct = await server.database();
       const { address } = await pgbouncer(direct);

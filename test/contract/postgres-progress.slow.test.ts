@@ -40,7 +40,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
     ['one statement', IN_STATEMENT, ''],
     ['COMMIT', IN_COMMIT, ''],
     ['one statement, and tracks no activities', IN_STATEMENT, 'track_activities = off'],
-  ])('is made while the server works for long on %s', async (_, trigger, setting) => {
+  ])('a commit makes progress while the server works for long on %s', async (_, trigger, setting) => {
     const address = await server.database();
     if (setting !== '')
       await statement(address, `ALTER DATABASE ${address.match(/county_\d+/)?.[0]} SET ${setting}`);
@@ -69,7 +69,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
     await eventually(async () => expect(await renewed()).not.toEqual(before));
   }
 
-  it('is none while a statement waits for a lock', async () => {
+  it('a commit makes no progress while a statement waits for a lock', async () => {
     const world = await databaseAtWork(await server.database(), { leaseMs: 300 });
     const course = await world.loaded(firstContent(people, FIRST));
     const reader = new pg.Client({ connectionString: world.address });
@@ -87,7 +87,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
     expect(await waiting).toMatchObject({ kind: 'committed' });
   });
 
-  it('is looked for without harm to the lease, also where the role may not read the activity of the server', async () => {
+  it('reads progress without harm to the lease, also where the role may not read the activity of the server', async () => {
     const address = await server.database();
     await statement(address, 'CREATE ROLE plain LOGIN');
     await statement(address, `GRANT CREATE, TEMP ON DATABASE ${address.match(/county_\d+/)?.[0]} TO plain`);
@@ -114,7 +114,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
     expect([made > 0, logged]).toEqual([true, []]);
   });
 
-  it('is made while rows pass in either direction', async () => {
+  it('a connection makes progress while rows pass in either direction', async () => {
     const connection = new Connection({ url: new Secret(await server.database()), clock: systemClock });
     onTestFinished(() => connection.close());
     const written: Buffer[] = [];

@@ -179,7 +179,7 @@ describe.skipIf(EMBEDDED.folder === null)('readers of a table in PostgreSQL', ()
     return { asking, prepared, committed, repeatable, early };
   }
 
-  it(`F75 see nothing but versions by their objects and in open transactions, through ${VERSIONS} versions`, async () => {
+  it(`F75 readers see nothing but versions by their objects and in open transactions, through ${VERSIONS} versions`, async () => {
     const address = await server.database();
     // A commit waits for the transactions of readers as long as the test needs.
     const world = await databaseAtWork(address, { lockWaitMs: PATIENCE_MS });

@@ -22,7 +22,7 @@ describe.skipIf(EMBEDDED.folder === null)(`the command after commits with ${EMBE
     await server?.stop();
   });
 
-  it('is told of every commit once and in order, as with DuckDB, and of no password', async () => {
+  it('the command after commits is notified of every commit once and in order, as with DuckDB, and of no password', async () => {
     const feed = await startedFeed();
     publishSmall(feed, [PARCELS, PERMITS]);
     const installed = (environment: Readonly<Record<string, string>>) => {

@@ -120,7 +120,7 @@ describe.skipIf(isSkipped)(`${DEBIAN.name}: real data`, () => {
   }
 
   it.each(['ourairports-navaids', 'toronto-short-term-rentals', 'us-counties'])(
-    '%s is equal to its file at each version, by changes and by reloads, and without PostGIS as WKB',
+    '%s equals its file at each version, by changes and by reloads, and without PostGIS as WKB',
     async (name) => {
       const { folder, description, datasetId, content, versions } = await history(name);
       const address = await withPostgis.database();
@@ -156,7 +156,7 @@ describe.skipIf(isSkipped)(`${DEBIAN.name}: real data`, () => {
     },
   );
 
-  it('F42 the GeoParquet files are equal to what another library decodes, and without PostGIS as WKB', async () => {
+  it('F42 GeoParquet files equal what another library decodes, and without PostGIS as WKB', async () => {
     const columnsOf = await describeFiles();
     const [address, plainAddress] = [await withPostgis.database(), await without.database()];
     const worlds = [await databaseAtWork(address), await databaseAtWork(plainAddress)] as const;

@@ -25,7 +25,7 @@ describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () 
       'SELECT command, state, begun_by <> $$$$, finished_at IS NOT NULL FROM feed_sync.requests ORDER BY requested_at',
     );
 
-  it('a resync that is asked of the instance that stands by is done by the one that works, and a mistake is told as there', async () => {
+  it('the working instance does a resync that the standby was asked for, and answers a mistake as its own', async () => {
     const address = await server.database();
     const { installed, firstInstalled, datasetOf } = await twoDaemons(address);
     const datasetId = datasetOf('permits');

@@ -72,7 +72,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   idle_session_timeout: "'300ms'",
 };
 
-describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings of its own', () => {
+describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings of its own', () => {
   let server: PostgresServer;
   beforeAll(async () => {
     server = await startPostgres(EMBEDDED);
@@ -88,7 +88,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
       await statement(address, `ALTER DATABASE ${name} SET ${setting} = '${value}'`);
   }
 
-  it('F74 is not ended by the time limits for statements, transactions and idle ones', async () => {
+  it('F74 a commit is not ended by the time limits for statements, transactions and idle sessions', async () => {
     const address = await server.database();
     const known = await statement(address, "SELECT current_setting('transaction_timeout', true)");
     await set(address, {
@@ -109,7 +109,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
   });
 
-  it('F74 waits for the rows that a reader has locked, whatever time limit there is for locks', async () => {
+  it('F74 a commit waits for the rows that a reader has locked, whatever time limit there is for locks', async () => {
     const address = await server.database();
     await set(address, { lock_timeout: '1ms' });
     const world = await databaseAtWork(address);
@@ -132,38 +132,35 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
     expect(await applied).toMatchObject({ kind: 'committed' });
   });
 
-  it.each(['DATABASE', 'ROLE'])(
-    'is what it is without them, whatever the settings of the %s are',
-    async (of) => {
-      const address = await server.database();
-      await statement(address, 'CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler');
-      const name = of === 'ROLE' ? 'feeds' : address.match(/county_\d+/)?.[0];
-      for (const [setting, value] of Object.entries(OTHERS))
-        await statement(address, `ALTER ${of} ${name} SET ${setting} = ${value}`);
-      // The other tests have sessions of the role, too.
-      const reset = async () => void (await statement(address, `ALTER ${of} ${name} RESET ALL`));
-      onTestFinished(reset);
-      const world = await databaseAtWork(address, { leaseMs: 600 });
-      await world.byHand(`CREATE TABLE public.seen AS SELECT ''::text AS setting, ''::text AS value WHERE false;
+  it.each(['DATABASE', 'ROLE'])('a commit is the same whatever the settings of the %s are', async (of) => {
+    const address = await server.database();
+    await statement(address, 'CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler');
+    const name = of === 'ROLE' ? 'feeds' : address.match(/county_\d+/)?.[0];
+    for (const [setting, value] of Object.entries(OTHERS))
+      await statement(address, `ALTER ${of} ${name} SET ${setting} = ${value}`);
+    // The other tests have sessions of the role, too.
+    const reset = async () => void (await statement(address, `ALTER ${of} ${name} RESET ALL`));
+    onTestFinished(reset);
+    const world = await databaseAtWork(address, { leaseMs: 600 });
+    await world.byHand(`CREATE TABLE public.seen AS SELECT ''::text AS setting, ''::text AS value WHERE false;
       CREATE FUNCTION public.see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO public.seen SELECT s, current_setting(s) FROM unnest('{synchronous_commit,session_replication_role}'::text[]) AS s;
         RETURN NEW; END $$;
       CREATE TRIGGER see BEFORE INSERT ON feed_sync.commits EXECUTE FUNCTION public.see();
       ALTER TABLE feed_sync.commits ENABLE ALWAYS TRIGGER see`);
-      await playAll(world);
-      await reset();
-      const plain = await databaseAtWork(await server.database());
-      await playAll(plain);
-      expect(await world.byHand(WHAT_IS_TOLD)).toEqual(await plain.byHand(WHAT_IS_TOLD));
-      expect(await world.byHand(MADE)).toEqual(await plain.byHand(MADE));
-      expect(await world.byHand('SELECT DISTINCT setting, value FROM public.seen ORDER BY 1')).toEqual([
-        ['session_replication_role', 'origin'],
-        ['synchronous_commit', 'on'],
-      ]);
-    },
-  );
+    await playAll(world);
+    await reset();
+    const plain = await databaseAtWork(await server.database());
+    await playAll(plain);
+    expect(await world.byHand(WHAT_IS_TOLD)).toEqual(await plain.byHand(WHAT_IS_TOLD));
+    expect(await world.byHand(MADE)).toEqual(await plain.byHand(MADE));
+    expect(await world.byHand('SELECT DISTINCT setting, value FROM public.seen ORDER BY 1')).toEqual([
+      ['session_replication_role', 'origin'],
+      ['synchronous_commit', 'on'],
+    ]);
+  });
 
-  it('is refused where no foreign key of a reader would be checked, which the role may not change', async () => {
+  it('refuses a role that would skip the foreign keys of readers and may not change that', async () => {
     const address = await server.database();
     const name = address.match(/county_\d+/)?.[0];
     await statement(
@@ -178,7 +175,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
     });
   });
 
-  it('never takes the rows that a policy shows it for all that there are', async () => {
+  it('never takes the rows that a policy shows for all that there are', async () => {
     const address = await server.database();
     const name = address.match(/county_\d+/)?.[0];
     await statement(address, `CREATE ROLE owner LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO owner`);
@@ -205,7 +202,7 @@ describe.skipIf(EMBEDDED.folder === null)('a commit in a database with settings 
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
   });
 
-  it('leaves checksums that are compared whatever way the database writes bytes in', async () => {
+  it('compares checksums whatever way the database writes bytes', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
     const places = sourceSchema([column('id', 'integer', false), column('place', 'geometry')]);

@@ -74,7 +74,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(numbers).toEqual(numbers.map((_, index) => index + 1));
   }
 
-  it('F72 the second says that it stands by, follows the death of the first, and loads nothing again', async () => {
+  it('F72 the second daemon stands by, takes over when the first dies, and loads nothing again', async () => {
     const address = await server.database();
     const daemons = await twoDaemons(address);
     const url = await urlOf(daemons.second);
@@ -99,7 +99,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(await daemons.second.ended).toMatchObject({ exitCode: 0 });
   });
 
-  it('F72 the command of the second is told of what is committed from then on, and not again of what the first has told', async () => {
+  it('F72 the second daemon notifies its command of later commits, and not again of those before', async () => {
     const address = await server.database();
     const folder = mkdtempSync(join(tmpdir(), 'feed-sync-noted-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -125,7 +125,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(told()).toEqual([1, 2, 3]);
   });
 
-  it('F73 the second takes over from one that is stopped, which ends with 75 once it is woken and has changed nothing', async () => {
+  it('F73 the second takes over from a suspended first, which ends with 75 once it goes on and has changed nothing', async () => {
     const address = await server.database();
     const daemons = await twoDaemons(address);
     daemons.first.kill('SIGSTOP');
@@ -138,7 +138,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(await committedVersions(address)).toEqual(before);
   });
 
-  it('F73 the second takes over where a session of the first writes, and has not yet looked for the lease', async () => {
+  it('F73 the second takes over where a session of the first writes and has not yet checked the lease', async () => {
     const address = await server.database();
     const daemons = await twoDaemons(address);
     daemons.first.kill('SIGSTOP');
@@ -151,7 +151,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect((await ended).message).toContain('terminating connection');
   });
 
-  it('F73 the second takes over from one that has lost its network, which ends with 75 once it is back', async () => {
+  it('F73 the second takes over from a first without network, which ends with 75 once it is back', async () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const daemons = await twoDaemons(address, { firstAddress: proxy.address });
@@ -162,7 +162,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect([exitCode, stderr]).toEqual([75, expect.stringContaining('has taken over the database')]);
   });
 
-  it('F73 one that has lost its network ends when it is stopped, and the second takes over', async () => {
+  it('F73 a first without network ends when it is stopped, and the second takes over', async () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const daemons = await twoDaemons(address, { firstAddress: proxy.address });
@@ -173,7 +173,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     await expectTakenOver(daemons, address);
   });
 
-  it('F72 a first that is stopped in order gives the lease back, and a second that is stopped while it stands by ends with 0', async () => {
+  it('F72 a first that is stopped gives the lease back, and a stopped standby ends with 0', async () => {
     const address = await server.database();
     const daemons = await twoDaemons(address);
     const third = daemons.installed.startWith(

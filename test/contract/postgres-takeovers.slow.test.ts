@@ -130,7 +130,7 @@ describe.skipIf(EMBEDDED.folder === null)('takeovers', () => {
     await working.world.destination.close();
   });
 
-  it('F72 a commit that takes ten times the lease is left alone by an instance that stands by', async () => {
+  it('F72 a standby leaves a commit alone that takes ten times the lease', async () => {
     const server = await startPostgres(EMBEDDED);
     onTestFinished(() => server.stop());
     const first = await databaseAtWork(await server.database(), { leaseMs: 4_000 });

@@ -84,7 +84,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
   const WIDER = schemaOf('2', ...SMALL_SCHEMA.columns, column('side', 'string'));
   const AS_TEXT = schemaOf('3', column('id', 'string', false), column('amount', 'string'));
 
-  it('has what it has in DuckDB: rows of new and of retired members, and columns by name', async () => {
+  it('a union has what it has in DuckDB: rows of new and of retired members, and columns by name', async () => {
     const { once, both, publish, feed } = await mirroring();
     const all = 'SELECT * FROM parcels ORDER BY dataset_id, id';
     await once();
@@ -114,7 +114,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(again).toEqual(againOfFile);
   });
 
-  it('keeps the view of a reader through conflicts, lost columns and the end of all members', async () => {
+  it('a union keeps the view of a reader through conflicts, lost columns and the end of all members', async () => {
     const { once, publish, feed, address, run } = await mirroring();
     await once();
     await statement(address, 'CREATE VIEW public.mine AS SELECT dataset_id, id, amount FROM feeds.parcels');
@@ -152,7 +152,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await statement(address, 'SELECT * FROM public.counted')).toEqual([['1']]);
   });
 
-  it('keeps its name from a dataset that comes with its first table, and a table has a name that the server can take', async () => {
+  it('a union keeps its name from a later dataset, whose table has a name that the server can take', async () => {
     const { once, rows, feed } = await mirroring('unions: {parcels: "*"}');
     const ids = ['Parcels', 'parcels', '漢'.repeat(100), '字'.repeat(100)];
     publishSmall(feed, ids);
@@ -163,7 +163,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     ]);
   });
 
-  it('follows the setting, and takes neither a name that is taken nor a view that readers need', async () => {
+  it('a union follows the setting, and takes neither an existing name nor a view that readers need', async () => {
     const { once, run, rows, configure, address, feed } = await mirroring();
     await once();
     publishSmall(feed, ['parcels']);
@@ -197,7 +197,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await statement(address, `${left} ORDER BY relname`)).toEqual([['all_of_it'], ['mine']]);
   });
 
-  it('leaves a table out that was altered by hand, and is made again where somebody dropped it', async () => {
+  it('a union leaves out a table that was altered by hand, and is made again where somebody dropped it', async () => {
     const { once, rows, publish, address, run } = await mirroring();
     await once();
     await statement(address, 'DROP TABLE feeds.us_tx_travis_parcels');
@@ -216,7 +216,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await run('verify')).toMatchObject({ exitCode: 0 });
   });
 
-  it('is put right by the next start where somebody replaced it, also below a view of readers', async () => {
+  it('the next start repairs a union that somebody replaced, also below a view of readers', async () => {
     const { once, rows, address } = await mirroring();
     await once();
     const all = await rows('SELECT * FROM parcels ORDER BY dataset_id, id');
@@ -238,7 +238,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await statement(address, comment)).toEqual(made);
   });
 
-  it('is made again once nothing else has its name, by the next commit and by the next start', async () => {
+  it('the next commit and the next start make a union again once nothing else has its name', async () => {
     const { once, rows, publish, address } = await mirroring();
     await once();
     for (const amount of [1, 2]) {
@@ -253,7 +253,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     }
   });
 
-  it('keeps the rights that were granted on it in a database that was restored from a dump', async () => {
+  it('a union keeps the rights that were granted on it in a database that was restored from a dump', async () => {
     const { once, rows, address } = await mirroring();
     await once();
     const all = await rows('SELECT * FROM parcels ORDER BY dataset_id, id');
@@ -267,7 +267,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await statement(address, allowed)).toEqual([['t']]);
   });
 
-  it('stops no commit where a function of a reader returns the rows of the view that took its place', async () => {
+  it("a union stops no commit where a reader's function returns the rows of the view that took its place", async () => {
     const { once, rows, publish, address } = await mirroring();
     await once();
     await statement(address, 'DROP VIEW feeds.parcels');
@@ -290,7 +290,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     'DROP VIEW feeds.all_of_it',
     'DROP VIEW feeds.all_of_it; CREATE VIEW feeds.all_of_it AS SELECT 42 AS mine',
     "CREATE OR REPLACE VIEW feeds.all_of_it AS SELECT 'mine'::text AS dataset_id, 'x'::text AS id, 42::bigint AS amount",
-  ])('is put right by the next commit of one of its tables, without a start in between: %s', async (sql) => {
+  ])('the next commit of one of its tables repairs a union, without a start in between: %s', async (sql) => {
     const address = await server.database();
     const unions = [{ name: 'all_of_it', globs: ['*'], includes: () => true }];
     const world = await databaseAtWork(address, { unions });
@@ -310,7 +310,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     ]);
   });
 
-  it('waits for a reader in an open transaction within lock.wait only, and for none where no column is added', async () => {
+  it('a union waits for an open transaction within lock.wait only, and for none where no column is added', async () => {
     const { once, run, rows, publish, address } = await mirroring();
     await once();
     const reader = new pg.Client({ connectionString: address });
@@ -334,7 +334,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     ]);
   });
 
-  it('is read by whoever has begun, while a commit waits to alter a table and the view', async () => {
+  it('a reader that has begun reads a union while a commit waits to alter a table and the view', async () => {
     const { once, run, rows, publish, address, feed } = await mirroring(UNIONS, '5m');
     await once();
     const reader = new pg.Client({ connectionString: address, statement_timeout: 60_000 });
@@ -356,7 +356,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     expect(await rows('SELECT count(*) AS n, count(side) AS sides FROM parcels')).toEqual(['n,sides', '3,1']);
   });
 
-  it('keeps a column whose name another member writes in another case', async () => {
+  it('a union keeps a column whose name another member writes in another case', async () => {
     const { once, rows, publish } = await mirroring();
     await once();
     publish(LAKEWAY, [['a', 5]], schemaOf('2', column('id', 'string', false), column('AMOUNT', 'integer')));
@@ -369,7 +369,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     ]);
   });
 
-  it('of more than 200 tables is refused before anything is loaded; one that grows beyond stops nothing', async () => {
+  it('a union of more than 200 tables is refused before any load; one that grows beyond stops nothing', async () => {
     const { once, run, rows, feed, configure } = await mirroring('');
     const more = Array.from({ length: 199 }, (_, index) => `us-tx-${index}-parcels`);
     publishSmall(feed, more, 1);

@@ -52,8 +52,8 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     return { world, course: await world.loaded(firstContent(people, FIRST)) };
   }
 
-  describe('the program', () => {
-    it('mirrors, follows, verifies and reads, and no output has the password', async () => {
+  describe('the program with PostgreSQL', () => {
+    it('the program mirrors, follows, verifies and reads, and no output has the password', async () => {
       const { feed, datasetOf, publishNext } = await countyFeed({ counties: 1, rowsPerDataset: 30 });
       const address = await database();
       const environment = { FEED_SYNC_DESTINATION_URL: address };
@@ -96,7 +96,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       });
     });
 
-    it('F70 compares every value with the service, and repairs what was altered by hand, alone and beside a daemon', async () => {
+    it('F70 verify --deep compares every value, and repairs alterations by hand, alone and beside a daemon', async () => {
       const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 30 });
       const address = await database();
       const environment = { FEED_SYNC_DESTINATION_URL: address, FEED_SYNC_POLL_EVERY: '1s' };
@@ -132,7 +132,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       ]);
     });
 
-    it('F69 keeps the past of tables, compares its states and reads them, and status counts the entries', async () => {
+    it('F69 the program keeps the past of tables, compares and reads its states, and status counts the entries', async () => {
       const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 30 });
       const environment = {
         FEED_SYNC_DESTINATION_URL: await database(),
@@ -174,7 +174,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
     });
 
-    it('holds a commit back that removes more rows than allowed, and commits it with the command that status prints', async () => {
+    it('suspends a commit that removes more rows than allowed, and commits it with the command that status prints', async () => {
       const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 30 });
       const environment = {
         FEED_SYNC_DESTINATION_URL: await database(),
@@ -198,7 +198,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
     });
 
-    it.each(['before', 'after'])('killed just %s a COMMIT, carries on', async (moment) => {
+    it.each(['before', 'after'])('once carries on after it was killed just %s a COMMIT', async (moment) => {
       const { feed, datasetOf, publishNext } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 30 });
       const environment = {
         FEED_SYNC_DESTINATION_URL: await database(),
@@ -266,7 +266,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       expect(await retired).toMatchObject({ kind: 'retired' });
     });
 
-    it('F74 a COMMIT beside those of tables whose answer is lost is told as a database that is not available', async () => {
+    it('F74 a lost answer to a COMMIT without tables is reported as a database that is not available', async () => {
       const proxy = await cuttingProxy(await database());
       const world = await databaseAtWork(proxy.address);
       await world.loaded(firstContent(people, FIRST));
@@ -276,14 +276,14 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       await expect(unpinned).rejects.toMatchObject({ code: 'destination_unavailable' });
     });
 
-    it('is used again after a restart', async () => {
+    it('uses a server again after its restart', async () => {
       const { world, course } = await threePeople();
       course.publishRows([[1, 'ONE']]);
       await present(server, 'the server runs').restart();
       expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
     });
 
-    it('names the right that the role has lost', async () => {
+    it('names the right that the role has lost at a commit', async () => {
       const address = await database();
       await statement(address, 'CREATE ROLE mirror LOGIN');
       await statement(address, `GRANT CREATE ON DATABASE ${address.match(/county_\d+/)?.[0]} TO mirror`);
@@ -323,7 +323,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     await second.close();
   });
 
-  it('gives the roles in destination.readers the right to read every table, new and archived ones, too', async () => {
+  it('grants the roles in destination.readers the right to read every table, new and archived ones, too', async () => {
     const address = await database();
     await statement(address, 'DROP ROLE IF EXISTS qgis');
     await statement(address, 'CREATE ROLE qgis LOGIN');
@@ -344,7 +344,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     await (await openDatabase(address, world.folder, { lockWaitMs: 0 })).close();
   });
 
-  it('with destination.indexes: none, a table has no index, and changes and reloads bring it where it is to be', async () => {
+  it('with destination.indexes: none a table has no index, and changes and reloads are right', async () => {
     const world = await databaseAtWork(await database(), { indexes: 'none' });
     const course = await world.loaded(firstContent(people, FIRST));
     course.publishRows([
@@ -370,7 +370,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     ['apply', 'with history'],
     ['load', 'with history'],
   ] as const)(
-    'a table goes without the index of its key where that cannot hold a new one: %s %s, and what comes after it',
+    'a table goes without a key index that cannot hold a new key: %s %s, and later commits',
     async (way, past) => {
       const history = { keeps: () => past === 'with history', keepMs: Number.POSITIVE_INFINITY };
       const world = await databaseAtWork(await database(), { history });
@@ -402,7 +402,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     },
   );
 
-  it('F69 forgets the past that is older than it is to be kept', async () => {
+  it('F69 forgets the past beyond history.keep', async () => {
     const address = await database();
     const first = await databaseAtWork(address, {
       history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },

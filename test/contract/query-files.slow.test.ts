@@ -38,7 +38,7 @@ function bufferOf(path: string): ArrayBuffer {
 }
 
 describe('the statement', () => {
-  it('comes from standard input where there is no other, or where it is named', async () => {
+  it('query reads the statement from standard input where there is no other, or where it is named', async () => {
     const { installed } = await mirrored('SELECT 7 AS seven;\n');
     const expected = { exitCode: 0, stdout: 'seven\n7\n' };
     expect(await installed.run('query', '--format', 'csv')).toMatchObject(expected);
@@ -46,7 +46,7 @@ describe('the statement', () => {
     expect(await installed.run('query', '-f', '-', '--format', 'csv')).toMatchObject(expected);
   });
 
-  it('comes from a file; a file that is not there, and two statements, are wrong usage', async () => {
+  it('query reads the statement from a file, and ends with 64 for a missing file or two statements', async () => {
     const { installed, home } = await mirrored();
     writeFileSync(join(home, 'seven.sql'), '-- as always\nSELECT 7 AS seven\n');
     const expected = { exitCode: 0, stdout: 'seven\n7\n' };
@@ -62,7 +62,7 @@ describe('the statement', () => {
 });
 
 describe('the rows', () => {
-  it('go to a file in the format of its ending, with the values that standard output shows', async () => {
+  it('query writes rows to a file in the format of its ending, with the values of standard output', async () => {
     const { installed, home, table } = await mirrored();
     const sql = `FROM ${table} ORDER BY 1`;
     for (const format of ['csv', 'json'] as const) {
@@ -76,7 +76,7 @@ describe('the rows', () => {
     expect(readdirSync(home).toSorted()).toEqual(['data', 'rows.csv', 'rows.json']);
   });
 
-  it('go to GeoParquet that another reader reads', async () => {
+  it('query writes GeoParquet that another reader reads', async () => {
     const { installed, home, table } = await mirrored();
     const ended = await installed.run('query', `FROM ${table};`, '--output', 'rows.geoparquet');
     expect(ended).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('(10 rows)') });
@@ -95,7 +95,7 @@ describe('the rows', () => {
     expect(existsSync(join(home, 'none.geoparquet'))).toBe(false);
   });
 
-  it('replace a file only with --yes, and a statement that fails leaves the file as it is', async () => {
+  it('query replaces a file only with --yes, and a failing statement leaves the file as it is', async () => {
     const { installed, home } = await mirrored();
     const path = join(home, 'rows.csv');
     writeFileSync(path, 'mine');
@@ -115,7 +115,7 @@ describe('the rows', () => {
     expect(readdirSync(home).toSorted()).toEqual(['data', 'rows.csv']);
   });
 
-  it('take the place of no pipe, device, link or folder, and of no file of feed-sync itself', async () => {
+  it('query replaces no pipe, device, link or folder, and no file of feed-sync itself', async () => {
     const { installed, home } = await mirrored();
     expect(spawnSync('mkfifo', [join(home, 'pipe.csv')]).status).toBe(0);
     symlinkSync('/dev/null', join(home, 'device.csv'));
@@ -142,7 +142,7 @@ describe('the rows', () => {
     expect(await installed.run('status')).toMatchObject({ exitCode: 0 });
   });
 
-  it('that end in an error are no result: told with its words, and no file', async () => {
+  it('rows that end in an error are no result: query reports its words, and leaves no file', async () => {
     const { installed, home } = await mirrored();
     const late = "SELECT CASE WHEN i = 200000 THEN error('too late') ELSE i END AS a FROM range(400000) t(i)";
     const cast =
@@ -166,7 +166,7 @@ describe('the rows', () => {
     });
   });
 
-  it('of two queries into one file at the same time are whole, whoever is the last', async () => {
+  it('two queries into one file at the same time leave one whole result', async () => {
     const { installed, home } = await mirrored();
     mkdirSync(join(home, '.rows.csv.writing'));
     const numbers = (who: string) => `SELECT i, '${who}' AS who FROM range(50000) t(i) ORDER BY i`;
@@ -183,7 +183,7 @@ describe('the rows', () => {
     expect(readdirSync(home).toSorted()).toEqual(['.rows.csv.writing', 'data', 'rows.csv']);
   });
 
-  it('of a statement cannot reach a file beside the output', async () => {
+  it('a statement cannot reach a file beside the output', async () => {
     const { installed, home } = await mirrored();
     mkdirSync(join(home, 'private'));
     writeFileSync(join(home, 'private', 'secret.csv'), 'a\n1\n');
@@ -192,7 +192,7 @@ describe('the rows', () => {
     expect(ended).toMatchObject({ exitCode: 64 });
   });
 
-  it('that are wider than the screen stand one column under another, and a plan stands as DuckDB draws it', async () => {
+  it('query shows rows wider than the screen one column under another, and a plan as DuckDB draws it', async () => {
     const { installed, table } = await mirrored();
     const sql = `FROM ${table} LIMIT 2`;
     const { stdout } = await installed.runOn({ width: 80, resultWidth: 80 }, 'query', sql);
@@ -205,7 +205,7 @@ describe('the rows', () => {
   });
 });
 
-it('an extension that is not installed is named with what to do, and a path is no name of one', async () => {
+it('query names a missing extension with what to do, and refuses a path as the name of one', async () => {
   const { installed } = await mirrored();
   const missing = await installed.run('query', 'SELECT 1', '--load', 'no_such_extension');
   expect(missing).toMatchObject({

@@ -21,7 +21,7 @@ interface Round {
   readonly last: string;
 }
 
-it('F34 sees every dataset at exactly one published version, however it is applied', async () => {
+it('F34 a reader sees every dataset at exactly one published version, however it is applied', async () => {
   const county = await countyFeed({ kinds: ['parcels', 'permits', 'ordinances'], rowsPerDataset: 40 });
   const { feed } = county;
   const installed = await program({

@@ -11,27 +11,30 @@ const KINDS = [
 ] as const;
 
 describe('F54 F81 a log that begins anew, and refuses the old position', () => {
-  it.each(KINDS)('is read again once that is confirmed: %s', async (_, options) => {
-    const one = await hostileFeed({
-      subscriptions: { sub_1: ['x'] },
-      answers: { unknownPosition: 'refused' },
-      ...options,
-    });
-    await one.once();
-    one.publish('x');
-    await one.once();
-    one.pass(MINUTE_MS);
-    one.feed.publisher.restartLog('sub_1', { announce: true });
-    one.pass(MINUTE_MS);
-    const first = await one.once({ isMoving: true });
-    expect(first.exitCode).toBe(75);
-    expect(one.world.checkpoint.suspensions()).toEqual([]);
-    one.pass(11 * MINUTE_MS);
-    await one.once({ isMoving: true });
-    one.pass(16 * MINUTE_MS);
-    expect((await one.once({ isMoving: true })).exitCode).toBe(0);
-    one.publish('x');
-    await one.once({ isMoving: true });
-    await one.expectRightInTheEnd();
-  });
+  it.each(KINDS)(
+    'F54 F81 a restarted log that refuses the old position is read again once that is confirmed: %s',
+    async (_, options) => {
+      const one = await hostileFeed({
+        subscriptions: { sub_1: ['x'] },
+        answers: { unknownPosition: 'refused' },
+        ...options,
+      });
+      await one.once();
+      one.publish('x');
+      await one.once();
+      one.pass(MINUTE_MS);
+      one.feed.publisher.restartLog('sub_1', { announce: true });
+      one.pass(MINUTE_MS);
+      const first = await one.once({ isMoving: true });
+      expect(first.exitCode).toBe(75);
+      expect(one.world.checkpoint.suspensions()).toEqual([]);
+      one.pass(11 * MINUTE_MS);
+      await one.once({ isMoving: true });
+      one.pass(16 * MINUTE_MS);
+      expect((await one.once({ isMoving: true })).exitCode).toBe(0);
+      one.publish('x');
+      await one.once({ isMoving: true });
+      await one.expectRightInTheEnd();
+    },
+  );
 });

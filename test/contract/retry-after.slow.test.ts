@@ -38,7 +38,7 @@ function withClock(world: ServedWorld, now = '2026-01-01T00:00:00Z'): InstantClo
   return clock;
 }
 
-it('F15 whatever is asked for, by a number of seconds and by a date', async () => {
+it('F15 waits for Retry-After as seconds and as a date, in every operation', async () => {
   const world = await withRealMirror();
   await world.catchUp();
   for (const [operation, status, retryAfter, waitMs] of WAITS) {
@@ -54,7 +54,7 @@ it('F15 whatever is asked for, by a number of seconds and by a date', async () =
 });
 
 it.each(['2025-12-31T00:00:00Z', '2026-01-02T00:00:00Z'])(
-  'F13 F15 until a date of the service, where the clock here says %s at its midnight of 2026',
+  'F13 F15 waits until a date of the service, where the clock here says %s at its midnight of 2026',
   async (now) => {
     const world = await withRealMirror();
     await world.catchUp();
@@ -68,7 +68,7 @@ it.each(['2025-12-31T00:00:00Z', '2026-01-02T00:00:00Z'])(
   },
 );
 
-it('F15 F64 for a day, it is waited for up to the cap, and left; others go on', async () => {
+it('F15 F64 waits for a Retry-After of a day up to the cap, and gives up; others go on', async () => {
   const world = await withRealMirror();
   await world.catchUp();
   for (const status of [429, 503]) {

@@ -7,7 +7,7 @@ import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 
-it('F69 rollback and resume are performed by the running daemon, which takes nothing for the table in between', async () => {
+it('F69 the running daemon performs rollback and resume, and commits nothing to the table in between', async () => {
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY });
   onTestFinished(feed.close);
   feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['permits', 'parcels'] });

@@ -154,7 +154,7 @@ async function isAtNewest(world: World, datasetIds: readonly string[]): Promise<
 
 const seed = Number(process.env['SEED'] ?? SEED);
 
-it(`is right after ${PUBLISHES} publishes and all that happens meanwhile (seed ${seed})`, async () => {
+it(`the mirror is right after ${PUBLISHES} publishes and all that happens meanwhile (seed ${seed})`, async () => {
   const random = randomFrom(seed);
   const county = await countyFeed({ seed, counties: 2, rowsPerDataset: 30 });
   const link = await breakableLink(county.feed.baseUrl);

@@ -41,7 +41,7 @@ function asking(daemon: LastingDaemon) {
   };
 }
 
-it('F10 a reader is named in the log and by the status server; downloads go on, and the write once it has gone', async () => {
+it('F10 run names a reader in the log and by the status server; downloads go on, and the write once it has gone', async () => {
   const { feed, datasetOf, publishNext, installed, daemon, asked } = await running();
   const reader = startChild('duckdb-holder-child.ts', installed.mirrorPath);
   onTestFinished(() => reader.kill());
@@ -61,7 +61,7 @@ it('F10 a reader is named in the log and by the status server; downloads go on, 
   await expectMirrored(installed, feed);
 });
 
-it('F06 a file that DuckDB gives up on fails by name, health says so, and the others go on', async () => {
+it('F06 a file that DuckDB gives up on fails its dataset, health says so, and the others go on', async () => {
   const { feed, datasetOf, publishNext, installed, daemon, asked } = await running(
     {},
     ({ feed: { publisher } }) => {
@@ -90,7 +90,7 @@ it('F06 a file that DuckDB gives up on fails by name, health says so, and the ot
   await expectMirrored(installed, feed, { at: sound === undefined ? {} : { poisoned: sound } });
 });
 
-it('F13 polls, waits and ages go on when somebody sets the clock by a day, either way', async () => {
+it('F13 polls, waits and ages go on when the clock is set by a day, either way', async () => {
   const { feed, datasetOf, publishNext, installed, daemon, asked } = await running({
     CLOCK_OFF_BY: 'off-by',
     NODE_OPTIONS: `--import ${scriptPath('jumping-clock-child.ts')}`,
@@ -111,8 +111,8 @@ it('F13 polls, waits and ages go on when somebody sets the clock by a day, eithe
   await expectMirrored(installed, feed);
 });
 
-describe('F12 SIGTERM', () => {
-  it('while it applies: the statement is interrupted, run ends with 0, once with 75, and the next one does it all', async () => {
+describe('SIGTERM during work', () => {
+  it('F12 SIGTERM while changes are applied interrupts the statement: run ends with 0, once with 75, and the next does it all', async () => {
     const { feed } = await countyFeed({ kinds: KINDS });
     const stuck = { STUCK: 'interruptible', STUCK_FASTER: '1' };
     const environment = {
@@ -138,7 +138,7 @@ describe('F12 SIGTERM', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('while it waits for the service, or for a reader: run ends with 0, once with 75, at once', async () => {
+  it('F12 SIGTERM while the service or a reader is waited for: run ends with 0, once with 75, immediately', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ kinds: KINDS });
     const installed = await program({ feed, environment: QUICKLY });
     await once(installed);

@@ -79,7 +79,7 @@ async function endlessFeed() {
   };
 }
 
-it(`lets a reader in ${OPENINGS} times, to one version of each dataset: whenever nothing is committed, which is 50 ms after each`, async () => {
+it(`run lets a reader in ${OPENINGS} times, to one version of each dataset: whenever nothing is committed, which is 50 ms after each`, async () => {
   const { feed, publishNext, has } = await endlessFeed();
   const installed = await program({ feed, environment: { FEED_SYNC_POLL_EVERY: '1s' } });
   const timed = { NODE_OPTIONS: `--import ${scriptPath('timed-mirror-child.ts')}` };

@@ -22,31 +22,34 @@ describe('a second signal', () => {
   it.for([
     ['SIGTERM', 143],
     ['SIGINT', 130],
-  ] as const)('F12 %s ends the process at once, whatever is under way', async ([signal, exitCode]) => {
-    const { feed } = await countyFeed();
-    const stuck = {
-      NODE_OPTIONS: `--import ${scriptPath('stuck-mirror-child.ts')}`,
-      STUCK_FASTER: String(1 / SLOWER),
-    };
-    const installed = await program({ feed, environment: QUICKLY });
-    const daemon = new LastingDaemon(installed, { ...stuck, STUCK: 'for ever' });
-    await daemon.logged('stuck');
-    const listens = daemon.lines().find(({ msg }) => msg === 'The status server listens.');
-    daemon.signal(signal);
-    await eventually(async () =>
-      expect((await ask(`${String(listens?.['url'])}/healthz`)).text).toContain('draining'),
-    );
-    await sleep(APART_MS);
-    daemon.signal(signal);
-    expect(await daemon.ended()).toMatchObject({ exitCode, signal: null });
-    expect(daemon.count('Stopped.')).toBe(0);
-    await once(installed);
-    await expectMirrored(installed, feed);
-  });
+  ] as const)(
+    'F12 a second %s ends the process immediately, whatever is under way',
+    async ([signal, exitCode]) => {
+      const { feed } = await countyFeed();
+      const stuck = {
+        NODE_OPTIONS: `--import ${scriptPath('stuck-mirror-child.ts')}`,
+        STUCK_FASTER: String(1 / SLOWER),
+      };
+      const installed = await program({ feed, environment: QUICKLY });
+      const daemon = new LastingDaemon(installed, { ...stuck, STUCK: 'for ever' });
+      await daemon.logged('stuck');
+      const listens = daemon.lines().find(({ msg }) => msg === 'The status server listens.');
+      daemon.signal(signal);
+      await eventually(async () =>
+        expect((await ask(`${String(listens?.['url'])}/healthz`)).text).toContain('draining'),
+      );
+      await sleep(APART_MS);
+      daemon.signal(signal);
+      expect(await daemon.ended()).toMatchObject({ exitCode, signal: null });
+      expect(daemon.count('Stopped.')).toBe(0);
+      await once(installed);
+      await expectMirrored(installed, feed);
+    },
+  );
 });
 
 describe('SIGUSR1', () => {
-  it('F65 opens no debugger, and the daemon goes on', async () => {
+  it('F65 SIGUSR1 opens no debugger, and the daemon goes on', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
     const daemon = new LastingDaemon(await program({ feed, environment: QUICKLY }));
     await daemon.logged('Loaded a snapshot.', datasetIds.length);
@@ -61,7 +64,7 @@ describe('SIGUSR1', () => {
 });
 
 describe('SIGHUP', () => {
-  it('has the key read again, which lifts the refusal of the one before', async () => {
+  it('SIGHUP makes run read the key again, which lifts the refusal of the one before', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
     const keyFile = { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY_FILE: 'api-key' };
     const installed = await program({ environment: { ...QUICKLY, ...keyFile } });
@@ -86,8 +89,8 @@ describe('SIGHUP', () => {
   });
 });
 
-describe('run ends, without asking the service for anything,', () => {
-  it('with 64 where the command line makes no sense', async () => {
+describe('run that ends without a request', () => {
+  it('run ends with 64 for a command line that makes no sense, without a request', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     for (const words of [
@@ -99,7 +102,7 @@ describe('run ends, without asking the service for anything,', () => {
     expect(feed.requests.entries()).toEqual([]);
   });
 
-  it('with 74 where the data directory cannot be one', async () => {
+  it('run ends with 74 where the data directory cannot be one, without a request', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     const taken = join(installed.home, 'work', 'taken');
@@ -110,7 +113,7 @@ describe('run ends, without asking the service for anything,', () => {
     expect(feed.requests.entries()).toEqual([]);
   });
 
-  it('with 78 where the configuration is wrong', async () => {
+  it('run ends with 78 where the configuration is wrong, without a request', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: { ...QUICKLY, FEED_SYNC_POLL_EVERY: 'often' } });
     const ended = await installed.run('run');

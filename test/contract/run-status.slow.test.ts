@@ -48,7 +48,7 @@ async function metricsOf(url: string): Promise<Readonly<Record<string, number>>>
   return Object.fromEntries(lines.map(([, series, value]) => [series, Number(value)]));
 }
 
-it('answers every question exactly, tells no secret, and ends in order', async () => {
+it('the status server answers every question exactly, shows no secret, and ends in order', async () => {
   const { feed, datasetIds, datasetOf, contentOf, publishNext, installed, run, url, secret } =
     await receiving();
   const rowsLoaded = datasetIds.reduce((sum, id) => sum + contentOf(id).rowCount, 0);
@@ -130,7 +130,7 @@ it('answers every question exactly, tells no secret, and ends in order', async (
   await expectMirrored(installed, feed);
 });
 
-it('names the unions as each commit leaves them', async () => {
+it('the status server names the unions as each commit leaves them', async () => {
   const { feed, datasetIds, datasetOf } = await countyFeed();
   const installed = await program({ feed, environment: SELDOM });
   writeFileSync(join(installed.home, 'work', 'feed-sync.yaml'), 'unions: {everything: "*"}\n');
@@ -148,7 +148,7 @@ it('names the unions as each commit leaves them', async () => {
   expect(await run.ended).toMatchObject({ exitCode: 0 });
 });
 
-it('is woken by a webhook within a second, instead of after an hour', async () => {
+it('a webhook wakes run within a second, instead of after an hour', async () => {
   const { feed, datasetOf, publishNext, installed, run } = await receiving();
   /** Until the service is asked what is new. */
   const askedAfterMs = async (act: () => void): Promise<number> => {
@@ -171,7 +171,7 @@ it('is woken by a webhook within a second, instead of after an hour', async () =
   await expectMirrored(installed, feed);
 });
 
-it('listens where the configuration says after SIGHUP, or where it did before if it cannot', async () => {
+it('the status server listens where the configuration says after SIGHUP, or where it did before if it cannot', async () => {
   const { feed } = await countyFeed();
   const installed = await program({ feed, environment: { ...SELDOM, FEED_SYNC_STATUS_LISTEN: '' } });
   const listenOn = (address: string) =>
@@ -201,7 +201,7 @@ it('listens where the configuration says after SIGHUP, or where it did before if
   expect(await run.ended).toMatchObject({ exitCode: 0 });
 });
 
-it('F66 keeps it from starting where its address is taken', async () => {
+it('F66 run does not start where the address of its status server is taken', async () => {
   const { feed } = await countyFeed();
   const installed = await program({ feed, environment: SELDOM });
   const taken = new URL(feed.baseUrl).host;

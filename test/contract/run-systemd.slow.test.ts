@@ -6,7 +6,7 @@ import { eventually } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { recordingSystemdNotify } from '../support/recording-systemd-notify.ts';
 
-it('that it is ready, how it is doing, that it goes on, and that it stops; without a variable of ours', async () => {
+it('run notifies systemd that it is ready, of its status and progress, and that it stops; without the environment', async () => {
   const { feed } = await countyFeed();
   const { path, reported } = recordingSystemdNotify();
   const installed = await program({

@@ -41,7 +41,7 @@ async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): 
 }
 
 describe('a daemon', () => {
-  it('loads everything at its first start, follows what is published, and ends with 0 when it is asked to', async () => {
+  it('run loads everything at its first start, follows what is published, and ends with 0 when it is asked to', async () => {
     const { feed, run, installed, datasetOf, publishNext } = await running();
     publishNext(datasetOf('permits'));
     publishNext(datasetOf('parcels'));
@@ -50,7 +50,7 @@ describe('a daemon', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('ends at once with SIGINT while nothing is published, and starts again where it was', async () => {
+  it('run ends immediately with SIGINT while nothing is published, and starts again where it was', async () => {
     const { feed, run, installed, datasetOf, publishNext } = await running();
     await stopped(run, 'SIGINT');
     publishNext(datasetOf('zoning'));
@@ -62,7 +62,7 @@ describe('a daemon', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('F09 keeps a second one away', async () => {
+  it('F09 run keeps a second instance away', async () => {
     const { run, installed } = await running();
     const second = await installed.run('run');
     expect(second).toMatchObject({ exitCode: 75 });
@@ -70,7 +70,7 @@ describe('a daemon', () => {
     await stopped(run);
   });
 
-  it('polls at once with SIGUSR2', async () => {
+  it('run polls immediately with SIGUSR2', async () => {
     const { run, datasetOf, publishNext } = await running(SELDOM);
     publishNext(datasetOf('permits'));
     run.kill('SIGUSR2');
@@ -79,8 +79,8 @@ describe('a daemon', () => {
   });
 });
 
-describe('with SIGHUP a daemon', () => {
-  it('starts anew with the configuration as it is by then, and goes on as before where that is wrong', async () => {
+describe('SIGHUP', () => {
+  it('SIGHUP restarts run with the configuration as it is by then, and keeps the previous one where that is wrong', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     const file = join(installed.home, 'work', 'feed-sync.yaml');
@@ -101,8 +101,8 @@ describe('with SIGHUP a daemon', () => {
   });
 });
 
-describe('with SIGHUP a daemon whose new configuration', () => {
-  it('is found wrong only by the service goes back to the one before', async () => {
+describe('SIGHUP with a configuration that the service refuses', () => {
+  it('SIGHUP with a configuration that only the service finds wrong goes back to the previous one', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed();
     const installed = await program({ feed, environment: QUICKLY });
     const file = join(installed.home, 'work', 'feed-sync.yaml');
@@ -119,8 +119,8 @@ describe('with SIGHUP a daemon whose new configuration', () => {
   });
 });
 
-describe('beside a daemon', () => {
-  it('a person who has a dataset loaded again is seen within a second', async () => {
+describe('commands beside run', () => {
+  it('run does a resync of an operator within a second', async () => {
     const { feed, run, installed, datasetIds, datasetOf } = await running(SELDOM);
     feed.requests.clear();
     expect(await installed.run('resync', datasetOf('permits'))).toMatchObject({ exitCode: 0 });
@@ -129,7 +129,7 @@ describe('beside a daemon', () => {
     await stopped(run);
   });
 
-  it('a person who resumes a workspace has it asked again; nothing was asked before', async () => {
+  it('run asks a workspace again that an operator resumes, and asked nothing before', async () => {
     const { feed, run, installed, datasetOf, publishNext } = await running();
     feed.keys.get(feed.apiKey).revoked = true;
     publishNext(datasetOf('permits'));
@@ -151,8 +151,8 @@ describe('beside a daemon', () => {
   });
 });
 
-describe('a daemon ends', () => {
-  it('with 77 where the key is refused and there is no mirror yet', async () => {
+describe('the end of run', () => {
+  it('run ends with 77 where the key is refused and there is no mirror yet', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: { ...QUICKLY, FEED_SYNC_API_KEY: 'wrong' } });
     const ended = await installed.run('run');
@@ -163,13 +163,13 @@ describe('a daemon ends', () => {
     expect(feed.requests.entries()).toEqual([]);
   });
 
-  it('with 78 where a subscription was never there', async () => {
+  it('run ends with 78 where a subscription was never there', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: { ...QUICKLY, FEED_SYNC_SUBSCRIPTIONS: 'sub_9' } });
     expect(await installed.run('run')).toMatchObject({ exitCode: 78 });
   });
 
-  it('F12 in order while a download is under way, and goes on with it', async () => {
+  it('F12 run ends in order while a download is under way, and continues it after the next start', async () => {
     const { feed, datasetIds } = await countyFeed();
     feed.faults.add({ match: { operation: 'file' }, act: { kind: 'drip', bytes: 10, everyMs: 100 } });
     const installed = await program({ feed, environment: QUICKLY });
@@ -189,7 +189,7 @@ describe('a statement of the mirror that never ends', () => {
     STUCK: mode,
   });
 
-  it('is interrupted when nothing has moved for five minutes, and all goes on', async () => {
+  it('run interrupts a statement of the mirror when nothing has moved for five minutes, and goes on', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: { ...QUICKLY, ...stuckIn('interruptible') } });
     const run = installed.start('run');
@@ -200,7 +200,7 @@ describe('a statement of the mirror that never ends', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('ends the process with 70 where it cannot be interrupted', async () => {
+  it('run ends with 70 where a statement of the mirror cannot be interrupted', async () => {
     const { feed } = await countyFeed();
     const installed = await program({ feed, environment: { ...QUICKLY, ...stuckIn('for ever') } });
     expect(await installed.run('run')).toMatchObject({ exitCode: 70, signal: null });

@@ -27,7 +27,7 @@ async function loaded() {
 }
 
 describe('F58 a scrub of real files', () => {
-  it('reads every table and the checkpoint, and says when', async () => {
+  it('F58 a scrub reads every table and the checkpoint, and records when', async () => {
     const { feed, installed } = await loaded();
     const { daemon, pass, logged } = await fixtureDaemon(installed, feed, SCRUBS);
     await pass(5 * MINUTE_MS, MINUTE_MS / 2);
@@ -36,7 +36,7 @@ describe('F58 a scrub of real files', () => {
     expect(downloadsOf(feed)).toEqual([]);
   });
 
-  it('finds a damaged block of a table that nothing else reads, and exactly that table is loaded again', async () => {
+  it('F58 a scrub finds a damaged block that nothing else reads, and exactly its table is loaded again', async () => {
     const { feed, installed, tableOf, datasetOf } = await loaded();
     await damageTable(installed.mirrorPath, tableOf('parcels'));
     const { pass, daemon, end } = await fixtureDaemon(installed, feed, SCRUBS);
@@ -48,7 +48,7 @@ describe('F58 a scrub of real files', () => {
     expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
   });
 
-  it('survives a block whose reading ends processes, and the daemon that opens the stores again mends it', async () => {
+  it('F58 a scrub survives a block whose reading ends processes, and the daemon that reopens the stores repairs it', async () => {
     const { feed, installed, tableOf, datasetOf } = await loaded();
     await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
     const first = await fixtureDaemon(installed, feed, SCRUBS);
@@ -62,7 +62,7 @@ describe('F58 a scrub of real files', () => {
     await expectMirrored(installed, feed);
   });
 
-  it('finds a damaged checkpoint, which the daemon that opens the stores again builds anew', async () => {
+  it('F58 a scrub finds a damaged checkpoint, which the daemon that reopens the stores builds anew', async () => {
     const { feed, installed } = await loaded();
     const { size } = statSync(installed.checkpointPath);
     const first = await fixtureDaemon(installed, feed, SCRUBS);
@@ -86,7 +86,7 @@ describe('F58 a scrub of real files', () => {
   });
 });
 
-it('F58 verify --deep beside a daemon has it open the stores again, and the table is loaded', async () => {
+it('F58 verify --deep makes a running daemon reopen the stores, and the damaged table is loaded', async () => {
   const { feed, installed, tableOf } = await loaded();
   const running = installed.start('run');
   await until('a daemon that has caught up', () => running.stderr().includes('Following the subscriptions.'));

@@ -38,7 +38,7 @@ async function followed(): Promise<HostileFeed> {
   return one;
 }
 
-it('a backlog that has more is applied in as many steps as fit', async () => {
+it('applies a backlog of more bytes than may be staged in as many steps as fit', async () => {
   const one = await followed();
   one.publish('x');
   const [first] = commitsOf(await one.once());
@@ -58,7 +58,7 @@ it('a backlog that has more is applied in as many steps as fit', async () => {
   await one.expectRightInTheEnd();
 });
 
-it('a version that has more by itself gives way to the snapshot, before which its table goes on', async () => {
+it('a version with more bytes by itself falls back to the snapshot, after the versions before it', async () => {
   const one = await followed();
   one.feed.manifest.freeze();
   one.publish('x');
@@ -81,7 +81,7 @@ it('a version that has more by itself gives way to the snapshot, before which it
   await one.expectRightInTheEnd();
 });
 
-it('a version that had more is applied once more may be staged', async () => {
+it('applies a version with more bytes once more may be staged', async () => {
   const one = await followed();
   one.feed.manifest.freeze();
   publishMany(one, 'x');

@@ -51,7 +51,7 @@ async function upToDate(page: Page): Promise<number | null> {
   return count === undefined ? null : Number(count.replaceAll(',', ''));
 }
 
-it.skipIf(!existsSync(CHROMIUM))(`follows a first load of ${DATASETS} datasets`, async () => {
+it.skipIf(!existsSync(CHROMIUM))(`the status page follows a first load of ${DATASETS} datasets`, async () => {
   const url = await loading();
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
   onTestFinished(() => browser.close());

@@ -115,7 +115,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     ['one suspended', 20, 'warn', 'One thing waits for you'],
     ['first load', 3_000, 'work', '1,230 of 3,000 datasets are up to date'],
     ['outage', 20, 'bad', 'The service cannot be reached'],
-  ])('says in one line how it is: %s', async (shownCase, count, level, headline) => {
+  ])('the status page shows its state in one line: %s', async (shownCase, count, level, headline) => {
     const { page, errors, show } = await opened(shownCase, { count });
     await show();
     expect(await page.locator('h1').textContent()).toBe(headline);
@@ -126,7 +126,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     }
   });
 
-  it('says how fast a first load goes, and how long it takes', async () => {
+  it('the status page shows how fast a first load goes, and how long it takes', async () => {
     const { page, show, becomes } = await opened('first load', { count: 3_000 });
     await page.clock.install();
     await show();
@@ -144,7 +144,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     if (renewScreenshots) await page.screenshot({ path: screenshotPath('first load') });
   });
 
-  it('gives the command for what waits, to be copied', async () => {
+  it('the status page shows the command for what waits, to be copied', async () => {
     const { page, show } = await opened('one suspended');
     await show();
     expect(await page.locator('#actions code').textContent()).toMatch(/^feed-sync resume --dataset us-/);
@@ -155,7 +155,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     expect(copied).toBe(await page.locator('#actions code').textContent());
   });
 
-  it('finds one of 12,000 datasets by the keyboard alone, and shows a hundred at once', async () => {
+  it('the status page finds one of 12,000 datasets by the keyboard alone, and shows a hundred at once', async () => {
     const { page, show } = await opened('all well', { count: 12_000 });
     await show();
     expect(await page.locator('#rows tr').count()).toBe(100);
@@ -165,7 +165,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     expect(await page.locator('#rows th').allTextContents()).toEqual(['us-tx-brazos-bend-0777-permits']);
   });
 
-  it('shows whatever a service says as text, and runs nothing of it', async () => {
+  it('the status page shows whatever a service says as text, and runs nothing of it', async () => {
     const message = '<img src=x onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
     const { page, show } = await opened('one suspended', { message });
     await show();
@@ -174,7 +174,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     expect(await page.title()).not.toBe('owned');
   });
 
-  it('names the unions, with what is left out of each and why', async () => {
+  it('the status page names the unions, with what is left out of each and why', async () => {
     const { page, errors, show } = await opened('all well', { unions: UNIONS });
     await show();
     expect(await page.locator('#unions > div').allTextContents()).toEqual([
@@ -185,13 +185,13 @@ describe.skipIf(!hasChromium)('the status page', () => {
     expect(errors).toEqual([]);
   });
 
-  it('says nothing of unions where there are none', async () => {
+  it('the status page hides unions where there are none', async () => {
     const { page, show } = await opened('all well');
     await show();
     expect(await page.locator('#unions-part').isHidden()).toBe(true);
   });
 
-  it('is asked with the tag of the last answer, and stops while it is hidden', async () => {
+  it('the status page polls with the tag of the last answer, and stops while it is hidden', async () => {
     const { page, show } = await opened('all well');
     await show();
     const statuses: number[] = [];
@@ -207,7 +207,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     await expect.poll(() => statuses.length).toBe(before + 2);
   });
 
-  it('says that nobody answers, and keeps what it showed', async () => {
+  it('the status page says that nobody answers, and keeps what it showed', async () => {
     const { page, server, show } = await opened('all well');
     await show();
     await server.close();
@@ -216,7 +216,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
     expect(await page.locator('#rows tr').count()).toBe(20);
   });
 
-  it.each(['light', 'dark'] as const)('fits a phone, in %s', async (colorScheme) => {
+  it.each(['light', 'dark'] as const)('the status page fits a phone, in %s', async (colorScheme) => {
     const { page, show } = await opened('one suspended', { window: { viewport: PHONE, colorScheme } });
     await show();
     const isWider = await page.evaluate('document.documentElement.scrollWidth > innerWidth');
@@ -230,7 +230,7 @@ describe.skipIf(!hasChromium)('the status page', () => {
   });
 });
 
-it('runs the script and the style of the page alone, and belongs to nobody else', async () => {
+it('the status page runs its own script and style alone, and may not be framed', async () => {
   const { url } = await serve();
   const { status, headers, text } = await ask(`${url}/`);
   expect(status).toBe(200);
@@ -242,7 +242,7 @@ it('runs the script and the style of the page alone, and belongs to nobody else'
   expect(text).not.toMatch(/\son\w+=|\sstyle=|https?:|innerHTML/);
 });
 
-it('has a part of what is left out of a union, and how much there is', async () => {
+it('the overview of the status page lists a part of what a union leaves out, and how much there is', async () => {
   const many = Array.from({ length: 9 }, (_, index) => `us-${index}-parcels`);
   const { stores, state } = pageWorld('all well', 1, new Date(), {
     unions: [{ ...UNION, name: 'parcels', members: 3, unusable: many }],
@@ -260,7 +260,7 @@ it('has a part of what is left out of a union, and how much there is', async () 
   ]);
 });
 
-it('belongs to this machine alone on a loopback address', async () => {
+it('the status page answers only hosts of this machine on a loopback address', async () => {
   const { url } = await serve();
   for (const path of ['/', '/page/overview', '/page/datasets']) {
     expect((await ask(`${url}${path}`, { headers: { Host: 'evil.example' } })).status).toBe(421);

@@ -52,8 +52,8 @@ async function connected(url: string, count: number, bytes = ''): Promise<readon
   return sockets;
 }
 
-describe('F60: many who ask at once', () => {
-  it('are answered with one report, and liveness is answered before any queued report', async () => {
+describe('F60: many requests at once', () => {
+  it('F60 answers many requests with one report, and liveness before any queued report', async () => {
     const held = heldStatus();
     const { url } = await serve({ status: held.status });
     const answers: string[] = [];
@@ -69,7 +69,7 @@ describe('F60: many who ask at once', () => {
     expect(held.makings()).toBe(1);
   });
 
-  it('get a new report after a second, and 304 for the one they have', async () => {
+  it('F60 makes a new report after a second, and answers 304 for the present one', async () => {
     const clock = new SteppedClock();
     let makings = 0;
     const { url } = await serve({ clock, status: async () => ({ makings: ++makings }) });
@@ -86,7 +86,7 @@ describe('F60: many who ask at once', () => {
     [200, 200 * SHARED_PER_MAKING],
     [60_000, MAX_SHARED_FOR_MS],
   ])(
-    'share an answer that took %i ms for %i ms, so that answers leave time for the loop',
+    'F60 shares an answer that took %i ms for %i ms, so that answers leave time for the loop',
     async (takesMs, sharedForMs) => {
       const clock = new SteppedClock();
       let makings = 0;
@@ -105,14 +105,14 @@ describe('F60: many who ask at once', () => {
     },
   );
 
-  it('who ask whether it is ready cost no reading of the stores', async () => {
+  it('F60 answers readiness without reading the stores', async () => {
     const { url, observed } = await serve();
     observed.current = new StorageError('The checkpoint cannot be read.');
     expect((await ask(`${url}/readyz`)).status).toBe(200);
     expect((await ask(`${url}/healthz`)).status).toBe(500);
   });
 
-  it('lose their connection where they send more requests than they wait for', async () => {
+  it('F60 closes a connection that sends more requests than may wait', async () => {
     const held = heldStatus();
     const { url } = await serve({ status: held.status });
     expect(await converse(url, STATUS.repeat(1_200)).catch(() => '')).toBe('');
@@ -121,7 +121,7 @@ describe('F60: many who ask at once', () => {
     expect((await ask(`${url}/status`)).status).toBe(200);
   });
 
-  it('do not keep the server from its end: queued requests are not answered any more', async () => {
+  it('F60 many requests do not keep the server from its end: queued requests are not answered any more', async () => {
     const held = heldStatus();
     const { url, server } = await serve({ clock: new SteppedClock(), status: held.status });
     const answer = converse(url, STATUS.repeat(MAX_WAITING_REQUESTS));
@@ -134,7 +134,7 @@ describe('F60: many who ask at once', () => {
 });
 
 describe('F60: connections that do not end', () => {
-  it('make way for a new one, the one without an answer for longest first', async () => {
+  it('F60 drops the connection that has been without an answer for longest for a new one', async () => {
     const { url } = await serve();
     const [first, ...others] = await connected(url, MAX_CONNECTIONS, 'GET /livez HTTP/1.1\r\nX-Slow: ');
     expect((await ask(`${url}/livez`)).status).toBe(200);
@@ -142,7 +142,7 @@ describe('F60: connections that do not end', () => {
     expect(others.filter(({ closed }) => closed)).toEqual([]);
   });
 
-  it('are dropped where they take too long to read, however steadily they read', async () => {
+  it('F60 drops a connection that takes too long to read, however steadily it reads', async () => {
     const clock = new SteppedClock();
     const { url } = await serve({ clock, status: async () => ({ much: 'x'.repeat(MUCH) }) });
     const [socket] = await connected(url, 1, STATUS);
@@ -164,7 +164,7 @@ describe('the token', () => {
     ['the token', { authorization: `Bearer ${TOKEN}` }, 200],
     ['the token as a password', { authorization: basic(TOKEN) }, 200],
     ['another password', { authorization: basic('another') }, 401],
-  ])('is asked for by /status alone, and with %s the status is right', async (_, headers, expected) => {
+  ])('only /status demands the token, and answers %s rightly', async (_, headers, expected) => {
     const { url } = await serve({ token: { file: '/token', readFile: () => `${TOKEN}\n` } });
     const { status, text } = await ask(`${url}/status`, { headers });
     expect(status).toBe(expected);
@@ -174,7 +174,7 @@ describe('the token', () => {
     }
   });
 
-  it.each(['', 'short', 'two words of a token', 'x'.repeat(2_000)])('is no %j', async (text) => {
+  it.each(['', 'short', 'two words of a token', 'x'.repeat(2_000)])('refuses %j as a token', async (text) => {
     const started = serve({ token: { file: '/token', readFile: () => text } });
     await expect(started).rejects.toThrow(ConfigurationError);
     await expect(started).rejects.toThrow('The file /token of status.tokenFile holds no token.');
@@ -194,7 +194,7 @@ describe('a unix socket', () => {
     });
   }
 
-  it('is listened on where a killed process left its own, and goes with the server', async () => {
+  it('listens on a unix socket where a killed process left its own, and removes it at its end', async () => {
     const path = temporaryPath('status.sock');
     const left = createServer().listen(`${path}.made`);
     renameSync(`${path}.made`, path);
@@ -208,7 +208,7 @@ describe('a unix socket', () => {
     expect(statSync(path, { throwIfNoEntry: false })).toBeUndefined();
   });
 
-  it('takes the place of no other file, and needs its folder', async () => {
+  it('takes the place of no other file with its socket, and needs its folder', async () => {
     const file = temporaryPath('file');
     const folder = dirname(file);
     writeFileSync(file, 'mine');

@@ -59,7 +59,7 @@ function within(limitMs: number): number {
   return limitMs + TIMEOUT_CHECK_MS + CLOSING_MS;
 }
 
-it('F60: cuts off whoever sends headers or a body slowly, and whoever does not read', async () => {
+it('F60: cuts off connections that send headers or a body slowly, and those that do not read', async () => {
   const webhook = receiver('whsec_QUJD');
   const { url, logged } = await serve({
     webhook: webhook.parts,

@@ -16,8 +16,8 @@ import { failure, refusal, suspension } from '../support/sync-values.ts';
 
 const LOOKING = ['/livez', '/readyz', '/healthz', '/status', '/metrics'];
 
-describe('each question', () => {
-  it('is answered with what it asks, for nobody to keep', async () => {
+describe('questions', () => {
+  it('each question is answered with what it asks, for nobody to keep', async () => {
     const { url } = await serve({ status: async () => ({ datasets: ['parcels'] }) });
     const answers = await Promise.all(LOOKING.map((path) => ask(`${url}${path}`)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
@@ -38,7 +38,7 @@ describe('each question', () => {
     expect(metrics?.text).toContain('feed_sync_dataset_lag_seconds{dataset="parcels"} 0\n');
   });
 
-  it('is answered by the state of that moment, with 503 and why where something is wrong', async () => {
+  it('each question is answered by the present state, with 503 and why where something is wrong', async () => {
     const { url, observed } = await serve();
     observed.current = daemonState({ loopSilentMs: LOOP_STUCK_AFTER_MS + 1, caughtUpAt: null });
     const [livez, readyz, healthz] = await Promise.all(
@@ -55,7 +55,7 @@ describe('each question', () => {
     expect((await ask(`${url}/livez`)).status).toBe(200);
   });
 
-  it('of health is answered with everything, but no value of the data', async () => {
+  it('/healthz is answered with everything, but no value of the data', async () => {
     const { url, observed } = await serve();
     const message = 'The value "secret parcel" of owner is no integer.';
     observed.current = daemonState({
@@ -138,7 +138,7 @@ describe('each question', () => {
     });
   });
 
-  it('may be asked with HEAD, and with a query, which means nothing', async () => {
+  it('each question may be asked with HEAD, and with a query, which means nothing', async () => {
     const { url } = await serve();
     const { status, headers, text } = await ask(`${url}/metrics?name=x`, { method: 'HEAD' });
     expect({ status, text }).toEqual({ status: 200, text: '' });
@@ -146,16 +146,19 @@ describe('each question', () => {
   });
 });
 
-describe('what is refused', () => {
-  it.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])('%s, where one can only look', async (method) => {
-    const { url } = await serve();
-    for (const path of LOOKING) {
-      const { status, headers } = await ask(`${url}${path}`, { method });
-      expect({ status, allow: headers['allow'] }).toEqual({ status: 405, allow: 'GET, HEAD' });
-    }
-    const delivered = await ask(`${url}/webhook`, { method: method === 'POST' ? 'GET' : method });
-    expect([delivered.status, delivered.headers['allow']]).toEqual([405, 'POST']);
-  });
+describe('refused requests', () => {
+  it.each(['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])(
+    'refuses %s on addresses that only report',
+    async (method) => {
+      const { url } = await serve();
+      for (const path of LOOKING) {
+        const { status, headers } = await ask(`${url}${path}`, { method });
+        expect({ status, allow: headers['allow'] }).toEqual({ status: 405, allow: 'GET, HEAD' });
+      }
+      const delivered = await ask(`${url}/webhook`, { method: method === 'POST' ? 'GET' : method });
+      expect([delivered.status, delivered.headers['allow']]).toEqual([405, 'POST']);
+    },
+  );
 
   it.each([
     '/page',
@@ -167,7 +170,7 @@ describe('what is refused', () => {
     '/livez/../canary',
     '/%6civez',
     '*',
-  ])('the address %s, which is not told back', async (path) => {
+  ])('answers the address %s with 404, and does not repeat it', async (path) => {
     const { url } = await serve();
     const answer = await converse(
       url,
@@ -177,7 +180,7 @@ describe('what is refused', () => {
     expect(answer).toMatch(/\r\n\r\nNot found\.\n$/);
   });
 
-  it('webhooks, where none are received', async () => {
+  it('refuses webhooks where none are received', async () => {
     const { url } = await serve();
     expect((await ask(`${url}/webhook`, { method: 'POST', body: '{}' })).status).toBe(404);
   });
@@ -193,25 +196,25 @@ describe('what is refused', () => {
     ['127.0.0.1.example.com', 421],
     ['example.com:127.0.0.1', 421],
     ['192.168.0.1', 421],
-  ])('on a loopback address, the host %j: %i', async (host, expected) => {
+  ])('answers the host %j on a loopback address with %i', async (host, expected) => {
     const { url } = await serve();
     expect((await ask(`${url}/metrics`, { headers: { host } })).status).toBe(expected);
   });
 
-  it('on a loopback address, no host at all', async () => {
+  it('refuses a request without a host on a loopback address', async () => {
     const { url } = await serve();
     expect(await converse(url, 'GET /metrics HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 421 /);
     expect(await converse(url, 'GET /metrics HTTP/1.0\r\nHost:\r\n\r\n')).toMatch(/^HTTP\/1\.1 421 /);
   });
 
-  it('no host on another address: supervisors call this machine what they like', async () => {
+  it('accepts any host on another address: supervisors call this machine what they like', async () => {
     const { server } = await serve({ listen: { host: '0.0.0.0', port: 0 } });
     const { port } = new URL(server.url);
     const { status } = await ask(`http://127.0.0.1:${port}/livez`, { headers: { host: 'pod-7.internal' } });
     expect(status).toBe(200);
   });
 
-  it('headers beyond their limit, and what is no HTTP', async () => {
+  it('refuses headers beyond their limit, and what is no HTTP', async () => {
     const { url } = await serve();
     const large = `GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Large: ${'x'.repeat(MAX_HEADER_BYTES)}\r\n\r\n`;
     expect(await converse(url, large)).toMatch(/^HTTP\/1\.1 431 /);
@@ -220,8 +223,8 @@ describe('what is refused', () => {
   });
 });
 
-describe('trouble', () => {
-  it('is answered without its words, and logged once until it is over', async () => {
+describe('incidents of the status server', () => {
+  it('an error is answered without its words, and logged once until it is over', async () => {
     const trouble = new StorageError('The checkpoint /data/checkpoint.sqlite cannot be read.');
     let isOver = false;
     const clock = new SteppedClock();
@@ -250,7 +253,7 @@ describe('trouble', () => {
     expect(logged).toHaveLength(3);
   });
 
-  it('F66 of an address that is taken, or not of this machine, names it and what to do', async () => {
+  it('F66 names an address that is taken, or not of this machine, and what to do', async () => {
     const { url, observed } = await serve();
     const { port } = new URL(url);
     const taken = serve({ listen: { host: '127.0.0.1', port: Number(port) }, observed });
@@ -263,7 +266,7 @@ describe('trouble', () => {
     expect(observed.observers).toBe(1);
   });
 
-  it('of those who go away while they are answered is nobody else’s', async () => {
+  it('a client that goes away while it is answered disturbs nobody else', async () => {
     const answering = Promise.withResolvers<unknown>();
     const asked = Promise.withResolvers<void>();
     const { url, logged } = await serve({
@@ -284,8 +287,8 @@ describe('trouble', () => {
   });
 });
 
-describe('the end', () => {
-  it('waits for what is being answered, and accepts nothing more', async () => {
+describe('the end of the status server', () => {
+  it('the end waits for what is being answered, and accepts nothing more', async () => {
     const answering = Promise.withResolvers<unknown>();
     const asked = Promise.withResolvers<void>();
     const { server, url, observed } = await serve({
@@ -306,7 +309,7 @@ describe('the end', () => {
     expect(observed.observers).toBe(0);
   });
 
-  it('does not wait for ever', async () => {
+  it('the end does not wait for ever', async () => {
     let sleptMs = 0;
     const late = Promise.withResolvers<void>();
     const clock = {

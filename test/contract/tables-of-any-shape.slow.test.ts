@@ -118,11 +118,11 @@ async function expectAlwaysMirrored(
   }
 }
 
-it('F33 V13 of all shapes', async () => {
+it('F33 V13 mirrors tables of all shapes', async () => {
   await expectAlwaysMirrored(Object.entries(SHAPES), 'no-files');
 });
 
-it('F33 where a snapshot of no rows is a file', async () => {
+it('F33 mirrors tables without rows where a snapshot of no rows is a file', async () => {
   const withoutRows = Object.entries(SHAPES).filter(([, { versions }]) =>
     versions.some((rows) => rows.length === 0),
   );

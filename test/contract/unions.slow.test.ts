@@ -69,7 +69,7 @@ async function queryAttached(path: string, sql: string) {
 }
 
 describe('a union', () => {
-  it('has the rows of its members, with the dataset first', async () => {
+  it('a union has the rows of its members, with the dataset first', async () => {
     const { once, rows } = await mirroring();
     await once();
     expect(await rows('FROM parcels')).toEqual([
@@ -82,7 +82,7 @@ describe('a union', () => {
   });
 
   it.each(['reload', 'alter'])(
-    'has a new column of a member by name, null in the others, where schemaChanges is %s',
+    'a union has a new column of a member by name, null in the others, where schemaChanges is %s',
     async (how) => {
       const { once, rows, publish } = await mirroring(
         `unions: {parcels: "us-*-parcels"}\nschemaChanges: ${how}`,
@@ -99,7 +99,7 @@ describe('a union', () => {
     },
   );
 
-  it('leaves out a column whose types conflict, says so once, and has it again when they agree', async () => {
+  it('a union leaves out a column whose types conflict, says so once, and has it again when they agree', async () => {
     const { once, rows, publish } = await mirroring();
     await once();
     const asText = {
@@ -126,7 +126,7 @@ describe('a union', () => {
     ]);
   });
 
-  it('is named by status, doctor and dbt-sources, with what is left out and why', async () => {
+  it('status, doctor and dbt-sources name a union, with what is left out and why', async () => {
     const { once, publish, run, mirrorPath } = await mirroring();
     const asText = {
       ...SMALL_SCHEMA,
@@ -164,7 +164,7 @@ describe('a union', () => {
     expect(await shown('status')).toContain(`parcels 1 ${TRAVIS}: altered outside feed-sync`);
   });
 
-  it('leaves out a column of the members that has the name of its own', async () => {
+  it('a union leaves out a column of the members that has the name of its own', async () => {
     const { once, rows, publish } = await mirroring();
     await publish(TRAVIS, [['a', 1, 'x']], schemaWith('2', column('Dataset_Id', 'string')));
     expect(await once()).toContain('Columns are left out of a union');
@@ -172,7 +172,7 @@ describe('a union', () => {
   });
 
   it.each(['archive', 'drop', 'keep'])(
-    'loses a retired member and has it again when it is back, where removedDatasets is %s',
+    'a union loses a retired member and has it again when it is back, where removedDatasets is %s',
     async (how) => {
       const { once, rows, feed } = await mirroring(
         `unions: {parcels: "us-*-parcels", permits: "*-permits"}\nremovedDatasets: ${how}`,
@@ -193,7 +193,7 @@ describe('a union', () => {
     },
   );
 
-  it('follows a changed setting: other patterns, another name, none', async () => {
+  it('unions follow a changed setting: other patterns, another name, none', async () => {
     const { once, rows, configure } = await mirroring();
     await once();
     configure('unions: {parcels: ["*-lakeway-*", "*-permits"], all_of_it: "*"}');
@@ -205,7 +205,7 @@ describe('a union', () => {
     expect(await rows('SELECT count(*) AS n FROM duckdb_views() WHERE NOT internal')).toEqual(['n', '0']);
   });
 
-  it('keeps its name from datasets that come later, and from tables that were there before', async () => {
+  it('a union keeps its name from datasets that come later, and from tables that were there before', async () => {
     const { once, rows, run, feed, configure } = await mirroring();
     await once();
     publishSmall(feed, ['parcels']);
@@ -221,7 +221,7 @@ describe('a union', () => {
     expect(await rows('SELECT count(*) AS n FROM us_tx_travis_permits')).toEqual(['n', '2']);
   });
 
-  it("replaces nothing of an operator's", async () => {
+  it("a union replaces nothing of an operator's", async () => {
     const { once, run, rows, mirrorPath, configure } = await mirroring('');
     await once();
     await writeMirror(mirrorPath, 'CREATE VIEW parcels AS SELECT 42 AS mine');
@@ -232,7 +232,7 @@ describe('a union', () => {
     expect(await rows('FROM parcels')).toEqual(['mine', '42']);
   });
 
-  it('leaves a table out that was altered by hand, and no commit fails for it', async () => {
+  it('a union leaves out a table that was altered by hand, and no commit fails for it', async () => {
     const { once, rows, publish, run, mirrorPath } = await mirroring();
     await once();
     await writeMirror(mirrorPath, 'DROP TABLE us_tx_travis_parcels');
@@ -249,7 +249,7 @@ describe('a union', () => {
   });
 
   it.each(['DROP VIEW parcels', 'CREATE OR REPLACE VIEW parcels AS SELECT 42 AS mine'])(
-    'makes a view again at the next start, where somebody said: %s',
+    'the next start makes a union again after: %s',
     async (statement) => {
       const { once, rows, mirrorPath } = await mirroring();
       await once();
@@ -262,7 +262,7 @@ describe('a union', () => {
     },
   );
 
-  it('of many tables is a view over views, which are in the copy and in a compacted mirror, and are made again', async () => {
+  it('a union of many tables is a view over views, in the copy and a compacted mirror, too, and is made again', async () => {
     const { once, rows, run, home, feed, mirrorPath, configure } = await mirroring(
       'unions: {parcels: "us-*-parcels"}\ndestination: {publish: ./copy.duckdb}',
     );
@@ -307,7 +307,7 @@ describe('a union', () => {
     expect(await rows(parts)).toEqual(['view_name']);
   });
 
-  it('of many tables is as it was at an earlier time, where all of them have history', async () => {
+  it('a union of many tables is as it was at an earlier time, where all of them have history', async () => {
     const { once, rows, run, publish, feed } = await mirroring(
       'unions: {parcels: "*"}\nhistory: {datasets: ["*"]}',
     );
@@ -331,7 +331,7 @@ describe('a union', () => {
     expect(asOf.stdout, asOf.stderr).toBe('n\n146\n');
   });
 
-  it('is in the published copy and in a compacted mirror, and verify finds nothing', async () => {
+  it('a union is in the published copy and in a compacted mirror, and verify finds nothing', async () => {
     const { once, rows, run, home } = await mirroring(
       'unions: {parcels: "us-*-parcels"}\ndestination: {publish: ./copy.duckdb}',
     );

@@ -18,7 +18,7 @@ async function mirrored() {
 }
 
 describe('verify --deep', () => {
-  it('finds the table equal that was loaded and that took changes', async () => {
+  it('verify --deep finds a table equal that was loaded and that took changes', async () => {
     const { installed, parcels, publishNext } = await mirrored();
     const loaded = await installed.run('verify', '--deep', '--json');
     expect(loaded, loaded.stderr).toMatchObject({ exitCode: 0 });
@@ -30,7 +30,7 @@ describe('verify --deep', () => {
     expect(changed, changed.stdout + changed.stderr).toMatchObject({ exitCode: 0 });
   });
 
-  it('names the rows that were altered, deleted and inserted by hand (F70)', async () => {
+  it('verify --deep names the rows that were altered, deleted and inserted by hand (F70)', async () => {
     const { installed, parcels, table } = await mirrored();
     const key = (
       await installed.run(
@@ -87,8 +87,8 @@ describe('verify --deep', () => {
   });
 });
 
-describe('verify --deep that is interrupted', () => {
-  it('says so, and goes on with the table that it was at', async () => {
+describe('an interrupted verify --deep', () => {
+  it('verify --deep that is interrupted says so, and goes on with the table that it was at', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['parcels', 'zoning'], rowsPerDataset: 20 });
     const [parcels, zoning] = [datasetOf('parcels'), datasetOf('zoning')];
     const installed = await program({ feed });
@@ -126,7 +126,7 @@ describe('verify --deep that is interrupted', () => {
 });
 
 describe('verify --deep beside a running instance', () => {
-  it('compares and has the instance repair; a table that the manifest is ahead of is compared once it is there', async () => {
+  it('verify --deep has a running instance repair, and compares a table once it has the version of the manifest', async () => {
     const { installed, parcels, table, publishNext } = await mirrored();
     await writeMirror(installed.mirrorPath, `UPDATE ${table} SET owner_name = 'nobody' WHERE rowid = 2`);
     publishNext(parcels);

@@ -53,8 +53,8 @@ function post({ url }: Pushed, headers: Readonly<Record<string, string>>, body: 
   return ask(`${url}/webhook`, { method: 'POST', headers, body });
 }
 
-describe('a delivery of the service', () => {
-  it('wakes the loop, each of its own id once (F44: a repeated id)', async () => {
+describe('deliveries of the service', () => {
+  it('a delivery wakes the loop, each of its own id once (F44: a repeated id)', async () => {
     const under = await pushed();
     publishSmall(under.feed, ['parcels']);
     under.feed.publisher.publish('parcels', smallContent(numberedRows(3)));
@@ -68,7 +68,7 @@ describe('a delivery of the service', () => {
     expect(text).toContain('feed_sync_webhook_deliveries_total{outcome="repeated"} 1\n');
   });
 
-  it('is known again after a restart (F44: a repeated id)', async () => {
+  it('a delivery is known again after a restart (F44: a repeated id)', async () => {
     const path = temporaryPath('checkpoint.sqlite');
     const before = await openAt(path);
     const first = receiver('', (id, at) => before.rememberDelivery(id, at));
@@ -91,7 +91,7 @@ describe('a delivery of the service', () => {
   });
 
   it.each(['', 'no JSON', '{"a": 1, "a": 2}', '[[[[', 'ünï ☃'])(
-    'is never decoded: %j wakes',
+    'a delivery is never decoded: %j wakes',
     async (body) => {
       const under = await pushed();
       expect((await post(under, signed(under.secret, body), body)).status).toBe(204);
@@ -105,14 +105,17 @@ describe('a delivery of the service', () => {
     [-301, 401],
     [301, 401],
     [-86_400, 401],
-  ])('of a time %i seconds off is answered %i (F44: an old timestamp)', async (seconds, status) => {
-    const under = await pushed();
-    under.feed.webhooks.ping(under.webhookId, seconds * 1_000);
-    expect(await answers(under)).toEqual([status]);
-    expect(under.receiver.woken()).toBe(status === 204 ? 1 : 0);
-  });
+  ])(
+    'a delivery of a time %i seconds off is answered %i (F44: an old timestamp)',
+    async (seconds, status) => {
+      const under = await pushed();
+      under.feed.webhooks.ping(under.webhookId, seconds * 1_000);
+      expect(await answers(under)).toEqual([status]);
+      expect(under.receiver.woken()).toBe(status === 204 ? 1 : 0);
+    },
+  );
 
-  it('is accepted with any secret of the file, as it is now (F44: a rotated key)', async () => {
+  it('a delivery is accepted with any secret of the file, as it is now (F44: a rotated key)', async () => {
     const under = await pushed();
     const { feed, webhookId, secret, receiver: receiving } = under;
     const deliver = async (file: string) => {
@@ -129,7 +132,7 @@ describe('a delivery of the service', () => {
     expect(await deliver(`${secret}\n${third}\n`)).toBe(204);
   });
 
-  it('wakes the loop also where it cannot be remembered, and is asked for again', async () => {
+  it('a delivery wakes the loop also where it cannot be remembered, and is asked for again', async () => {
     const receiving = receiver('', () => {
       throw new Error('The disk is full.');
     });
@@ -141,16 +144,19 @@ describe('a delivery of the service', () => {
   });
 });
 
-describe('what is not the service’s wakes nothing, is not remembered, and is answered without a reason:', () => {
+describe('deliveries of anybody else', () => {
   const BODY = '{"type":"ping","data":{}}';
 
-  it.each(['webhook-id', 'webhook-timestamp', 'webhook-signature'])('F44: no %s', async (name) => {
-    const under = await pushed();
-    const { [name]: _, ...headers } = signed(under.secret, BODY);
-    expect((await post(under, headers, BODY)).status).toBe(400);
-    expect((await post(under, { ...headers, [name]: '' }, BODY)).status).toBe(400);
-    expect(under.receiver.woken()).toBe(0);
-  });
+  it.each(['webhook-id', 'webhook-timestamp', 'webhook-signature'])(
+    'F44: refuses a delivery without %s',
+    async (name) => {
+      const under = await pushed();
+      const { [name]: _, ...headers } = signed(under.secret, BODY);
+      expect((await post(under, headers, BODY)).status).toBe(400);
+      expect((await post(under, { ...headers, [name]: '' }, BODY)).status).toBe(400);
+      expect(under.receiver.woken()).toBe(0);
+    },
+  );
 
   it.each([
     ['webhook-id', 'm'.repeat(257)],
@@ -165,13 +171,13 @@ describe('what is not the service’s wakes nothing, is not remembered, and is a
         .fill('v1,x')
         .join(' '),
     ],
-  ])('a %s that is none: %s', async (name, value) => {
+  ])('refuses an invalid %s: %s', async (name, value) => {
     const under = await pushed();
     expect((await post(under, { ...signed(under.secret, BODY), [name]: value }, BODY)).status).toBe(400);
     expect(under.receiver.woken()).toBe(0);
   });
 
-  it('F44: a wrong signature', async () => {
+  it('F44: refuses a wrong signature, and wakes nothing', async () => {
     const under = await pushed();
     const { secret } = under;
     const right = signed(secret, BODY);
@@ -195,7 +201,7 @@ describe('what is not the service’s wakes nothing, is not remembered, and is a
     expect(under.receiver.woken()).toBe(1);
   });
 
-  it('F44: a body that was written again', async () => {
+  it('F44: refuses a body that was written again, and wakes nothing', async () => {
     const under = await pushed();
     const headers = signed(under.secret, BODY);
     for (const body of [
@@ -211,7 +217,7 @@ describe('what is not the service’s wakes nothing, is not remembered, and is a
     expect(under.receiver.woken()).toBe(0);
   });
 
-  it('F44: 20 MB, announced or not', async () => {
+  it('F44: refuses 20 MB, announced or not', async () => {
     const under = await pushed();
     const body = 'x'.repeat(20_000_000);
     const headers = signed(under.secret, body);
@@ -225,7 +231,7 @@ describe('what is not the service’s wakes nothing, is not remembered, and is a
     expect(text).toContain('feed_sync_webhook_deliveries_total{outcome="refused"} 3\n');
   });
 
-  it('and it is not taken for one that came before', async () => {
+  it('a refused delivery is not taken for one that came before', async () => {
     const under = await pushed();
     const headers = signed(under.secret, BODY);
     expect((await post(under, { ...headers, 'webhook-signature': 'v1,x' }, BODY)).status).toBe(401);
@@ -233,7 +239,7 @@ describe('what is not the service’s wakes nothing, is not remembered, and is a
     expect(under.receiver.woken()).toBe(1);
   });
 
-  it('F44: every secret and every signature is tried, whatever fits before', () => {
+  it('F44: tries every secret and every signature, whatever fits before', () => {
     const texts = ['one', 'two', 'three'].map((text) => `whsec_${Buffer.from(text).toString('base64')}`);
     const secrets = texts.map((text) => new Secret(text));
     const revealed = secrets.map((secret) => vi.spyOn(secret, 'reveal'));
@@ -249,7 +255,7 @@ describe('the file of secrets', () => {
     ['is not there yet', Object.assign(new Error('gone'), { code: 'ENOENT' })],
     ['is empty', ''],
     ['has blank lines only', '\n \r\n'],
-  ])('that %s: nothing is received', async (_, text) => {
+  ])('receives nothing where the file of secrets %s', async (_, text) => {
     const under = await pushed();
     under.receiver.setFile(text);
     under.feed.webhooks.ping(under.webhookId);
@@ -266,7 +272,7 @@ describe('the file of secrets', () => {
     ['has an empty secret', 'whsec_', 'Line 1 of the webhook secrets'],
     ['is another file', 'whsec_QUJD\n'.repeat(10_000), 'is too large'],
     ['has too many', 'whsec_QUJD\n'.repeat(17), 'more than 16'],
-  ])('that %s: the log says so once, and shows no line', async (_, text, trouble) => {
+  ])('logs once, without showing a line, that the file of secrets %s', async (_, text, trouble) => {
     const under = await pushed();
     under.receiver.setFile(text);
     under.feed.webhooks.ping(under.webhookId);

@@ -59,29 +59,32 @@ const originOf = async ({ dataDirectory }: CommandLine) => {
   return origin;
 };
 
-describe('a base URL that is wrong', () => {
+describe('a wrong base URL', () => {
   it.each([
     ['a refusal', JSON.stringify(MISSING_PAGE), 'There is nothing here.'],
     ['a page for people', '<h1>Not Found</h1>', 'The service answered 404.'],
-  ])('and answers 404 with %s is told as such, and is as if it had never been set', async (...row) => {
-    const [, body, message] = row;
-    const feed = await serviceWith('sub_1');
-    const wrong = await ownServer((_, response) => response.writeHead(404).end(body));
-    const line = installed({ baseUrl: wrong.url, apiKey: CANARY_KEY });
-    for (const words of [['once'], ['once', '--dry-run'], ['subscriptions']]) {
-      const said = await line.run(...words);
-      expect(said.exitCode).toBe(78);
-      expect(said.stdout + said.stderr).toContain('check service.baseUrl');
-      expect(said.stdout + said.stderr).toContain(message);
-    }
-    expect(wrong.seen.map(({ path }) => path.split('?')[0])).toEqual(Array(3).fill('/v1/subscriptions'));
-    expect(suspensionsOf(line)).toEqual([]);
-    moveTo(line, feed.baseUrl);
-    expect((await line.run('once')).exitCode).toBe(0);
-    expect(await rowsOf(line)).toEqual([['2']]);
-  });
+  ])(
+    'a wrong base URL that answers 404 with %s is reported as such, and is as if it had never been set',
+    async (...row) => {
+      const [, body, message] = row;
+      const feed = await serviceWith('sub_1');
+      const wrong = await ownServer((_, response) => response.writeHead(404).end(body));
+      const line = installed({ baseUrl: wrong.url, apiKey: CANARY_KEY });
+      for (const words of [['once'], ['once', '--dry-run'], ['subscriptions']]) {
+        const said = await line.run(...words);
+        expect(said.exitCode).toBe(78);
+        expect(said.stdout + said.stderr).toContain('check service.baseUrl');
+        expect(said.stdout + said.stderr).toContain(message);
+      }
+      expect(wrong.seen.map(({ path }) => path.split('?')[0])).toEqual(Array(3).fill('/v1/subscriptions'));
+      expect(suspensionsOf(line)).toEqual([]);
+      moveTo(line, feed.baseUrl);
+      expect((await line.run('once')).exitCode).toBe(0);
+      expect(await rowsOf(line)).toEqual([['2']]);
+    },
+  );
 
-  it('R17 is told though another service was mirrored before', async () => {
+  it('R17 a wrong base URL is reported though another service was mirrored before', async () => {
     const feed = await serviceWith('sub_1');
     const line = installed(feed);
     expect((await line.run('once')).exitCode).toBe(0);
@@ -93,7 +96,7 @@ describe('a base URL that is wrong', () => {
     expect((await line.run('once')).exitCode).toBe(0);
   });
 
-  it('is not what a service is told that was mirrored, and answers 404 by now', async () => {
+  it('a mirrored service that answers 404 by now is suspended, and not reported as a wrong base URL', async () => {
     const feed = await serviceWith('sub_1');
     const line = installed(feed);
     expect((await line.run('once')).exitCode).toBe(0);
@@ -109,7 +112,7 @@ describe('a base URL that is wrong', () => {
   it.each([
     ['a refusal', JSON.stringify(MISSING_PAGE), 77],
     ['a page for people', '<h1>Not Found</h1>', 75],
-  ])('in its path, at an origin that answered before, is named as what may lead to %s', async (...row) => {
+  ])('a wrong path at an origin that answered before is named as what may lead to %s', async (...row) => {
     const [, body, exitCode] = row;
     const feed = await serviceWith('sub_1');
     const line = installed(feed);
@@ -131,7 +134,7 @@ describe('a base URL that is wrong', () => {
   });
 
   it.each(['once', 'doctor'])(
-    'that names https for plain HTTP on this machine is told as such by %s, with the address to try',
+    '%s reports https for plain HTTP on this machine as such, with the address to try',
     async (command) => {
       const feed = await serviceWith('sub_1');
       const { host } = new URL(feed.baseUrl);
@@ -144,7 +147,7 @@ describe('a base URL that is wrong', () => {
     },
   );
 
-  it('whose service refuses the key keeps nothing from another base URL', async () => {
+  it('a base URL whose service refuses the key keeps nothing from another base URL', async () => {
     const feed = await serviceWith('sub_1');
     const wrong = await ownServer((_, response) => response.writeHead(401).end());
     const line = installed({ baseUrl: wrong.url, apiKey: CANARY_KEY });
@@ -156,7 +159,7 @@ describe('a base URL that is wrong', () => {
     expect(suspensionsOf(line)).toEqual([]);
   });
 
-  it('as an earlier version stored it, without the base URL, keeps the key from being used', async () => {
+  it('a refusal of the key that an earlier version stored without the base URL keeps the key from being used', async () => {
     const feed = await serviceWith('sub_1');
     const line = installed(feed);
     expect((await line.run('once')).exitCode).toBe(0);
@@ -181,7 +184,7 @@ describe('a service that has moved', () => {
     return { feed, line };
   }
 
-  it('is refused until a person says so, and then goes on with what is there', async () => {
+  it('a service that has moved is refused until an operator accepts it, and then goes on with what is there', async () => {
     const { feed, line } = await mirrored();
     const moved = await serviceWith('sub_1');
     moved.publisher.publish('parcels', smallContent(numberedRows(3), null));
@@ -206,7 +209,7 @@ describe('a service that has moved', () => {
     expect((await line.run('once')).exitCode).toBe(78);
   });
 
-  it('is not accepted where it lists none of the subscriptions', async () => {
+  it('a moved service is not accepted where it lists none of the subscriptions', async () => {
     const { feed, line } = await mirrored();
     const other = await serviceWith('sub_2');
     moveTo(line, other.baseUrl);
@@ -219,7 +222,7 @@ describe('a service that has moved', () => {
     expect((await line.run('once')).exitCode).toBe(78);
   });
 
-  it('is not accepted at an address where there is none, nor with a key that is refused', async () => {
+  it('a moved service is not accepted at a wrong address, nor with a key that is refused', async () => {
     const { feed, line } = await mirrored();
     const wrong = await ownServer((_, response) => response.writeHead(404).end());
     moveTo(line, wrong.url);
@@ -238,7 +241,7 @@ describe('a service that has moved', () => {
     expect(moved.requests.entries()).toEqual([]);
   });
 
-  it('is not accepted beside a running instance, with other options, or without a mirror', async () => {
+  it('a moved service is not accepted beside a running instance, with other options, or without a mirror', async () => {
     const { line } = await mirrored();
     const moved = await serviceWith('sub_1');
     moveTo(line, moved.baseUrl);

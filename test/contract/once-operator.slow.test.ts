@@ -9,7 +9,7 @@ import { program } from '../support/program.ts';
 const CONFIRMED_AFTER_MS = 10 * 60_000;
 
 describe('resync', () => {
-  it('loads the snapshot again, though the table is up to date', async () => {
+  it('resync makes the next once load the snapshot again, though the table is up to date', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels'] });
     const permits = datasetOf('permits');
     const installed = await program({ feed });
@@ -25,8 +25,8 @@ describe('resync', () => {
   });
 });
 
-describe('F35 a subscription that is gone', () => {
-  it('is held and keeps its datasets, until it is forgotten: then what only it held is retired', async () => {
+describe('F35 a missing subscription', () => {
+  it('F35 a missing subscription is suspended and keeps its datasets, until forget retires what only it contained', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits', 'parcels', 'zoning'] });
     const [permits, zoning] = [datasetOf('permits'), datasetOf('zoning')];
     feed.publisher.remove(zoning, 'subscription_changed');
@@ -67,7 +67,7 @@ describe('F35 a subscription that is gone', () => {
 });
 
 describe('F35 many retirements at once', () => {
-  it('wait for resume --retire, which resume --all is not', async () => {
+  it('F35 many retirements at once wait for resume --retire, and resume --all does not approve them', async () => {
     const { feed, datasetIds } = await countyFeed({ counties: 3, rowsPerDataset: 3 });
     const installed = await program({ feed });
     await once(installed);

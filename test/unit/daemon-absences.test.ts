@@ -29,7 +29,7 @@ async function started(world: World) {
 }
 
 describe('F51 F55 a member that the manifest lacks', () => {
-  it('is checked with every poll and retired after ten minutes, and then reads no further manifest', async () => {
+  it('checks an absent member with every poll, retires it after ten minutes, and reads no further manifest', async () => {
     const { world, pass } = await started(await oneSubscription('parcels', 'permits'));
     world.service.members.set('sub_1', ['parcels']);
     await pass(HOUR_MS + 9 * MINUTE_MS, STEP_MS);

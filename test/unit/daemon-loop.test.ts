@@ -350,25 +350,25 @@ describe('work that takes long', () => {
   function slowMirror(world: World) {
     const { destination } = world.parts;
     const waiting = Promise.withResolvers<void>();
-    const begun: string[] = [];
+    const started: string[] = [];
     Object.assign(world.parts, {
       destination: {
         ...destination,
         commit: async (queue: JobQueue) => {
           const jobs = queue.take();
-          begun.push(...jobs.map(({ job }) => `${job.datasetId} ${job.kind}`));
+          started.push(...jobs.map(({ job }) => `${job.datasetId} ${job.kind}`));
           await waiting.promise;
           for (const [index, outcome] of (await commitAll(destination, jobs)).entries())
             queue.report(present(jobs[index], 'every outcome belongs to a write job'), outcome);
         },
       },
     });
-    return { begun, release: () => waiting.resolve() };
+    return { started, release: () => waiting.resolve() };
   }
 
   it('polls on during work of hours, does not start it twice, and finds what was published meanwhile', async () => {
     const world = await oneSubscription('parcels', 'permits');
-    const { begun, release } = slowMirror(world);
+    const { started, release } = slowMirror(world);
     const { daemon, clock, settle } = smallDaemon(world);
     const pass = async (durationMs: number) => {
       for (let restMs = durationMs; restMs > 0; restMs -= 30 * SECOND_MS) {
@@ -379,7 +379,7 @@ describe('work that takes long', () => {
     };
     await pass(MINUTE_MS);
     try {
-      await until('a commit that is under way', () => begun.length === 1);
+      await until('a commit that is under way', () => started.length === 1);
       publishWithSnapshot(world, 'parcels', { resyncRequired: true });
       publishWithSnapshot(world, 'permits');
       await pass(2 * HOUR_MS + 10 * MINUTE_MS);
@@ -388,7 +388,7 @@ describe('work that takes long', () => {
       expect(world.checkpoint.followed().get('sub_1')?.cursor?.number).toBe(102n);
       expect(daemon.state().datasets.get('parcels')?.work?.step).toBe('loading version 1');
       // Which of the two is ready first is left to the threads that read their files.
-      expect(begun).toHaveLength(1);
+      expect(started).toHaveLength(1);
     } finally {
       release();
     }
@@ -414,7 +414,7 @@ describe('work that takes long', () => {
 });
 
 describe('a quiet log', () => {
-  it('F37 logs 30, 14 and 3 days before the position of a quiet log expires, each time once', async () => {
+  it('F37 warns 30, 14 and 3 days before the position of a quiet log expires, each time once', async () => {
     const { world, daemon, pass } = await followed('parcels');
     const days: number[] = [];
     for (let day = 1; day < 90; day += 1) {
@@ -546,7 +546,7 @@ describe('an operator', () => {
     expect(world.calls).toEqual([]);
   });
 
-  it('retires datasets that only a subscription contained which the operator gives up', async () => {
+  it('retires the datasets of a subscription that the operator gives up, where no other contains them', async () => {
     const world = await smallWorld();
     subscribe(world, subscription(), 'parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'zoning');
@@ -574,7 +574,7 @@ describe('an operator', () => {
 });
 
 describe('the end of the daemon', () => {
-  it('stops when it is told to', async () => {
+  it('stops when it is asked to', async () => {
     const { daemon, ended } = await followed('parcels');
     daemon.stop();
     expect(await ended).toEqual({ kind: 'stopped' });

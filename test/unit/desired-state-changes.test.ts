@@ -243,14 +243,14 @@ describe('a reload', () => {
   const isMember = joined(D, { eventNumber: 2n });
 
   it('keeps of a reload everything that decides which manifest satisfies it', () => {
-    const asked = reloadAsked(D, 5n, {
+    const requested = reloadAsked(D, 5n, {
       logNumber: 3,
       createdAt: at(1),
       readAt: at(2),
       knownVersion: 7,
       isWithdrawal: true,
     });
-    expect(grown([isMember, asked]).reloads).toEqual<Reload[]>([
+    expect(grown([isMember, requested]).reloads).toEqual<Reload[]>([
       {
         subscriptionId: 's',
         logNumber: 3,
@@ -314,22 +314,22 @@ describe('a reload', () => {
   });
 
   it(`F88 keeps ${MAX_RELOADS_KEPT} reloads of a subscription at most: the oldest, and always the newest`, () => {
-    const asked = (count: number) =>
+    const requested = (count: number) =>
       Array.from({ length: count }, (_, nth) => reloadAsked(D, BigInt(100 + nth)));
-    expect(numbersOf(grown([isMember, ...asked(MAX_RELOADS_KEPT)]))).toHaveLength(MAX_RELOADS_KEPT);
+    expect(numbersOf(grown([isMember, ...requested(MAX_RELOADS_KEPT)]))).toHaveLength(MAX_RELOADS_KEPT);
     const most = MAX_RELOADS_KEPT + 20;
-    const kept = numbersOf(grown([isMember, ...asked(most)]));
+    const kept = numbersOf(grown([isMember, ...requested(most)]));
     const oldest = Array.from({ length: MAX_RELOADS_KEPT - 1 }, (_, nth) => 100 + nth);
     expect(kept).toEqual([...oldest, 100 + most - 1]);
-    const others = grown([isMember, reloadAsked(D, 1_000n)], grown([isMember, ...asked(most)]), 't');
+    const others = grown([isMember, reloadAsked(D, 1_000n)], grown([isMember, ...requested(most)]), 't');
     expect([numbersOf(others, 's').length, numbersOf(others, 't')]).toEqual([MAX_RELOADS_KEPT, [1_000]]);
   });
 });
 
 describe('the first list of versions after reloads', () => {
   it('stores with reloads the newest version of the first list after them, and of no later list', () => {
-    const asked = desired({ reloads: [reload(5), reload(6, { listedVersion: 3 })] });
-    const listed = withListed(asked, 7);
+    const requested = desired({ reloads: [reload(5), reload(6, { listedVersion: 3 })] });
+    const listed = withListed(requested, 7);
     expect(listed.reloads.map(({ listedVersion }) => listedVersion)).toEqual([7, 3]);
     expect(withListed(listed, 9)).toBe(listed);
   });
@@ -447,7 +447,7 @@ describe('F81 a log restart', () => {
   });
 });
 
-it('forgets everything that a subscription said once it is given up', () => {
+it('forgets everything that a subscription stated once it is given up', () => {
   const before = desired({
     members: new Map([
       ['s', member({ eventNumber: 9n })],

@@ -43,7 +43,7 @@ describe('the findings of doctor about a PostgreSQL server', () => {
     [{ postgis: null }, 'PostGIS', 'warning', 0],
     [{ blockers: [{ pid: 7, who: 'ann, psql', minutes: 20 }] }, 'locks', 'warning', 0],
     [{ pastHolders: [{ what: 'view past', on: 'history.parcels__2' }] }, 'history', 'warning', 0],
-  ] as const)('finds by %j that the %s is a %s', (fault, about, state, exitCode) => {
+  ] as const)('judges a server with %j under "%s" as a %s', (fault, about, state, exitCode) => {
     const findings = judged(fault);
     expect(findings).toMatchObject([{ about, state, exitCode }]);
     expect(findings[0]?.hints.length).toBeGreaterThan(0);

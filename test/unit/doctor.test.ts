@@ -183,7 +183,7 @@ describe('a folder', () => {
     });
   });
 
-  it('suggests to create a missing folder for the user, and never to hand over its parent', () => {
+  it('advises to create a missing folder for the user, and never to hand over its parent', () => {
     const [found] = judge({ refusal: 'EACCES', nearest: '/', ownerUid: 0 });
     expect(found?.hints[0]).toMatch(/: mkdir -p \/data && chown 1000 \/data && chmod 700 \/data$/);
   });

@@ -100,7 +100,7 @@ it('keeps each value of generated tables with every type when a column is added'
   expect(await world.differences(...courses)).toEqual([]);
 });
 
-it('keeps column names of the table, and gives an added column of the same name but for case another one', async () => {
+it('renames an added column whose name differs from another only in case, and keeps the names of the table', async () => {
   const world = await mirrorAtWork();
   const envelopeColumns = [column('_row', 'integer')];
   const schema = sourceSchema([ID, column('ID', 'string'), column('Id', 'string')], { envelopeColumns });

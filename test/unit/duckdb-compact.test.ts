@@ -54,7 +54,7 @@ describe('a compacted mirror', () => {
     const made = await workedOnMirror();
     await made.byHand(...ADDED);
     chmodSync(made.path, 0o640);
-    // Only the administrator may give a file to somebody else.
+    // Only the administrator may give a file to another user.
     if (process.getuid?.() === 0) chownSync(made.path, ANOTHER_USER, ANOTHER_USER);
     const { uid, gid } = statSync(made.path);
     const before = [

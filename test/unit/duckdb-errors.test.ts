@@ -54,7 +54,7 @@ describe('a table that could not be compared', () => {
   const reason = (kind: string, message: string) =>
     whyIncomparable(new IncomparableError('parcels', 'rows', diagnose(errorOf(kind, message))));
 
-  it('names the memory setting as the reason of a comparison that lacked memory', () => {
+  it('names the memory setting as the reason of a comparison that ran out of memory', () => {
     const message =
       'failed to allocate data of size 32.0 MiB (121.9 MiB/122.0 MiB used)\nPossible solutions:';
     expect(reason('Out of Memory', message)).toBe(

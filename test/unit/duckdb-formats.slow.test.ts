@@ -132,7 +132,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
     expect(await mirror.has()).toEqual(STATE);
     expect(await formatOf(folder)).toBe('5');
     const kinds = ['load', 'load', 'retire', 'changes'];
-    // Nobody knows when earlier retirements were judged.
+    // Earlier formats do not record when a retirement was judged.
     const kept = before.map(([id, from, to, _, ...rest], index) => [
       String(index + 1),
       id,

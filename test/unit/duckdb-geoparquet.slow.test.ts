@@ -115,7 +115,7 @@ describe('the coordinate system', () => {
     [{ crs: 'EPSG:4269' }, 'EPSG:2277', 'EPSG:4269'],
     [{ crs: null }, 'EPSG:2277', null],
   ])(
-    'prefers the coordinate system of the metadata %j to that of the native column, %s',
+    'takes from metadata %j and a native column of %s the coordinate system %s',
     (rest, native, expected) => {
       const stated = parseGeoMetadata(metadata(rest))?.columns.get('g');
       expect(geometryOf(stated, `GeometryType(crs=${native})`, new Map())?.crs).toBe(expected);

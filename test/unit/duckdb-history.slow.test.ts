@@ -94,7 +94,7 @@ describe('an undo log', () => {
     ]);
   });
 
-  it('logs columns of any name, also of names that its own functions use', async () => {
+  it('logs columns of any name, also names that the functions of the log use', async () => {
     const names = [
       'as_of',
       'AS_OF_2',
@@ -337,7 +337,7 @@ describe('the closing of an undo log (F70)', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('refuses as-of, rather than return no rows, where the log was deleted from the list of logs', async () => {
+  it('refuses as-of, rather than returning no rows, where the log was deleted from the list of logs', async () => {
     const { world } = await threePeople();
     await world.byHand('DELETE FROM feed_sync.history_logs');
     await expect(inMirror(world.folder, asOf(1))).rejects.toThrow(
@@ -461,7 +461,7 @@ describe('an undo log that is frozen with its table (F71)', () => {
 describe('history older than history.keep', () => {
   const DAY_MS = 86_400_000;
 
-  it('removes entries, and frozen tables with their logs, with the next commit after their time', async () => {
+  it('removes old entries, frozen tables and their logs with the next commit after history.keep', async () => {
     const clock = manualClock();
     const world = await mirrorAtWork({ clock, history: { keeps: () => true, keepMs: 3 * DAY_MS } });
     const other = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {

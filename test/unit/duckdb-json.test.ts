@@ -98,7 +98,7 @@ describe('F78 a number in a JSON value that no double represents', () => {
     );
   });
 
-  it('applies changes with such a number in another column, or outside the row', async () => {
+  it('applies changes with a number of many digits in another column, or outside the row', async () => {
     const table = await writtenTable([
       column('id', 'integer', false),
       column('v', 'json'),

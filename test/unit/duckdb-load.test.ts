@@ -488,7 +488,7 @@ describe('files that are no Parquet files (F43)', () => {
       (content) =>
         Buffer.concat([content.subarray(0, -200), Buffer.alloc(100, 0xff), content.subarray(-100)]),
     ],
-  ])('refuses a file %s by its name', async (_, damage) => {
+  ])('refuses, and names, a file %s', async (_, damage) => {
     const job = await people('broken.parquet', "(1::BIGINT, 'x')");
     const path = join(own.path, 'broken.parquet');
     await writeFile(path, damage(await readFile(path)));

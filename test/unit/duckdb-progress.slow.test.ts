@@ -79,12 +79,12 @@ function at(eventNumber: bigint): StoredProgress {
 
 /** Returns a list that receives the effects that begin from now on, in order. */
 function effects(): string[] {
-  const begun: string[] = [];
+  const started: string[] = [];
   observeDurableEffects((name, timestamp) => {
-    if (timestamp === 'before') begun.push(name.replace('destination.', ''));
+    if (timestamp === 'before') started.push(name.replace('destination.', ''));
   });
   onTestFinished(() => observeDurableEffects(() => {}));
-  return begun;
+  return started;
 }
 
 async function holdMirror(path: string): Promise<Child> {
@@ -162,7 +162,7 @@ describe('stored progress', () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
     const before = statSync(world.path).mtimeMs;
-    const begun = effects();
+    const started = effects();
     const inAnotherOrder = {
       subscriptions: PROGRESS.subscriptions.toReversed(),
       members: PROGRESS.members.toReversed(),
@@ -172,7 +172,7 @@ describe('stored progress', () => {
       expect(await world.mirror.storeProgress(same, 'wait')).toBe(true);
       expect(await world.mirror.storeProgress(same, 'if-free')).toBe(true);
     }
-    expect(begun).toEqual([]);
+    expect(started).toEqual([]);
     expect(statSync(world.path).mtimeMs).toBe(before);
   });
 
@@ -205,9 +205,9 @@ describe('stored progress', () => {
       members: [{ ...member, datasetId: 'half \ufffd' }],
       owed: [],
     });
-    const begun = effects();
+    const started = effects();
     expect(await world.mirror.storeProgress(odd, 'wait')).toBe(true);
-    expect(begun).toEqual([]);
+    expect(started).toEqual([]);
   });
 
   it('removes the stored progress of a subscription that was given up, and of a retired table', async () => {
@@ -317,11 +317,11 @@ describe('progress in the write session of a commit', () => {
     const world = await mirrorAtWork();
     const jobs = [await preparedLoad(world, 'parcels'), await preparedLoad(world, 'roads')];
     const { queue, calls } = queueOf(jobs, PROGRESS);
-    const begun = effects();
+    const started = effects();
     await world.mirror.commit(queue);
     expect(calls).toEqual(['parcels committed', 'roads committed', 'asked']);
     // The first COMMIT is that of the catalog, which is looked after whatever became of the mirror.
-    expect(begun).toEqual([
+    expect(started).toEqual([
       ...['attach', 'commit', 'sync-entries', 'commit', 'sync-entries'],
       ...['store-progress', 'checkpoint'],
     ]);
@@ -390,7 +390,7 @@ describe('progress in the write session of a commit', () => {
     expect(calls).toEqual(['roads committed']);
     expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(false);
     expect(await progressOf(world)).toBeNull();
-    // Whoever has asked what the mirror has since then knows that a table is gone.
+    // A caller that has read the state of the mirror since then knows that a table is gone.
     expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(true);
   });
 });

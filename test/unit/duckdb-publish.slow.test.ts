@@ -80,7 +80,7 @@ describe('a published copy', () => {
     const made = statSync(copy).mtimeMs;
     expect(await world.mirror.publish()).toEqual({ kind: 'current', commitNumber: 1 });
     expect(statSync(copy).mtimeMs).toBe(made);
-    // What somebody has allowed is not taken back by the next one.
+    // The next copy keeps a mode that the owner has set.
     chmodSync(copy, 0o640);
     await world.load(course);
     await world.mirror.publish();

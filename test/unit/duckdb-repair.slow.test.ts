@@ -119,7 +119,7 @@ describe('a comparison', () => {
     expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(equal);
   });
 
-  it('names a row that was altered with its columns, and rows that were deleted and inserted by hand (F70)', async () => {
+  it('names an altered row with its columns, and rows that were deleted and inserted by hand (F70)', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand(...BY_HAND);
     expect(await compare(world, await contentFrom(first, course, world))).toEqual({
@@ -289,7 +289,7 @@ describe('a repair of a table with history', () => {
     expect(await asOf(world, 1)).toEqual(FIRST.map((row) => row.map(String)));
   });
 
-  it('closes the log by a repair of more than rows altered by hand, and names commit and reason as of before (F70)', async () => {
+  it('closes the log by a repair that changes more than the rows altered by hand, and names the reason (F70)', async () => {
     const { world } = await threePeople(HISTORY);
     await world.byHand("UPDATE parcels SET name = 'TWO' WHERE id = 2");
     // The service has other rows for the version by now.

@@ -99,7 +99,7 @@ describe('a retired table', () => {
     expect(await world.differences()).toEqual([]);
   });
 
-  it('leaves of a retired table in the catalog only its name, its commits and its new place', async () => {
+  it('keeps in the catalog only the name, the commits and the new place of a retired table', async () => {
     const { world, courses } = await tableForEveryWay();
     expect(await world.execute(...(await retirements(world)))).toMatchObject([
       { kind: 'retired', table: expect.stringMatching(/^archived\.archive__1_/) },

@@ -15,6 +15,8 @@ const RUNS = [
   ['--project', 'slow', 'test/contract/postgres-faults.slow.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-reader-objects.slow.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-settings.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-locks.slow.test.ts'],
+  ['--project', 'slow', 'test/contract/postgres-lost-sessions.slow.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-progress.slow.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-constraints.slow.test.ts'],
   ['--project', 'slow', 'test/contract/postgres-altered-unions.slow.test.ts'],

@@ -80,6 +80,7 @@ export class Following {
 
   /** Starts whatever is due, polls and audits, and waits for nothing. */
   begin(suspensions: Suspensions): void {
+    this.#forgetErrors(suspensions);
     if (this.#session.signal.aborted || suspensions.workspace !== null) return;
     const now = this.#session.readClocks();
     const due = [...this.#reader.subscriptions.values()].filter((subscription) =>
@@ -92,6 +93,15 @@ export class Following {
     for (const subscription of due) {
       if (!(this.audits.isRunning && subscription.owesAudit)) this.#run(this.#poll(subscription));
     }
+  }
+
+  /** A refusal is an answer: errors from before it are over, and nothing is tried that could resolve them. */
+  #forgetErrors({ workspace, subscriptions }: Suspensions): void {
+    const { incidents } = this.#session;
+    for (const id of subscriptions.keys()) incidents.forget(`subscription ${id}`);
+    if (workspace === null) return;
+    for (const id of this.#reader.subscriptions.keys()) incidents.forget(`subscription ${id}`);
+    incidents.forget('service');
   }
 
   /** Every subscription is polled at once. */

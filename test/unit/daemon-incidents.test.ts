@@ -2,7 +2,13 @@
 
 import { describe, expect, it } from 'vitest';
 import { openCheckpointBeside } from '../../src/checkpoint/sqlite/open.ts';
-import { BusyError, DataError, ServiceUnavailableError, StorageError } from '../../src/model/errors.ts';
+import {
+  BusyError,
+  DataError,
+  type RefusalScope,
+  ServiceUnavailableError,
+  StorageError,
+} from '../../src/model/errors.ts';
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
 import { smallDaemon } from '../support/small-daemon.ts';
 import {
@@ -125,6 +131,25 @@ describe('the log lines about an incident', () => {
       ['warn', 'dataset parcels', 'Suspended: an operator must act. See feed-sync status.'],
     ]);
     expect(daemon.summary()).toMatchObject({ incidents: [], suspensions: 1, waiting: 0 });
+  });
+
+  it.each<[string, RegExp, RefusalScope, string]>([
+    ['a log', /^events/, { kind: 'subscription', subscriptionId: 'sub_1' }, 'subscription sub_1'],
+    ['a log', /^events/, { kind: 'workspace' }, 'workspace'],
+    ['the list of subscriptions', /^subscriptions/, { kind: 'workspace' }, 'workspace'],
+  ])('forgets an outage of %s once the service answers with a refusal', async (_, call, scope, of) => {
+    const { world, daemon, pass } = await followed('parcels');
+    throwAt(world, call, OUT_OF_REACH);
+    await pass(100 * MINUTE_MS, STEP_MS);
+    expect(daemon.state().incidents).toHaveLength(1);
+    throwAt(world, call, refusal(scope));
+    await pass(70 * MINUTE_MS, STEP_MS);
+    expect(daemon.state()).toMatchObject({ incidents: [], suspensions: [{ refusal: { scope } }] });
+    expect(troublesOf(world).at(-1)).toEqual([
+      'warn',
+      of,
+      'Suspended: an operator must act. See feed-sync status.',
+    ]);
   });
 
   it('resolves an incident of bad data once other data is published', async () => {

@@ -16,6 +16,8 @@ interface Place {
   readonly path: string;
   /** Subcommands, or the words of an argument. */
   readonly commands: readonly Suggestion[];
+  /** Whether an argument is the name of a file. Elsewhere names of files would be wrong words. */
+  readonly takesFile: boolean;
   /** The options of the program stand in its own place alone, and may be given anywhere. */
   readonly options: readonly Choosing[];
 }
@@ -26,6 +28,8 @@ interface Suggestion {
 }
 
 interface Choosing extends Suggestion {
+  /** `-f`; null: it has no short form. */
+  readonly short: string | null;
   /** Null: it takes no value. Without choices the shell completes names of files. */
   readonly choices: readonly string[] | null;
 }
@@ -51,16 +55,17 @@ function placesOf(command: Command, path: string): readonly Place[] {
       ...command.commands.map((one) => ({ word: one.name(), description: firstLine(one.description()) })),
       ...words.map((word) => ({ word, description: '' })),
     ],
+    takesFile: command.registeredArguments.some((argument) => argument.name() === 'file'),
     options: command.options.flatMap(optionOf),
   };
   const below = command.commands.flatMap((one) => placesOf(one, `${path}/${one.name()}`));
   return [place, ...below];
 }
 
-function optionOf({ long, description, argChoices, required, optional }: Option): readonly Choosing[] {
+function optionOf({ short, long, description, argChoices, required, optional }: Option): readonly Choosing[] {
   if (long == null) return [];
   const choices = required || optional ? (argChoices ?? wordsOfSetting(long)) : null;
-  return [{ word: long, description: firstLine(description), choices }];
+  return [{ word: long, short: short ?? null, description: firstLine(description), choices }];
 }
 
 function firstLine(description: string): string {
@@ -71,7 +76,7 @@ function firstLine(description: string): string {
 function bashScript(places: readonly Place[]): string {
   const list = (suggestions: readonly Suggestion[]): string => words(suggestions.map(({ word }) => word));
   return `_feed_sync() {
-  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} at= suggested= i
+  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} at= suggested= files= i
 ${follow('i = 1; i < COMP_CWORD; i++', `\${COMP_WORDS[i]}`, places)}
   case "$current" in
     -*)
@@ -81,12 +86,14 @@ ${ownOptions(places, (options) => `suggested='${list(options)}'`)}
       suggested="$suggested ${list(optionsEverywhere(places))}" ;;
     *)
       case "$at" in
-${commandsAt(places, (commands) => `suggested='${list(commands)}'`)}
+${placeCases(places, (commands) => `suggested='${list(commands)}'`)}
       esac
       case "$at $previous" in
+        *' =') files=yes ;;
 ${valueCases(places, (choices) => `suggested='${words(choices)}'`)}
       esac ;;
   esac
+  [ -n "$files" ] || compopt +o default 2>/dev/null
   COMPREPLY=($(compgen -W "$suggested" -- "$current"))
 }
 complete -o default -F _feed_sync feed-sync
@@ -99,7 +106,7 @@ function zshScript(places: readonly Place[]): string {
     suggestions.map(({ word, description: of }) => quoted(of === '' ? word : `${word}:${of}`)).join(' ');
   return `#compdef feed-sync
 _feed_sync() {
-  local at= i previous=$words[CURRENT-1]
+  local at= files= i previous=$words[CURRENT-1]
   local -a suggested
 ${follow('i = 2; i < CURRENT; i++', '$words[i]', places)}
   case "$words[CURRENT]" in
@@ -110,13 +117,13 @@ ${ownOptions(places, (options) => `suggested=(${list(options)})`)}
       suggested+=(${list(optionsEverywhere(places))}) ;;
     *)
       case "$at" in
-${commandsAt(places, (commands) => `suggested=(${list(commands)})`)}
+${placeCases(places, (commands) => `suggested=(${list(commands)})`)}
       esac
       case "$at $previous" in
 ${valueCases(places, (choices) => `suggested=(${words(choices)})`)}
       esac ;;
   esac
-  _describe feed-sync suggested || _files
+  _describe feed-sync suggested || { [[ -n "$files" ]] && _files }
 }
 if [[ "$funcstack[1]" == _feed-sync ]]; then
   _feed_sync "$@"
@@ -140,11 +147,13 @@ function optionsEverywhere([program]: readonly Place[]): readonly Choosing[] {
   return program?.options ?? [];
 }
 
-function commandsAt(places: readonly Place[], offering: (commands: readonly Suggestion[]) => string): string {
+/** What may stand in the place of a command or an argument. */
+function placeCases(places: readonly Place[], offering: (commands: readonly Suggestion[]) => string): string {
   return cases(
-    places.flatMap(({ path, commands }) =>
-      commands.length === 0 ? [] : [[`'${path}'`, offering(commands)]],
-    ),
+    places.flatMap(({ path, commands, takesFile }) => {
+      if (takesFile) return [[`'${path}'`, 'files=yes']];
+      return commands.length === 0 ? [] : [[`'${path}'`, offering(commands)]];
+    }),
   );
 }
 
@@ -157,13 +166,15 @@ function ownOptions(
   );
 }
 
-/** The words after an option that takes a value: without choices none, so that the shell offers files. Commands come first. */
+/** The words after an option that takes a value: without choices none, and the shell offers files. Commands come first. */
 function valueCases(places: readonly Place[], offering: (choices: readonly string[]) => string): string {
   return cases(
     places.toReversed().flatMap(({ path, options }) => {
-      return options.flatMap(({ word, choices }) => {
-        const pattern = path === '' ? `*' ${word}'` : `'${path} ${word}'`;
-        return choices === null ? [] : [[pattern, offering(choices)]];
+      return options.flatMap(({ word, short, choices }) => {
+        if (choices === null) return [];
+        const written = short === null ? [word] : [word, short];
+        const patterns = written.map((one) => (path === '' ? `*' ${one}'` : `'${path} ${one}'`));
+        return [[patterns.join('|'), `${offering(choices)}${choices.length === 0 ? ' files=yes' : ''}`]];
       });
     }),
   );
@@ -185,11 +196,13 @@ function fishScript(places: readonly Place[]): string {
         `complete -c feed-sync -f -n ${condition} -a ${word} -d ${quoted(description)}`,
     );
     const where = given.length === 0 ? '' : ` -n ${quoted(seen.join('; and '))}`;
-    const options = place.options.map(({ word, description, choices }) => {
-      const values = choices === null ? '' : choices.length === 0 ? ' -r' : ` -xa ${quoted(words(choices))}`;
-      return `complete -c feed-sync${where} -l ${word.slice(2)}${values} -d ${quoted(description)}`;
+    const withoutFiles = where === '' || place.takesFile ? [] : [`complete -c feed-sync -f${where}`];
+    const options = place.options.map(({ word, short, description, choices }) => {
+      const values = choices === null ? '' : choices.length === 0 ? ' -rF' : ` -xa ${quoted(words(choices))}`;
+      const letter = short === null ? '' : ` -s ${short.slice(1)}`;
+      return `complete -c feed-sync${where} -l ${word.slice(2)}${letter}${values} -d ${quoted(description)}`;
     });
-    return [...commands, ...options];
+    return [...withoutFiles, ...commands, ...options];
   });
   return `${lines.join('\n')}\n`;
 }

@@ -48,7 +48,19 @@ COMP_WORDS=(feed-sync ${typed}); COMP_CWORD=${words.length}; _feed_sync; printf 
   return (ran('bash', script) ?? '').trim().split('\n');
 }
 
-/** A zsh at a terminal types a line and one Tab, with the script as a file in fpath, and prints what became of the line. */
+/** Whether bash is told to offer names of files where there is no word to offer. */
+function offersFiles(...words: readonly string[]): boolean {
+  const typed = words.map((word) => `'${word}'`).join(' ');
+  const script = `${completionScript(defined(), 'bash')}
+compopt() { printf '%s' "$*"; }
+COMP_WORDS=(feed-sync ${typed}); COMP_CWORD=${words.length}; _feed_sync; true`;
+  return ran('bash', script) !== '+o default';
+}
+
+/**
+ * A zsh at a terminal types a line and one Tab, with the script as a file in fpath, and prints what became of the line. `$1` is
+ * the folder, `$2` the line, `$3` what is waited for, `$4` what is typed behind the Tab.
+ */
 const ONE_TAB = `
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
@@ -57,7 +69,7 @@ said=
 wait_for() { repeat 200; do zpty -r -t shell line && said+=$line; [[ $said == *$1* ]] && return; sleep 0.05; done }
 wait_for READY
 said=
-zpty -w -n shell "$2"$'\\t'
+zpty -w -n shell "$2"$'\\t'"$4"
 wait_for "$3"
 print -r -- $said
 zpty -d shell
@@ -87,6 +99,37 @@ describe('the completion for shells', () => {
     // The value of an option is no command: the shell offers files.
     expect(offered('--config', '')).toEqual(['']);
     expect(offered('once', '--log-level', 'w')).toEqual(['warn']);
+  });
+
+  it.each([
+    [['once', ''], false],
+    [['webhook', 'add', ''], false],
+    [['webhook', 'list', ''], false],
+    [['init', ''], true],
+    [['once', '--config', ''], true],
+    [['once', '--config', '='], true],
+    [['once', '--config', '=', 'feed'], true],
+    [['query', '-f', ''], true],
+    [['query', '--output', ''], true],
+    [['diff', '--format', 'x'], false],
+  ])('in bash after %j offers names of files only where one is meant', (words, isFile) => {
+    expect(offersFiles(...words)).toBe(isFile);
+  });
+
+  it.for([
+    ['feed-sync once zon', false],
+    ['feed-sync init zon', true],
+    ['feed-sync query -f zon', true],
+    ['feed-sync once --config zon', true],
+  ] as const)('in zsh completes "%s" to a file only where one is meant', ([line, isFile], { skip }) => {
+    const folder = mkdtempSync(join(tmpdir(), 'feed-sync-completion-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    writeFileSync(join(folder, '_feed-sync'), completionScript(defined(), 'zsh'));
+    writeFileSync(join(folder, 'zoning.yaml'), '');
+    // What is typed behind the Tab shows that the completion is over.
+    const shown = ran('zsh', `cd "$1"\n${ONE_TAB}`, 'zsh', folder, line, 'END', 'END');
+    skip(shown === null, 'This machine has no zsh: its completion was not tried.');
+    expect(shown?.includes('zoning.yaml')).toBe(isFile);
   });
 
   it.for([
@@ -124,6 +167,11 @@ describe('the completion for shells', () => {
     expect(offeredByFish('feed-sync status --wat')).toEqual(['--watch']);
     expect(offeredByFish('feed-sync diff --format ')).toEqual(['csv', 'json', 'table']);
     expect(offeredByFish('feed-sync completion ')).toEqual(['bash', 'fish', 'zsh']);
+    // Names of files, only where one is meant.
+    expect(offeredByFish('feed-sync once pack')).toEqual(['']);
+    expect(offeredByFish('feed-sync init pack')).toContain('package.json');
+    expect(offeredByFish('feed-sync query -f pack')).toContain('package.json');
+    expect(offeredByFish('feed-sync once --config pack')).toContain('package.json');
   });
 
   it.for(['zsh', 'fish'] as const)(

@@ -68,6 +68,7 @@ describe('the rows', () => {
     for (const format of ['csv', 'json'] as const) {
       expect(await installed.run('query', sql, '--output', `rows.${format}`)).toMatchObject({
         stdout: '',
+        stderr: expect.stringContaining('(10 rows)'),
         exitCode: 0,
       });
       const { stdout } = await installed.run('query', sql, '--format', format);

@@ -59,12 +59,12 @@ COMP_WORDS=(feed-sync ${typed}); COMP_CWORD=${words.length}; _feed_sync; true`;
 
 /**
  * A zsh at a terminal types a line and one Tab, with the script as a file in fpath, and prints what became of the line. `$1` is
- * the folder, `$2` the line, `$3` what is waited for, `$4` what is typed behind the Tab.
+ * the folder, `$2` the line, `$3` what is waited for, `$4` what is typed behind the Tab. The command prints its words.
  */
 const ONE_TAB = `
 zmodload zsh/zpty
 zpty -b shell zsh -f -i
-zpty -w shell "PS1='> '; fpath=($1 \\$fpath); autoload -U compinit; compinit -u -D; setopt nobeep; print REA''DY"
+zpty -w shell "PS1='> '; fpath=($1 \\$fpath); autoload -U compinit; compinit -u -D; setopt nobeep; feed-sync() { print \\"\\$*\\" DO''NE }; print REA''DY"
 said=
 wait_for() { repeat 200; do zpty -r -t shell line && said+=$line; [[ $said == *$1* ]] && return; sleep 0.05; done }
 wait_for READY
@@ -112,25 +112,30 @@ describe('the completion for shells', () => {
     [['query', '-f', ''], true],
     [['query', '--output', ''], true],
     [['diff', '--format', 'x'], false],
-  ])('in bash after %j offers names of files only where one is meant', (words, isFile) => {
-    expect(offersFiles(...words)).toBe(isFile);
-  });
+  ])(
+    'the completion in bash after the words %j offers names of files only where a file is meant',
+    (words, isFile) => {
+      expect(offersFiles(...words)).toBe(isFile);
+    },
+  );
 
   it.for([
     ['feed-sync once zon', false],
     ['feed-sync init zon', true],
     ['feed-sync query -f zon', true],
     ['feed-sync once --config zon', true],
-  ] as const)('in zsh completes "%s" to a file only where one is meant', ([line, isFile], { skip }) => {
-    const folder = mkdtempSync(join(tmpdir(), 'feed-sync-completion-'));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
-    writeFileSync(join(folder, '_feed-sync'), completionScript(defined(), 'zsh'));
-    writeFileSync(join(folder, 'zoning.yaml'), '');
-    // What is typed behind the Tab shows that the completion is over.
-    const shown = ran('zsh', `cd "$1"\n${ONE_TAB}`, 'zsh', folder, line, 'END', 'END');
-    skip(shown === null, 'This machine has no zsh: its completion was not tried.');
-    expect(shown?.includes('zoning.yaml')).toBe(isFile);
-  });
+  ] as const)(
+    'the completion in zsh completes "%s" to the name of a file only where a file is meant',
+    ([line, isFile], { skip }) => {
+      const folder = mkdtempSync(join(tmpdir(), 'feed-sync-completion-'));
+      onTestFinished(() => rmSync(folder, { recursive: true }));
+      writeFileSync(join(folder, '_feed-sync'), completionScript(defined(), 'zsh'));
+      writeFileSync(join(folder, 'zoning.yaml'), '');
+      const shown = ran('zsh', `cd "$1"\n${ONE_TAB}`, 'zsh', folder, line, 'DONE', '\n');
+      skip(shown === null, 'This machine has no zsh: its completion was not tried.');
+      expect(shown?.includes('zoning.yaml')).toBe(isFile);
+    },
+  );
 
   it.for([
     ['feed-sync st', 'status'],

@@ -145,7 +145,7 @@ describe('the log lines about an incident', () => {
     throwAt(world, call, refusal(scope));
     await pass(70 * MINUTE_MS, STEP_MS);
     expect(daemon.state()).toMatchObject({ incidents: [], suspensions: [{ refusal: { scope } }] });
-    expect(troublesOf(world).at(-1)).toEqual([
+    expect(incidentsOf(world).at(-1)).toEqual([
       'warn',
       of,
       'Suspended: an operator must act. See feed-sync status.',

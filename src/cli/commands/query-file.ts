@@ -107,7 +107,7 @@ export async function writeToFile(
     await clearLeft(path);
     folder = await makeTemporaryDirectory('cli.make-query-folder', folderPrefix(path, context.identity.pid));
     const part = join(folder, 'rows');
-    const use = (reader: MirrorReader): Promise<number | null> => {
+    const use = (reader: MirrorReader): Promise<number> => {
       if (format === 'parquet' || format === 'geoparquet') {
         return reader.writeParquet(sql, { path: part, needsGeometry: format === 'geoparquet' }, asOf);
       }
@@ -123,8 +123,11 @@ export async function writeToFile(
     // The earlier file is gone once the new one has its name.
     await settleFile('cli.settle-query-result', part);
     await renameFile('cli.place-query-result', part, path);
-    const count = rows === null ? '' : ` (${plural(rows, 'row')})`;
-    await writeMessage(context.terminal, `Wrote ${printable(path)}${count}.\n`);
+    await writeMessage(
+      context.terminal,
+      `Wrote ${printable(path)} (${plural(rows, 'row')}).
+`,
+    );
   } catch (error) {
     if (systemCode(error) === null || !(error instanceof Error)) throw error;
     throw new StorageError(`The file ${printable(path)} cannot be written: ${systemReason(error)}.`, {
@@ -185,15 +188,14 @@ async function writeText(
     readonly format: QueryFormat;
     readonly part: string;
   },
-): Promise<null> {
+): Promise<number> {
   const result = await reader.query(sql, asOf);
   const file = await openForWriting('cli.open-query-result', part, 'new');
   const stream = file.createWriteStream();
   try {
-    await writeRows(result, format, stream);
+    return await writeRows(result, format, stream);
   } finally {
     stream.end();
     await new Promise<void>((ended) => stream.once('close', ended));
   }
-  return null;
 }

@@ -27,19 +27,25 @@ interface ShownRows {
   readonly width: number | null;
 }
 
-/** @throws UsageError when the SQL fails while its rows are computed. */
+/** Resolves to the number of rows. @throws UsageError when the SQL fails while its rows are computed. */
 export async function writeRows(
   result: QueryResult,
   format: QueryFormat,
   stdout: NodeJS.WritableStream,
   shown: Partial<ShownRows> = {},
-): Promise<void> {
+): Promise<number> {
   if (format === 'table') {
-    await write(stdout, await table(result, { unit: 'row', width: null, ...shown }));
-    return;
+    const { text, count } = await table(result, { unit: 'row', width: null, ...shown });
+    await write(stdout, text);
+    return count;
   }
   if (format === 'csv') await write(stdout, csv([result.columnNames]));
-  await writeBatches(result.rows, stdout, (rows) => (format === 'csv' ? csv(rows) : jsonLines(result, rows)));
+  let count = 0;
+  await writeBatches(result.rows, stdout, (rows) => {
+    count += rows.length;
+    return format === 'csv' ? csv(rows) : jsonLines(result, rows);
+  });
+  return count;
 }
 
 /** Ends early where nobody reads any more. */
@@ -56,7 +62,7 @@ export async function writeBatches<Item>(
 async function table(
   { columnNames, columnTypes, rows }: QueryResult,
   { unit, width }: ShownRows,
-): Promise<string> {
+): Promise<{ readonly text: string; readonly count: number }> {
   const shown: string[][] = [];
   let count = 0;
   for await (const row of rows) {
@@ -71,7 +77,7 @@ async function table(
   const wide = renderTable(columns, shown);
   const isTooWide = width !== null && wide.slice(0, wide.indexOf('\n')).length > width;
   const text = isTooWide ? renderRecords(columnNames, shown) : wide;
-  return `${text}\n${more}(${plural(count, unit)})\n`;
+  return { text: `${text}\n${more}(${plural(count, unit)})\n`, count };
 }
 
 /** DuckDB draws the plan of a statement itself, in lines. */

@@ -35,6 +35,22 @@ const PROMISES = 'Which promise is tested where';
 const WHOLE = 'crash|properties|security|simulation';
 const REFERENCE = new RegExp(`\`([a-z]+/[\\w./-]+|${WHOLE})\`((?:,? "[^"]+")*)`, 'g');
 
+/**
+ * What is not true of the page of removed tests, in words: in each row of its tables the last cell names files that are there.
+ * `paths`: from the folder test.
+ */
+export function untruthsOfRemovals(page: string, paths: readonly string[]): readonly string[] {
+  const rows = page.split('\n').filter((line) => /^\| (?!test of |decision of |file of |folder )/.test(line));
+  return rows.flatMap((row) => {
+    const named = namedPaths(lastCell(row));
+    const missing = named.filter((path) => !isThere(path, paths));
+    return [
+      ...(named.length === 0 ? [`no file covers “${row.slice(2, 60)}”`] : []),
+      ...missing.map((path) => `\`${path}\` is not there`),
+    ];
+  });
+}
+
 /** The name of a test file on the page. */
 export function nameOnPage(path: string): string {
   return path.replace(/^test\//, '').replace(/\.test\.ts$/, '');
@@ -152,7 +168,8 @@ function covers(file: string, name: string): boolean {
 
 /** What looks like a path below test. */
 function namedPaths(page: string): readonly string[] {
-  const folders = 'unit|contract|simulation|crash|properties|security|mutants|support|bench|image';
+  const folders =
+    'unit|contract|simulation|exploration|crash|properties|security|mutants|support|bench|image';
   return Array.from(
     page.matchAll(new RegExp(`\`((?:${folders})(?:/[\\w./*-]+)?)\``, 'g')),
     ([, path = '']) => path,

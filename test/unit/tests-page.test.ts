@@ -4,7 +4,14 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { projectRoot, sourceFiles } from '../support/source-tree.ts';
-import { FAULTS, nameOnPage, type PageInput, titlesIn, untruths } from '../support/tests-page.ts';
+import {
+  FAULTS,
+  nameOnPage,
+  type PageInput,
+  titlesIn,
+  untruths,
+  untruthsOfRemovals,
+} from '../support/tests-page.ts';
 
 const TABLES = [
   'Catching up',
@@ -16,6 +23,8 @@ const TABLES = [
 ];
 
 const read = (path: string): string => readFileSync(join(projectRoot, path), 'utf8');
+const testPaths = (): readonly string[] =>
+  globSync('test/**', { cwd: projectRoot }).map((path) => path.replace(/^test\//, ''));
 
 describe('test/README.md', () => {
   it('names the tests of every fault, promise and invariant, and only files that exist', async () => {
@@ -23,10 +32,23 @@ describe('test/README.md', () => {
     const found = untruths({
       page: read('test/README.md'),
       tests: files.map(({ path, code }) => ({ name: nameOnPage(path), titles: titlesIn(code) })),
-      paths: globSync('test/**', { cwd: projectRoot }).map((path) => path.replace(/^test\//, '')),
+      paths: testPaths(),
       tables: TABLES,
     });
     expect(found).toEqual([]);
+  });
+});
+
+describe('test/removed-tests.md', () => {
+  it('names a file of today that covers what each removed test covered', () => {
+    expect(untruthsOfRemovals(read('test/removed-tests.md'), testPaths())).toEqual([]);
+  });
+
+  it('may name a file that is gone only as the removed one', () => {
+    const head = '| test of then | why | covered now by |\n|---|---|---|\n';
+    const rows = '| `unit/gone` "a" | it went | `unit/now` |\n| `unit/now` "b" | it went | `unit/gone` |\n';
+    const found = untruthsOfRemovals(`${head}${rows}| "c" | it went | nothing |`, ['unit/now.test.ts']);
+    expect(found).toEqual(['`unit/gone` is not there', 'no file covers “"c" | it went | nothing |”']);
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * V11 over the wire: what was found bad is not fetched again until the service names other content, a person asks, or a
+ * V11 over the wire: what was found bad is not fetched again until the service names other content, an operator asks, or a
  * day has passed, whatever happens meanwhile.
  */
 
@@ -103,7 +103,7 @@ it('V11 fetches bad changes and their bad snapshot once each, and does not alter
   withDamagedFiles(world);
   world.checkpoint.requestResync(['permits']);
   expect(await caughtUp(world)).toEqual(['failed', 'file', 'file', 'file']);
-  // What the person asked for stops no changes, and is a reason to try these once more, too.
+  // The resync of the operator stops no changes, and is a reason to try these once more, too.
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);
   for (let times = 0; times < 3; times += 1) expect(await caughtUp(world)).toEqual(['failed']);
 });
@@ -131,7 +131,7 @@ it('V11 fetches bad content again at once when the service names other content o
   expect(await caughtUp(world)).toEqual(['failed', 'changes', 'file']);
   checkpoint.requestResync(['permits']);
   expect(await caughtUp(world)).toEqual(['failed', 'file']);
-  // What the person asked for stops no changes, and is a reason to try these once more, too.
+  // The resync of the operator stops no changes, and is a reason to try these once more, too.
   expect(await caughtUp(world)).toEqual(['failed', 'changes']);
   for (let times = 0; times < 3; times += 1) expect(await caughtUp(world)).toEqual(['failed']);
 

@@ -1,4 +1,4 @@
-/** F40, F41 and V17 over the wire: values that a column cannot hold, and keys that are none, fail their dataset alone. */
+/** F40, F41 and V17 over the wire: values that a column cannot take, and keys that are none, fail their dataset alone. */
 
 import { expect, it } from 'vitest';
 import type { Row, SourceSchema } from '../../fixtures/source/content.ts';

@@ -33,8 +33,8 @@ function field(path: string, value: unknown): (body: unknown) => unknown {
   };
 }
 
-/** The one thing that went wrong, and the subscription that it is told of. */
-function troubleOf({ datasets, incidents }: CatchUpResult) {
+/** The one failure or incident, and the dataset or subscription that it belongs to. */
+function incidentOf({ datasets, incidents }: CatchUpResult) {
   const failed = datasets.flatMap((one) => (one.kind === 'failed' ? [{ of: one.datasetId, ...one }] : []));
   const all = [...failed, ...incidents.map((one) => ({ of: one.subscriptionId, ...one }))];
   expect(all).toHaveLength(1);
@@ -52,7 +52,7 @@ describe('outages', () => {
       const world = await behind();
       const { faults, requests } = world.feed;
       faults.add({ match: { operation, ...of, times: 'always' }, act: { kind: 'respond', status: 503 } });
-      const { error } = troubleOf(await world.catchUp());
+      const { error } = incidentOf(await world.catchUp());
       expect(error).toBeInstanceOf(ServiceUnavailableError);
       expect(error.message).toContain(`Could not ${title}: the service answered 503 after 3 attempts`);
       expect(requests.entries(operation).filter(({ status }) => status === 503)).toHaveLength(3);
@@ -89,12 +89,12 @@ describe('answers that violate the contract', () => {
     async (_, match, path, value, of, meanwhile) => {
       const world = await behind();
       rewriteEvery(world, match, field(path, value));
-      const trouble = troubleOf(await world.catchUp());
-      expect(trouble).toMatchObject({
+      const incident = incidentOf(await world.catchUp());
+      expect(incident).toMatchObject({
         of,
         error: { path, message: expect.stringContaining(` at ${path}: `) },
       });
-      expect(trouble.error).toBeInstanceOf(ContractViolationError);
+      expect(incident.error).toBeInstanceOf(ContractViolationError);
       expect(versions(world)).toEqual(meanwhile);
       world.feed.faults.clear();
       expect(await world.catchUp()).toMatchObject({ incidents: [] });
@@ -107,7 +107,7 @@ describe('answers that violate the contract', () => {
     publishNext(world.feed, 'permits');
     const match = { operation: 'changes', ...permits, nth: 2 } as const;
     rewriteEvery(world, match, field('changes', undefined));
-    const { error } = troubleOf(await world.catchUp());
+    const { error } = incidentOf(await world.catchUp());
     expect(error).toMatchObject({ name: 'ContractViolationError', path: 'changes' });
     expect(world.feed.requests.entries('changes').filter((one) => one.datasetId === 'permits')).toHaveLength(
       3,

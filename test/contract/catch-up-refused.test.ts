@@ -12,7 +12,7 @@ const BY_DATASET = { contract: { manifest: 'dataset' } } as const;
 
 /**
  * What a catch-up asks for, in this order, where one dataset of two subscriptions is behind. Before a log is read on, the event at
- * its position is looked at, and after each manifest the subscriptions are listed again.
+ * its position is requested, and after each manifest the subscriptions are listed again.
  */
 const IN_ORDER: readonly Operation[] = [
   'subscriptions',
@@ -58,14 +58,14 @@ function refuseEvery({ feed }: ServedWorld, operation: Operation, refused: Refus
   });
 }
 
-/** The service refuses no more, and its journal of requests begins anew. */
+/** The service refuses no more, and its record of requests is empty again. */
 function calm({ feed }: ServedWorld): void {
   feed.faults.clear();
   feed.requests.clear();
 }
 
-/** What a person is told of the refusal, whatever else. */
-function expectTold(text: string, { code }: Refused, resume: string): void {
+/** The message for the operator has the words and links of the refusal. */
+function expectReported(text: string, { code }: Refused, resume: string): void {
   for (const words of [`It says: Ask about ${code}.`, `help: https://app.example/${code}`, resume]) {
     expect(text).toContain(words);
   }
@@ -102,13 +102,13 @@ describe('refusals of the workspace', () => {
     expect(result.suspensions).toMatchObject([{ refusal: { scope: { kind: 'workspace' }, ...refused } }]);
     const operations = world.feed.requests.entries().map((entry) => entry.operation);
     expect(operations).toEqual(IN_ORDER.slice(0, IN_ORDER.indexOf(operation) + 1));
-    expectTold(summarize(result), refused, 'feed-sync resume --workspace');
+    expectReported(summarize(result), refused, 'feed-sync resume --workspace');
 
     calm(world);
     const again = await world.catchUp();
     expect(world.feed.requests.entries()).toEqual([]);
     expect(exitCodeOfResult(again)).toBe(EXIT_CODES.operatorMustAct);
-    expectTold(summarize(again), refused, 'feed-sync resume --workspace');
+    expectReported(summarize(again), refused, 'feed-sync resume --workspace');
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, roads: 1 });
 
     world.checkpoint.lift({ kind: 'workspace' });
@@ -131,11 +131,11 @@ describe('refusals of a subscription', () => {
     const result = await world.catchUp();
     expect(result.suspensions).toMatchObject([{ refusal: { scope, ...refused } }]);
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, roads: 2 });
-    expectTold(summarize(result), refused, 'feed-sync resume --subscription sub_1');
+    expectReported(summarize(result), refused, 'feed-sync resume --subscription sub_1');
 
     calm(world);
     publishNext(world.feed, 'roads');
-    expectTold(summarize(await world.catchUp()), refused, 'feed-sync resume --subscription sub_1');
+    expectReported(summarize(await world.catchUp()), refused, 'feed-sync resume --subscription sub_1');
     expect(requestsAbout(world.feed, 'sub_1', 'parcels', 'permits')).toEqual([]);
     expect(versions(world)).toEqual({ parcels: 1, permits: 1, roads: 3 });
 
@@ -166,11 +166,11 @@ describe('refusals of a dataset', () => {
       expect(result).toMatchObject({ suspensions: [], incidents: [] });
       expect(world.checkpoint.suspensions()).toMatchObject([{ refusal: { scope, ...refused } }]);
       expect(versions(world)).toEqual({ parcels: 2, permits: 1, roads: 2 });
-      expectTold(summarize(result), refused, 'feed-sync resume --dataset permits');
+      expectReported(summarize(result), refused, 'feed-sync resume --dataset permits');
 
       calm(world);
       publishNext(world.feed, 'parcels');
-      expectTold(summarize(await world.catchUp()), refused, 'feed-sync resume --dataset permits');
+      expectReported(summarize(await world.catchUp()), refused, 'feed-sync resume --dataset permits');
       expect(requestsAbout(world.feed, 'permits')).toEqual([]);
       expect(versions(world)).toEqual({ parcels: 3, permits: 1, roads: 2 });
 

@@ -1,6 +1,6 @@
 /**
  * The operator's commands, in this process against the fixture feed: what they say, to whom, and with which exit code.
- * After each test the key, the header's value and every webhook's secret are looked for in what was printed.
+ * After each test the key, the header's value and every webhook's secret are searched for in everything that was printed.
  */
 
 import {

@@ -1,4 +1,4 @@
-/** What a feed holds may be private: nothing that the program makes can be read by another user of the machine. */
+/** The content of a feed may be private: nothing that the program makes can be read by another user of the machine. */
 
 import { globSync, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';

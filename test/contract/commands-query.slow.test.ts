@@ -135,7 +135,7 @@ async function mirrored(): Promise<Program> {
 it('query loads an extension that DuckDB has installed for this user', async ({ skip }) => {
   const installed = await mirrored();
   const file = 'spatial.duckdb_extension';
-  // The PyPI package duckdb-extension-spatial of the version of DuckDB holds it.
+  // The PyPI package duckdb-extension-spatial of the version of DuckDB contains it.
   const find = `import duckdb_extension_spatial as it, pathlib; print(*pathlib.Path(it.__file__).parent.rglob('${file}'))`;
   const { stdout: found, status } = spawnSync('python3', ['-c', find], { encoding: 'utf8' });
   skip(status !== 0, 'Without the PyPI package duckdb-extension-spatial --load spatial was not tried.');

@@ -1,6 +1,6 @@
 /**
- * `resync`, `resume` and `forget`: what a person decides is written to the checkpoint, and told. Each is run as a
- * process on a checkpoint that the test has filled, beside an instance: the test holds the lock of one.
+ * `resync`, `resume` and `forget`: the decision of an operator is stored in the checkpoint, and reported. Each is run as a
+ * process on a checkpoint that the test has filled, beside an instance: the test has the lock of one.
  */
 
 import { join } from 'node:path';
@@ -37,8 +37,8 @@ async function installedWith(
   return [installed, checkpoint];
 }
 
-/** What the subscription holds. */
-function holding(checkpoint: Checkpoint, subscriptionId: string, ...datasetIds: readonly string[]): void {
+/** The subscription contains these datasets. */
+function containing(checkpoint: Checkpoint, subscriptionId: string, ...datasetIds: readonly string[]): void {
   commit(checkpoint, subscriptionId, ...datasetIds.map((id) => joined(id)));
 }
 
@@ -73,7 +73,7 @@ it.for([
 describe('resync', () => {
   it('resync requests reloads of the named datasets, and says what is in the way', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
-      holding(filled, 'sub_1', 'parcels', 'permits', 'zoning');
+      containing(filled, 'sub_1', 'parcels', 'permits', 'zoning');
       filled.fail(failureOf('parcels'));
       filled.suspend(suspensionOf({ kind: 'dataset', datasetId: 'zoning' }));
     });
@@ -91,7 +91,7 @@ describe('resync', () => {
 
   it('resync --all requests reloads of what subscriptions contain, and of nothing else', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
-      holding(filled, 'sub_1', 'parcels', 'permits');
+      containing(filled, 'sub_1', 'parcels', 'permits');
       commit(filled, 'sub_1', dropped('dropped'));
     });
     expect(await installed.run('resync', '--all', '--yes')).toMatchObject({
@@ -103,7 +103,7 @@ describe('resync', () => {
 
   it('resync of a dataset that no subscription contains requests nothing, and names the nearest: 64', async () => {
     const [installed, checkpoint] = await installedWith((filled) =>
-      holding(filled, 'sub_1', 'parcels', 'permits'),
+      containing(filled, 'sub_1', 'parcels', 'permits'),
     );
     const ended = await installed.run('resync', 'parcels', 'premits');
     expect(ended).toMatchObject({ exitCode: 64, stdout: '' });
@@ -127,7 +127,7 @@ it.for([
   ],
 ] as const)('%s beside run says that it is done at once', async ([words, says]) => {
   const [installed] = await installedWith((filled) => {
-    holding(filled, 'sub_1', 'parcels');
+    containing(filled, 'sub_1', 'parcels');
     missing(filled, 'sub_2');
     if (words[0] === 'resume') filled.suspend(suspensionOf({ kind: 'workspace' }));
   }, 'run');
@@ -146,7 +146,7 @@ describe('resume', () => {
   ];
 
   function fillEverything(checkpoint: Checkpoint): void {
-    holding(checkpoint, 'sub_1', 'parcels', 'permits');
+    containing(checkpoint, 'sub_1', 'parcels', 'permits');
     commit(checkpoint, 'sub_1', dropped('dropped'));
     for (const scope of EVERYTHING) checkpoint.suspend(suspensionOf(scope));
     checkpoint.fail(failureOf('permits'));
@@ -197,9 +197,9 @@ describe('resume', () => {
 describe('forget', () => {
   it('forget says what is retired with a missing subscription, and what stays', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
-      holding(filled, 'gone', 'only', 'shared', 'both');
-      holding(filled, 'gone_too', 'both');
-      holding(filled, 'there', 'shared');
+      containing(filled, 'gone', 'only', 'shared', 'both');
+      containing(filled, 'gone_too', 'both');
+      containing(filled, 'there', 'shared');
       for (const id of ['gone', 'gone_too']) missing(filled, id);
     });
     expect(
@@ -218,7 +218,7 @@ describe('forget', () => {
 
   it('forget of a subscription that exists says so, and forgets none: 64', async () => {
     const [installed, checkpoint] = await installedWith((filled) => {
-      for (const id of ['there', 'gone']) holding(filled, id, 'parcels');
+      for (const id of ['there', 'gone']) containing(filled, id, 'parcels');
       missing(filled, 'gone');
     });
     const words = ['--subscription', 'gone', '--subscription', 'there'];

@@ -1,6 +1,6 @@
 /**
- * The API key is in nothing that the program prints or writes. Every test that runs the program looks for it at its
- * end; here it is tempted to tell, and the search is shown to find what is there.
+ * The API key is in nothing that the program prints or writes. Every test that runs the program searches for it at
+ * its end; here the program is tempted to print it, and the search is shown to find it.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -80,6 +80,6 @@ describe('the key', () => {
     });
     await once(installed, 77);
     await installed.run('status');
-    // What was printed and written is looked through when the test has finished.
+    // Everything that was printed and written is searched for the key when the test has finished.
   });
 });

@@ -1,4 +1,4 @@
-/** `feed-sync status` and `feed-sync subscriptions`: what they tell, and the exact shape of it for programs. */
+/** `feed-sync status` and `feed-sync subscriptions`: what they report, and its exact shape for programs. */
 
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -8,9 +8,9 @@ import { until } from '../support/patience.ts';
 import { type Program, program } from '../support/program.ts';
 import { tableNameOf } from '../support/published.ts';
 
-const MOMENT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+const TIMESTAMP = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
-/** Of a dataset that nobody wants left out, loaded again, looked at or retired. */
+/** Of a dataset without a reload, a metadata refresh or a retirement, which no setting leaves out. */
 const NOTHING_ASKED = {
   isChosen: true,
   isReloadPending: false,
@@ -105,10 +105,10 @@ describe('status', () => {
   it('status while a first once runs names it, and the desired datasets', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 100 });
     const permits = datasetOf('permits');
-    const looked = Promise.withResolvers<void>();
+    const observed = Promise.withResolvers<void>();
     feed.faults.add({
       match: { operation: 'file', times: 'always' },
-      act: { kind: 'wait', until: () => looked.promise },
+      act: { kind: 'wait', until: () => observed.promise },
     });
     const installed = await program({ feed });
     const running = installed.start('once');
@@ -116,14 +116,14 @@ describe('status', () => {
     const status = await statusOf(installed);
     expect(status).toMatchObject({
       runningInstance: { pid: running.pid, host: expect.any(String), command: 'once' },
-      subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_1', cursorAt: MOMENT }],
+      subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_1', cursorAt: TIMESTAMP }],
       datasets: [
         // The manifest lists it, which announces no version.
         { id: permits, state: 'absent', need: 'table', targetVersion: null, version: null, table: null },
       ],
     });
     expect((await installed.run('status')).stdout).toContain(`Instance ${running.pid} on `);
-    looked.resolve();
+    observed.resolve();
     expect(await running.ended).toMatchObject({ exitCode: 0 });
   });
 
@@ -162,9 +162,9 @@ describe('status', () => {
       history: [],
       unions: [],
       service: {
-        reachedAt: MOMENT,
+        reachedAt: TIMESTAMP,
         reachedBy: { command: 'once', pid: expect.any(Number), host: expect.any(String) },
-        dataAsOf: MOMENT,
+        dataAsOf: TIMESTAMP,
         outages: [],
       },
       subscriptions: [
@@ -172,9 +172,9 @@ describe('status', () => {
           id: 'sub_1',
           name: 'All counties',
           cursor: 'evt_5',
-          cursorAt: MOMENT,
+          cursorAt: TIMESTAMP,
           replayedAt: null,
-          readAt: MOMENT,
+          readAt: TIMESTAMP,
           state: 'followed',
           isSuspended: false,
         },
@@ -190,8 +190,8 @@ describe('status', () => {
           version: 1,
           targetVersion: 2,
           rows: 20,
-          publishedAt: MOMENT,
-          appliedAt: MOMENT,
+          publishedAt: TIMESTAMP,
+          appliedAt: TIMESTAMP,
           ...NOTHING_ASKED,
           suspension: null,
           failure: {
@@ -199,8 +199,8 @@ describe('status', () => {
             message: expect.stringContaining('but the version record states 1.'),
             hint: null,
             attempts: 1,
-            failedAt: MOMENT,
-            retryAt: MOMENT,
+            failedAt: TIMESTAMP,
+            retryAt: TIMESTAMP,
             isOfContent: true,
           },
         },
@@ -213,8 +213,8 @@ describe('status', () => {
           version: 1,
           targetVersion: 2,
           rows: 20,
-          publishedAt: MOMENT,
-          appliedAt: MOMENT,
+          publishedAt: TIMESTAMP,
+          appliedAt: TIMESTAMP,
           ...NOTHING_ASKED,
           suspension: {
             scope: 'dataset',
@@ -224,7 +224,7 @@ describe('status', () => {
             code: 'not_distributable',
             message: 'Ask.',
             links: { help: 'https://app.feed.example/help/not_distributable' },
-            since: MOMENT,
+            since: TIMESTAMP,
           },
           failure: null,
         },
@@ -237,8 +237,8 @@ describe('status', () => {
           version: 1,
           targetVersion: null,
           rows: 1,
-          publishedAt: MOMENT,
-          appliedAt: MOMENT,
+          publishedAt: TIMESTAMP,
+          appliedAt: TIMESTAMP,
           ...NOTHING_ASKED,
           suspension: null,
           failure: null,

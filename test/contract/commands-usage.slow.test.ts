@@ -8,8 +8,8 @@ import { expectMirrored } from '../support/expect-mirrored.ts';
 import { program } from '../support/program.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
-/** Tells as the process ends whether it has loaded what only some commands need. */
-const TELL_LOADED = `process.on("exit", () => {
+/** Reports as the process ends whether it has loaded what only some commands need. */
+const REPORT_LOADED = `process.on("exit", () => {
   const { sharedObjects } = process.report.getReport();
   const isLoaded = (name) => sharedObjects.some((path) => path.includes(name));
   process.stderr.write(JSON.stringify(["duckdb", "better_sqlite3"].filter(isLoaded)));
@@ -63,7 +63,7 @@ describe('help', () => {
     { words: ['query', 'SELECT 1'], loaded: ['duckdb'] },
   ])('$words loads no database library but $loaded', async ({ words, loaded }) => {
     const installed = await program();
-    const preload = `data:text/javascript,${encodeURIComponent(TELL_LOADED)}`;
+    const preload = `data:text/javascript,${encodeURIComponent(REPORT_LOADED)}`;
     const { stderr } = await installed.runWith({ NODE_OPTIONS: `--import=${preload}` }, ...words);
     expect(JSON.parse(stderr.split('\n').at(-1) ?? '')).toEqual(loaded);
   });

@@ -1,4 +1,4 @@
-/** `feed-sync compact` and what `status` says about it: the command on real files, what it tells and how it ends. */
+/** `feed-sync compact` and what `status` says about it: the command on real files, what it reports and how it ends. */
 
 import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import { mirrorIn } from '../support/duckdb-mirror.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';
 import { writeMirror } from '../support/mirror-file.ts';
 
-const FEED = { baseUrl: 'http://127.0.0.1:9', apiKey: 'fs_live_a key that nobody looks at' };
+const FEED = { baseUrl: 'http://127.0.0.1:9', apiKey: 'fs_live_a key that nobody reads' };
 const NOW = new Date('2026-02-28T08:00:00.000Z');
 
 function installation() {
@@ -31,7 +31,7 @@ function installation() {
   return { installed, path, reported, view };
 }
 
-/** A mirror of nothing, most of whose file holds nothing. */
+/** A mirror without tables, most of whose file is free space. */
 async function emptiedMirror(dataDirectory: string, path: string): Promise<void> {
   mkdirSync(dataDirectory, { recursive: true });
   const mirror = await mirrorIn(dataDirectory);

@@ -44,7 +44,7 @@ async function onceDaysAgo(days: number): Promise<void> {
   expect(said.exitCode, said.stderr).toBe(0);
 }
 
-/** What has happened before somebody looks for the recipe. */
+/** What has happened before an operator needs the recipe. */
 const BEFORE: Readonly<Record<string, () => Promise<unknown>>> = {
   'How do I learn of versions at once instead of within a minute?': async () => {
     // Nothing is sent to strangers.

@@ -58,7 +58,7 @@ describe('24 quiet hours', () => {
     const { counters, subscriptions } = daemon.state();
     const audits = counters.audits - tallyBefore.audits;
     const asked = Object.groupBy(feed.requests.entries(), ({ operation }) => operation);
-    // An audit looks at the event at the position, to see whether the log has begun anew: from one number before it.
+    // An audit requests the event at the position, to see whether the log has restarted: from one number before it.
     const position = subscriptions.get('sub_1')?.cursor;
     const polls = (asked.events ?? []).filter(({ query }) => query['after'] === position).length;
     // The first poll after an hour is one: 23 of them may take a minute more than 23 hours.
@@ -80,7 +80,7 @@ describe('24 quiet hours', () => {
     expect(new Set(asked.versions?.map(({ datasetId }) => datasetId))).toEqual(new Set(datasetIds));
     expect(logged).toEqual([]);
     // Each poll and each audit is noted, and each list when it is due and when it was read. Such a note is a page of the write-ahead
-    // log, which begins anew with each audit and so holds an hour of polls from the first hour on.
+    // log, which starts over with each audit and so contains an hour of polls from the first hour on.
     const [mirrorBytes, checkpointBytes, logBytes] = sizes(installed);
     expect([mirrorBytes, checkpointBytes]).toEqual([mirrorBytesBefore, checkpointBytesBefore]);
     expect(logBytes - logBytesBefore).toBeLessThanOrEqual((audits + 2 * lists) * BYTES_OF_A_NOTE);

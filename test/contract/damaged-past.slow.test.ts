@@ -1,4 +1,4 @@
-/** F58: damage in what the service does not have: undo logs and archived tables. It is named once, closed, and holds up nothing else. */
+/** F58: damage in what the service does not have: undo logs and archived tables. It is named once, closed, and delays nothing else. */
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,9 +48,9 @@ it('F58 a reload that meets a damaged undo log closes it, reports it once, and t
   publishNext(datasetOf('permits'));
   publishNext(datasetOf('parcels'));
   await installed.run('resync', datasetOf('permits'));
-  const told = await installed.run('once');
-  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
-  expect(told.stdout).toContain(`the service does not have it: history.${permits}.`);
+  const reported = await installed.run('once');
+  expect(reported, reported.stderr).toMatchObject({ exitCode: 74 });
+  expect(reported.stdout).toContain(`the service does not have it: history.${permits}.`);
   await once(installed);
   await expectMirrored(installed, feed);
   await expectMirrored({ ...installed, mirrorPath: copy }, feed);
@@ -62,9 +62,9 @@ it('F58 a load of its table closes a damaged undo log, and the snapshot is not b
   await damageTable(installed.mirrorPath, `history.${permits}`);
   await damageTable(installed.mirrorPath, `main.${permits}`);
   await installed.run('resync', datasetOf('permits'));
-  const told = await installed.run('once');
-  expect(told.stdout + told.stderr).not.toContain('data_invalid');
-  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
+  const reported = await installed.run('once');
+  expect(reported.stdout + reported.stderr).not.toContain('data_invalid');
+  expect(reported, reported.stderr).toMatchObject({ exitCode: 74 });
   await once(installed);
   await expectMirrored(installed, feed);
   expect(await installed.run('verify')).toMatchObject({ exitCode: 0 });
@@ -75,9 +75,9 @@ it('F58 a damaged archived table is reported once and kept as it is, and copies 
   const [archived = ''] = await tablesIn(installed.mirrorPath, 'archived');
   await damageTable(installed.mirrorPath, `archived.${archived}`);
   publishNext(datasetOf('parcels'));
-  const told = await installed.run('once');
-  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
-  expect(told.stdout).toContain(`the service does not have it: archived.${archived}.`);
+  const reported = await installed.run('once');
+  expect(reported, reported.stderr).toMatchObject({ exitCode: 74 });
+  expect(reported.stdout).toContain(`the service does not have it: archived.${archived}.`);
   expect(await tablesIn(installed.mirrorPath, 'archived')).toEqual([`${archived}__damaged`]);
   publishNext(datasetOf('permits'));
   const warned = await installed.run('once');

@@ -1,4 +1,4 @@
-/** `feed-sync dbt-sources`: dbt reads the file, tests the mirror and looks at its freshness, where dbt is installed. */
+/** `feed-sync dbt-sources`: dbt reads the file, tests the mirror and checks its freshness, where dbt is installed. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -90,7 +90,7 @@ us-xx-areas: 1 version, 1 equal
   });
 });
 
-/** What is done to the mirror, and the lines that tell of it. */
+/** What is done to the mirror, and the lines that report it. */
 const DIFFERENCES: readonly (readonly [string, string, readonly string[]])[] = [
   [
     'a character of a text',
@@ -185,7 +185,7 @@ const DIFFERENCES: readonly (readonly [string, string, readonly string[]])[] = [
     ],
   ],
   [
-    'an integer beyond what a double holds',
+    'an integer beyond the precision of a double',
     `UPDATE us_xx_areas SET number = 9007199254740992 WHERE county = 'a' AND number > 2`,
     [
       '1 key only in the file, first county = "a", number = 9007199254740993',

@@ -37,7 +37,7 @@ us-counties: 1 version, 1 equal
     expect(stderr).toContain('The position in the log has expired: starting from the manifest.');
   });
 
-  /** The dataset, a change to it, and what tells of it. */
+  /** The dataset, a change to it, and the line that reports it. */
   const flips: readonly (readonly [string, string, RegExp])[] = [
     [
       'ca-on-toronto-short-term-rentals',

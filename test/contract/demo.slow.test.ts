@@ -1,4 +1,4 @@
-/** The demo as a person runs it: the real command line, the real fixture feed, what is printed and what stays. */
+/** The demo as a user runs it: the real command line, the real fixture feed, what is printed and what stays. */
 
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { writeDatasetFolders } from '../support/dataset-folder.ts';
 import { runDemo, startDemo } from '../support/demo-process.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
-/** As of a person who has a real service configured: the demo must not touch it. */
+/** As of a user who has a real service configured: the demo must not touch it. */
 const REAL_SERVICE = {
   FEED_SYNC_BASE_URL: 'https://real.invalid',
   FEED_SYNC_API_KEY_FILE: '/nowhere/key',
@@ -64,8 +64,8 @@ function summariesOf(stdout: string): readonly string[] {
 }
 
 describe('the demo', () => {
-  /** Tells of invented counties: the tables that it prints are what the feed published. Returns what it prints. */
-  async function tellsOfCounties(
+  /** The demo of invented counties: the tables that it prints are what the feed published. Returns what it prints. */
+  async function printsCounties(
     environment: Record<string, string>,
     ...words: readonly string[]
   ): Promise<string> {
@@ -123,7 +123,7 @@ describe('the demo', () => {
   }
 
   it('the demo mirrors invented counties: the tables it prints are what the feed published', async () => {
-    const stdout = await tellsOfCounties({}, '--data-dir', join(folder, 'generated'));
+    const stdout = await printsCounties({}, '--data-dir', join(folder, 'generated'));
     const commands = stdout.split('\n').filter((line) => /^npx feed-sync (query|status) /.test(line));
     expect(commands).toHaveLength(2);
     for (const command of commands) {
@@ -144,7 +144,7 @@ describe('the demo', () => {
       mkdirSync(temporary);
       chmodSync(folder, 0o755);
       const words = ['--destination', 'postgres', '--data-dir', join(folder, 'of-postgres')];
-      const stdout = await tellsOfCounties({ TMPDIR: temporary }, ...words);
+      const stdout = await printsCounties({ TMPDIR: temporary }, ...words);
       expect(stdout).toContain('in schema feeds of the database county_1, UPDATE us_nm_mapleford_parcels');
       expect(readdirSync(temporary)).toEqual([]);
     },

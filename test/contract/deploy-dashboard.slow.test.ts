@@ -68,7 +68,7 @@ describe.skipIf(!hasPrometheus)('Prometheus', () => {
   beforeAll(async () => {
     const metrics = createMetrics('1.2.3', new SteeredObserved());
     exporter = createServer((_, response) => {
-      void metrics.render(stateOfTrouble(), SIZES).then((text) => {
+      void metrics.render(stateWithIncidents(), SIZES).then((text) => {
         response.setHeader('content-type', metrics.contentType).end(text);
       });
     });
@@ -123,7 +123,7 @@ scrape_configs: [{ job_name: feed-sync, static_configs: [{ targets: ["127.0.0.1:
 });
 
 /** A daemon in which every panel has something to show. */
-function stateOfTrouble() {
+function stateWithIncidents() {
   return daemonState({
     datasets: new Map([
       ['behind', datasetState('behind', { behindSince: secondsAgo(7_200), targetVersion: 5 })],

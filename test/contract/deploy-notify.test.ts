@@ -1,4 +1,4 @@
-/** What systemd is told, seen by a `systemd-notify` that stands first in PATH and writes down what it is given. */
+/** The notifications of systemd, seen by a `systemd-notify` that stands first in PATH and writes down what it is given. */
 
 import { describe, expect, it } from 'vitest';
 import {

@@ -1,4 +1,4 @@
-/** A subscription that the service has and the configuration leaves out: what a person is told, and how it is taken up again. */
+/** A subscription that the service has and the configuration leaves out: what the operator reads, and how it is followed again. */
 
 import { expect, it, onTestFinished } from 'vitest';
 import { stillClock } from '../../fixtures/feed/clock.ts';

@@ -95,7 +95,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     course.publishRows([[4, 'four']]);
     await world.apply(course);
     await world.retire(course, 'archive');
-    const told = async (after: CommitPosition | null): Promise<readonly number[]> => {
+    const commitsAfter = async (after: CommitPosition | null): Promise<readonly number[]> => {
       const { commits } = await world.source.commits(after, { limit: 9, upTo: null });
       return commits.map(({ commitNumber }) => commitNumber);
     };
@@ -103,15 +103,15 @@ describe.each(KINDS)('the destination $name', (kind) => {
       (await world.source.commits(null, { limit: 9, upTo: number })).position;
     const [first, second, third] = [await upTo(1), await upTo(2), await upTo(3)];
     await world.source.storeBookmark(second);
-    expect(await told(null)).toEqual([3]);
-    expect(await told(first)).toEqual([3]);
-    expect(await told(third)).toEqual([]);
+    expect(await commitsAfter(null)).toEqual([3]);
+    expect(await commitsAfter(first)).toEqual([3]);
+    expect(await commitsAfter(third)).toEqual([]);
     await world.source.storeBookmark({ ...third, mark: 'ofanother' });
-    expect(await told(null)).toEqual([1, 2, 3]);
-    expect(await told(first)).toEqual([2, 3]);
+    expect(await commitsAfter(null)).toEqual([1, 2, 3]);
+    expect(await commitsAfter(first)).toEqual([2, 3]);
     await world.source.storeBookmark(first);
     await world.byHand("UPDATE feed_sync.meta SET value = 'altered' WHERE key = 'hook'");
-    expect(await told(null)).toEqual([1, 2, 3]);
+    expect(await commitsAfter(null)).toEqual([1, 2, 3]);
   });
 
   it('applies changes and counts what was added, changed and removed', async () => {

@@ -1,4 +1,4 @@
-/** What `feed-sync doctor` tells people and programs, kept in golden files. */
+/** What `feed-sync doctor` reports to people and programs, kept in golden files. */
 
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { expectGolden, expectGoldenText, withPlaceholders } from '../support/gol
 import { checkInput } from '../support/patient.ts';
 
 /** Of the settings some, so that not every new one changes these files. */
-const SETTINGS_TOLD = ['service.baseUrl', 'service.apiKey', 'service.apiKeyFile', 'dataDir', 'lock.wait'];
+const SETTINGS_REPORTED = ['service.baseUrl', 'service.apiKey', 'service.apiKeyFile', 'dataDir', 'lock.wait'];
 
 /** What differs between runs and machines. */
 const VARYING: readonly (readonly [RegExp, string])[] = [
@@ -21,9 +21,9 @@ const VARYING: readonly (readonly [RegExp, string])[] = [
   [/formats: checkpoint \d+, mirror \d+/g, 'formats: {formats}'],
 ];
 
-function expectTold(name: string, diagnosis: Diagnosis, places: Readonly<Record<string, string>>): void {
+function expectReported(name: string, diagnosis: Diagnosis, places: Readonly<Record<string, string>>): void {
   const { checks, problems, warnings, skipped, exitCode } = diagnosis;
-  const settings = diagnosis.settings.filter(({ key }) => SETTINGS_TOLD.includes(key));
+  const settings = diagnosis.settings.filter(({ key }) => SETTINGS_REPORTED.includes(key));
   const text = JSON.stringify({ checks, settings, problems, warnings, skipped, exitCode });
   const steady = VARYING.reduce(
     (rest, [what, by]) => rest.replaceAll(what, by),
@@ -42,7 +42,7 @@ it('doctor reports an installation in which everything is as it should be', asyn
   chmodSync(one.mirrorPath, 0o600);
   const places = { home: one.home, host: new URL(feed.baseUrl).host };
   const { of: _of, all: _all, ...diagnosis } = await one.look();
-  expectTold('sound', diagnosis, places);
+  expectReported('sound', diagnosis, places);
 });
 
 it('doctor reports problems, warnings and skipped checks', async () => {
@@ -58,5 +58,5 @@ it('doctor reports problems, warnings and skipped checks', async () => {
   feed.keys.get(feed.apiKey).scopes = [];
   const places = { home: one.home, host: new URL(feed.baseUrl).host };
   const { of: _of, all: _all, ...diagnosis } = await one.look();
-  expectTold('troubled', diagnosis, places);
+  expectReported('problems', diagnosis, places);
 });

@@ -1,4 +1,4 @@
-/** `feed-sync doctor` on this machine: configuration, disk, locks and both stores, each also in trouble (F05, F07, F09, F10, F11). */
+/** `feed-sync doctor` on this machine: configuration, disk, locks and both stores, each also with a problem (F05, F07, F09, F10, F11). */
 
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
@@ -54,14 +54,15 @@ it('doctor names the tables without history for lack of keys where history.datas
   }
   const one = checkInput({ feed });
   expect(await one.run('once')).toMatchObject({ exitCode: 0 });
-  const told = async () => (await one.look()).of('mirror').filter(({ about }) => about === 'history');
-  expect(await told()).toEqual([]);
+  const historyFindings = async () =>
+    (await one.look()).of('mirror').filter(({ about }) => about === 'history');
+  expect(await historyFindings()).toEqual([]);
   one.environment['FEED_SYNC_HISTORY_DATASETS'] = '*';
-  expect(await told()).toMatchObject([
+  expect(await historyFindings()).toMatchObject([
     { state: 'ok', found: 'not of scrape: without key columns a table has none' },
   ]);
   one.environment['FEED_SYNC_HISTORY_DATASETS'] = 'parcels';
-  expect(await told()).toEqual([]);
+  expect(await historyFindings()).toEqual([]);
 });
 
 describe('the published copy', () => {
@@ -281,7 +282,7 @@ describe('disk', () => {
       found: `${one.dataDirectory} is a file, where a folder is needed.`,
       hints: [expect.stringContaining('Move the file away')],
     });
-    // One cause is told once.
+    // One cause is reported once.
     expect(look.of('mirror')[0]).toMatchObject({ state: 'skipped' });
   });
 

@@ -1,4 +1,4 @@
-/** `feed-sync doctor` and the service: key and scopes, names, subscriptions, holds, the clock; each also in trouble (F14, F23, F24). */
+/** `feed-sync doctor` and the service: key and scopes, names, subscriptions, suspensions, the clock; each also with a problem (F14, F23, F24). */
 
 import { describe, expect, it } from 'vitest';
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';

@@ -160,9 +160,9 @@ it('F58 an undo log with the block of another table is reported once and closed,
   const found = await installed.run('verify', '--deep');
   expect(found, found.stdout).toMatchObject({ exitCode: 74 });
   feed.requests.clear();
-  const told = await installed.run('once');
-  expect(told, told.stderr).toMatchObject({ exitCode: 74 });
-  expect(told.stdout).toContain(`the service does not have it: ${log}.`);
+  const reported = await installed.run('once');
+  expect(reported, reported.stderr).toMatchObject({ exitCode: 74 });
+  expect(reported.stdout).toContain(`the service does not have it: ${log}.`);
   await once(installed);
   expect(downloadsOf(feed)).toEqual([]);
   const again = await installed.run('verify', '--deep');

@@ -48,7 +48,7 @@ async function mirroredWith(everyVersion: 'on' | 'off', { datasetId, versions }:
   return { folder: line.dataDirectory, publish, once };
 }
 
-/** What the file of each version holds, loaded into a mirror of its own. */
+/** The content of the file of each version, loaded into a mirror of its own. */
 async function filesOf({ datasetId, versions }: RealHistory): Promise<readonly (readonly unknown[])[]> {
   const world = await mirrorAtWork();
   const sums: (readonly unknown[])[] = [];

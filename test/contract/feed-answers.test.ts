@@ -297,15 +297,15 @@ describe('F14: bodies that break', () => {
   it('R1 names a refused connection, an unknown name, and TLS where there is none', async () => {
     const plain = await serve((_request, response) => response.end('{}'));
     const retry = { maxAttempts: 2, baseDelayMs: 1, maxDelayMs: 1 };
-    const troubleOf = async (url: string) =>
+    const messageAt = async (url: string) =>
       (await errorOf(client(url, { retry }).subscriptions(signal))).message;
-    expect(await troubleOf('http://127.0.0.1:1')).toContain(
+    expect(await messageAt('http://127.0.0.1:1')).toContain(
       'connection refused at 127.0.0.1:1 after 2 attempts',
     );
-    expect(await troubleOf('https://nobody.invalid')).toContain(
+    expect(await messageAt('https://nobody.invalid')).toContain(
       'the name in nobody.invalid:443 could not be resolved',
     );
-    expect(await troubleOf(plain.url.replace('http:', 'https:'))).toContain(
+    expect(await messageAt(plain.url.replace('http:', 'https:'))).toContain(
       `no TLS is spoken at ${new URL(plain.url).host} (ERR_SSL_WRONG_VERSION_NUMBER)`,
     );
   });

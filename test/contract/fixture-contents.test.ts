@@ -12,7 +12,7 @@ import { publishSmall, startedFeed } from '../support/started-feed.ts';
 const MANIFEST = '/v1/subscriptions/sub_1/manifest';
 const CHANGES = '/v1/datasets/a/changes?version=2';
 
-/** A feed whose subscription sub_1 holds the dataset `a` with ten rows. */
+/** A feed whose subscription sub_1 contains the dataset `a` with ten rows. */
 async function started(options: FixtureFeedOptions = {}): Promise<FixtureFeed> {
   const feed = await startedFeed(options);
   publishSmall(feed, ['a'], 10);

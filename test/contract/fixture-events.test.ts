@@ -1,4 +1,4 @@
-/** The fixture feed tells what happened as the service's interface says: events, versions and schemas. */
+/** The fixture feed reports what happened as the service's interface says: events, versions and schemas. */
 
 import { describe, expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';

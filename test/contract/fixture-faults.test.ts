@@ -1,4 +1,4 @@
-/** The fixture feed misbehaves as scripted, exactly as often as asked for, and keeps a journal of what it was asked. */
+/** The fixture feed misbehaves as scripted, exactly as often as asked for, and records every request. */
 
 import { get } from 'node:http';
 import { beforeEach, describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** The fixture feed lists what it holds as the service's interface says: in pages, by id, under the chosen names. */
+/** The fixture feed lists its content as the service's interface says: in pages, by id, under the chosen names. */
 
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -68,15 +68,15 @@ describe('versions that are withdrawn', () => {
 
   it('a withdrawn version leaves its number to the next one, which has another publishedAt at the same time', async () => {
     const feed = await twoVersions();
-    const moments = new Set([(await listed(feed))[0].publishedAt]);
+    const timestamps = new Set([(await listed(feed))[0].publishedAt]);
     for (let count = 0; count < 3; count += 1) {
       feed.publisher.withdraw('a');
       feed.publisher.publish('a', smallContent(numberedRows(5)));
       const [newest] = await listed(feed);
       expect(newest).toMatchObject({ version: 2, previousVersion: 1, rowCount: 5 });
-      moments.add(newest.publishedAt);
+      timestamps.add(newest.publishedAt);
     }
-    expect(moments.size).toBe(4);
+    expect(timestamps.size).toBe(4);
     feed.publisher.withdraw('a');
     const publishedAt = '2026-01-01T00:00:00.000Z';
     feed.publisher.publish('a', { ...smallContent(numberedRows(5)), publishedAt });

@@ -1,4 +1,4 @@
-/** The log of a subscription begins anew: old events are gone, and their numbers are used again. */
+/** The log of a subscription restarts: old events are gone, and their numbers are used again. */
 
 import { expect, it } from 'vitest';
 import { DAY_MS } from '../../fixtures/feed/clock.ts';

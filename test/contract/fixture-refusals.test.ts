@@ -236,7 +236,7 @@ describe('files', () => {
     expect(answer.text).toContain('<Message>Request has expired</Message>');
   });
 
-  it('refuses a request that carries a key, and repeats the key only when told to', async () => {
+  it('refuses a request that carries a key, and repeats the key only on demand', async () => {
     const url = await firstFileUrl(feed);
     const headers = { authorization: `Bearer ${feed.apiKey}` };
     const quiet = await send(url, { headers });

@@ -1,4 +1,4 @@
-/** F07, F11: `feed-sync` on a disk that is full at whatever moment, or cannot be written: the old version serves, and with room all goes on. */
+/** F07, F11: `feed-sync` on a disk that is full at any time, or cannot be written: the old version serves, and with room all goes on. */
 
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What `coverage` and `watches` tell, held by golden files: every field with a value, and without one. */
+/** What `coverage` and `watches` print, kept in golden files: every field with a value, and without one. */
 
 import { expect, it, onTestFinished } from 'vitest';
 import { stillClock } from '../../fixtures/feed/clock.ts';

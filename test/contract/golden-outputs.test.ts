@@ -1,4 +1,4 @@
-/** What the page about outputs says, and what the golden files hold, agree: every field, its type, and whether it may be null. */
+/** What the page about outputs says, and the content of the golden files agree: every field, its type, and whether it may be null. */
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What the commands tell, of a world in which everything that there is to tell can be seen: for programs, and for people. */
+/** What the commands print of a world in which everything that they can report is there: for programs, and for people. */
 
 import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -46,11 +46,11 @@ it('every command prints a world that has everything as the golden files say', a
   const { feed, installed } = world;
   expectGoldenText('summary/failing', reported(world, await catchUp(world)));
   await comesToWork(world);
-  expectGolden('dry-run/everything', await foretold(world, 77));
+  expectGolden('dry-run/everything', await planned(world, 77));
   await expectTexts('dry-run/everything', world, 'once', '--dry-run');
   const unreadable = { operation: 'events', subscriptionId: 'sub_1' } as const;
   feed.faults.add({ match: unreadable, act: { kind: 'respond', status: 503 } });
-  expectGolden('dry-run/unreadable-log', await foretold(world, 77));
+  expectGolden('dry-run/unreadable-log', await planned(world, 77));
 
   comesToTrouble(world);
   expectGoldenText('summary/everything', reported(world, await catchUp(world)));
@@ -79,7 +79,7 @@ it('every command prints a world that has everything as the golden files say', a
   expectGolden('log/catch-ups', logOf(world));
 
   losesItsKey(world);
-  expectGolden('dry-run/refused', await foretold(world, 77));
+  expectGolden('dry-run/refused', await planned(world, 77));
   await expectTexts('dry-run/refused', world, 'once', '--dry-run');
   expectGoldenText('summary/refused', reported(world, await catchUp(world)));
   expectGolden('verify/refused', await json(world, 77, 'verify', '--json'));
@@ -185,11 +185,11 @@ it('the commands print retirements that wait for approval, and lost stores, as t
   expectGolden('status/leaving', firstTwo(await json<StatusJson>(world, 0, 'status', '--json')));
   await expectTexts('status/leaving', world, 'status');
   publishesForNobody(world);
-  expectGolden('dry-run/leaving', firstTwo(await foretold(world, 77)));
+  expectGolden('dry-run/leaving', firstTwo(await planned(world, 77)));
   await installed.run('resume', '--retire', '--yes');
-  expectGolden('dry-run/agreed', firstTwo(await foretold(world, 0)));
+  expectGolden('dry-run/agreed', firstTwo(await planned(world, 0)));
   installed.environment['FEED_SYNC_BASE_URL'] = NOWHERE;
-  expectGolden('dry-run/unreachable', await foretold(world, 75));
+  expectGolden('dry-run/unreachable', await planned(world, 75));
   expectGolden('verify/unreachable', firstTwo(await json<Verification>(world, 75, 'verify', '--json')));
   installed.environment['FEED_SYNC_BASE_URL'] = world.feed.baseUrl;
   expectGoldenText('summary/agreed', reported(world, await catchUp(world)));
@@ -211,7 +211,7 @@ it('the commands print retirements that wait for subscriptions as the golden fil
   expectGoldenText('summary/waiting', reported(world, await catchUp(world)));
   expectGolden('status/waiting', await json<StatusJson>(world, 0, 'status', '--json'));
   await expectTexts('status/waiting', world, 'status');
-  expectGolden('dry-run/waiting', await foretold(world, 77));
+  expectGolden('dry-run/waiting', await planned(world, 77));
   const mirrorPath = join(world.installed.dataDirectory, 'mirror.duckdb');
   const pinned = "UPDATE feed_sync.datasets SET pinned_since = TIMESTAMPTZ '2026-03-01 12:00:00Z'";
   const log = `INSERT INTO feed_sync.history_logs BY NAME
@@ -313,7 +313,7 @@ function withoutSizes<T>(output: T): T {
   return { ...output, mirror: { ...mirror, bytes: MIRROR_BYTES, freeBytes } };
 }
 
-async function foretold(world: ToldWorld, exitCode: number): Promise<DryRun> {
+async function planned(world: ToldWorld, exitCode: number): Promise<DryRun> {
   const view = await json<DryRun>(world, exitCode, 'once', '--dry-run', '--json');
   expect(view.disk.freeBytes).toBeGreaterThan(0);
   return { ...view, disk: { ...view.disk, freeBytes: FREE_BYTES, isEnough: true } };

@@ -1,4 +1,4 @@
-/** Logs whose positions are lost, and logs that begin anew: what is owed is loaded once, and nothing old answers. */
+/** Logs whose positions are lost, and logs that restart: what is owed is loaded once, and old content satisfies no reload. */
 
 import { expect, it } from 'vitest';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';

@@ -1,4 +1,4 @@
-/** Manifests that lag, and say so or not: what is older than what was asked for never answers. */
+/** Manifests that lag, and say so or not: content older than the demand never satisfies it. */
 
 import { expect, it } from 'vitest';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';

@@ -41,7 +41,7 @@ for (const [kind, options] of KINDS) {
         seen += 1;
         if (seen === nth) move(one);
       });
-      // Where a manifest tells of it before the log does, it is loaded again.
+      // Where a manifest lists it before the log announces it, it is loaded again.
       expect(['current', 'loaded', 'waiting']).toContain((await one.once()).kinds['x']);
       end();
       await one.expectRightInTheEnd();
@@ -84,7 +84,7 @@ for (const [kind, options] of KINDS) {
       await one.once();
       one.pass(MINUTE_MS);
       one.feed.publisher.remove('x', LEFT, { announce: false });
-      // The feed refuses the manifest of a dataset that is in no subscription: a refusal waits for a person.
+      // The feed refuses the manifest of a dataset that is in no subscription: a refusal waits for an operator.
       if (kind !== 'of each dataset' || isRetiredBetween) await one.once();
       if (isRetiredBetween) await one.expectRightInTheEnd();
       expect(await liveTables(one)).toEqual(isRetiredBetween ? ['y'] : ['x', 'y']);
@@ -150,7 +150,7 @@ for (const [kind, options] of KINDS) {
 }
 
 for (const isExpired of [false, true]) {
-  const when = isExpired ? 'after the position in the log was lost' : 'that no event told';
+  const when = isExpired ? 'after the position in the log was lost' : 'without an event';
   it(`F51 notices a removal ${when} after ten minutes, with a manifest of each dataset`, async () => {
     const one = await hostileFeed({
       subscriptions: { sub_1: ['x', 'y'] },
@@ -159,7 +159,7 @@ for (const isExpired of [false, true]) {
     await one.once();
     if (isExpired) one.pass(91 * DAY_MS);
     one.feed.publisher.remove('x', LEFT, { announce: false });
-    // The feed refuses the manifest of a dataset that is in no subscription, which is told as long as it may be one.
+    // The feed refuses the manifest of a dataset that is in no subscription, which is reported as long as it may be one.
     for (const minutes of [1, 9]) {
       one.pass(minutes * MINUTE_MS);
       expect(await one.once()).toMatchObject({ exitCode: 77, kinds: { x: 'suspended', y: 'current' } });

@@ -1,4 +1,4 @@
-/** Versions that the mirror took and that are withdrawn, or begin anew, with no event that says so. */
+/** Versions that the mirror took and that are withdrawn, or restart, with no event that says so. */
 
 import { expect, it } from 'vitest';
 import {
@@ -15,7 +15,7 @@ const KINDS = [
   ['of each dataset', { contract: { manifest: 'dataset' } }],
 ] as const;
 
-/** Which files and changes were asked for since the journal was cleared. */
+/** Which files and changes were asked for since the record of requests was cleared. */
 function fetched({ feed }: HostileFeed): readonly string[] {
   return [...feed.requests.entries('file'), ...feed.requests.entries('changes')].map(
     ({ operation }) => operation,

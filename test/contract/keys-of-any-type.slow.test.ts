@@ -1,6 +1,6 @@
 /**
  * V13 over the wire: a row is not found by a key that can be written in several ways, so such a table takes no changes. Here they
- * would leave rows that are gone and add rows that are there, and nothing that the service states would tell.
+ * would leave rows that are gone and add rows that are there, and nothing that the service states would show it.
  */
 
 import { join } from 'node:path';

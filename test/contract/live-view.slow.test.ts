@@ -1,4 +1,4 @@
-/** What a person sees on a real terminal: the program in a pseudo terminal, its output played into a screen. */
+/** What an operator sees on a real terminal: the program in a pseudo terminal, its output played into a screen. */
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -114,12 +114,12 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     ['once has no colours on a terminal with NO_COLOR', { NO_COLOR: '1' }, '\u001b[1m'],
     ['writes no control sequence to a terminal that is dumb', { TERM: 'dumb' }, '\u001b'],
     ['draws nothing beside JSON lines', { FEED_SYNC_LOG_FORMAT: 'json' }, '\u001b'],
-  ])('%s', async (_, environment, unwanted) => {
+  ])('%s', async (_, environment, forbidden) => {
     const county = await countyFeed();
     slowly(county.feed);
     const { seen, ended } = await inTerminal(county, 'once', environment);
     expect(await ended).toEqual([0, null]);
     expect(seen.text).toContain('loaded');
-    expect(seen.text).not.toContain(unwanted);
+    expect(seen.text).not.toContain(forbidden);
   });
 });

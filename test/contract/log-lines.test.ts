@@ -47,7 +47,7 @@ it.each(readdirSync(join(import.meta.dirname, 'golden/log')))('the lines of %s a
   const lines: Record<string, unknown>[] = JSON.parse(
     readFileSync(join(import.meta.dirname, 'golden/log', name), 'utf8'),
   );
-  expect(lines.map(troubleWithLine).filter((trouble) => trouble !== null)).toEqual([]);
+  expect(lines.map(troubleWithLine).filter((difference) => difference !== null)).toEqual([]);
 });
 
 describe('lines that are not as documented', () => {
@@ -58,7 +58,7 @@ describe('lines that are not as documented', () => {
     [{ size: 1 }, '"Loaded a snapshot." has size, has size 1, documented as undefined'],
     [{ rows: null }, '"Loaded a snapshot." has rows null, documented as integer'],
     [{}, null],
-  ])('finds the difference from the documentation: %j', (changed, trouble) => {
-    expect(troubleWithLine({ msg: 'Loaded a snapshot.', ...line, ...changed })).toBe(trouble);
+  ])('finds the difference from the documentation: %j', (changed, difference) => {
+    expect(troubleWithLine({ msg: 'Loaded a snapshot.', ...line, ...changed })).toBe(difference);
   });
 });

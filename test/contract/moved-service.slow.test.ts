@@ -17,7 +17,7 @@ import { smallContent } from '../support/small-content.ts';
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** What each version of parcels holds: its one amount. Those that two services have in common, they have from one backup. */
+/** The one amount in each version of parcels. Those that two services have in common, they have from one backup. */
 const BEFORE = [1, 2, 3, 4, 5, 6] as const;
 const OLDER_BACKUP = BEFORE.slice(0, 2);
 

@@ -20,7 +20,7 @@ function rewritePages({ feed }: ServedWorld, rewrite: (page: Page) => Page, matc
   });
 }
 
-/** What was asked about content since the journal was cleared. */
+/** What was asked about content since the record of requests was cleared. */
 function workOf({ feed }: ServedWorld): readonly string[] {
   const ofContent = ['versions', 'schemas', 'changes', 'file'];
   return feed.requests.entries().flatMap(({ operation }) => (ofContent.includes(operation) ? operation : []));
@@ -54,7 +54,7 @@ describe('F27 repeated and reordered events', () => {
     expect(world.feed.requests.entries('versions')).toHaveLength(SERVED.length);
     await expectNewest(world);
 
-    // Now every page is all that was ever told, as if nothing had been read.
+    // Now every page is every event that there ever was, as if nothing had been read.
     world.feed.faults.clear();
     for (const subscriptionId of ['sub_1', 'sub_2']) {
       const everything = reported[subscriptionId] ?? [];

@@ -28,10 +28,10 @@ const tableOf = (type: 'timestamp' | 'geometry') => ({
 
 const BAD: readonly BadDataset[] = [
   badChanges(
-    'moment-without-an-offset',
+    'timestamp-without-an-offset',
     tableOf('timestamp'),
     [[listed('"2024-03-10T02:30:00"')]],
-    'Version 2 of moment-without-an-offset, page 1, row 1: the column "v" holds "2024-03-10T02:30:00", which is no timestamp',
+    'Version 2 of timestamp-without-an-offset, page 1, row 1: the column "v" holds "2024-03-10T02:30:00", which is no timestamp',
   ),
   badChanges('geometry', tableOf('geometry'), [[listed('{"type":"Feature"}')]], 'which is no geometry'),
   badChanges('no-key', {}, [['{"op":"removed","key":{}}']], 'page 1, row 1: the key column "id" is null'),

@@ -1,4 +1,4 @@
-/** `feed-sync once` on a feed that goes on: changes are applied, or give way to the snapshot; datasets leave. */
+/** `feed-sync once` on a feed that goes on: changes are applied, or the dataset falls back to the snapshot; datasets leave. */
 
 import { describe, expect, it } from 'vitest';
 import { NOT_RECORDED_FORMS } from '../../fixtures/feed/model.ts';

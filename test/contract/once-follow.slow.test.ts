@@ -22,7 +22,7 @@ interface Asked {
   readonly downloads: number;
 }
 
-/** What a catch-up asks for that has nothing to load: it looks at the event at the position, then reads on from there. */
+/** What a catch-up asks for that has nothing to load: it requests the event at the position, then reads on from there. */
 const NO_LOAD: Asked = { events: 2, manifest: 1, downloads: 0 };
 /** The same of a quiet log. It is read from its start, so that shows the event at the position, too. */
 const NO_LOAD_QUIET: Asked = { events: 1, manifest: 1, downloads: 0 };
@@ -46,7 +46,7 @@ async function mirrored(options: CountyFeedOptions = {}): Promise<Mirrored> {
   return { ...published, installed, run };
 }
 
-/** The positions after which the log was read since the journal was cleared, in order; undefined: from its start. */
+/** The positions after which the log was read since the record of requests was cleared, in order; undefined: from its start. */
 function readAfter(feed: FixtureFeed): readonly unknown[] {
   return feed.requests.entries('events').map(({ query }) => query['after']);
 }
@@ -80,7 +80,7 @@ describe('F26 logs that expire', () => {
           json: { error: { code: 'cursor_expired', message: 'The cursor is past retention.' } },
         },
       });
-    // The first request looks at the event at the position, the second reads on from there.
+    // The first request is for the event at the position, the second reads on from there.
     publishNext(permits);
     expire(2, 2, 410);
     expect(await run()).toEqual({ events: 4, manifest: 2, downloads: 1 });
@@ -129,8 +129,8 @@ describe('F28 lost events', () => {
     const { placeId } = feed.store.dataset(updated);
     feed.publisher.addDataset({ datasetId: added, placeId, topic: 'permits' });
     feed.publisher.publish(added, contentOf(updated), silently);
-    // Only a manifest has named the position yet, so it is looked at from the start of the log. Before the changes of a version
-    // that no event told of, it is looked at and the log is read once more.
+    // Only a manifest has named the position yet, so its event is requested from the start of the log. Before the changes of a version
+    // that no event announced, it is requested and the log is read once more.
     expect(await run()).toEqual({ events: 4, manifest: 1, downloads: 2 });
     expect(readAfter(feed)).toEqual([undefined, 'evt_4', 'evt_3', 'evt_4']);
     await expectMirrored(installed, feed, { also: [removed] });
@@ -143,7 +143,7 @@ describe('F28 lost events', () => {
     expect(await run()).toEqual({ events: 4, manifest: 2, downloads: 0 });
     await expectMirrored(installed, feed);
 
-    // The newest event is still the same, so only the later moment tells that the member is back.
+    // The newest event is still the same, so only the later time shows that the member is back.
     feed.clock.advance(MINUTE_MS);
     feed.publisher.restore(removed, silently);
     expect(await run()).toEqual({ events: 2, manifest: 1, downloads: 1 });

@@ -1,4 +1,4 @@
-/** `feed-sync once` where it cannot go on: the service is down, a signal comes, something else holds what it needs. */
+/** `feed-sync once` where it cannot go on: the service is down, a signal comes, another process locks what it needs. */
 
 import { existsSync, globSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -120,9 +120,9 @@ describe('signals during a download', () => {
 describe('a second instance', () => {
   it('F09 a second instance on the same data directory ends immediately with 75 and names the first, which goes on', async () => {
     const { feed } = await countyFeed({ kinds: ['permits', 'parcels'] });
-    const looked = Promise.withResolvers<void>();
+    const observed = Promise.withResolvers<void>();
     const match = { operation: 'file', times: 'always' } as const;
-    feed.faults.add({ match, act: { kind: 'wait', until: () => looked.promise } });
+    feed.faults.add({ match, act: { kind: 'wait', until: () => observed.promise } });
     const installed = await program({ feed });
     const first = installed.start('once');
     await until('a download', () => feed.requests.entries('file').length > 0);
@@ -132,7 +132,7 @@ describe('a second instance', () => {
     );
     const status = JSON.parse((await installed.run('status', '--json')).stdout);
     expect(status.runningInstance).toMatchObject({ pid: first.pid, command: 'once' });
-    looked.resolve();
+    observed.resolve();
     expect(await first.ended).toMatchObject({ exitCode: 0 });
     await expectMirrored(installed, feed);
   });
@@ -150,7 +150,7 @@ describe('a reader that locks the mirror', () => {
 
     expect((await installed.run('query', 'SELECT count(*) FROM feed_sync.datasets')).stdout).toContain('2');
     const status = JSON.parse((await installed.run('status', '--json')).stdout);
-    // Elsewhere than on Linux the system does not tell.
+    // Elsewhere than on Linux the system does not list them.
     if (existsSync('/proc/locks')) expect(status.mirror.lockHolders).toEqual([reader.pid]);
     const { stdout } = await once(installed, 75);
     expect(stdout).toMatch(/mirror .* (open|held|busy|use)/i);

@@ -36,10 +36,10 @@ describe('two million polygons', () => {
 
     const picked = everyNth(rows(), STRIDE);
     const keyAt = columns.findIndex(({ name }) => name === schema.keyColumns[0]);
-    const wanted = picked.map((row) =>
+    const expected = picked.map((row) =>
       columns.map(({ type }, index) => textOfCell(type, row[index] ?? null)),
     );
-    const keys = wanted.map((row) => `'${row[keyAt]}'`).join();
+    const keys = expected.map((row) => `'${row[keyAt]}'`).join();
     const found = await mirror.rows(
       `SELECT ${values.join()} FROM ${table} WHERE ${key}::VARCHAR IN (${keys}) ORDER BY ${key}`,
     );
@@ -49,7 +49,7 @@ describe('two million polygons', () => {
       found
         .map((row) => row.map((text, index) => textOfMirrored(columns[index]?.type ?? 'string', text)))
         .toSorted(byKey),
-    ).toEqual(wanted.toSorted(byKey));
+    ).toEqual(expected.toSorted(byKey));
     mirror.close();
   });
 });

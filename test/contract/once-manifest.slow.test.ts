@@ -66,7 +66,7 @@ describe('forms of the manifest', () => {
         content: { ...contentOf(permits), rowCount: rows.length, rows: () => rows, changes: null },
       });
       feed.requests.clear();
-      // M17: without a number, only time tells that the manifest is not from before the event.
+      // M17: without a number, only time shows that the manifest is not from before the event.
       const { stdout } = await once(installed, 75);
       expect(stdout).toContain('1 already up to date, 1 waiting');
       expect(stdout).toContain(

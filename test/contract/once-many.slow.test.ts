@@ -1,4 +1,4 @@
-/** `feed-sync once` with many small datasets: they share windows of the mirror and a few connections. */
+/** `feed-sync once` with many small datasets: they share write sessions of the mirror and a few connections. */
 
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startFixtureFeed } from '../../fixtures/feed/feed.ts';

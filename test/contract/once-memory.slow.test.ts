@@ -24,11 +24,11 @@ const BESIDE_BYTES = 448e6;
 
 const SCHEMA = { ...SMALL_SCHEMA, columns: [...SMALL_SCHEMA.columns, column('text', 'string')] };
 
-/** Runs `once` and looks at it while it runs. */
+/** Runs `once` and measures it while it runs. */
 async function watched(installed: Program) {
   const running = installed.start('once');
   const seen = { peakBytes: 0, spilled: false };
-  const look = setInterval(() => {
+  const measuring = setInterval(() => {
     try {
       const [, kilobytes] = /VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${running.pid}/status`, 'utf8')) ?? [];
       seen.peakBytes = Math.max(seen.peakBytes, Number(kilobytes ?? 0) * 1_024);
@@ -38,7 +38,7 @@ async function watched(installed: Program) {
     }
   }, 10);
   const ended = await running.ended;
-  clearInterval(look);
+  clearInterval(measuring);
   return { ended, ...seen };
 }
 

@@ -1,4 +1,4 @@
-/** `once` and notifications: what a commit gives occasion to is told, also where the run that committed was interrupted. */
+/** `once` and notifications: the occasions of a commit are notified, also where the run that committed was interrupted. */
 
 import { expect, it } from 'vitest';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
@@ -36,15 +36,15 @@ it('once notifies of commits of an interrupted run before it', async () => {
   const match = { operation: 'file', datasetId: 'permits' } as const;
   feed.faults.add({ match, act: { kind: 'wait', until: untilCommitted } });
   expect((await here.run('once')).exitCode).toBe(75);
-  const told = () => receiver.received.map(({ body }) => JSON.parse(body)).filter(isLargeChange);
-  expect(told()).toEqual([]);
+  const notified = () => receiver.received.map(({ body }) => JSON.parse(body)).filter(isLargeChange);
+  expect(notified()).toEqual([]);
 
   const next = checkInput({ feed, environment: { ...environment, FEED_SYNC_DATA_DIR: here.dataDirectory } });
   expect((await next.run('once')).exitCode).toBe(0);
-  expect(told()).toMatchObject([{ title: 'Large change: dataset parcels' }]);
+  expect(notified()).toMatchObject([{ title: 'Large change: dataset parcels' }]);
 });
 
-/** The feed of the test ended long ago by the clock here, so that the age of its log is told, too. */
+/** The feed of the test ended long ago by the clock here, so that the age of its log is an occasion, too. */
 function isLargeChange({ kind }: { readonly kind: string }): boolean {
   return kind === 'large_change';
 }

@@ -1,4 +1,4 @@
-/** What a person asked for is done by the next catch-up: snapshots again, retirements agreed to, subscriptions given up. */
+/** The next catch-up does what the operator decided: resyncs, approved retirements, forgotten subscriptions. */
 
 import { describe, expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';

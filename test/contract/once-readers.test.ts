@@ -1,4 +1,4 @@
-/** `once` for those who build on the mirror: the copy it publishes and the command that it tells, on a real feed. */
+/** `once` for those who build on the mirror: the copy it publishes and the command that it notifies, on a real feed. */
 
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** `feed-sync once` where the service refuses: one call, then none until a person has acted; others go on. */
+/** `feed-sync once` where the service refuses: one call, then none until an operator has acted; others go on. */
 
 import { describe, expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';

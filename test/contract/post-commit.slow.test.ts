@@ -1,4 +1,4 @@
-/** What is done for those who build on the mirror, by real processes: killed at every step, stopped, and for months beside a reader (F01). */
+/** Post-commit work by real processes: killed at every step, stopped, and for months beside a reader (F01). */
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -39,8 +39,8 @@ async function installation(command: (noted: string) => readonly string[] = noti
   return { ...made, installed, copy, noted, configure, copyDifferences, publish };
 }
 
-/** The durable effects of publishing and telling, as the code names them, that are met where nothing goes wrong. */
-async function stepsOfOutlet(): Promise<readonly string[]> {
+/** The durable effects of publishing and notifying, as the code names them, that are met where nothing goes wrong. */
+async function postCommitSteps(): Promise<readonly string[]> {
   const code = (await sourceFiles('src')).map((file) => file.code).join('\n');
   const names = Array.from(
     code.matchAll(/'((?:destination\.publish|checkpoint\.hook)[a-z-]*)'/g),
@@ -56,7 +56,7 @@ describe('once', () => {
     const { installed, copy, noted, copyDifferences, publish, feed, datasetOf } = await installation();
     const table = datasetOf('zoning').replaceAll('-', '_');
     const isClone = (await once(installed)).stdout.includes('as a clone');
-    const steps = (await stepsOfOutlet()).filter((step) => !isClone || !/-(?:open|copy)$/.test(step));
+    const steps = (await postCommitSteps()).filter((step) => !isClone || !/-(?:open|copy)$/.test(step));
     expect(steps.length).toBeGreaterThanOrEqual(6);
     for (const timestamp of steps.flatMap((step) => [`before ${step}`, `after ${step}`])) {
       publish();
@@ -77,7 +77,7 @@ describe('once', () => {
       expect(notedBy(noted).at(-1)?.commits.at(-1)?.toVersion, timestamp).toBe(version + 1);
     }
     const reported = notedLines(noted).flat();
-    expect(reported.length, 'one was told again').toBeGreaterThan(Math.max(...reported));
+    expect(reported.length, 'one was notified again').toBeGreaterThan(Math.max(...reported));
     expect([...new Set(reported)]).toEqual(
       Array.from({ length: Math.max(...reported) }, (_, index) => index + 1),
     );

@@ -119,7 +119,7 @@ describe.skipIf(EMBEDDED.folder === null)('candidates in the database', () => {
     const { exitCode, stdout, stderr } = await asking.ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     expect(stdout).toContain(`Committed version 2 of ${datasetId} (`);
-    // What waits no longer for anybody else is told as that.
+    // A candidate that is over is reported as that.
     const again = await installed.run(...words);
     expect(again.exitCode).toBe(64);
     expect(again.stderr).toContain('Nothing of it waits.');

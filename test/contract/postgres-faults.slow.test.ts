@@ -88,7 +88,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
 
   it.each(['before', 'after'] as const)(
     'F74 a commit is done once where the connection is cut just %s any statement',
-    async (moment) => {
+    async (when) => {
       const address = await server.database();
       const proxy = await cuttingProxy(address);
       const world = await databaseAtWork(proxy.address);
@@ -102,7 +102,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
         ];
         course.publishRows(rows);
         const before = proxy.cuts();
-        const result = await committedWith(world, course, () => proxy.cutAt(at, moment), proxy.disarm);
+        const result = await committedWith(world, course, () => proxy.cutAt(at, when), proxy.disarm);
         expect(result, `cut at statement ${at}`).toMatchObject({ kind: 'committed' });
         await expectVersions(address, version, rows);
         if (proxy.cuts() === before) break;

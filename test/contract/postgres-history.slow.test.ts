@@ -123,8 +123,8 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
 
   it('F69 a past that cannot be forgotten keeps no other from being forgotten, also where there is time for one alone', async () => {
     const address = await server.database();
-    const told: string[] = [];
-    const log = { ...silentLog, info: (_fields: unknown, message: string) => void told.push(message) };
+    const logged: string[] = [];
+    const log = { ...silentLog, info: (_fields: unknown, message: string) => void logged.push(message) };
     const first = await databaseAtWork(address, { history: ALL });
     for (const id of ['areas', 'parcels']) {
       const course = await first.loaded(firstContent(people, FIRST), id);
@@ -143,7 +143,7 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
       await Promise.all([forgotten, destination.has()]);
     }
     expect(await statement(address, 'SELECT count(*) FROM history.parcels')).toEqual([['0']]);
-    expect(told).toEqual(['Forgot the past of tables that is older than history.keep.']);
+    expect(logged).toEqual(['Forgot the past of tables that is older than history.keep.']);
   });
 
   it('F70 count compares a table as one commit left it, whatever is committed meanwhile', async () => {

@@ -1,4 +1,4 @@
-/** What a destination in PostgreSQL counts as progress, by which a standstill is told from work that takes long. */
+/** What a destination in PostgreSQL counts as progress, which distinguishes a standstill from work that takes long. */
 
 import { Readable, Writable } from 'node:stream';
 import pg from 'pg';

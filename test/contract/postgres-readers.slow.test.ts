@@ -50,16 +50,16 @@ describe.skipIf(EMBEDDED.folder === null)(`the command after commits with ${EMBE
     await catchUp();
 
     // Of the first two datasets, the one whose rows are there first is committed first.
-    const [told = [], inFile = []] = both.map(({ noted }) =>
+    const [notified = [], inFile = []] = both.map(({ noted }) =>
       notedBy(noted).map(({ mirror, commits, ...rest }) => {
-        const told = commits.map(({ appliedAt, commit, ...what }) => what);
+        const notified = commits.map(({ appliedAt, commit, ...what }) => what);
         return {
           ...rest,
-          commits: told.toSorted((left, right) => (left.dataset < right.dataset ? -1 : 1)),
+          commits: notified.toSorted((left, right) => (left.dataset < right.dataset ? -1 : 1)),
         };
       }),
     );
-    expect(told).toEqual(inFile);
+    expect(notified).toEqual(inFile);
     expect(notedLines(both[0]?.noted ?? '')).toEqual([[1, 2], [3], [4]]);
     const mirrors = notedBy(both[0]?.noted ?? '').map(({ mirror }) => mirror);
     expect(new Set(mirrors).size).toBe(1);

@@ -49,7 +49,7 @@ const TYPES: Readonly<Record<Exclude<ColumnType, 'geometry'>, string>> = {
   json: 'jsonb',
 };
 
-/** Loads a file of a history into the temporary table `file` of psql, and returns the select of what the table of ours must hold. */
+/** Loads a file of a history into the temporary table `file` of psql, and returns the select of what the table of ours must have. */
 function fileInPsql(folder: string, description: FolderDescription, { file }: FolderVersion): string {
   const path = join(folder, file);
   const text = execFileSync('gunzip', ['--stdout', path], { maxBuffer: 1e9 }).toString();

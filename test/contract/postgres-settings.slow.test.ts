@@ -41,7 +41,7 @@ async function playAll(world: DatabaseAtWork): Promise<void> {
   expect(await world.load(course)).toMatchObject({ kind: 'committed' });
 }
 
-const WHAT_IS_TOLD = `SELECT kind, added, changed, removed, d.row_count, d.checksum::text
+const RECORDED = `SELECT kind, added, changed, removed, d.row_count, d.checksum::text
   FROM feed_sync.commits JOIN feed_sync.datasets d USING (dataset_id) ORDER BY commits.commit_number`;
 const MADE = `SELECT c.relname, m.amname FROM pg_class c JOIN pg_am m ON m.oid = c.relam
   JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -152,7 +152,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings o
     await reset();
     const plain = await databaseAtWork(await server.database());
     await playAll(plain);
-    expect(await world.byHand(WHAT_IS_TOLD)).toEqual(await plain.byHand(WHAT_IS_TOLD));
+    expect(await world.byHand(RECORDED)).toEqual(await plain.byHand(RECORDED));
     expect(await world.byHand(MADE)).toEqual(await plain.byHand(MADE));
     expect(await world.byHand('SELECT DISTINCT setting, value FROM public.seen ORDER BY 1')).toEqual([
       ['session_replication_role', 'origin'],

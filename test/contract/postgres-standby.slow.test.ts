@@ -18,7 +18,7 @@ if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed n
 
 /** A connection and a statement take less on a machine that has time for them. */
 const STATEMENT_MS = 250;
-/** As many are a look at the lease and a takeover. */
+/** A check of the lease and a takeover take as many. */
 const STATEMENTS = 8;
 
 describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
@@ -30,7 +30,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     await server?.stop();
   });
 
-  /** Who holds the lease, and until when, in milliseconds by the server's clock. */
+  /** The holder of the lease, and its end, in milliseconds by the server's clock. */
   const leaseOf = async (address: string) => {
     const ends = '(extract(epoch FROM expires_at) * 1000)::bigint';
     const [row] = await statement(address, `SELECT holder, ${ends} FROM feed_sync.lease`);
@@ -107,13 +107,13 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     const settings = join(folder, 'feed-sync.yaml');
     writeFileSync(settings, JSON.stringify({ hooks: { afterCommit: notingProgram(noted) } }));
     const daemons = await twoDaemons(address, { environment: { FEED_SYNC_CONFIG: settings } });
-    const told = () => notedLines(noted).flat();
+    const notified = () => notedLines(noted).flat();
     const publish = async (commits: readonly number[]): Promise<void> => {
       daemons.publishNext(daemons.datasetOf('permits'));
-      await eventually(async () => expect(told()).toEqual(commits));
+      await eventually(async () => expect(notified()).toEqual(commits));
     };
     await publish([1, 2]);
-    // How far the command was told is stored once it has ended well.
+    // How far the command got is stored once it has ended well.
     const stored = "SELECT value FROM feed_sync.meta WHERE key = 'hook'";
     await eventually(async () => expect(String(await statement(address, stored))).toContain('"commit":2,'));
     daemons.first.kill('SIGKILL');
@@ -122,7 +122,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     await publish([1, 2, 3]);
     daemons.second.kill('SIGTERM');
     expect(await daemons.second.ended).toMatchObject({ exitCode: 0 });
-    expect(told()).toEqual([1, 2, 3]);
+    expect(notified()).toEqual([1, 2, 3]);
   });
 
   it('F73 the second takes over from a suspended first, which ends with 75 once it goes on and has changed nothing', async () => {

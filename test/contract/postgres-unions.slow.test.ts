@@ -127,9 +127,9 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     // A role of destination.readers has every right that the view asks for.
     await statement(address, 'DO $$ BEGIN SET LOCAL ROLE analyst; PERFORM * FROM feeds.parcels; END $$');
     publish(TRAVIS, [['a', 'five']], AS_TEXT);
-    const told = await once();
-    expect(told).toContain('Columns are left out of a union');
-    expect(told).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
+    const logged = await once();
+    expect(logged).toContain('Columns are left out of a union');
+    expect(logged).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
     const status = JSON.parse((await run('status', '--json')).stdout) as { readonly unions: unknown };
     expect(status.unions).toMatchObject([
       { name: 'parcels', tables: 2, leftOutColumns: [{ column: 'amount' }], leftOutDatasets: [] },

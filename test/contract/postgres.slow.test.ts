@@ -227,9 +227,9 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     });
 
     it('F73 a writer whose lease was taken over writes nothing any more', async () => {
-      const told: string[] = [];
+      const reported: string[] = [];
       const world = await databaseAtWork(await database(), {
-        onSuperseded: (error) => void told.push(error.code),
+        onSuperseded: (error) => void reported.push(error.code),
       });
       const course = await world.loaded(firstContent(people, FIRST));
       await world.byHand("UPDATE feed_sync.lease SET expires_at = clock_timestamp() - interval '1 second'");
@@ -239,7 +239,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       await expect(
         world.destination.storeProgress({ subscriptions: [], members: [], owed: [] }, 'wait'),
       ).rejects.toMatchObject({ code: 'instance_running' });
-      expect(told).toEqual(['instance_running']);
+      expect(reported).toEqual(['instance_running']);
       expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['3']]);
       await second.close();
     });

@@ -1,4 +1,4 @@
-/** A service may refuse a position of a log that it has begun anew with an error, instead of saying that it has expired. */
+/** A service may refuse a position of a log that it has restarted with an error, instead of saying that it has expired. */
 
 import { describe, expect, it } from 'vitest';
 import { hostileFeed, MINUTE_MS } from '../support/hostile-feed.ts';
@@ -10,7 +10,7 @@ const KINDS = [
   ['a record that names no newest event', { contract: { recordLastEventId: false } }],
 ] as const;
 
-describe('F54 F81 a log that begins anew, and refuses the old position', () => {
+describe('F54 F81 a restarted log that refuses the old position', () => {
   it.each(KINDS)(
     'F54 F81 a restarted log that refuses the old position is read again once that is confirmed: %s',
     async (_, options) => {

@@ -30,7 +30,7 @@ const QUICKLY = {
   FEED_SYNC_DISK_RESERVE: '0MB',
   FEED_SYNC_REMOVED_DATASETS: 'drop',
 };
-/** Who looks into the mirror more often keeps it from being written. */
+/** A reader that opens the mirror more often keeps it from being written. */
 const CHECK_EVERY_MS = 250;
 /** Requests after which a process that works is stopped or killed, and durable effects. */
 const SOON = 12;
@@ -67,8 +67,8 @@ const TRIALS: Readonly<Record<string, Trial>> = {
   async 'a network that is gone'({ link, daemon }, publish) {
     link.refuse();
     publish();
-    // It may have had trouble before, which is not told again.
-    await until('trouble of whoever has no network', () => daemon.incidents().size > 0);
+    // It may have had an incident before, which is not reported again.
+    await until('an incident of the daemon without a network', () => daemon.incidents().size > 0);
     link.accept();
   },
   async 'a position that expires while it runs'({ county }, publish) {
@@ -128,7 +128,7 @@ function shuffled<Element>(list: readonly Element[], random: Random): readonly E
   return list.map(() => left.splice(random.integer(0, left.length - 1), 1)[0] as Element);
 }
 
-/** The versions of these datasets in the mirror, which a daemon may hold at any moment. */
+/** The versions of these datasets in the mirror, which a daemon may have open at any time. */
 async function mirrored({ installed }: World, datasetIds: readonly string[]): Promise<unknown> {
   const mirror = await openExactly(installed.mirrorPath);
   try {
@@ -190,7 +190,7 @@ it(`the mirror is right after ${PUBLISHES} publishes and all that happens meanwh
   while (lively.members.length < county.datasetIds.length) lively.move();
   // What has failed in between waits for a minute, unless something new is known of it.
   for (const datasetId of county.datasetIds) lively.publishOf(datasetId, 'changes');
-  // Whoever compares all of it holds the mirror for long, and again at once: nothing could be committed meanwhile.
+  // A comparison of all of it keeps the mirror open for long, and again at once: nothing could be committed meanwhile.
   await isAtNewest(world, county.datasetIds);
   const expected = { ...everythingPublished(county.feed), origin: link.baseUrl };
   await daemon.stop();

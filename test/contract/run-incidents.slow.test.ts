@@ -1,4 +1,4 @@
-/** `feed-sync run` in trouble of its machine: a reader, a file that DuckDB gives up on, a clock that jumps, and signals meanwhile. */
+/** `feed-sync run` with incidents of its machine: a reader, a file that DuckDB gives up on, a clock that jumps, and signals meanwhile. */
 
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -78,9 +78,9 @@ it('F06 a file that DuckDB gives up on fails its dataset, health says so, and th
   await daemon.logged('Failed; will be tried again.');
   publishNext(datasetOf('permits'));
   await daemon.logged('Applied changes.');
-  const trouble = daemon.lines().find(({ msg }) => msg.startsWith('Failed;'));
-  expect(trouble).toMatchObject({ of: 'dataset poisoned', error: 'data_invalid' });
-  expect(trouble?.['why']).toMatch(/\.parquet/);
+  const incident = daemon.lines().find(({ msg }) => msg.startsWith('Failed;'));
+  expect(incident).toMatchObject({ of: 'dataset poisoned', error: 'data_invalid' });
+  expect(incident?.['why']).toMatch(/\.parquet/);
   expect(JSON.parse(await asked('healthz'))).toMatchObject({
     datasets: { failed: 1 },
     datasetsBehind: [{ id: 'poisoned', failure: { error: 'data_invalid' } }],

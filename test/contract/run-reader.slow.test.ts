@@ -1,7 +1,7 @@
 /**
  * A reader beside `feed-sync run`, which applies versions without a pause: refused, it tries again every 10 ms. A thousand
  * times it gets in, and sees every dataset at one published version. It is refused only while something is committed, and
- * between two commits there is time for it: so it waits for one at most, wherever it is let run when it wants to.
+ * between two commits there is time for it: so it waits for one at most, wherever the machine lets it run.
  */
 
 import process from 'node:process';
@@ -104,11 +104,11 @@ it(`run lets a reader in ${OPENINGS} times, to one version of each dataset: when
   await daemon.stop();
 
   expect(wrong).toEqual([]);
-  const windows = daemon.lines().filter(({ msg }) => msg === 'window') as unknown as readonly Span[];
-  expect(refusals.filter((refusal) => !windows.some((one) => overlap(refusal, one)))).toEqual([]);
-  const betweenMs = windows.slice(1).map(({ fromMs }, index) => fromMs - (windows[index]?.toMs ?? 0));
+  const sessions = daemon.lines().filter(({ msg }) => msg === 'window') as unknown as readonly Span[];
+  expect(refusals.filter((refusal) => !sessions.some((one) => overlap(refusal, one)))).toEqual([]);
+  const betweenMs = sessions.slice(1).map(({ fromMs }, index) => fromMs - (sessions[index]?.toMs ?? 0));
   const leastMs = Math.min(...betweenMs);
   expect(leastMs).toBeGreaterThanOrEqual(READER_GRACE_MS - TIMER_MS);
   const reported = `refused ${refusals.length} times, between two commits ${leastMs.toFixed(1)} ms at least`;
-  process.stderr.write(`${openings} openings, ${windows.length} commits: ${reported}\n`);
+  process.stderr.write(`${openings} openings, ${sessions.length} commits: ${reported}\n`);
 });

@@ -115,7 +115,7 @@ it('the status server answers every question exactly, shows no secret, and ends 
   const reported = await installed.run('status', '--json');
   const asked = await ask(`${url}/status`);
   const status = JSON.parse(reported.stdout);
-  // Only who opens its file knows what of it holds nothing, and its undo logs.
+  // Only a process that opens its file knows its free space and its undo logs.
   const mirror = { ...status.mirror, freeBytes: null, isWorthCompacting: null };
   expect(JSON.parse(asked.text)).toEqual({ ...status, mirror, history: null });
   for (const path of ['livez', 'readyz', 'healthz', 'status', 'metrics', 'webhook', 'nowhere']) {

@@ -1,4 +1,4 @@
-/** What systemd is told by `feed-sync run` as a process. */
+/** The notifications of systemd by `feed-sync run` as a process. */
 
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';

@@ -1,4 +1,4 @@
-/** `feed-sync run` as a process: its first start, its signals, what a person does beside it, its end. */
+/** `feed-sync run` as a process: its first start, its signals, the commands of an operator beside it, its end. */
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): 
   // What stands in for a mirror that is stuck says so on the same stream.
   const lines = written.filter((line) => line.startsWith('{"level":'));
   expect(
-    lines.map((line) => troubleWithLine(JSON.parse(line))).filter((trouble) => trouble !== null),
+    lines.map((line) => troubleWithLine(JSON.parse(line))).filter((difference) => difference !== null),
   ).toEqual([]);
 }
 

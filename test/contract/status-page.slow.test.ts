@@ -75,7 +75,7 @@ async function opened(shownCase: ShownCase, { count = 20, message, unions = [], 
     errors,
     show,
     ...served,
-    /** The server has something else to tell from now on. */
+    /** The server has something else to report from now on. */
     becomes({ state, stores }: ReturnType<typeof pageWorld>) {
       served.observed.current = state;
       shown.stores = stores;

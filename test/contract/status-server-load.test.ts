@@ -24,7 +24,7 @@ const STATUS = 'GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const MUCH = 50_000_000;
 
 /** A report that waits until the test lets it be made. */
-function heldStatus() {
+function pendingStatus() {
   const made = Promise.withResolvers<unknown>();
   const asked = Promise.withResolvers<void>();
   let makings = 0;
@@ -54,19 +54,19 @@ async function connected(url: string, count: number, bytes = ''): Promise<readon
 
 describe('F60: many requests at once', () => {
   it('F60 answers many requests with one report, and liveness before any queued report', async () => {
-    const held = heldStatus();
-    const { url } = await serve({ status: held.status });
+    const pending = pendingStatus();
+    const { url } = await serve({ status: pending.status });
     const answers: string[] = [];
     const sockets = await connected(url, MAX_CONNECTIONS - 1, STATUS.repeat(MAX_WAITING_REQUESTS));
     for (const socket of sockets) socket.on('data', (chunk: Buffer) => void answers.push(chunk.toString()));
-    await held.asked;
+    await pending.asked;
     expect((await ask(`${url}/livez`)).status).toBe(200);
     expect((await ask(`${url}/readyz`)).status).toBe(200);
     expect(answers).toEqual([]);
-    held.make();
+    pending.make();
     const expected = sockets.length * MAX_WAITING_REQUESTS;
     await eventually(() => expect(answers.join('').match(/^HTTP\/1\.1 200 /gm)).toHaveLength(expected));
-    expect(held.makings()).toBe(1);
+    expect(pending.makings()).toBe(1);
   });
 
   it('F60 makes a new report after a second, and answers 304 for the present one', async () => {
@@ -113,21 +113,21 @@ describe('F60: many requests at once', () => {
   });
 
   it('F60 closes a connection that sends more requests than may wait', async () => {
-    const held = heldStatus();
-    const { url } = await serve({ status: held.status });
+    const pending = pendingStatus();
+    const { url } = await serve({ status: pending.status });
     expect(await converse(url, STATUS.repeat(1_200)).catch(() => '')).toBe('');
-    expect(held.makings()).toBeLessThanOrEqual(1);
-    held.make();
+    expect(pending.makings()).toBeLessThanOrEqual(1);
+    pending.make();
     expect((await ask(`${url}/status`)).status).toBe(200);
   });
 
   it('F60 many requests do not keep the server from its end: queued requests are not answered any more', async () => {
-    const held = heldStatus();
-    const { url, server } = await serve({ clock: new SteppedClock(), status: held.status });
+    const pending = pendingStatus();
+    const { url, server } = await serve({ clock: new SteppedClock(), status: pending.status });
     const answer = converse(url, STATUS.repeat(MAX_WAITING_REQUESTS));
-    await held.asked;
+    await pending.asked;
     const closing = server.close();
-    held.make();
+    pending.make();
     await closing;
     expect((await answer).match(/^HTTP\/1\.1 /gm)).toHaveLength(1);
   });

@@ -1,4 +1,4 @@
-/** Who is slow, on purpose or not, is cut off in time, and holds up nobody else. */
+/** A client that is slow, on purpose or not, is cut off in time, and delays nobody else. */
 
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -32,7 +32,7 @@ beforeAll(() => {
 
 afterAll(() => clearInterval(ticking));
 
-/** Opens a connection, lets `speak` loose on it, and tells what came back and how long it lasted. */
+/** Opens a connection, lets `speak` loose on it, and returns what came back and how long it lasted. */
 async function lasting(url: string, speak: (socket: Socket) => () => void) {
   const { hostname, port } = new URL(url);
   const startedMs = hadMs;

@@ -225,13 +225,13 @@ describe('refused requests', () => {
 
 describe('incidents of the status server', () => {
   it('an error is answered without its words, and logged once until it is over', async () => {
-    const trouble = new StorageError('The checkpoint /data/checkpoint.sqlite cannot be read.');
+    const storageError = new StorageError('The checkpoint /data/checkpoint.sqlite cannot be read.');
     let isOver = false;
     const clock = new SteppedClock();
     const { url, logged, observed } = await serve({
       clock,
       status: async () => {
-        if (!isOver) throw trouble;
+        if (!isOver) throw storageError;
         return {};
       },
     });
@@ -241,7 +241,7 @@ describe('incidents of the status server', () => {
       text: 'This could not be answered. The log says why.\n',
     });
     expect((await fail()).status).toBe(500);
-    observed.current = trouble;
+    observed.current = storageError;
     expect((await ask(`${url}/metrics`)).status).toBe(500);
     expect(logged).toHaveLength(2);
     expect(logged[0]).toContain('"question":"status","error":"storage_failed","why":"The checkpoint /data');

@@ -1,4 +1,4 @@
-/** A table or a view that a person made where the table of a dataset belongs: it is never touched, and what to do is told. */
+/** A table or a view that an operator made where the table of a dataset belongs: it is never touched, and the failure says what to do. */
 
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

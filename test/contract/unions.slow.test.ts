@@ -108,9 +108,9 @@ describe('a union', () => {
       columns: [column('id', 'string', false), column('amount', 'string')],
     };
     await publish(TRAVIS, [['a', 'five']], asText);
-    const told = await once();
-    expect(told.match(/Columns are left out of a union/g)).toHaveLength(1);
-    expect(told).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
+    const logged = await once();
+    expect(logged.match(/Columns are left out of a union/g)).toHaveLength(1);
+    expect(logged).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
     expect(await rows('FROM parcels')).toEqual([
       'dataset_id,id',
       `${LAKEWAY},r00000`,
@@ -286,7 +286,7 @@ describe('a union', () => {
     await writeMirror(mirrorPath, 'DROP VIEW union_parts.parcels_1');
     await once();
     expect(await rows(count)).toEqual(['n,d', '142,71']);
-    // A table of the other part that somebody dropped holds up nothing.
+    // A table of the other part that somebody dropped delays nothing.
     await writeMirror(
       mirrorPath,
       'DROP TABLE us_1_parcels',

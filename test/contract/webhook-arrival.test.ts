@@ -272,14 +272,14 @@ describe('the file of secrets', () => {
     ['has an empty secret', 'whsec_', 'Line 1 of the webhook secrets'],
     ['is another file', 'whsec_QUJD\n'.repeat(10_000), 'is too large'],
     ['has too many', 'whsec_QUJD\n'.repeat(17), 'more than 16'],
-  ])('logs once, without showing a line, that the file of secrets %s', async (_, text, trouble) => {
+  ])('logs once, without showing a line, that the file of secrets %s', async (_, text, problem) => {
     const under = await pushed();
     under.receiver.setFile(text);
     under.feed.webhooks.ping(under.webhookId);
     under.feed.webhooks.ping(under.webhookId);
     expect(await answers(under)).toEqual([500, 500]);
     expect(under.receiver.woken()).toBe(0);
-    expect(under.logged).toEqual([expect.stringContaining(trouble)]);
+    expect(under.logged).toEqual([expect.stringContaining(problem)]);
     expect(under.logged.join()).not.toContain('canary');
   });
 });

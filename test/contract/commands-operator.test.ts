@@ -445,7 +445,7 @@ describe('webhook add', () => {
     expect(() => statSync(join(at.home, 'secrets'))).toThrow('ENOENT');
   });
 
-  it('webhook add is sent once when no answer comes, and tells the operator what that means: 75', async () => {
+  it('webhook add is sent once when no answer comes, and says what that means: 75', async () => {
     const { feed, run } = await installed();
     feed.faults.add({
       match: { operation: 'addWebhook', times: 'always' },

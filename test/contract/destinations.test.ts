@@ -32,7 +32,7 @@ async function threePeople(kind: DestinationKind) {
 }
 
 describe.each(KINDS)('the destination $name', (kind) => {
-  it('is empty until a dataset is enrolled', async () => {
+  it('a destination is empty until a dataset is enrolled', async () => {
     const world = await kind.open();
     const { service, datasets, progress, retired } = await world.destination.has();
     expect(service).toEqual({ origin: 'https://feed.example', subscriptionIds: ['sub_1'] });

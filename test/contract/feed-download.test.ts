@@ -104,7 +104,7 @@ describe('downloads of a file', () => {
     expect(counted).toBe(bytes);
   });
 
-  it('downloads several files side by side, and takes none for a snapshot of no rows', async () => {
+  it('downloads several files side by side, and none for a snapshot without rows', async () => {
     await start({ files: { filesPerSnapshot: 5 } });
     const result = await download();
     expect(result).toMatchObject({ kind: 'complete', files: [{}, {}, {}, {}, {}] });
@@ -120,7 +120,7 @@ describe('downloads of a file', () => {
     });
   });
 
-  it('writes a file that a snapshot names twice once', async () => {
+  it('downloads a file that a snapshot names twice only once', async () => {
     await start();
     const { files, ...rest } = await entry();
     const result = await download({ entry: { ...rest, files: [...files, ...files] } });
@@ -300,7 +300,7 @@ describe('F22: links that expire', () => {
     },
   );
 
-  it('replaces links that expire while files are queued once for all of them', async () => {
+  it('replaces links that expire while files are queued, once for all of them', async () => {
     await start({ files: { filesPerSnapshot: 4 } });
     const stale = await entry();
     server.clock.advance(HOUR_MS);

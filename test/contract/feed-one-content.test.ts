@@ -325,7 +325,7 @@ describe('F53 files that were downloaded before', () => {
     expect(wordsOf(await feed.download({ ...request, entry, onBytes() {} }, signal))).toEqual(['new a']);
   });
 
-  it('F53 tries files later whose links expire before they can be asked about', async () => {
+  it('F53 tries files again later whose links expire before they can be asked about', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
     bucket.before = (request) => {

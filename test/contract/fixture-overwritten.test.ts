@@ -61,7 +61,7 @@ it('serves nothing where the present content of the dataset has no such part', a
   expect((await send(url)).status).toBe(404);
 });
 
-it('sends no entity tag on demand, and honours no If-Range then', async () => {
+it('sends no entity tag where the setting says so, and honours no If-Range then', async () => {
   const feed = await started({ files: { etag: false } });
   const url = await firstFileUrl(feed);
   const whole = await bytesOf(url);

@@ -63,20 +63,23 @@ const FOREIGN: Readonly<Record<string, (path: string) => Promise<unknown>>> = {
 };
 
 describe('a file that never was a DuckDB database', () => {
-  it.each(Object.entries(FOREIGN))('F05 F66 every command names it and leaves it: %s', async (_, make) => {
-    const { line, mirrorPath } = await installed();
-    await make(mirrorPath);
-    const before = readFileSync(mirrorPath);
-    for (const words of COMMANDS) {
-      const { exitCode, stdout, stderr } = await line.run(...words);
-      const said = `${stdout}${stderr}`;
-      expect(exitCode, said).toBe(78);
-      expect(said).toContain(`${mirrorPath} is no DuckDB database, so it is left as it is.`);
-      expect(said).toContain('→ Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own');
-      expect(said).not.toMatch(/extension|\\u000a/i);
-      expect(readFileSync(mirrorPath).equals(before)).toBe(true);
-    }
-  });
+  it.each(Object.entries(FOREIGN))(
+    'F05 F66 every command names a file that never was a DuckDB database, and leaves it: %s',
+    async (_, make) => {
+      const { line, mirrorPath } = await installed();
+      await make(mirrorPath);
+      const before = readFileSync(mirrorPath);
+      for (const words of COMMANDS) {
+        const { exitCode, stdout, stderr } = await line.run(...words);
+        const said = `${stdout}${stderr}`;
+        expect(exitCode, said).toBe(78);
+        expect(said).toContain(`${mirrorPath} is no DuckDB database, so it is left as it is.`);
+        expect(said).toContain('→ Set destination.path (FEED_SYNC_DESTINATION_PATH) to a file of its own');
+        expect(said).not.toMatch(/extension|\\u000a/i);
+        expect(readFileSync(mirrorPath).equals(before)).toBe(true);
+      }
+    },
+  );
 
   it('does not wait for a named pipe that nobody writes', async () => {
     const { line, mirrorPath } = await installed();

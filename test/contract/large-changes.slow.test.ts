@@ -91,7 +91,7 @@ describe.each([
     return world;
   }
 
-  it('suspends only its dataset, with counts and keys, keeps the version, and fetches nothing again', async () => {
+  it('a commit beyond the limits suspends only its dataset, with counts and keys, and is not fetched again', async () => {
     const world = await tenPermits();
     publish(world, numberedRows(4), { changes });
     world.feed.publisher.publish('parcels', smallContent(numberedRows(5), null));
@@ -209,7 +209,7 @@ describe.each([
     expect((await inMirror(world.folder, commits)).flat()).toEqual(['2 to 5', '5 to 6', '6 to 7']);
   });
 
-  it('names a later version that waits, too, and fetches it once', async () => {
+  it('a candidate names a later version that waits, too, and fetches it once', async () => {
     const world = await withCandidate();
     publish(world, numberedRows(3), { changes });
     const before = waiting(world);
@@ -273,7 +273,7 @@ describe('several versions after a candidate, where each version is a commit of 
     expect(fetched).toHaveLength([3, 4, 5, 6, 7].length + [6, 7].length);
   });
 
-  it('names each later version where no sum passes, and does not judge them again', async () => {
+  it('a candidate names each later version where no sum passes, and none is judged again', async () => {
     const world = await caughtUpWith(numberedRows(5), numberedRows(6));
     expect(waiting(world)).toMatchObject({ version: 3, later: [{ version: 4 }, { version: 5 }] });
     world.feed.requests.clear();

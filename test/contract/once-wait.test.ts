@@ -70,7 +70,7 @@ it('once --wait waits until it helps, catches up again, and says so once', async
   expect(JSON.parse(waiting ?? '')).toMatchObject({ level: 'info', until: '2026-03-01T08:11:00.000Z' });
 });
 
-it('once --wait waits no longer than it is told, and ends immediately where that is too short', async () => {
+it('once --wait waits no longer than its duration, and ends immediately where that is too short', async () => {
   const { installed, waits } = await leftWithoutEvent();
   const once = await installed.run('once', '--wait', '10m');
   expect(once.stdout).toContain('→ feed-sync once --wait 11m waits for it.');

@@ -79,7 +79,7 @@ describe.skipIf(EMBEDDED.folder === null)("F75 a reader's transaction", () => {
     expect(await apply(made)).toMatchObject({ kind: 'committed' });
   });
 
-  it('ends what only reads once it has kept that waiting for so long: export, observed state, commands', async () => {
+  it("a reader's lock ends export, observed state and commands after lock.wait", async () => {
     const { world, course, hold, letGo } = await twoTables();
     const write = () => world.database.writeTable(course.datasetId, join(world.folder, 'parcels.parquet'));
     const open = () => openPostgresReader({ url: new Secret(world.address), clock: systemClock });

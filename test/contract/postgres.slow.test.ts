@@ -216,7 +216,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
   });
 
   describe('two writers', () => {
-    it('F72 the second waits for the lease, and takes over as soon as it is given back', async () => {
+    it('F72 a second writer waits for the lease, and takes over as soon as it is given back', async () => {
       const { world } = await threePeople();
       const early = openDatabase(world.address, world.folder, { lockWaitMs: 0 });
       await expect(early).rejects.toMatchObject({ code: 'instance_running' });

@@ -288,7 +288,7 @@ describe('incidents of the status server', () => {
 });
 
 describe('the end of the status server', () => {
-  it('the end waits for what is being answered, and accepts nothing more', async () => {
+  it('the end of the status server waits for requests under way, and accepts nothing more', async () => {
     const answering = Promise.withResolvers<unknown>();
     const asked = Promise.withResolvers<void>();
     const { server, url, observed } = await serve({
@@ -309,7 +309,7 @@ describe('the end of the status server', () => {
     expect(observed.observers).toBe(0);
   });
 
-  it('the end does not wait for ever', async () => {
+  it('the end of the status server does not wait for ever', async () => {
     let sleptMs = 0;
     const late = Promise.withResolvers<void>();
     const clock = {

@@ -1,4 +1,4 @@
-/** What is decided for a dataset, through the one public function: every state in every situation, and every rule. */
+/** The plan for a dataset, through the one public function: every state under every condition, and every rule. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -42,45 +42,45 @@ const MANY_ROWS = { added: 0, changed: 5_000, removed: 0 };
 const COUNTED_OTHERWISE = listedEntry(6, { entry: { ...entry('parcels', 6), rowCount: 11 } });
 const BEHIND = { desired: desired(announcing(6)), metadata: metadata(chain(5, 6)) };
 
-/** What makes a live table be in each situation, and what is then done. */
+/** Each condition of a live table, and the step that is planned then. */
 const OF_A_TABLE = {
-  'nothing needed': [{ desired: desired(announcing(5)), listedEntries: [listedEntry(5)] }, 'keep'],
-  'nothing needed, as the metadata says': [
+  'a current table': [{ desired: desired(announcing(5)), listedEntries: [listedEntry(5)] }, 'keep'],
+  'a table that the metadata shows as current': [
     { desired: desired({ refreshesRequested: 1 }), metadata: metadata(chain(4, 5)) },
     'keep',
   ],
-  'metadata unread, where a look is owed': [{ desired: desired({ refreshesRequested: 1 }) }, 'read-metadata'],
-  'metadata unread, where a version was announced': [{ desired: desired(announcing(6)) }, 'read-metadata'],
-  'metadata unread, where a reload is offered': [
+  'unread metadata and a pending refresh': [{ desired: desired({ refreshesRequested: 1 }) }, 'read-metadata'],
+  'unread metadata and an announced version': [{ desired: desired(announcing(6)) }, 'read-metadata'],
+  'unread metadata and an entry for a reload': [
     { desired: desired({ reloads: [reload(50)] }), listedEntries: [listedEntry(5)] },
     'read-metadata',
   ],
-  'offers unread, where a reload was asked for': [
+  'unread manifests and an owed reload': [
     { desired: desired({ reloads: [reload(50)] }), listedEntries: null },
     'read-manifest',
   ],
-  'offers unread, and changes do not lead on': [
+  'unread manifests and inapplicable changes': [
     { ...BEHIND, inapplicable: UNRECORDED, listedEntries: null },
     'read-manifest',
   ],
-  'offers unread, and the list lags': [
+  'unread manifests and a list that lags': [
     { desired: desired(announcing(6)), metadata: metadata(chain(4, 5)), listedEntries: null },
     'read-manifest',
   ],
-  'offers unread, and changes may be more work than a snapshot': [
+  'unread manifests and changes that may be more work than a snapshot': [
     { ...BEHIND, metadata: metadata(chain(5, 6, { counts: MANY_ROWS })), listedEntries: null },
     'read-manifest',
   ],
-  'offers unread, and changes lead on for less work than any snapshot': [
+  'unread manifests and changes that are less work than any snapshot': [
     { ...BEHIND, listedEntries: null },
     'apply 6',
   ],
-  'offers unread, and nothing needed': [{ desired: desired(announcing(5)), listedEntries: null }, 'keep'],
-  'offers unread, and a look is owed': [
+  'unread manifests and a current table': [{ desired: desired(announcing(5)), listedEntries: null }, 'keep'],
+  'unread manifests and a pending refresh': [
     { desired: desired({ refreshesRequested: 1 }), listedEntries: null },
     'read-metadata',
   ],
-  'metadata unread since an entry was offered': [
+  'metadata from before an entry': [
     {
       ...BEHIND,
       metadata: { ...BEHIND.metadata, entriesBefore: new Set() },
@@ -88,11 +88,11 @@ const OF_A_TABLE = {
     },
     'read-metadata',
   ],
-  'metadata unread before the version of the table, which may be absent': [
+  'metadata that begins after the version of the table': [
     { desired: desired({ refreshesRequested: 1 }), metadata: { ...metadata(chain(4, 4)), newerThan: 3 } },
     'read-metadata',
   ],
-  'reload unasked, where the version of the table was withdrawn': [
+  'a withdrawn version without a reload': [
     {
       desired: desired({ refreshesRequested: 1 }),
       metadata: metadata(chain(1, 4)),
@@ -100,7 +100,7 @@ const OF_A_TABLE = {
     },
     'ask-reload',
   ],
-  'reload unasked, where the version of the table was published anew': [
+  'a version that was published again without a reload': [
     {
       observed: table(5, { publishedAt: ago(1) }),
       desired: desired({ refreshesRequested: 1 }),
@@ -108,11 +108,11 @@ const OF_A_TABLE = {
     },
     'ask-reload',
   ],
-  'reload unasked, where a subscription that left asked for one': [
+  'a reload that only a former member asked for': [
     { desired: desired({ reloads: [reload(50, { subscriptionId: 'sub_9' })] }) },
     'ask-reload',
   ],
-  'announced version withdrawn': [
+  'a withdrawn announced version': [
     {
       desired: desired(announcing(6)),
       metadata: metadata(chain(4, 5)),
@@ -120,7 +120,7 @@ const OF_A_TABLE = {
     },
     'void-announced',
   ],
-  'lower offers of a table that is listed': [
+  'lower entries and a listed version': [
     {
       desired: desired({ refreshesRequested: 1 }),
       metadata: metadata(chain(4, 5)),
@@ -128,41 +128,47 @@ const OF_A_TABLE = {
     },
     'keep',
   ],
-  'not offered': [{ desired: desired({ reloads: [reload(50)] }) }, 'wait: not-listed'],
-  'not offered, and changes do not lead on': [{ ...BEHIND, inapplicable: UNRECORDED }, 'wait: not-listed'],
-  'offer lags': [
+  'a reload without an entry': [{ desired: desired({ reloads: [reload(50)] }) }, 'wait: not-listed'],
+  'inapplicable changes without an entry': [{ ...BEHIND, inapplicable: UNRECORDED }, 'wait: not-listed'],
+  'an entry that lags': [
     { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(5)] },
     'wait: manifest-lags',
   ],
-  'offer differs': [
+  'an entry that differs from the list': [
     { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [COUNTED_OTHERWISE] },
     'wait: entry-differs',
   ],
-  'offer differs, and another lags': [
+  'an entry that differs and another that lags': [
     { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [COUNTED_OTHERWISE, listedEntry(5)] },
     'wait: manifest-lags',
   ],
-  'offer differs, and changes lead on': [{ ...BEHIND, listedEntries: [COUNTED_OTHERWISE] }, 'apply 6'],
-  'offer unlisted': [
+  'an entry that differs and applicable changes': [
+    { ...BEHIND, listedEntries: [COUNTED_OTHERWISE] },
+    'apply 6',
+  ],
+  'an entry of an unlisted version': [
     { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(7)] },
     'wait: entry-unlisted',
   ],
-  'offer answers': [{ ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(6)] }, 'load 6'],
-  'offer failed before': [
+  'an entry of the announced version': [
+    { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(6)] },
+    'load 6',
+  ],
+  'an entry that failed before': [
     { ...BEHIND, inapplicable: UNRECORDED, listedEntries: [listedEntry(6)], failure: FAILED_SNAPSHOT },
     'report-failure',
   ],
-  'changes lead on': [BEHIND, 'apply 6'],
-  'changes failed before': [{ ...BEHIND, failure: FAILED_CHANGES }, 'report-failure'],
-  'changes failed before, and the snapshot of the same version is more work': [
+  'applicable changes': [BEHIND, 'apply 6'],
+  'changes that failed before': [{ ...BEHIND, failure: FAILED_CHANGES }, 'report-failure'],
+  'changes that failed before and a snapshot that is more work': [
     { ...BEHIND, failure: FAILED_CHANGES, listedEntries: [listedEntry(6)] },
     'report-failure',
   ],
-  'changes failed before, and offers unread': [
+  'changes that failed before and unread manifests': [
     { ...BEHIND, failure: FAILED_CHANGES, listedEntries: null },
     'read-manifest',
   ],
-  'offer answers, of a later version than that whose changes failed before': [
+  'an entry later than the changes that failed before': [
     {
       ...BEHIND,
       metadata: metadata(chain(5, 7)),
@@ -171,15 +177,18 @@ const OF_A_TABLE = {
     },
     'load 7',
   ],
-  'list lags': [{ desired: desired(announcing(6)), metadata: metadata(chain(4, 5)) }, 'wait: list-lags'],
+  'a list that lags': [
+    { desired: desired(announcing(6)), metadata: metadata(chain(4, 5)) },
+    'wait: list-lags',
+  ],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
-/** The same where there is no table yet. */
+/** The same without a table. */
 const WITHOUT_A_TABLE = {
-  'offers unread': [{ listedEntries: null }, 'read-manifest'],
-  'metadata unread': [{ listedEntries: [listedEntry(6)] }, 'read-metadata'],
-  'not offered': [{ desired: desired(announcing(6)) }, 'wait: not-listed'],
-  'offer lags': [
+  'unread manifests': [{ listedEntries: null }, 'read-manifest'],
+  'unread metadata': [{ listedEntries: [listedEntry(6)] }, 'read-metadata'],
+  'no entry': [{ desired: desired(announcing(6)) }, 'wait: not-listed'],
+  'an entry that lags': [
     {
       desired: desired({ reloads: [reload(101)] }),
       metadata: metadata(chain(6, 6)),
@@ -187,48 +196,54 @@ const WITHOUT_A_TABLE = {
     },
     'wait: manifest-lags',
   ],
-  'offer differs': [
+  'an entry that differs from the list': [
     { metadata: metadata(chain(6, 6)), listedEntries: [COUNTED_OTHERWISE] },
     'wait: entry-differs',
   ],
-  'offer unlisted': [
+  'an entry of an unlisted version': [
     { metadata: metadata(chain(5, 5)), listedEntries: [listedEntry(6)] },
     'wait: entry-unlisted',
   ],
-  'offer answers': [{ metadata: metadata(chain(6, 6)), listedEntries: [listedEntry(6)] }, 'load 6'],
-  'offer failed before': [
+  'a listed entry': [{ metadata: metadata(chain(6, 6)), listedEntries: [listedEntry(6)] }, 'load 6'],
+  'an entry that failed before': [
     { metadata: metadata(chain(6, 6)), listedEntries: [listedEntry(6)], failure: FAILED_SNAPSHOT },
     'report-failure',
   ],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
-describe('every state in every situation', () => {
+describe('every state under every condition', () => {
   const other = failure({ contents: [contentOf(listedEntry(99).entry, PUBLISHED)] });
   const ofATable = Object.entries<readonly [Partial<PlanInput>, string]>(OF_A_TABLE);
   const withoutATable = Object.entries<readonly [Partial<PlanInput>, string]>(WITHOUT_A_TABLE);
 
-  it.each(ofATable)('live or failed, %s: as planned', (_, [given, expected]) => {
+  it.each(ofATable)('plans for a live or failed table: %s', (_, [given, expected]) => {
     expect(reported(planOf({ observed: table(5), ...given }))).toBe(expected);
     expect(reported(planOf({ observed: table(5), failure: other, ...given }))).toBe(expected);
   });
 
-  it.each(withoutATable)('absent, or failed without a table, %s: as planned', (_, [given, expected]) => {
-    expect(reported(planOf(given))).toBe(expected);
-    expect(reported(planOf({ failure: other, ...given }))).toBe(expected);
-  });
+  it.each(withoutATable)(
+    'plans for an absent or failed dataset without a table: %s',
+    (_, [given, expected]) => {
+      expect(reported(planOf(given))).toBe(expected);
+      expect(reported(planOf({ failure: other, ...given }))).toBe(expected);
+    },
+  );
 
-  it.each([...ofATable, ...withoutATable])('held, %s: the hold is reported', (_, [given]) => {
-    expect(planOf({ ...given, suspension: suspension() })).toEqual({
-      kind: 'report-suspension',
-      suspension: suspension(),
-    });
-    expect(planOf({ observed: table(5), ...given, suspension: suspension() })).toEqual({
-      kind: 'report-suspension',
-      suspension: suspension(),
-    });
-  });
+  it.each([...ofATable, ...withoutATable])(
+    'reports the suspension of a suspended dataset: %s',
+    (_, [given]) => {
+      expect(planOf({ ...given, suspension: suspension() })).toEqual({
+        kind: 'report-suspension',
+        suspension: suspension(),
+      });
+      expect(planOf({ observed: table(5), ...given, suspension: suspension() })).toEqual({
+        kind: 'report-suspension',
+        suspension: suspension(),
+      });
+    },
+  );
 
-  describe('retired', () => {
+  describe('a dataset that is to be retired', () => {
     const left = desired({
       members: new Map(),
       formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })]]),
@@ -242,7 +257,7 @@ describe('every state in every situation', () => {
 
     it.each([
       [
-        'allowed',
+        'that is allowed',
         ALLOWED,
         {
           kind: 'retire',
@@ -251,20 +266,23 @@ describe('every state in every situation', () => {
           judgedAt: NOW,
         },
       ],
-      ['logs unread', UNREAD, { kind: 'await-subscriptions', awaited: UNREAD.awaited }],
+      ['that waits for unread logs', UNREAD, { kind: 'await-subscriptions', awaited: UNREAD.awaited }],
       [
-        'needs approval',
+        'that needs approval',
         { kind: 'needs-approval', suspension: approval },
         { kind: 'report-suspension', suspension: approval },
       ],
-    ] as const)('with a table, %s', (_, retirement, expected) => {
-      const retired = { desired: left, observed: table(5), retirement, listedEntries: [listedEntry(6)] };
-      expect(planOf(retired)).toEqual(expected);
-      // Nothing is asked of the service for it, so neither a refusal nor a failure stands in the way.
-      expect(planOf({ ...retired, suspension: suspension(), failure: other })).toEqual(expected);
-    });
+    ] as const)(
+      'reports a retirement %s, though the dataset is suspended or failed',
+      (_, retirement, expected) => {
+        const retired = { desired: left, observed: table(5), retirement, listedEntries: [listedEntry(6)] };
+        expect(planOf(retired)).toEqual(expected);
+        // A retirement asks nothing of the service, so neither a refusal nor a failure prevents it.
+        expect(planOf({ ...retired, suspension: suspension(), failure: other })).toEqual(expected);
+      },
+    );
 
-    it('tells the destination where a person has agreed: such a retirement counts no more', () => {
+    it("tells the destination of the operator's approval, so that the retirement is not counted", () => {
       const agreed = { ...left, retirementApproved: true };
       expect(planOf({ desired: agreed, observed: table(5) })).toMatchObject({
         kind: 'retire',
@@ -272,14 +290,14 @@ describe('every state in every situation', () => {
       });
     });
 
-    it.each([ALLOWED, UNREAD])('without a table, $kind: left alone', (retirement) => {
+    it.each([ALLOWED, UNREAD])('leaves a dataset without a table alone: $kind', (retirement) => {
       expect(kindOf({ desired: left, retirement })).toBe('leave');
     });
   });
 });
 
-describe('the metadata', () => {
-  it('is read from the record of the version that the table has', () => {
+describe('the metadata of a plan', () => {
+  it('reads the metadata from the version of the table on', () => {
     const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
     expect(planOf({ ...looking, listedEntries: [listedEntry(3)] })).toEqual({
       kind: 'read-metadata',
@@ -288,21 +306,21 @@ describe('the metadata', () => {
     expect(planOf({ ...looking, observed: table(0) })).toEqual({ kind: 'read-metadata', newerThan: null });
   });
 
-  it('and from that of the oldest snapshot that may be loaded', () => {
+  it('reads the metadata from the oldest snapshot that may be loaded on', () => {
     const listedEntries = [listedEntry(3), listedEntry(7, { subscriptionId: 'sub_2' })];
     expect(planOf({ listedEntries })).toEqual({ kind: 'read-metadata', newerThan: 2 });
     const reloading = { observed: table(5), desired: desired({ reloads: [reload(50)] }) };
     expect(planOf({ ...reloading, listedEntries })).toEqual({ kind: 'read-metadata', newerThan: 2 });
   });
 
-  it('that does not reach back far enough is read again', () => {
+  it('reads the metadata again where it begins too late', () => {
     const late = { ...metadata(chain(5, 6)), newerThan: 4 };
     const given = { observed: table(5), desired: desired(announcing(6)), metadata: late };
     expect(reported(planOf(given))).toBe('apply 6');
     expect(planOf({ ...given, observed: table(4) })).toEqual({ kind: 'read-metadata', newerThan: 3 });
   });
 
-  it('is read as a whole where the list may lack the version of the table: none that follow it are named', () => {
+  it('reads all metadata where the list may lack the version of the table', () => {
     const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
     const none = { ...metadata([]), newerThan: 4 };
     expect(planOf({ ...looking, metadata: none })).toEqual({ kind: 'read-metadata', newerThan: null });
@@ -310,7 +328,7 @@ describe('the metadata', () => {
     expect(kindOf({ ...looking, metadata: later })).not.toBe('read-metadata');
   });
 
-  it('is read after every entry that may be loaded: of others the list of versions says nothing', () => {
+  it('reads the metadata after every entry that may be loaded', () => {
     const [read, unread] = [listedEntry(6), listedEntry(6, { subscriptionId: 'sub_2' })];
     const known = { ...metadata(chain(5, 6)), entriesBefore: new Set([read.entry]) };
     const given = { ...BEHIND, inapplicable: UNRECORDED, observed: table(5), metadata: known };
@@ -321,14 +339,14 @@ describe('the metadata', () => {
     });
   });
 
-  it('costs nothing where nothing is needed, nor where only a snapshot helps and none is offered', () => {
+  it('reads no metadata where the table is current, and where a snapshot is needed and none is listed', () => {
     expect(kindOf({ observed: table(5) })).toBe('keep');
     expect(kindOf({ observed: table(5), desired: desired({ resyncNumber: 1 }) })).toBe('wait');
     expect(kindOf({})).toBe('wait');
   });
 });
 
-describe('the way to a version', () => {
+describe('the path to a version', () => {
   const behind = (observed: number, last: number, changed: Partial<PlanInput> = {}): Partial<PlanInput> => ({
     observed: table(observed),
     desired: desired(announcing(last)),
@@ -336,7 +354,7 @@ describe('the way to a version', () => {
     ...changed,
   });
 
-  it('is one version at a time where each is to be a commit of its own, also where a snapshot is less work', () => {
+  it('applies one version at a time where each is to be a commit, also where a snapshot is less work', () => {
     const given = behind(8, 12, { commitsEveryVersion: true });
     expect(toldOf(given)).toBe('apply 9');
     const costly = { ...given, metadata: metadata(chain(8, 12, { counts: MANY_ROWS })) };
@@ -350,7 +368,7 @@ describe('the way to a version', () => {
     );
   });
 
-  it('F69 is none where a rollback keeps the table, whatever was announced, asked for or published', () => {
+  it('F69 reports the pin of a table, whatever was announced, asked for or published', () => {
     const observed = table(8, { pinnedSince: NOW });
     const pinned = { kind: 'report-pin', pinnedSince: NOW };
     expect(planOf(behind(8, 12, { observed }))).toEqual(pinned);
@@ -368,7 +386,7 @@ describe('the way to a version', () => {
     expect(kindOf({ observed, desired: left })).toBe('retire');
   });
 
-  it('V1 V2 is the list of versions, oldest first, though it is written newest first', () => {
+  it('V1 V2 applies the listed versions oldest first, though the list is written newest first', () => {
     expect(planOf(behind(8, 12))).toEqual({
       kind: 'apply',
       versions: chain(9, 12),
@@ -377,13 +395,13 @@ describe('the way to a version', () => {
     });
   });
 
-  it('leads to the head, past what was announced', () => {
+  it('applies changes up to the head, past the announced version', () => {
     const looking = { ...behind(8, 12), desired: desired({ refreshesRequested: 1 }) };
     expect(reported(planOf(looking))).toBe('apply 9,10,11,12');
     expect(reported(planOf({ ...looking, desired: desired(announcing(10)) }))).toBe('apply 9,10,11,12');
   });
 
-  it('is gone in steps of a limited number of versions', () => {
+  it('applies at most a fixed number of versions at once', () => {
     const decided = planOf(behind(0, MAX_VERSIONS_AT_ONCE + 1));
     expect(decided.kind === 'apply' && decided.versions.length).toBe(MAX_VERSIONS_AT_ONCE);
     expect(
@@ -391,7 +409,7 @@ describe('the way to a version', () => {
     ).toBe(`apply ${MAX_VERSIONS_AT_ONCE + 1}`);
   });
 
-  /** They do not say how many rows they have. */
+  /** Versions without row counts. */
   const uncounted = (first: number, last: number, changed: Partial<Version> = {}): readonly Version[] =>
     chain(first, last, { rowCount: null, ...changed });
   const later = (changed: Partial<Schema>): Partial<PlanInput> => {
@@ -433,31 +451,28 @@ describe('the way to a version', () => {
       'version 11 has another schema, "2", which does more than add columns',
     ],
     ['other key columns', later(otherKeys), 'version 11 has other key columns'],
-  ])(
-    'V3 V4 over %s is gone as far as it leads; then a snapshot at or past it is waited for',
-    (_, given, why) => {
-      const offered = (number: number): Partial<PlanInput> => ({
-        listedEntries: [
-          {
-            ...listedEntry(number),
-            entry: { ...entry('parcels', number), schemaVersion: null, rowCount: 1_000_000 },
-          },
-        ],
-      });
-      const stopped = behind(8, 12, given);
-      expect(reported(planOf(stopped))).toBe('apply 9,10');
-      expect(reported(planOf({ ...stopped, ...offered(10) }))).toBe('apply 9,10');
-      const there = { ...stopped, observed: table(10) };
-      expect(reported(planOf(there))).toBe('wait: not-listed');
-      expect(reported(planOf({ ...there, ...offered(10) }))).toBe('wait: manifest-lags');
-      for (const number of [11, 12]) {
-        expect(reported(planOf({ ...stopped, ...offered(number) }))).toBe(`load ${number}`);
-        expect(planOf({ ...there, ...offered(number) })).toMatchObject({ kind: 'load', why });
-      }
-    },
-  );
+  ])('V3 V4 applies changes up to %s, then waits for a snapshot at or past it', (_, given, why) => {
+    const offering = (number: number): Partial<PlanInput> => ({
+      listedEntries: [
+        {
+          ...listedEntry(number),
+          entry: { ...entry('parcels', number), schemaVersion: null, rowCount: 1_000_000 },
+        },
+      ],
+    });
+    const stopped = behind(8, 12, given);
+    expect(reported(planOf(stopped))).toBe('apply 9,10');
+    expect(reported(planOf({ ...stopped, ...offering(10) }))).toBe('apply 9,10');
+    const there = { ...stopped, observed: table(10) };
+    expect(reported(planOf(there))).toBe('wait: not-listed');
+    expect(reported(planOf({ ...there, ...offering(10) }))).toBe('wait: manifest-lags');
+    for (const number of [11, 12]) {
+      expect(reported(planOf({ ...stopped, ...offering(number) }))).toBe(`load ${number}`);
+      expect(planOf({ ...there, ...offering(number) })).toMatchObject({ kind: 'load', why });
+    }
+  });
 
-  it('over a stop is not begun where a snapshot past it is offered', () => {
+  it('loads a snapshot past a stop rather than apply the changes before it', () => {
     const counts = { added: 0, changed: 1, removed: 0 };
     const inapplicable = new Map([[11, 'they were not recorded']]);
     const stopped = behind(8, 12, { metadata: metadata(chain(8, 12, { counts })), inapplicable });
@@ -465,12 +480,12 @@ describe('the way to a version', () => {
     expect(reported(planOf({ ...stopped, listedEntries: [listedEntry(10)] }))).toBe('apply 9,10');
   });
 
-  it('goes on after a snapshot with the changes past it', () => {
+  it('applies the changes after a snapshot', () => {
     const loaded = behind(11, 12, { listedEntries: [listedEntry(11)] });
     expect(reported(planOf(loaded))).toBe('apply 12');
   });
 
-  it('ends before what was announced where the list does, also where a manifest knows more: it does not count', () => {
+  it('applies changes up to the end of the list, and uses no entry past it', () => {
     const announced = behind(8, 12, { desired: desired(announcing(13)) });
     expect(reported(planOf(announced))).toBe('apply 9,10,11,12');
     expect(reported(planOf({ ...announced, listedEntries: [listedEntry(13)] }))).toBe('apply 9,10,11,12');
@@ -479,7 +494,7 @@ describe('the way to a version', () => {
     expect(reported(planOf({ ...there, listedEntries: [listedEntry(13)] }))).toBe('wait: list-lags');
   });
 
-  it('is the snapshot of the subscription that leads furthest', () => {
+  it('loads the snapshot of the subscription that leads furthest', () => {
     const listedEntries = [listedEntry(9), listedEntry(12, { subscriptionId: 'sub_2' })];
     const inapplicable = new Map([
       [9, 'they were not recorded'],
@@ -494,7 +509,7 @@ describe('the way to a version', () => {
     expect(reported(planOf({ ...asked, listedEntries: listedEntries.slice(0, 1) }))).toBe('load 9');
   });
 
-  it('W14 never leads back: a table ahead of the list and of a manifest that may lag stays', () => {
+  it('W14 keeps a table that is ahead of the list and of a manifest that may lag', () => {
     const asked = desired({ ...announcing(3), refreshesRequested: 1 });
     const ahead = { observed: table(12), metadata: metadata(chain(1, 3)), desired: asked };
     expect(kindOf({ ...ahead, listedEntries: [listedEntry(3)] })).toBe('keep');
@@ -503,7 +518,7 @@ describe('the way to a version', () => {
     ).toBe('keep');
   });
 
-  it('over a version whose schema the service does not list is its fault, once there is no other', () => {
+  it('reports an unlisted schema as a violation by the service, once no other path is left', () => {
     const versions = [...chain(8, 9), version('parcels', 10, { schemaVersion: '9' })];
     const unlisted = behind(8, 10, { metadata: metadata(versions) });
     expect(reported(planOf(unlisted))).toBe('apply 9');
@@ -516,19 +531,19 @@ describe('the way to a version', () => {
   });
 });
 
-describe('where changes and a snapshot lead as far', () => {
+describe('changes and a snapshot that lead as far', () => {
   const large = (number: number, rowCount: number): ListedEntry => {
     const made = listedEntry(number);
     return { ...made, entry: { ...made.entry, rowCount } };
   };
-  const behind = (rows: number, offered: ListedEntry): Partial<PlanInput> => ({
+  const behind = (rows: number, offering: ListedEntry): Partial<PlanInput> => ({
     observed: table(8),
     desired: desired(announcing(12)),
     metadata: metadata(chain(8, 12, { rowCount: null, counts: { added: 0, changed: rows, removed: 0 } })),
-    listedEntries: [offered],
+    listedEntries: [offering],
   });
 
-  it('the one of less work is taken', () => {
+  it('takes the path of less work', () => {
     expect(reported(planOf(behind(10, large(12, 100_000))))).toBe('apply 9,10,11,12');
     expect(planOf(behind(10_000, large(12, 100_000)))).toMatchObject({
       kind: 'load',
@@ -536,7 +551,7 @@ describe('where changes and a snapshot lead as far', () => {
     });
   });
 
-  it('a snapshot that does not say how many rows it has is taken to have as many as its version, or the table', () => {
+  it('takes the rows of the version or the table where the snapshot states none', () => {
     const silent = { ...listedEntry(12), entry: { ...entry('parcels', 12), rowCount: null } };
     const counts = { added: 0, changed: 200, removed: 0 };
     const versions = (rowCount: number | null): PlanInput['metadata'] =>
@@ -550,14 +565,14 @@ describe('where changes and a snapshot lead as far', () => {
     ).toBe('apply 9,10,11,12');
   });
 
-  it('the changes after the snapshot count as its work', () => {
+  it('counts the changes after the snapshot as its work', () => {
     expect(reported(planOf(behind(10_000, large(11, 100_000))))).toBe('load 11');
     expect(reported(planOf(behind(10_000, large(9, 100_000))))).toBe('apply 9,10,11,12');
   });
 });
 
-describe('a table that is absent', () => {
-  it('is loaded from the newest offer', () => {
+describe('a missing table', () => {
+  it('loads a missing table from the newest entry', () => {
     const newest = listedEntry(7, { subscriptionId: 'sub_2' });
     const members = membersAt('sub_1', 'sub_2');
     expect(
@@ -569,7 +584,7 @@ describe('a table that is absent', () => {
     ).toEqual({ kind: 'load', listedEntry: newest, reloads: new Map(), why: 'there is no table yet' });
   });
 
-  it('is loaded from what there is, though more was announced: changes lead on from it, or it is waited for', () => {
+  it('loads a missing table below the announced version, then applies changes or waits', () => {
     const asked = { desired: desired(announcing(9)), listedEntries: [listedEntry(8)] };
     expect(reported(planOf({ ...asked, metadata: metadata(chain(8, 9)) }))).toBe('load 8');
     expect(reported(planOf({ ...asked, metadata: metadata(chain(8, 8)) }))).toBe('load 8');
@@ -578,14 +593,14 @@ describe('a table that is absent', () => {
     expect(reported(planOf({ ...loaded, metadata: metadata(chain(8, 8)) }))).toBe('wait: list-lags');
   });
 
-  it('is loaded from another offer where the content of the best one failed', () => {
+  it('loads a missing table from another entry where the content of the best one failed', () => {
     const listedEntries = [listedEntry(6), listedEntry(5, { subscriptionId: 'sub_2' })];
     const given = { listedEntries, metadata: metadata(chain(5, 6)), failure: FAILED_SNAPSHOT };
     expect(reported(planOf(given))).toBe('load 5');
   });
 });
 
-describe('the schema of the version that the table has', () => {
+describe("the schema of the table's version", () => {
   const schemas = [
     schema('parcels', { schemaVersion: '2', firstVersion: 12 }),
     schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
@@ -598,7 +613,7 @@ describe('the schema of the version that the table has', () => {
   it.each([
     ['its record names', chain(12, 12, { schemaVersion: '2' })],
     ['began by then, where its record names none', chain(12, 12, { schemaVersion: null })],
-  ])('is the one that %s: another needs the snapshot', (_, versions) => {
+  ])('loads a snapshot where the table lacks the schema that %s', (_, versions) => {
     const given = { ...looking, metadata: metadata(versions, schemas) };
     expect(planOf({ ...given, listedEntries: offering('2') })).toMatchObject({
       kind: 'load',
@@ -611,7 +626,7 @@ describe('the schema of the version that the table has', () => {
     expect(kindOf({ ...given, observed: table(12, { schemaVersion: '2' }) })).toBe('keep');
   });
 
-  it('is not asked about where the service does not say', () => {
+  it('keeps the table where the service does not state the schema of its version', () => {
     const unsaid = [schema('parcels', { schemaVersion: '2', firstVersion: null }), ...schemas.slice(1)];
     const given = { ...looking, listedEntries: offering('2') };
     expect(kindOf({ ...given, metadata: metadata(chain(12, 12, { schemaVersion: null }), unsaid) })).toBe(
@@ -620,7 +635,7 @@ describe('the schema of the version that the table has', () => {
     expect(kindOf({ ...given, metadata: metadata([], schemas) })).toBe('keep');
   });
 
-  it('W24 that changes on the way is altered only where that was chosen', () => {
+  it('W24 alters the table for a new schema only where that was configured', () => {
     const additive = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false } as const;
     const added = schema('parcels', {
       schemaVersion: '2',
@@ -652,7 +667,7 @@ describe('content that failed', () => {
     inapplicable: UNRECORDED,
   };
 
-  it('is not fetched again before its time', () => {
+  it('reports the failure of content until its retry is due', () => {
     expect(kindOf({ ...behind, listedEntries: [failing] })).toBe('report-failure');
     expect(kindOf({ ...behind, listedEntries: [failing], now: new Date(failed.retryAt.getTime() - 1) })).toBe(
       'report-failure',
@@ -660,26 +675,26 @@ describe('content that failed', () => {
     expect(kindOf({ ...behind, listedEntries: [failing], now: failed.retryAt })).toBe('load');
   });
 
-  it('F13 is fetched again where it failed in the future: the clock was wrong then', () => {
+  it('F13 loads failed content again where it failed in the future, by a wrong clock', () => {
     const now = new Date(failed.failedAt.getTime() - 1);
     expect(kindOf({ ...behind, listedEntries: [failing], now })).toBe('load');
   });
 
-  it('is fetched at once where the service names other content of the same version', () => {
+  it('loads other content of the same version at once', () => {
     expect(kindOf({ ...behind, listedEntries: [listedEntry(6, { content: 'corrected' })] })).toBe('load');
   });
 
-  it('does not hold a newer version up', () => {
+  it('loads a newer version though an older one failed', () => {
     expect(kindOf({ ...behind, listedEntries: [listedEntry(7)] })).toBe('load');
   });
 
-  it('gives way to changes that lead on', () => {
+  it('applies changes instead of a snapshot that failed', () => {
     expect(reported(planOf({ ...behind, inapplicable: new Map(), listedEntries: [failing] }))).toBe(
       'apply 6,7',
     );
   });
 
-  it('is told by version and digest, and by what is stated of it: a wrong statement may be corrected', () => {
+  it('identifies content by version, digest and statements about it, so that a corrected statement is tried', () => {
     const of = (named: ManifestEntry) => contentOf(named, PUBLISHED);
     expect(of(entry('a', 1, 'x'))).not.toBe(of(entry('a', 2, 'x')));
     expect(of(entry('a', 1, 'x'))).not.toBe(of(entry('a', 1, 'y')));
@@ -694,64 +709,64 @@ describe('changes that failed', () => {
   const seventh = version('parcels', 7, { rowCount: null, counts: MANY_ROWS });
   const known = metadata([...chain(5, 6), seventh]);
   const behind = { observed: table(5), desired: desired(), failure: failed, metadata: known };
-  const offered = (rowCount: number): readonly ListedEntry[] => [
+  const offering = (rowCount: number): readonly ListedEntry[] => [
     { ...listedEntry(7), entry: { ...listedEntry(7).entry, rowCount } },
   ];
 
-  it('are not fetched again before their time, nor are those beside them', () => {
+  it('applies neither failed changes nor those beside them before their retry is due', () => {
     expect(kindOf(behind)).toBe('report-failure');
     expect(reported(planOf({ ...behind, now: failed.retryAt }))).toBe('apply 6,7');
     expect(reported(planOf({ ...behind, observed: table(6) }))).toBe('apply 7');
   });
 
-  it('give way to the snapshot of their own version only where that would be loaded anyway', () => {
+  it("loads the snapshot of the failed changes' version only where it would be loaded anyway", () => {
     const last = {
       ...behind,
       observed: table(6),
       failure: failure({ contents: [changesContentOf(seventh)] }),
     };
-    expect(kindOf({ ...last, listedEntries: offered(1_000_000) })).toBe('report-failure');
-    expect(reported(planOf({ ...last, listedEntries: offered(1) }))).toBe('load 7');
+    expect(kindOf({ ...last, listedEntries: offering(1_000_000) })).toBe('report-failure');
+    expect(reported(planOf({ ...last, listedEntries: offering(1) }))).toBe('load 7');
     const resync = desired({ resyncNumber: 1 });
-    expect(reported(planOf({ ...last, desired: resync, listedEntries: offered(1_000_000) }))).toBe('load 7');
+    expect(reported(planOf({ ...last, desired: resync, listedEntries: offering(1_000_000) }))).toBe('load 7');
   });
 
-  it('F57 hold up none of the versions before them: the table moves up to there, and stops', () => {
+  it('F57 applies the versions before the failed changes, and stops there', () => {
     const given = { ...behind, observed: table(3), metadata: metadata(chain(3, 7)) };
     expect(reported(planOf(given))).toBe('apply 4,5');
     expect(reported(planOf({ ...given, listedEntries: [listedEntry(4)] }))).toBe('apply 4,5');
     expect(kindOf({ ...given, observed: table(5) })).toBe('report-failure');
   });
 
-  it('C13 are led around by the snapshot of a later version, which is other content', () => {
-    expect(planOf({ ...behind, listedEntries: offered(1_000_000) })).toMatchObject({
+  it('C13 loads the snapshot of a later version around failed changes', () => {
+    expect(planOf({ ...behind, listedEntries: offering(1_000_000) })).toMatchObject({
       kind: 'load',
       listedEntry: { entry: { version: 7 } },
       why: 'the changes of version 6 cannot be mirrored',
     });
-    const later = offered(1_000_000).map(({ entry }) => contentOf(entry, PUBLISHED));
+    const later = offering(1_000_000).map(({ entry }) => contentOf(entry, PUBLISHED));
     const both = failure({ contents: [...failed.contents, ...later] });
-    expect(kindOf({ ...behind, failure: both, listedEntries: offered(1_000_000) })).toBe('report-failure');
+    expect(kindOf({ ...behind, failure: both, listedEntries: offering(1_000_000) })).toBe('report-failure');
   });
 });
 
-describe('changes that gave way to a snapshot that failed', () => {
+describe('inapplicable changes whose snapshot failed', () => {
   const failing = listedEntry(6);
   const [, sixth = version('parcels', 6)] = chain(5, 6);
   const failed = failure({ contents: [contentOf(failing.entry, PUBLISHED), inapplicableContentOf(sixth)] });
   const behind = { observed: table(5), desired: desired(), failure: failed, metadata: metadata(chain(5, 6)) };
 
-  it('are fetched again no sooner than it', () => {
+  it("applies the changes again no sooner than the snapshot's retry is due", () => {
     expect(kindOf({ ...behind, listedEntries: [failing] })).toBe('report-failure');
     expect(reported(planOf({ ...behind, listedEntries: [failing], now: failed.retryAt }))).toBe('apply 6');
   });
 
-  it('are fetched again where the service says other things of them', () => {
+  it('applies the changes again where the service states other facts about them', () => {
     const corrected = metadata([...chain(5, 5), { ...sixth, rowCount: 11 }]);
     expect(reported(planOf({ ...behind, listedEntries: [failing], metadata: corrected }))).toBe('apply 6');
   });
 
-  it('give way to another snapshot', () => {
+  it('loads another snapshot than the failed one', () => {
     expect(reported(planOf({ ...behind, listedEntries: [listedEntry(6, { content: 'corrected' })] }))).toBe(
       'load 6',
     );
@@ -760,8 +775,8 @@ describe('changes that gave way to a snapshot that failed', () => {
   });
 });
 
-describe('a hold', () => {
-  it('is reported, whatever else is true', () => {
+describe('a suspended dataset', () => {
+  it('reports the suspension, whatever else is true', () => {
     const anything = fc.record({
       observed: fc.option(fc.constantFrom(table(5), table(9))),
       failure: fc.option(fc.constant(failure())),

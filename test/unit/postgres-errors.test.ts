@@ -1,4 +1,4 @@
-/** What an error of PostgreSQL stops, and what the program ends with: by its code, and by what it met. */
+/** The scope and the exit code of an error of PostgreSQL: by its code, and by the statement that it met. */
 
 import { DatabaseError } from 'pg';
 import { describe, expect, it } from 'vitest';
@@ -28,7 +28,7 @@ describe('an error of PostgreSQL', () => {
     ['a server that lets nobody write', '25006', 'destination_unavailable', 'run', 75],
     ['too many connections', '53300', 'destination_unavailable', 'run', 75],
     ['a statement that was cancelled', '57014', 'interrupted', 'run', 75],
-  ])('%s (%s), met by the rows of a dataset, has its code, scope and exit code', (_, code, ...expected) => {
+  ])('gives %s (%s) for the rows of a dataset its code, scope and exit code', (_, code, ...expected) => {
     const error = datasetError(serverError(code), 'db');
     const { scope, exitCode } = errorEntryOf(error);
     expect([errorCodeOf(error), scope, exitCode]).toEqual(expected);
@@ -39,7 +39,7 @@ describe('an error of PostgreSQL', () => {
     ['a deadlock', '40P01', 'destination_unavailable', 75],
     ['a limit of temporary files', '53400', 'storage_failed', 74],
     ['a damaged block', 'XX001', 'storage_failed', 74],
-  ])('%s (%s), met by what concerns all datasets, stops the run', (_, code, ...expected) => {
+  ])('stops the run after %s (%s) for all datasets', (_, code, ...expected) => {
     const error = destinationError(serverError(code), 'db');
     const { scope, exitCode } = errorEntryOf(error);
     expect([errorCodeOf(error), exitCode, scope]).toEqual([...expected, 'run']);

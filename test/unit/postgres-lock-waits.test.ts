@@ -14,7 +14,7 @@ function atWork() {
   const clock = { ...systemClock, monotonicMs: () => nowMs };
   const tried: number[] = [];
   let isLocked = true;
-  /** A table that a reader holds; each try and each pause takes as long as the statement says. */
+  /** A table that a reader has locked; each try and each pause takes as long as the statement says. */
   const transaction = {
     async run(sql: string) {
       if (sql.includes('pg_sleep')) nowMs += 300;
@@ -32,30 +32,30 @@ function atWork() {
     pass: (ms: number) => {
       nowMs += ms;
     },
-    hold: (isIt: boolean) => {
+    lock: (isIt: boolean) => {
       isLocked = isIt;
     },
   };
 }
 
-it('a statement that alters a table waits up to lock.wait, also after rows that took longer', async () => {
+it('waits up to lock.wait with a statement that alters a table, also after rows that took longer', async () => {
   const { alter, pass, tried } = atWork();
   pass(10 * LOCK_WAIT_MS);
   await expect(alter()).rejects.toMatchObject({ fault: 'locked' });
   expect([(tried.at(-1) ?? 0) - (tried[0] ?? 0) >= LOCK_WAIT_MS - 1_000, tried.length]).toEqual([true, 121]);
 });
 
-it('statements of one transaction wait for lock.wait together, without the time in which they did not wait', async () => {
-  const { alter, pass, tried, hold } = atWork();
-  hold(false);
+it('bounds the waits of all statements of a transaction by lock.wait, without the time between them', async () => {
+  const { alter, pass, tried, lock } = atWork();
+  lock(false);
   await alter();
   pass(10 * LOCK_WAIT_MS);
-  hold(true);
+  lock(true);
   await expect(alter()).rejects.toMatchObject({ fault: 'locked' });
   expect(tried.length).toBe(121);
 });
 
-it('commits after one that waited in vain wait for a moment only, for as long again', () => {
+it('waits only briefly after a commit that waited in vain, for as long again', () => {
   const { clock, pass } = atWork();
   const patience = new LockPatience({ clock, lockWaitMs: LOCK_WAIT_MS });
   expect(patience.lockWaitMs).toBe(LOCK_WAIT_MS);
@@ -73,6 +73,6 @@ it.each([
   [60_000, 60_000],
   [0, 200],
   [1e12, 2_147_483_647],
-])('a limit of %s ms is one that the server takes', (lockWaitMs, ms) => {
+])('takes a limit of %s ms that the server accepts', (lockWaitMs, ms) => {
   expect(waitAtMost(lockWaitMs)).toBe(`SET LOCAL lock_timeout = ${ms}`);
 });

@@ -1,4 +1,4 @@
-/** The named pipe through which rows go to PostgreSQL: what is said where it cannot be made. */
+/** The named pipe through which rows go to PostgreSQL: the error where it cannot be made. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ function folder(): string {
   return path;
 }
 
-it('names the program that is missing, where it was looked up, and what to install', async () => {
+it('names the missing program, its search path and the package to install', async () => {
   const path = join(folder(), 'postgres.pipe');
   await expect(makePipe(path, runProgram, '/nowhere', systemClock)).rejects.toMatchObject({
     message: `The program mkfifo is not in the PATH: the named pipe ${path} cannot be made, through which rows go to PostgreSQL.`,
@@ -23,7 +23,7 @@ it('names the program that is missing, where it was looked up, and what to insta
   });
 });
 
-it('says what the program says where it cannot make the pipe', async () => {
+it('passes on the words of mkfifo where it cannot make the pipe', async () => {
   const path = join(folder(), 'missing', 'postgres.pipe');
   const made = makePipe(path, runProgram, process.env['PATH'] ?? '', systemClock);
   await expect(made).rejects.toMatchObject({
@@ -32,7 +32,7 @@ it('says what the program says where it cannot make the pipe', async () => {
   });
 });
 
-it('takes the pipe that an earlier process has left', async () => {
+it('uses the pipe that an earlier process has left', async () => {
   const path = join(folder(), 'postgres.pipe');
   await makePipe(path, runProgram, process.env['PATH'] ?? '', systemClock);
   expect(await makePipe(path, runProgram, '/nowhere', systemClock)).toMatchObject({ path });

@@ -1,4 +1,4 @@
-/** What a manifest is read with: how far it goes, by its own word or by service time, and of which log it is. */
+/** Reading a manifest: its watermark, by its own statement or by service time, and the log that it belongs to. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -18,8 +18,8 @@ function read({ parts }: World, isListed = false) {
   return readManifest('sub_1', isListed, parts, signal);
 }
 
-describe('a manifest', () => {
-  it('goes as far as it says, and is of the log that is followed when it is read', async () => {
+describe('readManifest', () => {
+  it('takes the watermark that the manifest states, and the log that is followed at the time', async () => {
     const world = await oneSubscription('parcels');
     expect(await read(world)).toMatchObject({
       logNumber: 1,
@@ -38,7 +38,7 @@ describe('a manifest', () => {
     });
   });
 
-  it('F47 that does not say how far it goes reflects what was created fifteen minutes before it was read', async () => {
+  it('F47 takes for a manifest without a watermark the time fifteen minutes before it was read', async () => {
     const world = await oneSubscription('parcels');
     world.service.watermarkCovers.delete('sub_1');
     const { watermark, manifest, listedAfter } = await read(world);
@@ -47,7 +47,7 @@ describe('a manifest', () => {
     expect(world.calls).toEqual(['manifest sub_1']);
   });
 
-  it('lags by the time that the configuration names', async () => {
+  it('takes the lag of manifests from the configuration', async () => {
     const world = await oneSubscription('parcels');
     world.service.watermarkCovers.delete('sub_1');
     Object.assign(world.parts.choices, { manifestLagMs: 1 });
@@ -55,7 +55,7 @@ describe('a manifest', () => {
     expect(watermark).toEqual({ kind: 'time', through: new Date(manifest.readAt.getTime() - 1) });
   });
 
-  it('F81 that goes further than the record that is read after it is of an old log: it has no entries and covers no event', async () => {
+  it('F81 takes a manifest ahead of the subscription record for one of an old log, without entries and events', async () => {
     const world = await oneSubscription('parcels');
     world.service.subscriptions = [subscription({ lastEventId: id(5) })];
     const reading = await read(world);
@@ -70,9 +70,9 @@ describe('a manifest', () => {
 
   it.each([
     ['names the same event', [subscription({ lastEventId: id(100) })]],
-    ['names none', [subscription({ lastEventId: null })]],
+    ['names no event', [subscription({ lastEventId: null })]],
     ['is not listed', []],
-  ])('F81 is of the log where the record %s', async (_, subscriptions) => {
+  ])('F81 takes a manifest for one of the current log where the record %s', async (_, subscriptions) => {
     const world = await oneSubscription('parcels');
     world.service.subscriptions = subscriptions;
     const reading = await read(world);
@@ -80,14 +80,14 @@ describe('a manifest', () => {
     expect(readingOfManifest(reading, world.parts).of('parcels')).not.toBeNull();
   });
 
-  it('is followed by the list of subscriptions also where only its reader asks for that', async () => {
+  it('reads the list of subscriptions after a manifest without a watermark where its reader asks for it', async () => {
     const world = await oneSubscription('parcels');
     world.service.watermarkCovers.delete('sub_1');
     const { listedAfter } = await read(world, true);
     expect(listedAfter?.subscriptions.map((one) => one.id)).toEqual(['sub_1']);
   });
 
-  it('that is read again for a link that has expired goes as far as it says then', async () => {
+  it('takes the new watermark of a manifest that is read again for an expired link', async () => {
     const world = await oneSubscription('parcels');
     const listedEntries = readingOfManifest(await read(world), world.parts);
     const [before] = [listedEntries.of('parcels')];
@@ -103,7 +103,7 @@ describe('a manifest', () => {
   });
 });
 
-it('the manifest of a dataset says nothing of the log: it reflects what was created fifteen minutes before it was read', async () => {
+it('takes for the manifest of a dataset the time fifteen minutes before it was read', async () => {
   const world = await oneSubscription('parcels');
   commit(world.checkpoint, 'sub_1');
   const read = new Map([['parcels', { entry: entry('parcels', 3), readAt: NOW }]]);

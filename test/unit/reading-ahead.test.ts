@@ -1,4 +1,4 @@
-/** Which versions are read while others are being fetched, and when. */
+/** The versions that are read while others are being fetched. */
 
 import { describe, expect, it } from 'vitest';
 import type { ReadAhead } from '../../src/model/write-jobs.ts';
@@ -30,11 +30,11 @@ function readings() {
   return { reading, begun, arrived, positions, finish };
 }
 
-/** What is ready by now goes on. */
+/** Lets everything that is ready go on. */
 const turn = () => new Promise(setImmediate);
 
 describe('reading ahead', () => {
-  it('begins once enough is there', () => {
+  it('starts once enough bytes have arrived', () => {
     const { arrived, positions } = readings();
     arrived(0, LEAST_BYTES_AHEAD - 1);
     expect(positions()).toEqual([]);
@@ -42,7 +42,7 @@ describe('reading ahead', () => {
     expect(positions()).toEqual([[0, 1]]);
   });
 
-  it('reads two parts at once, none of them larger than it has to be, and goes on when one ends', async () => {
+  it('reads two parts at once, each as small as possible, and the next one when one ends', async () => {
     const { reading, arrived, positions, finish } = readings();
     arrived(0, BYTES_OF_A_PART);
     arrived(1, BYTES_OF_A_PART);
@@ -57,7 +57,7 @@ describe('reading ahead', () => {
     expect(await reading.end()).toEqual([{ versions: 1 }, { versions: 1 }, { versions: 2 }, { versions: 2 }]);
   });
 
-  it('takes them in their order, and waits for one that is late', () => {
+  it('reads versions in their order, and waits for a late one', () => {
     const { arrived, positions } = readings();
     arrived(1);
     arrived(3);
@@ -74,7 +74,7 @@ describe('reading ahead', () => {
   it.each([
     ['cannot be read', (end: PromiseWithResolvers<ReadAhead | null>) => end.resolve(null)],
     ['throws', (end: PromiseWithResolvers<ReadAhead | null>) => end.reject(new Error('disk'))],
-  ])('ends with a part that %s, so that there is no gap', async (_, fail) => {
+  ])('ends with a part that %s, so that no version is skipped', async (_, fail) => {
     const { reading, begun, arrived, positions, finish } = readings();
     arrived(0);
     await finish(0);
@@ -88,7 +88,7 @@ describe('reading ahead', () => {
     expect(await reading.end()).toEqual([{ versions: 1 }]);
   });
 
-  it('ends when all is read that is worth it', async () => {
+  it('ends once every part that is worth it was read', async () => {
     const { reading, arrived, positions, finish } = readings();
     for (const position of [0, 1, 2]) arrived(position, BYTES_OF_A_PART);
     arrived(3, LEAST_BYTES_AHEAD - 1);
@@ -106,7 +106,7 @@ describe('reading ahead', () => {
     expect(positions()).toHaveLength(3);
   });
 
-  it('that is stopped begins nothing more, and waits for what is being read', async () => {
+  it('starts no further part after a stop, and waits for those being read', async () => {
     const { reading, arrived, positions, finish } = readings();
     for (const position of [0, 1, 2]) arrived(position, BYTES_OF_A_PART);
     reading.stop();

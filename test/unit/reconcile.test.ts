@@ -1,4 +1,4 @@
-/** A dataset is planned anew with what is wanted by then, however long it was worked on. */
+/** A dataset is planned again with the desired state of the time, however long a step took. */
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
@@ -31,7 +31,7 @@ async function reconciled(world: World, changed: Partial<Reconciliation> = {}) {
   const incidents = watchIncidents(parts, signal);
   const has = await parts.destination.has();
   const known = datasetState('parcels', has, parts);
-  if (known === null) throw new Error('parcels are wanted');
+  if (known === null) throw new Error('parcels are desired');
   const manifests = new KeptManifests(parts);
   return reconcile(known, {
     parts,
@@ -49,7 +49,7 @@ async function reconciled(world: World, changed: Partial<Reconciliation> = {}) {
 }
 
 function desiredStateOf({ checkpoint }: World): DesiredState {
-  return present(checkpoint.desired('parcels'), 'parcels are wanted');
+  return present(checkpoint.desired('parcels'), 'parcels are desired');
 }
 
 /** An event of this number that asks for a reload was read. */
@@ -67,7 +67,7 @@ function askReload({ checkpoint }: World, eventNumber: number): void {
   });
 }
 
-it('W2 W9 what was read before more was wanted is read again', async () => {
+it('W2 W9 reads metadata again that was read before the desired state grew', async () => {
   const world = await oneSubscription('parcels');
   await world.catchUp();
   publish(world, 'parcels');
@@ -89,7 +89,7 @@ it('W2 W9 what was read before more was wanted is read again', async () => {
 describe('the first list of versions after a reload', () => {
   const listedOf = (world: World) => desiredStateOf(world).reloads.map(({ listedVersion }) => listedVersion);
 
-  it('is noted with its newest version, for the reload to be above', async () => {
+  it('notes the newest version of the first list after a reload', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     askReload(world, 101);
@@ -101,7 +101,7 @@ describe('the first list of versions after a reload', () => {
     expect(listedOf(world)).toEqual([1]);
   });
 
-  it('is none that was being read while the reload was asked for: it may be from before it', async () => {
+  it('notes no list that was being read while the reload was asked for', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     askReload(world, 101);
@@ -116,8 +116,8 @@ describe('the first list of versions after a reload', () => {
   });
 });
 
-describe('changes that no log has told of', () => {
-  it('wait where the logs cannot be read: they may follow on content that was replaced', async () => {
+describe('changes that no log announced', () => {
+  it('waits while the logs cannot be read, because the content before them may have been replaced', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     publish(world, 'parcels');
@@ -129,7 +129,7 @@ describe('changes that no log has told of', () => {
     expect(versions(world)).toEqual({ parcels: 2 });
   });
 
-  it('are all that a log announced which may have begun anew: it tells nothing until that is known', async () => {
+  it('waits with changes of a log that may have restarted', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     publish(world, 'parcels');
@@ -142,21 +142,21 @@ describe('changes that no log has told of', () => {
     expect(await reconciled(world, unread)).toMatchObject({ kind: 'updated' });
   });
 
-  it('give way to a reload that the logs tell of', async () => {
+  it('applies no changes before a reload that the logs ask for', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     publish(world, 'parcels');
     commit(world.checkpoint, 'sub_1', { kind: 'refresh', datasetId: 'parcels' });
-    const telling = async () => {
+    const reload = async () => {
       askReload(world, 101);
       return true;
     };
-    expect(await reconciled(world, { readLogs: telling })).toMatchObject({ kind: 'waiting' });
+    expect(await reconciled(world, { readLogs: reload })).toMatchObject({ kind: 'waiting' });
     expect(versions(world)).toEqual({ parcels: 1 });
   });
 });
 
-it('an entry whose version is published anew before the list is read after it is read again', async () => {
+it('reads an entry again whose version is published again before the list is read', async () => {
   const world = await oneSubscription('parcels');
   await world.catchUp();
   const { versions: lists, snapshots } = world.service;
@@ -181,7 +181,7 @@ it('an entry whose version is published anew before the list is read after it is
 });
 
 describe('F79 a table whose version is withdrawn', () => {
-  it('waits where no subscription that contains it can be asked for a reload now', async () => {
+  it('waits where no subscription that contains the table can be asked for a reload now', async () => {
     const world = await oneSubscription('parcels');
     await world.catchUp();
     world.service.versions.set('parcels', [version('parcels', 1, { publishedAt: new Date(0) })]);

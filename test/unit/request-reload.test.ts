@@ -1,4 +1,4 @@
-/** A reload that is asked for at a moment: by which event and at which time it counts, so that nothing from before it answers. */
+/** A reload that is asked for now: the event and the time by which it counts, so that nothing older answers it. */
 
 import { describe, expect, it } from 'vitest';
 import { present } from '../../src/lib/assert.ts';
@@ -21,27 +21,27 @@ import {
 
 /** The end of the second that `NOW` names. */
 const SECOND_LATER = new Date(NOW.getTime() + 1_000);
-const MOMENT = { subscriptionId: 'sub_1', logNumber: 1, newest: 100n, readAt: NOW };
+const ASKED = { subscriptionId: 'sub_1', logNumber: 1, newest: 100n, readAt: NOW };
 
-describe('a reload at a moment', () => {
-  it('comes after the event by which the dataset joined: one from before it would ask for nothing', () => {
+describe('reloadAt', () => {
+  it('dates a reload after the event by which the dataset joined', () => {
     const joined = desired({
       members: new Map([['sub_1', member({ eventNumber: 104n, since: SECOND_LATER })]]),
     });
-    const asked = changedDesiredState(joined, 'sub_1', reloadAt(MOMENT, joined, table(5)));
+    const asked = changedDesiredState(joined, 'sub_1', reloadAt(ASKED, joined, table(5)));
     expect(asked.reloads).toMatchObject([{ eventNumber: 104n }]);
   });
 
-  it('F82 is no earlier than what is owed to a subscription that has left, though the service said a later time of that', () => {
+  it('F82 dates a reload no earlier than one that is owed to a former member', () => {
     const orphan = reload(7, { subscriptionId: 'sub_9', createdAt: new Date(NOW.getTime() + MINUTE_MS) });
     const owing = desired({ reloads: [orphan] });
     expect(orphanReloads(table(5), owing)).toEqual([orphan]);
-    const asked = changedDesiredState(owing, 'sub_1', reloadAt(MOMENT, owing, table(5)));
+    const asked = changedDesiredState(owing, 'sub_1', reloadAt(ASKED, owing, table(5)));
     expect(orphanReloads(table(5), asked)).toEqual([]);
   });
 });
 
-describe('asking for a reload now', () => {
+describe('askReload', () => {
   const { signal } = new AbortController();
   const request = { datasetId: 'parcels', isWithdrawal: false };
 
@@ -57,7 +57,7 @@ describe('asking for a reload now', () => {
   }
 
   function asked({ checkpoint }: World) {
-    const { reloads } = present(checkpoint.desired('parcels'), 'parcels are wanted');
+    const { reloads } = present(checkpoint.desired('parcels'), 'parcels are desired');
     return new Map(reloads.map(({ subscriptionId, eventNumber }) => [subscriptionId, eventNumber]));
   }
 
@@ -87,11 +87,11 @@ describe('asking for a reload now', () => {
     );
   });
 
-  it('reads the log first where the record names an event that was not read: what it asks for is owed apart', async () => {
+  it('reads the log first where the record names an unread event, whose own reload stays owed', async () => {
     const world = await caughtUp();
     world.service.logs.set('sub_1', [event(105, 'dataset.resync_required', { version: 1 })]);
     expect(await ask(world)).toBe(true);
-    const { reloads } = present(world.checkpoint.desired('parcels'), 'parcels are wanted');
+    const { reloads } = present(world.checkpoint.desired('parcels'), 'parcels are desired');
     const own = reloads.filter(({ subscriptionId }) => subscriptionId === 'sub_1');
     expect(own.map(({ eventNumber, createdAt }) => [eventNumber, createdAt])).toEqual([
       [105n, NOW],
@@ -99,14 +99,14 @@ describe('asking for a reload now', () => {
     ]);
   });
 
-  it('never asks by an event before the position: the record may be older than what was read of the log', async () => {
+  it('never asks by an event before the position, though the record may be older', async () => {
     const world = await caughtUp();
     world.service.subscriptions = [subscription({ lastEventId: id(60) })];
     expect(await ask(world)).toBe(true);
     expect(asked(world)).toEqual(new Map([['sub_1', 100n]]));
   });
 
-  it('asks none that is held or not listed, and says so where it could ask nobody', async () => {
+  it('asks no subscription that is suspended or unlisted, and returns false where none is left', async () => {
     const world = await caughtUp();
     world.checkpoint.suspend(suspension({ kind: 'subscription', subscriptionId: 'sub_2' }));
     expect(await ask(world)).toBe(true);

@@ -1,4 +1,4 @@
-/** What a person lifts, and what only an agreement of its own lifts: tables that are to be retired. */
+/** Suspensions that an operator lifts, and retirements, which need an approval of their own. */
 
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
@@ -24,7 +24,7 @@ const phaseOf = (checkpoint: Checkpoint) => ({
   isApproved: checkpoint.desired('dropped')?.retirementApproved,
 });
 
-it('W26 --all lifts what the service refused, and agrees to no retirement', async () => {
+it('W26 lifts every refusal with --all, and approves no retirement', async () => {
   const { checkpoint, run } = await observed();
   const said = await run('resume', '--all');
   expect(said).toMatchObject({ exitCode: 0, stderr: '' });
@@ -32,7 +32,7 @@ it('W26 --all lifts what the service refused, and agrees to no retirement', asyn
   expect(phaseOf(checkpoint)).toEqual({ observed: ['retirement'], isApproved: false });
 });
 
-it('W26 --retire agrees to retirements, and lifts no refusal', async () => {
+it('W26 approves retirements with --retire, and lifts no refusal', async () => {
   const { checkpoint, run } = await observed();
   expect(await run('resume', '--retire', '--yes')).toMatchObject({ exitCode: 0, stderr: '' });
   expect(phaseOf(checkpoint)).toEqual({ observed: ['workspace'], isApproved: true });

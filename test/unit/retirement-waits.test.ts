@@ -1,4 +1,4 @@
-/** What the retirement of a table waits for, told to people, and who can end that: the exact text. */
+/** The waits of a table's retirement, in words for people, and the commands that end them. */
 
 import { describe, expect, it } from 'vitest';
 import { type LogFields, silentLog } from '../../src/lib/log.ts';
@@ -47,7 +47,7 @@ describe('a table whose retirement waits', () => {
       ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map(unread),
     ],
     ['for subscription a\\u001b[2J, which is suspended', [suspended('a\u001b[2J')]],
-  ])('W16 says that it waits %s', (words, awaited) => {
+  ])('W16 says that the retirement waits %s', (words, awaited) => {
     expect(reportAwaited(awaited)).toBe(words);
     expect(retirementWaits(awaited)).toEqual({
       kind: 'waiting',
@@ -57,7 +57,7 @@ describe('a table whose retirement waits', () => {
     });
   });
 
-  it('leads to `resume` where the service refused the subscription, and also to `forget` where it is missing', () => {
+  it('names resume for a refused subscription, and also forget for a missing one', () => {
     expect(waysToEnd([unread('sub_1'), suspended('sub_2'), naming('sub_4'), missing('my sub')])).toEqual([
       'Once you have acted on it: feed-sync resume --subscription sub_2',
       "When it is there again: feed-sync resume --subscription 'my sub'",
@@ -73,7 +73,7 @@ describe('a table whose retirement waits', () => {
     expect(isForOperator([])).toBe(false);
   });
 
-  it('is a line of the log that names the subscriptions and what to do; other waits are as before', () => {
+  it('logs the subscriptions that a retirement waits for with hints, and other waits without', () => {
     const lines: LogFields[] = [];
     const log = documentedLog({ ...silentLog, info: (fields) => void lines.push(fields) });
     const result = retirementWaits([missing('sub_2'), unread('sub_3')]);

@@ -1,4 +1,4 @@
-/** Which tables may go, which wait, and what is told of it. */
+/** Tables that may be retired, tables that wait, and the words for both. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -19,7 +19,7 @@ const DROPPED: Partial<DesiredState> = {
   formerMembers: new Map([['sub_1', formerMember({ eventNumber: 7n })]]),
 };
 
-/** Tables by their ids; those named in `wants` are wanted so, `unknown` by nobody, the rest by sub_1. */
+/** Tables by their ids; those in `desiredStates` have these, `unknown` none, the rest are members of sub_1. */
 function input(
   ids: readonly string[],
   desiredStates: Readonly<Record<string, Partial<DesiredState>>>,
@@ -74,15 +74,15 @@ function dropped(
 }
 
 describe('a table that no subscription contains', () => {
-  it('may go once every log was read', () => {
+  it('allows a retirement once every log was read', () => {
     expect(verdictsOf(input(['a', 'b'], { b: DROPPED }))).toEqual({ b: 'allowed' });
   });
 
-  it('is only told of where there is a table', () => {
+  it('judges only datasets with a table', () => {
     expect(verdictsOf(input(['a'], { b: DROPPED }))).toEqual({});
   });
 
-  it('W16 stays while the log of a subscription is unread: it may hold the dataset by now', () => {
+  it('W16 keeps a table while the log of a subscription is unread, which may contain the dataset by now', () => {
     const unread = { readToHead: new Set(['sub_1']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, unread))).toEqual({ b: 'logs-unread' });
     expect(verdictsOf(input(['b'], dropped(['b'], { retirementApproved: true }), unread))).toEqual({
@@ -90,14 +90,14 @@ describe('a table that no subscription contains', () => {
     });
   });
 
-  it('waits for a subscription that the mirror names and nobody follows: what it holds is forgotten', () => {
+  it('waits for a subscription that the mirror names and that is not followed, until it is forgotten', () => {
     const checkpointLost = { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, checkpointLost))).toEqual({ b: 'logs-unread' });
     const givenUp = { ...checkpointLost, forgotten: new Set(['sub_2']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, givenUp))).toEqual({ b: 'allowed' });
   });
 
-  it('waits for a subscription that was refused before it was ever read: it may hold the dataset', () => {
+  it('waits for a subscription that was refused before it was ever read, which may contain the dataset', () => {
     const refused = {
       followed: new Set(['sub_1', 'sub_2']),
       suspendedSubscriptions: suspended('sub_3'),
@@ -105,14 +105,14 @@ describe('a table that no subscription contains', () => {
     expect(verdictsOf(input(['b'], { b: DROPPED }, refused))).toEqual({ b: 'logs-unread' });
   });
 
-  it('does not wait for a subscription that is held, unless that one held it', () => {
-    const secondHeld = { readToHead: new Set(['sub_1']), suspendedSubscriptions: suspended('sub_2') };
-    expect(verdictsOf(input(['b'], { b: DROPPED }, secondHeld))).toEqual({ b: 'allowed' });
-    const firstHeld = { readToHead: new Set(['sub_2']), suspendedSubscriptions: suspended('sub_1') };
-    expect(verdictsOf(input(['b'], { b: DROPPED }, firstHeld))).toEqual({ b: 'logs-unread' });
+  it('does not wait for a suspended subscription that never contained the dataset', () => {
+    const secondSuspended = { readToHead: new Set(['sub_1']), suspendedSubscriptions: suspended('sub_2') };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, secondSuspended))).toEqual({ b: 'allowed' });
+    const firstSuspended = { readToHead: new Set(['sub_2']), suspendedSubscriptions: suspended('sub_1') };
+    expect(verdictsOf(input(['b'], { b: DROPPED }, firstSuspended))).toEqual({ b: 'logs-unread' });
   });
 
-  it('does not wait for a subscription that was given up', () => {
+  it('does not wait for a forgotten subscription', () => {
     const followed = new Set(['sub_2']);
     const givenUp = { followed, readToHead: followed, forgotten: new Set(['sub_1']) };
     expect(verdictsOf(input(['b'], { b: DROPPED }, givenUp))).toEqual({
@@ -125,10 +125,10 @@ describe('a table that no subscription contains', () => {
   });
 });
 
-describe('what the retirement of a table waits for', () => {
+describe('the subscriptions that a retirement waits for', () => {
   function awaitedOf(changed: Partial<RetirementInput>, former: readonly string[] = ['sub_1']) {
-    const wanted = { ...DROPPED, formerMembers: new Map(former.map((id) => [id, formerMember()])) };
-    return retirementVerdicts(input(['b'], { b: wanted }, changed)).awaited.get('b') ?? [];
+    const state = { ...DROPPED, formerMembers: new Map(former.map((id) => [id, formerMember()])) };
+    return retirementVerdicts(input(['b'], { b: state }, changed)).awaited.get('b') ?? [];
   }
   const unread = (subscriptionId: string) => ({ subscriptionId, reason: 'log-unread' });
   const suspendedAs = (subscriptionId: string) => ({
@@ -138,7 +138,7 @@ describe('what the retirement of a table waits for', () => {
   });
 
   it.each<readonly [string, Partial<RetirementInput>, readonly object[]]>([
-    ['nothing, once every log was read', {}, []],
+    ['no subscription, once every log was read', {}, []],
     [
       'every subscription that is followed and was not read',
       { readToHead: new Set() },
@@ -160,12 +160,12 @@ describe('what the retirement of a table waits for', () => {
       [suspendedAs('sub_3')],
     ],
     [
-      'a subscription that the mirror names and nobody follows',
+      'a subscription that the mirror names and that is not followed',
       { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']) },
       [unread('sub_2')],
     ],
     [
-      'the same, suspended',
+      'a suspended subscription that the mirror names and that is not followed',
       {
         followed: new Set(['sub_1']),
         readToHead: new Set(['sub_1']),
@@ -174,12 +174,12 @@ describe('what the retirement of a table waits for', () => {
       [suspendedAs('sub_2')],
     ],
     [
-      'no subscription that was given up',
+      'no forgotten subscription',
       { followed: new Set(['sub_1']), readToHead: new Set(['sub_1']), forgotten: new Set(['sub_2']) },
       [],
     ],
     [
-      'a subscription whose log was read, and may have begun anew',
+      'a subscription whose log was read, and may have restarted',
       { doubted: new Set(['sub_2']) },
       [{ subscriptionId: 'sub_2', reason: 'log-in-doubt' }],
     ],
@@ -197,20 +197,20 @@ describe('what the retirement of a table waits for', () => {
       },
       [{ subscriptionId: 'sub_1', reason: 'record-names-dataset' }, unread('sub_2'), suspendedAs('sub_3')],
     ],
-  ])('W16 is %s', (_, changed, expected) => {
+  ])('W16 waits for %s', (_, changed, expected) => {
     expect(awaitedOf(changed)).toEqual(expected);
   });
 
-  it('W16 is told exactly of the tables that wait: of those that may go, or that are contained, nothing is', () => {
+  it('W16 names the awaited subscriptions of waiting tables only', () => {
     const given = input(
-      ['contained', 'left', 'named', 'of nobody', 'waiting'],
+      ['contained', 'left', 'named', 'of none', 'waiting'],
       {
         left: DROPPED,
         named: DROPPED,
         waiting: { ...DROPPED, formerMembers: new Map([['sub_3', formerMember()]]) },
       },
       {
-        unknown: ['of nobody'],
+        unknown: ['of none'],
         named: namedBySub1(['named']),
         followed: new Set(['sub_1', 'sub_2', 'sub_3']),
         suspendedSubscriptions: suspended('sub_3'),
@@ -222,15 +222,15 @@ describe('what the retirement of a table waits for', () => {
   });
 });
 
-describe('many at once', () => {
+describe('many retirements at once', () => {
   const leaving = names(MASS_RETIREMENT_TABLES);
 
   it.each([
-    ['fewer than ten, though all there are: go', 9, 0, 'allowed'],
-    ['ten, and half of all: go', 10, 10, 'allowed'],
-    ['ten, and more than half: wait for a person', 10, 9, 'needs-approval'],
-    ['all of a hundred: wait for a person', 100, 0, 'needs-approval'],
-  ])('W26 %s', (_, going, staying, expected) => {
+    ['the retirement of all of nine tables', 9, 0, 'allowed'],
+    ['the retirement of ten of twenty tables', 10, 10, 'allowed'],
+    ['the retirement of ten of nineteen tables', 10, 9, 'needs-approval'],
+    ['the retirement of all of a hundred tables', 100, 0, 'needs-approval'],
+  ])('W26 judges %s', (_, going, staying, expected) => {
     const ids = names(going);
     const { verdicts, refusal } = retirementVerdicts(input([...ids, ...names(staying, 's')], dropped(ids)));
     expect(new Set(verdicts.values())).toEqual(new Set([expected]));
@@ -238,7 +238,7 @@ describe('many at once', () => {
     expect(refusal === null).toBe(expected === 'allowed');
   });
 
-  it('are held with a message that names some of them', () => {
+  it('suspends mass retirements with a message that names some of the tables', () => {
     const { refusal } = retirementVerdicts(input(leaving, dropped(leaving)));
     expect(refusal).toEqual({
       scope: { kind: 'retirement' },
@@ -253,33 +253,33 @@ describe('many at once', () => {
   });
 
   it.each([
-    ['nine leave after nine, of twenty tables: wait', 9, 2, 9, 'needs-approval'],
-    ['one leaves after nine, of ten: waits', 1, 0, 9, 'needs-approval'],
-    ['one leaves after nine, of twenty: goes', 1, 10, 9, 'allowed'],
-    ['one leaves after eight, of nine: goes', 1, 0, 8, 'allowed'],
-  ])('F56 count those that went within a day: %s', (_, going, staying, retiredLately, expected) => {
+    ['nine after nine, of twenty tables', 9, 2, 9, 'needs-approval'],
+    ['one after nine, of ten tables', 1, 0, 9, 'needs-approval'],
+    ['one after nine, of twenty tables', 1, 10, 9, 'allowed'],
+    ['one after eight, of nine tables', 1, 0, 8, 'allowed'],
+  ])('F56 counts retirements within a day: %s', (_, going, staying, retiredLately, expected) => {
     const ids = names(going);
     const given = input([...ids, ...names(staying, 's')], dropped(ids), { retiredLately });
     expect(new Set(Object.values(verdictsOf(given)))).toEqual(new Set([expected]));
   });
 
-  it('W26 F56 count against all tables, also those that the record of a subscription names', () => {
+  it('W26 F56 counts retirements against all tables, also those that a subscription record names', () => {
     const [ids, staying] = [names(10), names(10, 's')];
     const given = input([...ids, ...staying], dropped(ids), { named: namedBySub1(staying) });
     expect(new Set(Object.values(verdictsOf(given)))).toEqual(new Set(['allowed']));
   });
 
-  it('F84 are not judged where the record of a subscription still names them', () => {
+  it('F84 does not judge tables that the record of a subscription still names', () => {
     const ids = names(2);
-    const given = input([...ids, 'of nobody'], dropped(ids), {
-      named: namedBySub1([...ids, 'of nobody']),
-      unknown: ['of nobody'],
+    const given = input([...ids, 'of none'], dropped(ids), {
+      named: namedBySub1([...ids, 'of none']),
+      unknown: ['of none'],
     });
     expect(verdictsOf(given)).toEqual({});
     expect(orphansOf(given)).toEqual([]);
   });
 
-  it('F56 are held with a message that tells of those that went before', () => {
+  it('F56 names the earlier retirements of the day in the message of the suspension', () => {
     const ids = names(9);
     const { refusal } = retirementVerdicts(
       input([...ids, ...names(2, 's')], dropped(ids), { retiredLately: 9 }),
@@ -290,7 +290,7 @@ describe('many at once', () => {
     );
   });
 
-  it('go once a person has agreed, and those that leave later are counted anew', () => {
+  it('retires approved tables, and counts those that leave later separately', () => {
     const agreed = dropped(leaving, { retirementApproved: true });
     expect(retirementVerdicts(input(leaving, agreed)).refusal).toBeNull();
     const later = names(9, 'later');
@@ -298,7 +298,7 @@ describe('many at once', () => {
     expect(new Set(Object.values(verdicts))).toEqual(new Set(['allowed']));
   });
 
-  it('are counted without those that wait for a log', () => {
+  it('counts no table that waits for a log', () => {
     const unread = dropped(['x'], { formerMembers: new Map([['sub_3', formerMember()]]) });
     const given = input([...leaving.slice(1), 'x'], { ...dropped(leaving.slice(1)), ...unread });
     const followed = new Set(['sub_1', 'sub_2', 'sub_3']);
@@ -311,7 +311,7 @@ describe('many at once', () => {
     expect(refusal).toBeNull();
   });
 
-  it('never cost more than half of the mirror, nor more than nine tables of a small one, unasked', () => {
+  it('never retires more than half of the mirror without approval, nor more than nine tables of a small one', () => {
     fc.assert(
       fc.property(fc.nat(40), fc.nat(40), (going, staying) => {
         const ids = names(going);
@@ -328,33 +328,39 @@ describe('many at once', () => {
 describe('an orphan', () => {
   const table = (datasetId: string) => ({ kind: 'table', datasetId });
 
-  it('W31 is a table that no want knows, once all that the destination has seen was read', () => {
+  it('W31 finds a table without a desired state, once every subscription that the destination names was read', () => {
     expect(orphansOf(input(['a', 'c', 'b'], {}, { unknown: ['c', 'b'] }))).toEqual([table('b'), table('c')]);
     expect(orphansOf(input(['a'], { a: DROPPED }))).toEqual([]);
   });
 
   it.each<readonly [string, Partial<RetirementInput>]>([
-    ['one that it has seen was not read', { readToHead: new Set(['sub_1']), followed: new Set(['sub_1']) }],
     [
-      'one that it has seen is held',
+      'a subscription of the destination was not read',
+      { readToHead: new Set(['sub_1']), followed: new Set(['sub_1']) },
+    ],
+    [
+      'a subscription of the destination is suspended',
       { readToHead: new Set(['sub_1']), suspendedSubscriptions: suspended('sub_2') },
     ],
-    ['the log of one that it has seen may have begun anew', { doubted: new Set(['sub_2']) }],
-    ['one that is followed was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
-    ['none was read', { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) }],
-  ])('W31 is not known as long as %s: what was noted before stands', (_, changed) => {
+    ['the log of a subscription of the destination may have restarted', { doubted: new Set(['sub_2']) }],
+    ['a followed subscription was not read', { followed: new Set(['sub_1', 'sub_2', 'sub_3']) }],
+    [
+      'no subscription was read',
+      { readToHead: new Set(), followed: new Set(), forgotten: new Set(['sub_1', 'sub_2']) },
+    ],
+  ])('W31 judges no orphan while %s', (_, changed) => {
     expect(orphansOf(input(['a', 'b'], {}, { unknown: ['b'], ...changed }))).toBeNull();
   });
 
-  it('W31 does not wait for a subscription that was given up', () => {
+  it('W31 does not wait for a forgotten subscription', () => {
     const rest = new Set(['sub_1']);
     const given = { unknown: ['b'], followed: rest, readToHead: rest, forgotten: new Set(['sub_2']) };
     expect(orphansOf(input(['a', 'b'], {}, given))).toEqual([table('b')]);
   });
 });
 
-describe('the reason', () => {
-  it('names every subscription that has dropped the dataset, with its word for why', () => {
+describe('the reason of a retirement', () => {
+  it('names every subscription that dropped the dataset, with the stated reason', () => {
     const formerMembers = new Map([
       ['sub_2', formerMember()],
       ['sub_1', formerMember({ eventNumber: 7n, reason: 'left_coverage' })],
@@ -366,8 +372,8 @@ describe('the reason', () => {
   });
 });
 
-describe('what a table from before the retirement owes', () => {
-  it('W7 is a reload as of each drop, by the number of its event, or of the newest one that was read', () => {
+describe('the reloads that a retired table owes', () => {
+  it('W7 owes a reload as of each drop, by its event number or the newest event that was read', () => {
     const formerMembers = new Map([
       ['sub_1', formerMember({ eventNumber: 7n, at: NOW })],
       ['sub_2', formerMember()],

@@ -17,12 +17,12 @@ const named = tests
   .flatMap(({ code }) => Array.from(code.matchAll(TITLE)))
   .flatMap(([, ids = '']) => ids.trimEnd().split(' '));
 
-it('has a test for every rule', () => {
+it('every rule of src/rules.md has a test', () => {
   expect(rules.length).toBeGreaterThan(50);
   expect(rules.filter((rule) => !named.includes(rule))).toEqual([]);
 });
 
-it('names no rule that is not there, and gives no number twice', () => {
+it('tests name existing rules only, and no number is given twice', () => {
   expect([...new Set(named)].filter((rule) => !rules.includes(rule))).toEqual([]);
   expect(rules.length).toBe(new Set(rules).size);
 });

@@ -1,4 +1,4 @@
-/** When the daemon scrubs, what it remembers of it, and what it does about damage, on a clock that the test lets pass. */
+/** The scrubs of the daemon: when they start, their stored progress, and the handling of damage, on a steered clock. */
 
 import { describe, expect, it } from 'vitest';
 import { StorageError } from '../../src/model/errors.ts';
@@ -42,7 +42,7 @@ async function scrubbed(...slices: readonly ScrubbedSlice[]) {
 }
 
 describe('a scrub', () => {
-  it('goes on where it has stopped, is complete once, and begins again within the time', async () => {
+  it('continues a scrub where it stopped, completes it once, and starts the next within the time', async () => {
     const { world, seen } = await scrubbed(PART, PART);
     const { daemon, pass } = smallDaemon(world, TIMING);
     await pass(3 * MINUTE_MS);
@@ -56,7 +56,7 @@ describe('a scrub', () => {
     expect(seen.from).toEqual([null, AT_ROW_7, AT_ROW_7, null]);
   });
 
-  it('goes on after a restart, and is not repeated by one', async () => {
+  it('continues a scrub after a restart, and does not repeat it', async () => {
     const { world, seen } = await scrubbed(PART);
     const first = smallDaemon(world, TIMING);
     await first.pass(MINUTE_MS / 2);
@@ -89,19 +89,19 @@ describe('a scrub', () => {
     loaded.resolve();
   });
 
-  it('that finds a damaged table has the damage found and mended, and goes on', async () => {
+  it('has a damaged table found and repaired, and goes on', async () => {
     const damage = { tableName: 'main.parcels', endsProcess: false, why: 'a checksum differs' };
     const { world, seen } = await scrubbed({ ...PART, damage });
-    let looked = 0;
+    let searches = 0;
     Object.assign(world.parts.destination, {
       async findDamage() {
-        looked += 1;
+        searches += 1;
         return [];
       },
     });
     const { pass } = smallDaemon(world, TIMING);
     await pass(3 * MINUTE_MS);
-    expect(looked).toBe(1);
+    expect(searches).toBe(1);
     expect(seen).toEqual({ from: [null, AT_ROW_7], suspected: 0 });
     expect(world.logged).toContainEqual([
       'error',
@@ -110,7 +110,7 @@ describe('a scrub', () => {
     ]);
   });
 
-  it('that finds damage which ends processes has the stores opened again', async () => {
+  it('has the stores opened again after damage that ends processes', async () => {
     const damage = { tableName: 'main.parcels', endsProcess: true, why: 'SIGSEGV' };
     const { world, seen } = await scrubbed({ ...PART, damage });
     const { pass, ended } = smallDaemon(world, TIMING);
@@ -120,7 +120,7 @@ describe('a scrub', () => {
     expect(world.checkpoint.scrub().position).toEqual(AT_ROW_7);
   });
 
-  it('that finds the checkpoint damaged is not complete, and has the stores opened again', async () => {
+  it('completes no scrub on a damaged checkpoint, and has the stores opened again', async () => {
     const { world, seen } = await scrubbed();
     Object.assign(world.parts.checkpoint, { damage: () => 'row 3 missing from index' });
     const { pass, ended } = smallDaemon(world, TIMING);
@@ -131,7 +131,7 @@ describe('a scrub', () => {
   });
 });
 
-it('a checkpoint that can neither be read nor looked at does not end the daemon', async () => {
+it('keeps the daemon running where the checkpoint can be neither read nor checked', async () => {
   const { world } = await scrubbed();
   const { daemon, pass } = smallDaemon(world, TIMING);
   const { checkpoint } = world.parts;
@@ -148,7 +148,7 @@ it('a checkpoint that can neither be read nor looked at does not end the daemon'
   expect(world.checkpoint.scrub().completedAt).not.toBeNull();
 });
 
-it('an error that lasts has the checkpoint checked once, again after ten minutes, and at once where it is another one', async () => {
+it('checks the checkpoint once for a lasting error, again after ten minutes, and at once for another one', async () => {
   const { world } = await scrubbed();
   const { pass } = smallDaemon(world);
   const { checkpoint } = world.parts;
@@ -176,7 +176,7 @@ it('an error that lasts has the checkpoint checked once, again after ten minutes
   expect(checks).toBe(3);
 });
 
-it('what another process found has the stores opened again, once', async () => {
+it('has the stores opened again, once, for damage that another process found', async () => {
   const { world, seen } = await scrubbed();
   const { pass, ended } = smallDaemon(world, TIMING);
   await pass(MINUTE_MS);
@@ -188,20 +188,20 @@ it('what another process found has the stores opened again, once', async () => {
   expect(world.checkpoint.scrub()).toMatchObject({ isExaminationAsked: false });
 });
 
-describe('the time of a scrub', () => {
+describe('dueScrub', () => {
   const at = (days: number): Date => new Date(days * DAY_MS);
   const over = { ...NEVER_SCRUBBED, beganAt: at(10), completedAt: at(11) };
 
-  it('counts from the beginning of the one before', () => {
+  it('counts the time of a scrub from the start of the one before', () => {
     expect(dueScrub(over, EVERY_MS, at(36.9))).toBeNull();
     expect(dueScrub(over, EVERY_MS, at(37))).toMatchObject({ beganAt: at(37), position: null });
   });
 
-  it('is over where the clock was set back before it', () => {
+  it('starts a scrub where the clock was set back before the last one', () => {
     expect(dueScrub(over, EVERY_MS, at(9))).toMatchObject({ beganAt: at(9) });
   });
 
-  it('does not begin while one is under way, however long that takes', () => {
+  it('starts no scrub while one is under way, however long that takes', () => {
     const underWay = { ...over, beganAt: at(40), position: AT_ROW_7 };
     expect(dueScrub(underWay, EVERY_MS, at(400))).toEqual(underWay);
   });

@@ -1,4 +1,4 @@
-/** What the user chose, which subscriptions are missing, and whose mirror it is. */
+/** The chosen datasets and subscriptions, missing subscriptions, and mirrors of other services. */
 
 import { describe, expect, it } from 'vitest';
 import type { ObservedState } from '../../src/destination/destination.ts';
@@ -13,16 +13,16 @@ const NONE: ReadonlyMap<string, string | null> = new Map();
 
 describe('chosen datasets', () => {
   it.each([
-    ['all where nothing is said', 'tx-parcels', [], [], true],
-    ['those that a glob includes', 'tx-parcels', ['tx-*'], [], true],
-    ['none that no glob includes', 'ca-parcels', ['tx-*', '*-permits'], [], false],
-    ['none that a glob excludes', 'tx-parcels', ['tx-*'], ['*-parcels'], false],
-    ['only by the whole id', 'tx-parcels', ['parcels'], [], false],
-    ['only by the very letters', 'TX-parcels', ['tx-*'], [], false],
-    ['ids with what means something in patterns', 'a.b+c(d)[e]', ['a.b+c(d)*'], [], true],
-    ['none by a dot that means any letter', 'axb', ['a.b'], [], false],
+    ['every dataset without a setting', 'tx-parcels', [], [], true],
+    ['a dataset that a glob includes', 'tx-parcels', ['tx-*'], [], true],
+    ['a dataset that no glob includes', 'ca-parcels', ['tx-*', '*-permits'], [], false],
+    ['a dataset that a glob excludes', 'tx-parcels', ['tx-*'], ['*-parcels'], false],
+    ['a glob for a part of the id', 'tx-parcels', ['parcels'], [], false],
+    ['a glob in other case', 'TX-parcels', ['tx-*'], [], false],
+    ['an id with characters of patterns', 'a.b+c(d)[e]', ['a.b+c(d)*'], [], true],
+    ['a dot as a plain character', 'axb', ['a.b'], [], false],
     ['an id with line breaks', 'a\nb', ['a*'], [], true],
-  ])('%s', (_, datasetId, include, exclude, expected) => {
+  ])('judges whether a dataset is chosen: %s', (_, datasetId, include, exclude, expected) => {
     expect(isChosenDataset(datasetId, include, exclude)).toBe(expected);
   });
 });
@@ -34,7 +34,7 @@ describe('chosen subscriptions', () => {
     subscription({ id: 'sub_3', name: null }),
   ];
 
-  it('are all, or those named by id or name', () => {
+  it('chooses all subscriptions, or those named by id or name', () => {
     expect(chosenSubscriptions(seen, null, NONE)).toEqual(seen);
     expect(chosenSubscriptions(seen, ['Harris', 'sub_3'], NONE).map(({ id }) => id)).toEqual([
       'sub_2',
@@ -43,7 +43,7 @@ describe('chosen subscriptions', () => {
     expect(chosenSubscriptions(seen, [], NONE)).toEqual([]);
   });
 
-  it('must be seen by the key', () => {
+  it('refuses a setting that names subscriptions that the key cannot see', () => {
     expect(() => chosenSubscriptions(seen, ['sub_2', 'sub_9', 'Bexar'], NONE)).toThrow(
       expect.objectContaining({
         name: 'ConfigurationError',
@@ -59,8 +59,8 @@ describe('chosen subscriptions', () => {
   it.each([
     ['by its id', 'sub_8'],
     ['by its name', 'Bexar'],
-    ['by the id that only the mirror knows', 'sub_7'],
-  ])('may be one that was there and is gone, %s: that is no fault of the configuration', (_, by) => {
+    ['by the id that only the mirror has', 'sub_7'],
+  ])('accepts a missing subscription in the setting %s', (_, by) => {
     const before = new Map([
       ['sub_7', null],
       ['sub_8', 'Bexar'],
@@ -71,12 +71,12 @@ describe('chosen subscriptions', () => {
     );
   });
 
-  it('that was renamed is missing under its old name, and no fault either', () => {
+  it('counts a renamed subscription as missing under its old name', () => {
     expect(chosenSubscriptions(seen, ['Travis of old'], new Map([['sub_1', 'Travis of old']]))).toEqual([]);
   });
 });
 
-describe('a mirror', () => {
+describe('the mirror of another service', () => {
   const mirrorOf = (origin: string, ...subscriptionIds: string[]): ObservedState => ({
     service: { origin, subscriptionIds },
     datasets: new Map(),
@@ -85,20 +85,20 @@ describe('a mirror', () => {
   });
   const here = 'https://feed.example';
 
-  it('that is new belongs to nobody', () => {
+  it('accepts a new mirror', () => {
     expect(() =>
       refuseForeignMirror({ service: null, progress: null, datasets: new Map(), retired: [] }, here, [], []),
     ).not.toThrow();
   });
 
-  it('is used where one of its subscriptions is seen', () => {
+  it('accepts a mirror where one of its subscriptions is listed', () => {
     expect(() =>
       refuseForeignMirror(mirrorOf(here, 'sub_0', 'sub_1'), here, [subscription()], []),
     ).not.toThrow();
     expect(() => refuseForeignMirror(mirrorOf(here), here, [], [])).not.toThrow();
   });
 
-  it('whose subscriptions a person gave up belongs to nobody', () => {
+  it('accepts a mirror whose subscriptions were all forgotten', () => {
     const observed = mirrorOf(here, 'sub_8', 'sub_9');
     expect(() => refuseForeignMirror(observed, here, [subscription()], ['sub_8', 'sub_9'])).not.toThrow();
     expect(() => refuseForeignMirror(observed, here, [subscription()], ['sub_8'])).toThrow(
@@ -117,7 +117,7 @@ describe('a mirror', () => {
       mirrorOf(here, 'sub_8', 'sub_9'),
       'The mirror belongs to the subscriptions sub_8, sub_9, and this API key sees none of them.',
     ],
-  ])('W29 of %s is refused', (_, observed, message) => {
+  ])('W29 refuses a mirror of %s', (_, observed, message) => {
     expect(() => refuseForeignMirror(observed, here, [subscription()], [])).toThrow(
       expect.objectContaining({
         name: 'ConfigurationError',

@@ -1,4 +1,4 @@
-/** Which versions of a path leave where they have more bytes together than may be staged: by themselves, and on the disk. */
+/** The versions that are dropped from a step where all have more bytes than may be staged: by themselves, and on the disk. */
 
 import { readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -28,14 +28,14 @@ const PAGE_BYTES = 100_000;
 /** As people read it, with the setting that says so. */
 const LIMIT = 'more than the 1.0 MB that may be staged (changes.maxStagedBytes)';
 
-describe('the versions of a path', () => {
-  it('stay as long as they have no more bytes than the limit together', () => {
+describe('StagedBytes', () => {
+  it('keeps versions as long as they have no more bytes than the limit together', () => {
     const staged = new StagedBytes(10);
     expect([staged.grow(0, 4), staged.grow(1, 3), staged.grow(0, 7)]).toEqual([true, true, true]);
     expect([0, 1, 2].map((position) => staged.hasLeft(position))).toEqual([false, false, false]);
   });
 
-  it('leave from the latest on, whichever of them grows', () => {
+  it('drops versions from the latest on, whichever of them grows', () => {
     const staged = new StagedBytes(10);
     for (const position of [0, 1, 2]) staged.grow(position, 3);
     expect(staged.grow(0, 5)).toBe(true);
@@ -44,14 +44,14 @@ describe('the versions of a path', () => {
     expect([0, 1].map((position) => staged.hasLeft(position))).toEqual([false, true]);
   });
 
-  it('leave the first, which does not fit where it alone has more', () => {
+  it('drops all later versions, and reports that the first does not fit, where it alone exceeds the limit', () => {
     const staged = new StagedBytes(10);
     staged.grow(1, 2);
     expect(staged.grow(0, 11)).toBe(false);
     expect([0, 1].map((position) => staged.hasLeft(position))).toEqual([false, true]);
   });
 
-  it('never have more than the limit, and no more leave than have to', () => {
+  it('never exceeds the limit, and drops no more versions than necessary', () => {
     const position = fc.integer({ min: 0, max: 5 });
     const growth = fc.record({ position, bytes: fc.integer({ min: 1, max: 7 }) });
     const property = fc.property(fc.array(growth, { maxLength: 60 }), (growths) => {
@@ -147,7 +147,7 @@ const changesAsked = ({ calls }: World): readonly string[] =>
   calls.filter((call) => call.startsWith('changes')).sort();
 
 describe('changes of more bytes than may be staged', () => {
-  it('are applied in as many steps as fit, and never have more on the disk', async () => {
+  it('applies them in as many steps as fit, and never has more on the disk', async () => {
     const { world, most } = await limited([4, 4, 4, 4, 4, 4], true);
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'applied, applied, applied' });
@@ -158,13 +158,13 @@ describe('changes of more bytes than may be staged', () => {
     expect(world.calls).not.toContain('download parcels');
   });
 
-  it('are applied where each version has exactly as many as may be staged', async () => {
+  it('applies versions that each have exactly as many bytes as may be staged', async () => {
     const { world, most } = await limited([10, 10], false);
     expect(reached(await world.catchUp())).toEqual([2, 3]);
     expect(most()).toBe(MAX_BYTES);
   });
 
-  it('of one version give way to the snapshot, and nothing of them stays on the disk', async () => {
+  it('falls back to the snapshot for one version that is too large, and leaves nothing of it on the disk', async () => {
     const { world, most } = await limited([2, 11, 2], true);
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'applied, loaded' });
@@ -184,13 +184,13 @@ describe('changes of more bytes than may be staged', () => {
     expect(world.checkpoint.failures()).toEqual(new Map());
   });
 
-  it('of one version end no sooner than the first page too many', async () => {
+  it('ends the fetch of a version at the first page too many', async () => {
     const { world, most } = await limited([11], true);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(most()).toBe(MAX_BYTES);
   });
 
-  it('leave the table at the version before them until a snapshot is offered, and name the setting', async () => {
+  it('keeps the table at the version before the changes until a snapshot is listed, and names the setting', async () => {
     const { world } = await limited([2, 2, 11, 2], false);
     const first = await world.catchUp();
     expect(first).toMatchObject({
@@ -214,7 +214,7 @@ describe('changes of more bytes than may be staged', () => {
     expect(world.checkpoint.failures()).toEqual(new Map());
   });
 
-  it('are not fetched again while their snapshot is waited for, for a day', async () => {
+  it('does not fetch changes again for a day while their snapshot is awaited', async () => {
     const { world } = await limited([11], false);
     await world.catchUp();
     calm(world);
@@ -228,7 +228,7 @@ describe('changes of more bytes than may be staged', () => {
     expect(changesAsked(world)).toEqual(['changes parcels 2']);
   });
 
-  it('are not fetched again where the service was out of reach once they had given way', async () => {
+  it('does not fetch changes again where the service was unreachable after the fallback', async () => {
     const { world } = await limited([11], true);
     throwAt(world, /^download/, new ServiceUnavailableError('out of reach'));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'failed' });
@@ -237,7 +237,7 @@ describe('changes of more bytes than may be staged', () => {
     expect(changesAsked(world)).toEqual([]);
   });
 
-  it('are applied once more may be staged', async () => {
+  it('applies the changes once more bytes may be staged', async () => {
     const { world } = await limited([11], false);
     await world.catchUp();
     Object.assign(world.parts.choices, { maxStagedBytes: 11 * PAGE_BYTES });

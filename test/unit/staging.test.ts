@@ -15,7 +15,7 @@ async function newFolder(): Promise<string> {
 
 describe('staging', () => {
   it.each(['parcels', '../../etc/passwd', 'a/b', '..', '', '\u0000', 'é'.repeat(5_000)])(
-    'the folder of %j lies in it, is the same each time, and is the owner’s alone',
+    'makes for %j a folder inside staging, the same each time, for the owner alone',
     async (datasetId) => {
       const directory = join(await newFolder(), 'staging');
       const staging = openStaging(directory);
@@ -27,12 +27,12 @@ describe('staging', () => {
     },
   );
 
-  it('has a folder for each dataset', async () => {
+  it('makes a folder for each dataset', async () => {
     const staging = openStaging(await newFolder());
     expect(await staging.folderOf('a')).not.toBe(await staging.folderOf('A'));
   });
 
-  it('discards what is committed, also twice', async () => {
+  it('discards the files of a committed dataset, also twice', async () => {
     const staging = openStaging(await newFolder());
     const folder = await staging.folderOf('a');
     await writeFile(join(folder, 'part-0'), 'x');
@@ -58,7 +58,7 @@ describe('staging', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it('keeps only what is still wanted', async () => {
+  it('keeps only the folders of the given datasets', async () => {
     const directory = await newFolder();
     const staging = openStaging(directory);
     const [kept] = [await staging.folderOf('a'), await staging.folderOf('b')];
@@ -69,13 +69,13 @@ describe('staging', () => {
     expect(await readdir(kept)).toEqual(['part-0']);
   });
 
-  it('makes the folder it is opened in', async () => {
+  it('creates the folder that it is opened in', async () => {
     const directory = join(await newFolder(), 'data', 'staging');
     await openStaging(directory).keepOnly([]);
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it('that cannot be used is trouble of the disk, with its path', async () => {
+  it('reports a staging folder that cannot be used as a storage error, with its path', async () => {
     const path = join(await newFolder(), 'file');
     await writeFile(path, 'in the way');
     const expected = { name: 'StorageError', message: expect.stringContaining(path) };

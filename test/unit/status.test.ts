@@ -1,4 +1,4 @@
-/** `status`: what it makes of both stores, and the exact text of it. */
+/** `status`: the report of both stores, and its exact text. */
 
 import { describe, expect, it } from 'vitest';
 import type { Followed, Poll, Suspension } from '../../src/checkpoint/checkpoint.ts';
@@ -106,7 +106,7 @@ const DROPPED = {
   ]),
 };
 
-/** A want of a subscription that has announced the version. */
+/** The desired state of a subscription that has announced the version. */
 function announcing(announced: number, changed: Partial<DesiredState>): DesiredState {
   return desired({ members: new Map([['sub_1', member({ announced })]]), ...changed });
 }
@@ -116,14 +116,14 @@ function resynced(number: bigint): ObservedTable['reloads'] {
   return new Map([[OPERATOR, { logNumber: 1, eventNumber: number, createdAt: null }]]);
 }
 
-describe('the state of a dataset', () => {
-  it('says what is most pressing', () => {
+describe('the state of a dataset in status', () => {
+  it('shows the most urgent state of each dataset', () => {
     const desiredStates = [
       desired({ datasetId: 'a-absent' }),
       desired({ datasetId: 'b-reload', reloads: [reload(9)], resyncNumber: 8 }),
       announcing(9, { datasetId: 'c-resync', resyncNumber: 9 }),
       announcing(4, { datasetId: 'd-version', refreshesRequested: 1 }),
-      announcing(3, { datasetId: 'e-look', refreshesRequested: 1 }),
+      announcing(3, { datasetId: 'e-refresh', refreshesRequested: 1 }),
       announcing(3, { datasetId: 'f-current', resyncNumber: 8 }),
     ];
     const tables = desiredStates.slice(1).map(({ datasetId }) => observed(datasetId));
@@ -136,21 +136,24 @@ describe('the state of a dataset', () => {
       'b-reload': 'behind: the service asked to load it again',
       'c-resync': 'to be loaded again, as you asked',
       'd-version': 'behind: version 4 is out',
-      'e-look': 'behind: versions and schemas to be read',
+      'e-refresh': 'behind: versions and schemas to be read',
       'f-current': 'up to date',
       'g-unknown': 'no subscription is known to contain it',
     });
     const seen = view(mirror, content({ desiredStates })).datasets;
     expect(seen.filter((one) => one.isReloadPending).map((one) => one.id)).toEqual(['b-reload']);
     expect(seen.filter((one) => one.isResyncPending).map((one) => one.id)).toEqual(['b-reload', 'c-resync']);
-    expect(seen.filter((one) => one.isRefreshPending).map((one) => one.id)).toEqual(['d-version', 'e-look']);
+    expect(seen.filter((one) => one.isRefreshPending).map((one) => one.id)).toEqual([
+      'd-version',
+      'e-refresh',
+    ]);
     const unread = view('unread', content({ desiredStates })).datasets;
     expect(unread.map((one) => [one.isReloadPending, one.isResyncPending])).toEqual(
       desiredStates.map(() => [null, null]),
     );
   });
 
-  it('that is suspended or failed says what is to be done besides', () => {
+  it('shows what is to be done besides for suspended and failed datasets', () => {
     const desiredStates = [announcing(4, { datasetId: 'failed' }), desired({ datasetId: 'suspended' })];
     const checkpoint = content({
       desiredStates,
@@ -166,7 +169,7 @@ describe('the state of a dataset', () => {
     });
   });
 
-  it('that no subscription contains: to be retired while it has a table, and then no more', () => {
+  it('shows a dataset without a subscription as to be retired while it has a table', () => {
     const desiredStates = [
       desired({
         ...DROPPED,
@@ -194,7 +197,7 @@ describe('the state of a dataset', () => {
     expect(view('unread', checkpoint).datasets).toEqual([]);
   });
 
-  it('that is left out by the settings says so where it has a table, and is counted where it has none', () => {
+  it('shows an excluded dataset with a table, and counts the excluded datasets without one', () => {
     const desiredStates = [announcing(9, { datasetId: 'left-out' })];
     const words = 'left out by the settings; its table stays as it is';
     expect(states(mirrorOf(observed('left-out')), content({ desiredStates }))).toEqual({ 'left-out': words });
@@ -206,7 +209,7 @@ describe('the state of a dataset', () => {
     );
   });
 
-  it('that only held subscriptions hold is held with them', () => {
+  it('shows a dataset as suspended where all of its subscriptions are suspended', () => {
     const desiredStates = [
       desired({ datasetId: 'a', members: membersAt('sub_1', 'sub_2') }),
       desired({ datasetId: 'b' }),
@@ -218,7 +221,7 @@ describe('the state of a dataset', () => {
     });
   });
 
-  describe('whose retirement waits', () => {
+  describe('a retirement that waits', () => {
     const left = desired({ ...DROPPED, datasetId: 'left' });
     const reason = 'left subscription sub_1: left_coverage, left subscription sub_2';
     const followed = new Map(
@@ -238,7 +241,7 @@ describe('the state of a dataset', () => {
       view(mirror, checkpoint).datasets.map(({ retirement }) => retirement?.waitsFor);
     const lostSubscription = suspension({ kind: 'subscription', subscriptionId: 'sub_2' });
 
-    it('W16 names the suspended subscription that contained it, and does not promise that a catch-up helps', () => {
+    it('W16 names the suspended subscription that contained it, and suggests no catch-up', () => {
       const checkpoint = content({ desiredStates: [left], followed, suspensions: [lostSubscription] });
       const mirror = seenBy('sub_1', 'sub_2');
       expect(states(mirror, checkpoint)).toEqual({
@@ -253,13 +256,13 @@ describe('the state of a dataset', () => {
       expect(renderStatus(report(mirror, free), { now: NOW, width: 400 })).toContain('→ feed-sync once');
     });
 
-    it('W16 does not name a suspended subscription that is followed and never contained it', () => {
+    it('W16 omits a suspended subscription that is followed and never contained the dataset', () => {
       const own = { ...left, formerMembers: new Map([['sub_1', formerMember()]]) };
       const checkpoint = content({ desiredStates: [own], followed, suspensions: [lostSubscription] });
       expect(waitsFor(seenBy('sub_1', 'sub_2'), checkpoint)).toEqual([[]]);
     });
 
-    it('W16 names subscriptions that were never read: a suspended one, and those that only the mirror knows', () => {
+    it('W16 names subscriptions that were never read: a suspended one, and those that only the mirror names', () => {
       const third = suspension({ kind: 'subscription', subscriptionId: 'sub_3' });
       const checkpoint = content({
         desiredStates: [left],
@@ -283,21 +286,18 @@ describe('the state of a dataset', () => {
 
     it.each([
       ['that the service did not list', 'subscription', 'log-unread'],
-      ['whose log may have begun anew', 'log', 'log-in-doubt'],
-    ] as const)(
-      'W16 names a subscription %s: the next catch-up may be able to read it',
-      (_, kind, reason) => {
-        const subject = { kind, subscriptionId: 'sub_2' } as const;
-        const checkpoint = content({ desiredStates: [left], followed, absences: [{ subject, since: NOW }] });
-        const mirror = seenBy('sub_1', 'sub_2');
-        expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason }]]);
-        expect(renderStatus(report(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
-          '→ feed-sync once',
-        );
-      },
-    );
+      ['whose log may have restarted', 'log', 'log-in-doubt'],
+    ] as const)('W16 names a subscription %s, and suggests a catch-up', (_, kind, reason) => {
+      const subject = { kind, subscriptionId: 'sub_2' } as const;
+      const checkpoint = content({ desiredStates: [left], followed, absences: [{ subject, since: NOW }] });
+      const mirror = seenBy('sub_1', 'sub_2');
+      expect(waitsFor(mirror, checkpoint)).toEqual([[{ subscriptionId: 'sub_2', reason }]]);
+      expect(renderStatus(report(mirror, checkpoint), { now: NOW, width: 400 })).toContain(
+        '→ feed-sync once',
+      );
+    });
 
-    it('W16 F55 names the subscription whose record named the dataset, as long as its absence is not confirmed', () => {
+    it('W16 F55 names the subscription whose record named the dataset until its absence is confirmed', () => {
       const mentions = [{ subscriptionId: 'sub_2', datasetId: 'left' }];
       const checkpoint = content({ desiredStates: [left], followed, mentions });
       const mirror = seenBy('sub_1', 'sub_2');
@@ -315,7 +315,7 @@ describe('the state of a dataset', () => {
       expect(waitsFor(mirror, elsewhere)).toEqual([[]]);
     });
 
-    it('W16 is not among those that an operator is asked to agree to', () => {
+    it('W16 counts a waiting retirement to none that an operator is to approve', () => {
       const suspensions = [lostSubscription, ours({ kind: 'retirement' }, 'mass_retirement')];
       const checkpoint = content({ desiredStates: [left], followed, suspensions });
       expect(view(seenBy('sub_1', 'sub_2'), checkpoint).datasets).toMatchObject([
@@ -324,7 +324,7 @@ describe('the state of a dataset', () => {
     });
   });
 
-  it('that waits for approval says so, until it is given', () => {
+  it('shows a retirement that waits for approval until it is approved', () => {
     const approved = desired({ ...DROPPED, datasetId: 'approved', retirementApproved: true });
     const waiting = desired({ ...DROPPED, datasetId: 'waiting' });
     const checkpoint = content({
@@ -339,7 +339,7 @@ describe('the state of a dataset', () => {
   });
 });
 
-it('the text of all that can be in the way', () => {
+it('renders every condition in the exact text', () => {
   const followed = (subscriptionId: string, changed: Partial<Followed> = {}) =>
     [
       subscriptionId,
@@ -422,7 +422,7 @@ it('the text of all that can be in the way', () => {
   );
 });
 
-describe('F55 what is absent without an event that says so', () => {
+describe('F55 an unconfirmed absence', () => {
   const since = NOW;
   const absences: CheckpointContent['absences'] = [
     { subject: { kind: 'version', datasetId: 'roads', version: 4 }, since },
@@ -432,7 +432,7 @@ describe('F55 what is absent without an event that says so', () => {
     { subject: { kind: 'log', subscriptionId: 'sub_2' }, since },
   ];
 
-  it('is told with since when it is, and after when that is confirmed', () => {
+  it('states since when something is absent, and when the absence is confirmed', () => {
     const text = renderStatus(report(mirrorOf(), content({ absences })), { now: NOW, width: 80 });
     const [, reported] = text.split('\n\n');
     expect(reported).toBe(
@@ -447,7 +447,7 @@ describe('F55 what is absent without an event that says so', () => {
     expect(renderStatus(report(mirrorOf(), content()), { now: NOW, width: 80 })).not.toContain('absent');
   });
 
-  it('is told to programs with all that names it, and changes nothing of how datasets stand', () => {
+  it('names the absence in JSON, and leaves the states of datasets as they are', () => {
     const desiredStates = [desired({ datasetId: 'roads' })];
     const seen = view(mirrorOf(observed('roads')), content({ desiredStates, absences }));
     expect(seen.absences.at(-1)).toEqual({
@@ -462,7 +462,7 @@ describe('F55 what is absent without an event that says so', () => {
   });
 });
 
-it('a refusal of the workspace holds every subscription', () => {
+it('shows every subscription as suspended where the workspace is refused', () => {
   const followed = new Map([['s', followedAt(null)]]);
   const checkpoint = content({ followed, suspensions: [suspension({ kind: 'workspace' })] });
   expect(view(null, checkpoint).subscriptions).toMatchObject([{ id: 's', isSuspended: true }]);
@@ -472,7 +472,7 @@ describe('F10 a mirror that others have open', () => {
   const reported = (mirror: MirrorSeen, lockHolders: readonly number[]) =>
     renderStatus(report(mirror, null, lockHolders), { now: NOW, width: 400 });
 
-  it('names them, whether it can be read meanwhile or not', () => {
+  it('names the processes that have the mirror open, whether it can be read meanwhile or not', () => {
     expect(reported(mirrorOf(), [4_712, 4_713])).toContain(
       'The mirror is held by process 4712, process 4713. A commit waits for that up to lock.wait.',
     );
@@ -484,17 +484,17 @@ describe('F10 a mirror that others have open', () => {
 });
 
 describe('a mirror that cannot be used', () => {
-  it('is told line by line, with what to do', () => {
-    const trouble = new StorageError('The mirror /m cannot be used: the first line.\nThe second\u001b.', {
+  it('shows the error line by line, with its hint', () => {
+    const unusable = new StorageError('The mirror /m cannot be used: the first line.\nThe second\u001b.', {
       hint: 'Look at /m.',
     });
-    const lines = renderStatus(report(trouble, null), { now: NOW, width: 400 }).split('\n');
+    const lines = renderStatus(report(unusable, null), { now: NOW, width: 400 }).split('\n');
     expect(lines.slice(1)).toEqual([
       'The mirror /m cannot be used: the first line.',
       'The second\\u001b. What it has is not shown.',
       '→ Look at /m.',
     ]);
-    expect(view(trouble, null).mirror).toMatchObject({ state: 'unusable', hint: 'Look at /m.' });
+    expect(view(unusable, null).mirror).toMatchObject({ state: 'unusable', hint: 'Look at /m.' });
   });
 });
 
@@ -522,7 +522,7 @@ describe('an outage of the service', () => {
   ];
   const during = report(mirrorOf(), content({ followed, polls }));
 
-  it('is told once for its cause, with its beginning, and what is up to date is so as of then', () => {
+  it('reports an outage once for its cause, with its start, and dates the data to the last reading before it', () => {
     expect(statusJson(during).service).toMatchObject({
       reachedAt: ago(3).toISOString(),
       reachedBy: process,
@@ -538,12 +538,12 @@ describe('an outage of the service', () => {
   });
 
   it.each([
-    ['0 where all is well, whatever the age', [polls[0], polls[3]], {}, null, []],
-    ['75 where the service is not reached', polls, {}, null, [75]],
+    ['0 without problems, whatever the age', [polls[0], polls[3]], {}, null, []],
+    ['75 where the service is unreachable', polls, {}, null, [75]],
     ['75 where the data is older', [polls[3]], {}, 4, [75]],
     ['0 where the data is as old as it may be', [polls[3]], {}, 5, []],
-    ['75 where the age is not known', [polls[0]], {}, 999, [75]],
-    ['77 where something waits for an operator', [polls[3]], { suspensions: [suspension()] }, null, [77]],
+    ['75 where the age is unknown', [polls[0]], {}, 999, [75]],
+    ['77 where a suspension waits for an operator', [polls[3]], { suspensions: [suspension()] }, null, [77]],
     [
       'the code of a failure',
       [polls[3]],
@@ -551,7 +551,7 @@ describe('an outage of the service', () => {
       null,
       [65],
     ],
-  ])('a check ends with %s', (_, seen, changed, minutes, codes) => {
+  ])('ends a check with %s', (_, seen, changed, minutes, codes) => {
     const only = new Map([...followed].filter(([subscriptionId]) => subscriptionId === 'u'));
     const stored = content({
       desiredStates: [desired({ datasetId: 'd' })],

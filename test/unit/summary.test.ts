@@ -1,4 +1,4 @@
-/** What a person reads at the end of a catch-up: the exact text. */
+/** The summary at the end of a catch-up: the exact text. */
 
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
@@ -95,13 +95,13 @@ const observed: DatasetResult = {
 };
 
 describe('the summary', () => {
-  it('of a first start', () => {
+  it('summarizes a first start', () => {
     expect(summarize(result({ subscriptions: 2, datasets: [loaded('a'), loaded('b')] }))).toBe(
       '2 datasets in 2 subscriptions: 2 loaded, 0 already up to date. 2,000,000 rows from 18.2 MB. 2.4 s.',
     );
   });
 
-  it('of nothing to do', () => {
+  it('summarizes a catch-up without work', () => {
     expect(
       summarize(
         result({
@@ -112,7 +112,7 @@ describe('the summary', () => {
     ).toBe('1 dataset in 1 subscription: 0 loaded, 1 already up to date. 12 ms.');
   });
 
-  it('of changes and retirements', () => {
+  it('summarizes changes and retirements', () => {
     const datasets: DatasetResult[] = [
       { kind: 'updated', datasetId: 'a', commits: [commit(CHANGES)], recheckAt: null },
       {
@@ -130,14 +130,14 @@ describe('the summary', () => {
     expect(exitCodeOfResult(result({ datasets }))).toBe(0);
   });
 
-  it('of what was committed before it ended otherwise', () => {
+  it('names the version that was committed before a dataset ended otherwise', () => {
     const commits = [commit({ rowCount: 7 }), commit(CHANGES)];
     const text = summarize(result({ datasets: [{ ...waiting, commits }] }));
     expect(text).toContain('1 waiting. 7 rows from 9.1 MB. 3 versions: 1,200 rows added');
     expect(text).toMatch(/\n {2}roads: the manifest lags\n {4}brought to version 4 before that$/);
   });
 
-  it('of what is suspended with its subscription, or with all that is to go: told once', () => {
+  it('reports a suspended subscription and suspended retirements once, not for each dataset', () => {
     const scopes = [{ kind: 'subscription', subscriptionId: 'sub_2' }, { kind: 'retirement' }] as const;
     const datasets = scopes.map((scope) => ({ ...observed, suspension: suspension(scope) }));
     const text = summarize(result({ datasets, suspensions: scopes.map(suspension) }));
@@ -147,7 +147,7 @@ describe('the summary', () => {
     expect(exitCodeOfResult(result({ datasets }))).toBe(77);
   });
 
-  it('W16 of tables whose retirement waits: for what, and once for all of them what to do', () => {
+  it('W16 names the awaited subscriptions of each retirement, and the commands once for all tables', () => {
     const missing = {
       ...suspension(),
       refusal: {
@@ -185,7 +185,7 @@ describe('the summary', () => {
     ]);
   });
 
-  it('of what waits for time to pass: when running it again helps, and how to stay for it', () => {
+  it('says when running again helps, and how to wait for it', () => {
     const at = new Date('2026-03-01T12:10:30.000Z');
     const reported = (inMs: number) => summarize(result({ datasets: [waiting], again: { at, inMs } }));
     expect(
@@ -201,7 +201,7 @@ describe('the summary', () => {
     expect(summarize(result({ datasets: [waiting] }))).not.toContain('again helps');
   });
 
-  it('of all that can go wrong', () => {
+  it('summarizes every kind of problem', () => {
     const text = summarize(
       result({
         datasets: [loaded('a', 1), observed, failed, waiting],
@@ -248,7 +248,7 @@ describe('the summary', () => {
     );
   });
 
-  it('of a past that is not known any more: since when, why and what to do, once for each reason', () => {
+  it('reports a lost past with its commit, reason and remedy, once for each reason', () => {
     const memory = 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows';
     const datasets = [
       losing('parcels', memory),
@@ -269,7 +269,7 @@ describe('the summary', () => {
     );
   });
 
-  it('tells twenty causes, and counts the rest', () => {
+  it('shows twenty causes, and counts the rest', () => {
     const datasets = Array.from({ length: 26 }, (_, index) => ({
       ...waiting,
       datasetId: `dataset-${index}`,
@@ -280,7 +280,7 @@ describe('the summary', () => {
     expect(lines).toHaveLength(24);
   });
 
-  it('tells one cause once, though ids and numbers differ, and names twenty of its datasets', () => {
+  it('shows one cause once, though ids and numbers differ, and names twenty of its datasets', () => {
     const datasets = Array.from({ length: 1_022 }, (_, index) => ({
       ...waiting,
       datasetId: `dataset-${index}`,
@@ -292,7 +292,7 @@ describe('the summary', () => {
     expect(lines).toHaveLength(5);
   });
 
-  it('cannot be written to by the service', () => {
+  it('escapes control characters of the service', () => {
     const text = summarize(result({ datasets: [{ ...waiting, datasetId: 'a\u001b[2J\nFailed:' }] }));
     expect(text).toContain('a\\u001b[2J\\u000aFailed:: the manifest lags');
   });
@@ -300,16 +300,16 @@ describe('the summary', () => {
 
 describe('the exit code of a catch-up', () => {
   it.each([
-    ['nothing wrong', {}, 0],
+    ['a catch-up without problems', {}, 0],
     ['a dataset that waits', { datasets: [loaded('a'), waiting] }, 75],
     ['a table that waits for a log', { datasets: [awaiting('log-unread')] }, 75],
     ['a table that waits for a suspended subscription alone', { datasets: [awaiting('suspended')] }, 77],
     ['a table that waits for both', { datasets: [awaiting('suspended', 'log-unread')] }, 75],
     ['a table that a record still names', { datasets: [awaiting('record-names-dataset')] }, 75],
     ['a dataset that failed', { datasets: [failed, loaded('a')] }, 65],
-    ['a failed one and a waiting one', { datasets: [failed, waiting] }, 75],
+    ['a failed and a waiting dataset', { datasets: [failed, waiting] }, 75],
     [
-      'a dataset held',
+      'a suspended dataset',
       {
         datasets: [
           waiting,
@@ -318,7 +318,7 @@ describe('the exit code of a catch-up', () => {
       },
       77,
     ],
-    ['a subscription held', { suspensions: [suspension()], datasets: [waiting] }, 77],
+    ['a suspended subscription', { suspensions: [suspension()], datasets: [waiting] }, 77],
     ['a busy mirror', { incidents: [{ subscriptionId: null, error: new BusyError('x') }] }, 75],
     [
       'a full disk',
@@ -330,13 +330,16 @@ describe('the exit code of a catch-up', () => {
       { incidents: [{ subscriptionId: null, error: new TypeError('x') }], suspensions: [suspension()] },
       70,
     ],
-  ] satisfies [string, Partial<CatchUpResult>, number][])('%s', (_, changed, code) => {
-    expect(exitCodeOfResult(result(changed))).toBe(code);
-  });
+  ] satisfies [string, Partial<CatchUpResult>, number][])(
+    'ends with the exit code for %s',
+    (_, changed, code) => {
+      expect(exitCodeOfResult(result(changed))).toBe(code);
+    },
+  );
 });
 
-describe('what a person is told', () => {
-  it('of an error: the message with its code, below a text of several lines, and what to do', () => {
+describe('the texts for an operator', () => {
+  it('formats an error with its code, below a text of several lines, and its hint', () => {
     expect(formatError(broken)).toBe(
       'The file part-0.parquet is cut. [data_invalid]\n→ Report it to the service.',
     );
@@ -348,7 +351,7 @@ describe('what a person is told', () => {
     );
   });
 
-  it('of a refusal: the message and the links of the service, and how to go on', () => {
+  it('formats a refusal with the message and links of the service, and the command to go on', () => {
     expect(formatError(refusal({ kind: 'workspace' }, { status: 401, code: null }))).toBe(
       [
         'The service refused to list versions (401). [refused]',
@@ -363,13 +366,13 @@ describe('what a person is told', () => {
     );
   });
 
-  it('of a scope', () => {
+  it('formats a scope', () => {
     expect(formatScope({ kind: 'workspace' })).toBe('this API key');
     expect(formatScope({ kind: 'subscription', subscriptionId: 's\n' })).toBe('subscription s\\u000a');
     expect(formatScope({ kind: 'dataset', datasetId: 'd' })).toBe('dataset d');
   });
 
-  it('has no control character of the service in it, but for line breaks of ours', () => {
+  it('escapes control characters of the service, and keeps line breaks of our own', () => {
     const hostile = '\u001b[31mred\u0007\r\u0085\u2028';
     const { refusal: reported } = refusal({ kind: 'dataset', datasetId: hostile });
     const links = new Map([[hostile, hostile]]);
@@ -393,8 +396,8 @@ describe('what a person is told', () => {
   });
 });
 
-describe('a table', () => {
-  it('is columns under a rule, numbers to the right', () => {
+describe('renderTable', () => {
+  it('renders columns under a rule, with numbers to the right', () => {
     const columns = [{ title: 'dataset' }, { title: 'rows', align: 'right' }] as const;
     const rows = [
       ['parcels', '1,000'],
@@ -408,11 +411,11 @@ describe('a table', () => {
     ]);
   });
 
-  it('of no rows is its head', () => {
+  it('renders only the head of a table without rows', () => {
     expect(renderTable([{ title: 'a' }, { title: 'b' }], [])).toBe('a  b\n────');
   });
 
-  it('on a narrow screen moves what is optional below its row, the last first, and wraps words', () => {
+  it('moves optional columns below the row on a narrow screen, the last first, and wraps words', () => {
     const columns = [
       { title: 'dataset' },
       { title: 'name', isOptional: true },
@@ -442,7 +445,7 @@ describe('a table', () => {
     ]);
   });
 
-  it('keeps a cell in its line', () => {
+  it('keeps a cell on its line', () => {
     expect(renderTable([{ title: 'a' }], [['x\ny\u001b[2J']]).split('\n')).toEqual([
       'a',
       '─────────────────',
@@ -451,8 +454,8 @@ describe('a table', () => {
   });
 });
 
-describe('writing', () => {
-  it('ends when the stream has taken the text, and fails with it', async () => {
+describe('write', () => {
+  it('ends when the stream has taken the text, and fails with the stream', async () => {
     const stream = new PassThrough({ encoding: 'utf8' });
     await write(stream, 'text\n');
     expect(stream.read()).toBe('text\n');

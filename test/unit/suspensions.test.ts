@@ -1,4 +1,4 @@
-/** The lookup of suspensions: which of them stand, and which of them concerns a dataset. */
+/** The lookup of suspensions: the suspensions that apply, and the one of a dataset. */
 
 import { describe, expect, it } from 'vitest';
 import type { Suspension } from '../../src/checkpoint/checkpoint.ts';
@@ -19,11 +19,11 @@ describe('a suspension of the workspace', () => {
   const scope = { kind: 'workspace' } as const;
 
   it.each<[string, string | null, string, boolean]>([
-    ['stands for the key and the base URL that were refused', KEY_HASH, KEY_HASH, true],
-    ['does not stand for another key', 'other/base-url', KEY_HASH, false],
-    ['does not stand for another base URL', 'key/other', KEY_HASH, false],
-    ['that names no base URL stands at every base URL', 'key/other', 'key', true],
-    ['stands where the key is not known', null, KEY_HASH, true],
+    ['applies to the key and the base URL that were refused', KEY_HASH, KEY_HASH, true],
+    ['does not apply to another key', 'other/base-url', KEY_HASH, false],
+    ['does not apply to another base URL', 'key/other', KEY_HASH, false],
+    ['applies to every base URL where it names none', 'key/other', 'key', true],
+    ['applies where the key is unknown', null, KEY_HASH, true],
   ])('%s', (_title, keyHash, storedHash, stands) => {
     const stored = [suspended(scope, storedHash), ofParcels];
     const { all, workspace } = suspensionsAmong(stored, keyHash, []);
@@ -32,21 +32,21 @@ describe('a suspension of the workspace', () => {
   });
 });
 
-describe('the suspension that concerns a dataset', () => {
+describe('the suspension of a dataset', () => {
   const parcels = desired({ datasetId: 'parcels', members: membersAt('sub_1', 'sub_2') });
 
-  it('is its own where it has one', () => {
+  it("prefers the dataset's own suspension", () => {
     const stored = [ofSubscription('sub_1'), ofSubscription('sub_2'), ofParcels];
     expect(suspensionsAmong(stored, KEY_HASH, []).concerning(parcels)).toBe(ofParcels);
   });
 
-  it('is that of a subscription where every subscription of the dataset is suspended', () => {
+  it('takes that of a subscription where every subscription of the dataset is suspended', () => {
     const [first, second] = [ofSubscription('sub_1'), ofSubscription('sub_2')];
     expect(suspensionsAmong([first, second], KEY_HASH, []).concerning(parcels)).toBe(first);
     expect(suspensionsAmong([first], KEY_HASH, []).concerning(parcels)).toBeNull();
   });
 
-  it('is none where no subscription contains the dataset', () => {
+  it('finds no suspension where no subscription contains the dataset', () => {
     const dropped = desired({ datasetId: 'parcels', members: new Map() });
     expect(suspensionsAmong([ofSubscription('sub_1')], KEY_HASH, []).concerning(dropped)).toBeNull();
   });

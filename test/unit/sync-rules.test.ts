@@ -36,7 +36,7 @@ describe('what a dataset needs', () => {
     ['a table, before all else', null, desired({ refreshesRequested: 1, reloads: [reload(1)] }), 'table'],
     ['a reload', table(5), desired({ ...announcing(6), reloads: [reload(1)] }), 'reload'],
     [
-      'a reload, before what a person asked for',
+      'a reload, before a resync of an operator',
       table(5),
       desired({ resyncNumber: 1, reloads: [reload(1)] }),
       'reload',
@@ -54,14 +54,19 @@ describe('what a dataset needs', () => {
       'nothing',
     ],
     ['a version', table(5), desired({ ...announcing(6), refreshesRequested: 1 }), 'version'],
-    ['a look', table(5), desired({ ...announcing(5), refreshesRequested: 3, refreshesDone: 2 }), 'refresh'],
+    [
+      'a refresh',
+      table(5),
+      desired({ ...announcing(5), refreshesRequested: 3, refreshesDone: 2 }),
+      'refresh',
+    ],
     ['nothing', table(5), desired({ ...announcing(5), refreshesRequested: 3, refreshesDone: 3 }), 'nothing'],
-    ['nothing, where it is ahead', table(7), desired(announcing(5)), 'nothing'],
-  ])('%s', (_, observed, wanted, need) => {
-    expect(needOf(observed, wanted)).toBe(need);
+    ['nothing, where it is ahead of the announced version', table(7), desired(announcing(5)), 'nothing'],
+  ])('needs %s', (_, observed, state, need) => {
+    expect(needOf(observed, state)).toBe(need);
   });
 
-  describe('as the versions and schemas say', () => {
+  describe('what a dataset needs with its metadata', () => {
     const schemas = [
       schema('parcels', { schemaVersion: '2', firstVersion: 6 }),
       schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
@@ -83,23 +88,17 @@ describe('what a dataset needs', () => {
         at(5),
         'version',
       ],
-      ['the schema that its version has', table(5, { schemaVersion: '2' }), desired(), at(5), 'schema'],
+      ['the schema of its version', table(5, { schemaVersion: '2' }), desired(), at(5), 'schema'],
       [
-        'nothing, where its version names an older schema than had begun',
+        'nothing, where its version names an older schema than the newest',
         table(6),
         desired(),
         at(6),
         'nothing',
       ],
+      ['the newest schema by its version', table(6, { schemaVersion: '1' }), desired(), unsaid, 'schema'],
       [
-        'the schema that had begun by its version',
-        table(6, { schemaVersion: '1' }),
-        desired(),
-        unsaid,
-        'schema',
-      ],
-      [
-        'nothing more, at the head: what was owed a look was looked at',
+        'nothing more, at the head, after the refresh',
         table(5),
         desired({ refreshesRequested: 1 }),
         at(5),
@@ -112,13 +111,13 @@ describe('what a dataset needs', () => {
         at(5),
         'nothing',
       ],
-    ] as const)('%s', (_, observed, wanted, read, need) => {
-      expect(needOf(observed, wanted, read)).toBe(need);
+    ] as const)('needs with its metadata %s', (_, observed, state, read, need) => {
+      expect(needOf(observed, state, read)).toBe(need);
     });
   });
 
   it('counts a reload as pending until the table satisfies its event, in its own subscription', () => {
-    const wanted = desired({
+    const state = desired({
       reloads: [
         reload(9),
         reload(10, { subscriptionId: 'sub_2' }),
@@ -132,14 +131,14 @@ describe('what a dataset needs', () => {
         ['sub_3', 9_223_372_036_854_775_806n],
       ]),
     });
-    expect(pendingReloads(observed, wanted).map(({ subscriptionId }) => subscriptionId)).toEqual([
+    expect(pendingReloads(observed, state).map(({ subscriptionId }) => subscriptionId)).toEqual([
       'sub_2',
       'sub_3',
     ]);
-    expect(pendingReloads(null, wanted)).toEqual(wanted.reloads);
+    expect(pendingReloads(null, state)).toEqual(state.reloads);
   });
 
-  it('compares the numbers of reloads within one log only: a later log makes those of the one before void', () => {
+  it('compares the numbers of reloads within one log only, because a later log voids the earlier numbers', () => {
     const satisfying = (logNumber: number, eventNumber: bigint) =>
       table(5, { reloads: new Map([['sub_1', { logNumber, eventNumber, createdAt: null }]]) });
     const ofSecondLog = desired({ reloads: [reload(3, { logNumber: 2 })] });
@@ -149,14 +148,14 @@ describe('what a dataset needs', () => {
     expect(pendingReloads(satisfying(2, 0n), ofFirstLog)).toEqual([]);
   });
 
-  it('tells reloads at one event apart by their moments', () => {
+  it('distinguishes reloads at one event by their times', () => {
     const before = new Date(NOW.getTime() - 1);
     const observed = table(5, {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 9n, createdAt: before }]]),
     });
-    const wanted = desired({ reloads: [reload(9, { createdAt: before }), reload(9, { createdAt: NOW })] });
-    expect(pendingReloads(observed, wanted)).toEqual([wanted.reloads[1]]);
-    expect(pendingReloads(table(5, { reloads: reloadMarks([['sub_1', 9n]]) }), wanted)).toEqual([]);
+    const state = desired({ reloads: [reload(9, { createdAt: before }), reload(9, { createdAt: NOW })] });
+    expect(pendingReloads(observed, state)).toEqual([state.reloads[1]]);
+    expect(pendingReloads(table(5, { reloads: reloadMarks([['sub_1', 9n]]) }), state)).toEqual([]);
   });
 });
 
@@ -171,14 +170,14 @@ describe('the schema of a snapshot', () => {
     return schemaOfSnapshot({ ...entry('parcels', number), schemaVersion: named }, read).schemaVersion;
   };
 
-  it('is the one that its entry names, else its version, else the newest that had begun', () => {
+  it('takes the schema that the entry names, else its version, else the newest one by then', () => {
     expect(of('3', '1')).toBe('3');
     expect(of(null, '1')).toBe('1');
     expect(of(null, null)).toBe('2');
     expect(of(null, null, 5)).toBe('1');
   });
 
-  it('must be listed', () => {
+  it('refuses a schema that the service does not list', () => {
     expect(() => of('4', '1')).toThrow(
       'The schema "4" of version 7 of dataset parcels is not in the service\'s list of schemas.',
     );
@@ -188,7 +187,7 @@ describe('the schema of a snapshot', () => {
   });
 });
 
-describe('the state of a dataset', () => {
+describe('the phase of a dataset', () => {
   const known = { desired: desired(), observed: table(5), suspension: suspension(), failure: failure() };
   it.each([
     ['retired', { ...known, desired: desired({ members: new Map() }) }],
@@ -196,7 +195,7 @@ describe('the state of a dataset', () => {
     ['failed', { ...known, suspension: null }],
     ['live', { ...known, suspension: null, failure: null }],
     ['absent', { ...known, suspension: null, failure: null, observed: null }],
-  ])('%s', (kind, given) => {
+  ])('recognises a dataset that is %s', (kind, given) => {
     expect(phaseOf(given)).toBe(kind);
   });
 });
@@ -205,7 +204,7 @@ describe('a failure', () => {
   const bad = new DataError('The file is broken.', { hint: 'Report it to the service.' });
   const unreachable = new ServiceUnavailableError('unreachable');
 
-  it('of content is tried again after a day, and remembers the content', () => {
+  it('retries failed content after a day, and remembers the content', () => {
     expect(failureOf('parcels', bad, ['version 3'], null, NOW)).toEqual({
       datasetId: 'parcels',
       error: 'data_invalid',
@@ -219,7 +218,7 @@ describe('a failure', () => {
     });
   });
 
-  it('of content is reported again with the code, the message and the hint that were stored', () => {
+  it('reports failed content again with the stored code, message and hint', () => {
     const stored = failureOf(
       'parcels',
       new BadChangesError('parcels', 3, 'Row 1 has no key.'),
@@ -236,7 +235,7 @@ describe('a failure', () => {
     });
   });
 
-  it('of anything else is tried again soon, and remembers no content', () => {
+  it('retries any other failure soon, and remembers no content', () => {
     expect(failureOf('parcels', unreachable, ['version 3'], null, NOW)).toMatchObject({
       contents: [],
       retryAt: new Date(NOW.getTime() + 60_000),
@@ -244,7 +243,7 @@ describe('a failure', () => {
     expect(failureOf('parcels', bad, [], null, NOW)).toMatchObject({ contents: [] });
   });
 
-  it('keeps what was found bad before, as long as that stands', () => {
+  it('keeps content that was found bad before, until its retry', () => {
     const before = failureOf('parcels', bad, ['version 3'], null, NOW);
     const later = new Date(NOW.getTime() + 1_000);
     expect(failureOf('parcels', bad, ['changes of version 3'], before, later)).toMatchObject({
@@ -268,7 +267,7 @@ describe('a failure', () => {
   const MINUTE_MS = 60_000;
   const later = (waitMs: number, from = NOW): Date => new Date(from.getTime() + waitMs);
 
-  it('of content that differs from what is stated is tried again after 15 minutes, doubling to a day', () => {
+  it('retries content that differs from its manifest after 15 minutes, doubling to a day', () => {
     const waits: number[] = [];
     let before: Failure | null = null;
     let now = NOW;
@@ -278,7 +277,7 @@ describe('a failure', () => {
       expect(refusedContents(failed, later(-1, failed.retryAt))).toEqual(['version 3']);
       expect(refusedContents(failed, failed.retryAt)).toEqual([]);
       now = failed.retryAt;
-      // Other trouble in between makes the next wait no shorter.
+      // Another error in between makes the next wait no shorter.
       const other = failureOf('parcels', unreachable, [], failed, now);
       before = toRemember(other, failed);
       expect(before).toBe(other);
@@ -287,13 +286,13 @@ describe('a failure', () => {
     expect(waits).toEqual([15, 30, 60, 120, 240, 480, 960, 1_440, 1_440]);
   });
 
-  it('of other content that differs is tried again after 15 minutes, too', () => {
+  it('retries other content that differs after 15 minutes, too', () => {
     const before = failureOf('parcels', differs, ['version 3'], null, NOW);
     const { retryAt } = failureOf('parcels', differs, ['version 4'], before, later(MINUTE_MS));
     expect(retryAt).toEqual(later(16 * MINUTE_MS));
   });
 
-  it('of content that differs beside content that was found wrong makes each wait its own time', () => {
+  it('keeps the retries of differing and of bad content apart', () => {
     const wrong = failureOf('parcels', bad, ['changes of version 3'], null, NOW);
     const both = failureOf('parcels', differs, ['version 3'], wrong, later(MINUTE_MS));
     const standing = (waitMs: number) => refusedContents(both, later(waitMs));
@@ -309,7 +308,7 @@ describe('a failure', () => {
     expect(other?.differing[0]?.retryAt).toEqual(later(55 * MINUTE_MS));
   });
 
-  it('of content that differs is not made forgotten by other trouble', () => {
+  it('keeps differing content remembered through another error', () => {
     const before = failureOf('parcels', differs, ['version 3'], null, NOW);
     expect(isOfContent(before)).toBe(true);
     const other = failureOf('parcels', unreachable, [], before, later(14 * MINUTE_MS));
@@ -323,7 +322,7 @@ describe('a failure', () => {
     expect(contents).toEqual(['version 99', ...many.slice(0, -1)]);
   });
 
-  it('waits twice as long each time, an hour at the most', () => {
+  it('doubles the wait after each failure, up to an hour', () => {
     fc.assert(
       fc.property(fc.nat(5_000), (attempts) => {
         const { retryAt, attempts: counted } = failureOf(

@@ -40,11 +40,11 @@ describe('test/README.md', () => {
 });
 
 describe('test/removed-tests.md', () => {
-  it('names a file of today that covers what each removed test covered', () => {
+  it('names an existing file that covers each removed test', () => {
     expect(untruthsOfRemovals(read('test/removed-tests.md'), testPaths())).toEqual([]);
   });
 
-  it('may name a file that is gone only as the removed one', () => {
+  it('accepts a missing file only as the removed one', () => {
     const head = '| test of then | why | covered now by |\n|---|---|---|\n';
     const rows = '| `unit/gone` "a" | it went | `unit/now` |\n| `unit/now` "b" | it went | `unit/gone` |\n';
     const found = untruthsOfRemovals(`${head}${rows}| "c" | it went | nothing |`, ['unit/now.test.ts']);
@@ -52,7 +52,7 @@ describe('test/removed-tests.md', () => {
   });
 });
 
-describe('the check of the page', () => {
+describe('untruths', () => {
   // By themselves, so that these are not taken for the numbers of tests of faults.
   const [ONE, NONE] = ['F07', 'F99'] as const;
   const LAST = String(FAULTS.at(-1));
@@ -78,7 +78,7 @@ describe('the check of the page', () => {
   it.each<[string, Partial<PageInput>, string]>([
     ['a fault without a row', without(row(ONE)), `${ONE} has 0 rows`],
     ['a fault with two', without(row(ONE), `${row(ONE)}\n${row(ONE)}`), `${ONE} has 2 rows`],
-    ['a number that is none', without(row(ONE), `${row(ONE)}\n${row(NONE)}`), `${NONE} is no fault`],
+    ['a number of no fault', without(row(ONE), `${row(ONE)}\n${row(NONE)}`), `${NONE} is no fault`],
     ['a fault that names no test', without(row(ONE), '| F07 | it breaks | |'), `${ONE} names no test`],
     [
       'a test that its row does not name',
@@ -105,17 +105,13 @@ describe('the check of the page', () => {
       without(POINT, '| One writer commits | |'),
       '“One writer commits” names no test',
     ],
-    ['a table that is gone', without(POINT), '“The daemon” has no rows'],
-    [
-      'a file that is not there',
-      { paths: ['unit', 'unit/coalesce-events.test.ts'] },
-      '`support/page.ts` is not there',
-    ],
+    ['a missing table', without(POINT), '“The daemon” has no rows'],
+    ['a missing file', { paths: ['unit', 'unit/coalesce-events.test.ts'] }, '`support/page.ts` is not there'],
   ])('finds %s', (_, lie, said) => {
     expect(untruths({ ...TRUE, ...lie })).toContain(said);
   });
 
-  it('finds titles wherever they stand', () => {
+  it('finds titles in every form of a test', () => {
     // Put together, so that no number here is taken for that of a test.
     const [one, two, three, four] = ['01', '02', '03', '04'].map((number) => `F${number}`);
     const code = [

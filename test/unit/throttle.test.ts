@@ -1,4 +1,4 @@
-/** F64: a service that refuses requests for their number is asked by one probe at a time, whatever waits. */
+/** F64: a service that refuses requests for their number gets one probe at a time, whatever waits. */
 
 import { expect, it, onTestFinished } from 'vitest';
 
@@ -115,7 +115,7 @@ it('F64 ends all requests once the service has refused them for two of the longe
   expect(await call('parcels')).toEqual([]);
 });
 
-it('F64 waits ever longer where the service does not say how long', async () => {
+it('F64 waits ever longer where the service states no wait', async () => {
   const { askedAtMs, call, pass, settle } = await busyService(null);
   const failed = errorOf(call('parcels'));
   await settle();
@@ -126,7 +126,7 @@ it('F64 waits ever longer where the service does not say how long', async () => 
   expect(askedAtMs).toHaveLength(6);
 });
 
-it('F64 holds those back that follow a probe, too, as soon as one of them is refused', async () => {
+it('F64 delays the requests that follow a probe, too, as soon as one of them is refused', async () => {
   const { service, askedAtMs, call, pass, settle } = await busyService('60');
   const [waiting, perMinute] = [100, 20];
   const calls = Promise.all(Array.from({ length: waiting }, (_, index) => call(`dataset-${index}`)));
@@ -140,7 +140,7 @@ it('F64 holds those back that follow a probe, too, as soon as one of them is ref
   expect(askedAtMs.length - before).toBeLessThanOrEqual(waiting + minutes * CONNECTIONS);
 });
 
-it('F64 sends none of those that were to follow a probe once one of them is refused', async () => {
+it('F64 sends none of the requests that follow a probe once one of them is refused', async () => {
   const { service, askedAtMs, call, pass, settle } = await busyService('60');
   const perMinute = 2;
   const calls = Promise.all(Array.from({ length: CONNECTIONS }, (_, index) => call(`dataset-${index}`)));
@@ -153,7 +153,7 @@ it('F64 sends none of those that were to follow a probe once one of them is refu
   expect(await calls).toHaveLength(CONNECTIONS);
 });
 
-it('F64 remembers the refusals of the service and of the latest hosts of files, whatever number of hosts there is', async () => {
+it('F64 remembers the refusals of the service and of the latest file hosts, whatever number of hosts there is', async () => {
   const SERVICE = 'https://feed.example.com';
   const throttles = new Throttles(SERVICE, {
     clock: new SteppedClock(),

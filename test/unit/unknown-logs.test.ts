@@ -1,13 +1,13 @@
 /**
- * A log whose position is known to nobody any more, because the checkpoint was lost or the subscription was given up, is another
- * one than those that the tables know: what they have satisfied of these is no answer to its events.
+ * A log whose position is lost, because the checkpoint was lost or the subscription was forgotten, is another
+ * one than those in the marks of the tables: reloads that the tables satisfied answer none of its events.
  */
 
 import { expect, it } from 'vitest';
 import { kinds, oneSubscription, type World } from '../support/small-world.ts';
 import { event, id, subscription, table } from '../support/sync-values.ts';
 
-/** The service tells that the table is to be loaded again, in its newest event. */
+/** The service asks in its newest event that the table be loaded again. */
 function resync(world: World, number: number): void {
   const asked = event(number, 'dataset.resync_required', { version: 1 });
   world.service.logs.set('sub_1', [...(world.service.logs.get('sub_1') ?? []), asked]);
@@ -19,7 +19,7 @@ function logNumber({ checkpoint }: World): number | undefined {
   return checkpoint.followed().get('sub_1')?.logNumber;
 }
 
-it('F81 a reload is honoured where the tables know of later logs than the checkpoint that was lost', async () => {
+it("F81 reloads a table whose marks are of later logs than the lost checkpoint's", async () => {
   const world = await oneSubscription('parcels');
   const satisfied = { logNumber: 2, eventNumber: 500n, createdAt: null };
   world.tables.set('parcels', table(1, { reloads: new Map([['sub_1', satisfied]]) }));
@@ -30,7 +30,7 @@ it('F81 a reload is honoured where the tables know of later logs than the checkp
   expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
 });
 
-it('F81 a reload is honoured where the subscription was given up and is followed again', async () => {
+it('F81 reloads a table whose subscription was forgotten and is followed again', async () => {
   const world = await oneSubscription('parcels');
   await world.catchUp();
   resync(world, 900);
@@ -45,7 +45,7 @@ it('F81 a reload is honoured where the subscription was given up and is followed
   expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
 });
 
-it('the first log of all is counted as the first', async () => {
+it('numbers the first log as 1', async () => {
   const world = await oneSubscription('parcels');
   await world.catchUp();
   expect(logNumber(world)).toBe(1);

@@ -1,4 +1,4 @@
-/** What `verify` makes of what it found: differences in plain words, results, exit codes; and its turns at the mirror. */
+/** The findings of `verify`: differences in plain words, results, exit codes; and its turns at the mirror. */
 
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -61,22 +61,25 @@ function verified(one: Finding) {
   return { ...dataset, exitCode: exitCodeOfFindings(all) };
 }
 
-describe('a pinned table', () => {
-  it.each(['damaged', 'other rows', 'another column'])('that is %s is told to be resumed', (what) => {
-    const observed = table(3, { pinnedSince: new Date(0) });
-    const column = { columnName: 'mine', expected: null, found: 'VARCHAR' };
-    const found = {
-      damaged: { observed, table: null, damage: 'Corrupt block' },
-      'other rows': { observed, table: { ...SOUND, hasRecordedChecksum: false }, damage: null },
-      'another column': { observed, table: { ...SOUND, strayColumns: [column] }, damage: null },
-    }[what];
-    const { differences } = verified(finding({ counted: present(found, 'a case') }));
-    expect(differences?.map(({ remedy }) => remedy)).toEqual(['feed-sync resume --dataset parcels']);
-  });
+describe('a pinned table in verify', () => {
+  it.each(['damaged', 'other rows', 'another column'])(
+    'advises to resume a pinned table that is %s',
+    (what) => {
+      const observed = table(3, { pinnedSince: new Date(0) });
+      const column = { columnName: 'mine', expected: null, found: 'VARCHAR' };
+      const found = {
+        damaged: { observed, table: null, damage: 'Corrupt block' },
+        'other rows': { observed, table: { ...SOUND, hasRecordedChecksum: false }, damage: null },
+        'another column': { observed, table: { ...SOUND, strayColumns: [column] }, damage: null },
+      }[what];
+      const { differences } = verified(finding({ counted: present(found, 'a case') }));
+      expect(differences?.map(({ remedy }) => remedy)).toEqual(['feed-sync resume --dataset parcels']);
+    },
+  );
 });
 
-describe('a dataset', () => {
-  it('is equal to its books and to the version that the service lists', () => {
+describe('a dataset in verify', () => {
+  it('finds a table equal to the catalog and to the version that the service lists', () => {
     expect(verified(finding())).toMatchObject({ result: 'equal', newestVersion: 3, rows: 10, exitCode: 0 });
   });
 
@@ -115,7 +118,7 @@ describe('a dataset', () => {
       'The rows of the table parcels are not those that were committed: their checksum differs.',
       { hasRecordedChecksum: false },
     ],
-  ])('that differs from its books: %s', (message, found) => {
+  ])('finds a table that differs from the catalog: %s', (message, found) => {
     const { result, differences, exitCode } = verified(finding({ found }));
     expect({ result, exitCode }).toEqual({ result: 'different', exitCode: 65 });
     const isOfRows = found.strayColumns === undefined;
@@ -123,7 +126,7 @@ describe('a dataset', () => {
     expect(differences).toMatchObject([{ message, remedy }]);
   });
 
-  it('whose rows are known to be too few is not said to have another checksum, too', () => {
+  it('reports no other checksum for a table that has too few rows', () => {
     const { differences } = verified(finding({ found: { rowCount: 1, hasRecordedChecksum: false } }));
     expect(differences).toHaveLength(1);
   });
@@ -132,18 +135,18 @@ describe('a dataset', () => {
     ['service-row-count', 'resync parcels', [version('parcels', 3, { rowCount: 11 })]],
     ['service-schema', 'once', [version('parcels', 3, { schemaVersion: '2' })]],
     ['service-version', 'resync parcels', []],
-  ])('that differs from the service: %s', (kind, command, answer) => {
+  ])('finds a table that differs from the service: %s', (kind, command, answer) => {
     const { result, differences } = verified(finding({ answer }));
     expect(result).toBe('different');
     expect(differences).toMatchObject([{ kind, remedy: `feed-sync ${command}` }]);
   });
 
-  it('is not blamed for what the service does not say', () => {
+  it('finds no difference in facts that the service does not state', () => {
     const silent = version('parcels', 3, { rowCount: null, schemaVersion: null });
     expect(verified(finding({ answer: [silent] })).result).toBe('equal');
   });
 
-  it('is behind by the versions that are listed after its own', () => {
+  it('counts the versions by which a table is behind', () => {
     const answer = [version('parcels', 7), version('parcels', 5), version('parcels', 3)];
     const message = 'Version 7 is out, 2 versions after the mirrored 3.';
     expect(verified(finding({ answer }))).toMatchObject({
@@ -156,12 +159,12 @@ describe('a dataset', () => {
 
   it.each<[string, Partial<Finding>, object]>([
     [
-      'wanted without a table',
+      'that is desired and has no table',
       { counted: null, answer: null },
       { result: 'behind', differences: [{ kind: 'not-loaded' }], exitCode: 65 },
     ],
     [
-      'whose table is gone',
+      'whose table is missing',
       { counted: { observed: table(3), table: null, damage: null } },
       { result: 'different', differences: [{ kind: 'table-missing' }], rows: null, exitCode: 65 },
     ],
@@ -171,26 +174,26 @@ describe('a dataset', () => {
       { result: 'different', differences: [{ remedy: 'feed-sync resume --retire' }], exitCode: 65 },
     ],
     [
-      'left out by choice',
+      'that the settings exclude',
       { comparison: { kind: 'left-out' }, answer: null },
       { result: 'not-followed', differences: [], exitCode: 0 },
     ],
     [
-      'suspended',
+      'that is suspended',
       { comparison: { kind: 'suspended', suspension: suspension() }, answer: null },
       { result: 'not-asked', differences: [], suspension: { code: 'outside_coverage' }, exitCode: 77 },
     ],
     [
-      'refused just now',
+      'that the service refuses',
       { answer: refusal({ kind: 'dataset', datasetId: 'parcels' }) },
       { result: 'not-asked', suspension: null, problem: { error: 'refused' }, exitCode: 77 },
     ],
-  ])('%s', (_name, changed, expected) => {
+  ])('judges a dataset %s', (_name, changed, expected) => {
     expect(verified(finding(changed))).toMatchObject(expected);
   });
 });
 
-it('a hold of the workspace is told with its way out', () => {
+it('shows a suspension of the workspace with the command to lift it', () => {
   const all = findings(finding({ answer: null }), { workspaceSuspension: suspension({ kind: 'workspace' }) });
   expect(exitCodeOfFindings(all)).toBe(77);
   const text = renderVerification(verificationOf(all), [suspension({ kind: 'workspace' })], 200);
@@ -198,7 +201,7 @@ it('a hold of the workspace is told with its way out', () => {
   expect(text).toMatch(/\n1 dataset: 1 not compared with the service\.$/);
 });
 
-describe('which datasets, and how they stand', () => {
+describe('the datasets that verify compares', () => {
   const stored: CheckpointContent = {
     ...NO_CHECKPOINT,
     followed: new Map([['sub_1', followedAt(null)]]),
@@ -222,14 +225,14 @@ describe('which datasets, and how they stand', () => {
   const known = (excluded: string, checkpoint = stored) =>
     reportOf({ mirror, checkpoint, choices: { include: ['*'], exclude: [excluded] }, keyHash: 'a key' });
 
-  it('verify compares every dataset that is in the mirror, or wanted and chosen', () => {
+  it('compares every dataset that is in the mirror, or desired and chosen', () => {
     expect(chooseDatasets([], known('none'))).toEqual(['parcels', 'rivers', 'roads', 'zoning']);
     expect(chooseDatasets([], known('zoning'))).toEqual(['parcels', 'rivers', 'roads']);
     expect(chooseDatasets(['zoning'], known('zoning'))).toEqual(['zoning']);
     expect(() => chooseDatasets(['zonign'], known('zoning'))).toThrow(UsageError);
   });
 
-  it('a dataset is compared as the stores describe it', () => {
+  it('compares a dataset by the desired state and suspension in the stores', () => {
     const shared = desired({ datasetId: 'zoning', members: membersAt('sub_1', 'sub_2') });
     const kindOf = (id: string, checkpoint: CheckpointContent) => {
       const report = known('parcels', checkpoint);
@@ -252,7 +255,7 @@ describe('which datasets, and how they stand', () => {
   });
 });
 
-it('the mirror is let go of between turns, for longer than a writer waits between two attempts', async () => {
+it('lets go of the mirror between turns for longer than a writer waits between two attempts', async () => {
   await using folder = await temporaryFolder();
   const mirror = await mirrorIn(folder.path);
   const files = [await parquet(folder.path, 'a.parquet', 'SELECT 1 AS id')];
@@ -260,7 +263,7 @@ it('the mirror is let go of between turns, for longer than a writer waits betwee
   const ids = ['a', 'b', 'c'];
   await load(mirror, ...ids.map((datasetId) => snapshot({ datasetId, columns, files })));
   const manual = manualClock(async () => {
-    // Whoever writes gets in: the file is free.
+    // A writer gets in, because the file is free.
     await mirror.enroll({
       origin: `https://${manual.slept.length}`,
       subscriptionIds: [],

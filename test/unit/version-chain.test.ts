@@ -1,4 +1,4 @@
-/** How far changes lead along the chain of versions, and what stops them. */
+/** The possible path of changes along the chain of versions, and its stops. */
 
 import { describe, expect, it } from 'vitest';
 import { ContractViolationError } from '../../src/model/errors.ts';
@@ -32,7 +32,7 @@ function pathOf({ path }: PossiblePath): readonly number[] {
 
 const ADDITIVE: SchemaChange = { kind: 'additive', previousSchemaVersion: '1', keyColumnsChanged: false };
 
-describe('a walk', () => {
+describe('followChain', () => {
   it('V2 follows the chain from the table to the head, oldest version first', () => {
     expect(pathOf(over({}))).toEqual([10, 11]);
     expect(over({}).stop).toBeNull();
@@ -49,7 +49,7 @@ describe('a walk', () => {
     ).toEqual([]);
   });
 
-  it('V19 does not begin where the list names another version under the number of the table', () => {
+  it('V19 starts no path where the list names another version under the number of the table', () => {
     const publishedAt = new Date(NOW.getTime() - 1);
     const listed = metadata([9, 10].map((number) => version('parcels', number)));
     const constraints = { metadata: listed, inapplicable: new Map(), schemaChanges: 'reload' } as const;
@@ -68,7 +68,7 @@ describe('a walk', () => {
     expect(followChain(table(9, { publishedAt }), { ...constraints, metadata: atHead }).stop).toBeNull();
   });
 
-  it('V2 does not begin where the list does not name the version of the table', () => {
+  it('V2 starts no path where the list does not name the version of the table', () => {
     const constraints = { metadata: metadata([10, 11].map((number) => version('parcels', number))) };
     expect(over({}, constraints)).toMatchObject({
       path: [],
@@ -76,7 +76,7 @@ describe('a walk', () => {
     });
   });
 
-  it('is not led astray by a version that a moving list names twice', () => {
+  it('takes a version once that a moving list names twice', () => {
     const versions = [9, 10, 10, 11].map((number) => version('parcels', number));
     expect(pathOf(over({}, { metadata: metadata(versions) }))).toEqual([10, 11]);
   });
@@ -98,7 +98,7 @@ describe('a walk', () => {
     );
   });
 
-  it('stops before a version whose changes were found to be of no use, and goes as far as that', () => {
+  it('stops before a version with inapplicable changes', () => {
     const stopped = over({}, { inapplicable: new Map([[11, 'they were not recorded']]) });
     expect(pathOf(stopped)).toEqual([10]);
     expect(stopped.stop).toEqual({
@@ -108,7 +108,7 @@ describe('a walk', () => {
     });
   });
 
-  it('stops before a schema that the service does not list, and says that it is its fault', () => {
+  it('stops before a schema that the service does not list, and names it as a violation by the service', () => {
     const { stop } = over({ schemaVersion: '7' });
     expect(stop?.violation).toBeInstanceOf(ContractViolationError);
     expect(stop?.violation?.message).toBe(
@@ -116,7 +116,7 @@ describe('a walk', () => {
     );
   });
 
-  it('V13 is none of a table without key columns', () => {
+  it('V13 finds no path for a table without key columns', () => {
     const constraints = {
       metadata: metadata([version('parcels', 9), version('parcels', 10)]),
       inapplicable: new Map(),
@@ -128,7 +128,7 @@ describe('a walk', () => {
   });
 
   it.each(['json', 'number', 'geometry'] as const)(
-    'V13 is none of a table with a key column of type %s',
+    'V13 finds no path for a table with a key column of type %s',
     (type) => {
       const constraints = {
         metadata: metadata([version('parcels', 9), version('parcels', 10)]),
@@ -151,7 +151,7 @@ describe('a walk', () => {
     );
   });
 
-  it('takes key columns in another order for the same', () => {
+  it('accepts the same key columns in another order', () => {
     const keyed = { ...TABLE, keyColumns: ['id', 'county'] };
     const schemas = [schema('parcels', { keyColumns: ['county', 'id'] })];
     const constraints = {
@@ -162,7 +162,7 @@ describe('a walk', () => {
   });
 });
 
-describe('F34 a schema that changes on the way', () => {
+describe('F34 schema changes along the chain', () => {
   /** Version 10 has schema 2, version 11 schema 3. */
   function overSchemas(second: Partial<Schema>, third: Partial<Schema> = {}): PossiblePath {
     const columns = [column('id'), column('a')];
@@ -188,7 +188,7 @@ describe('F34 a schema that changes on the way', () => {
     });
   }
 
-  it('W24 stops the walk where the snapshot is to be loaded for additive changes too', () => {
+  it('W24 stops before an additive schema change where the setting asks for a snapshot', () => {
     const versions = [version('parcels', 9), version('parcels', 10, { schemaVersion: '2' })];
     const schemas = [
       schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE }),
@@ -201,45 +201,39 @@ describe('F34 a schema that changes on the way', () => {
     expect(pathOf(followChain(TABLE, { ...constraints, schemaChanges: 'alter' }))).toEqual([10]);
   });
 
-  it('is gone over where each change adds columns', () => {
+  it('follows the chain over schema changes that each add columns', () => {
     expect(pathOf(overSchemas({}))).toEqual([10, 11]);
   });
 
   it.each<readonly [string, Partial<Schema>]>([
     ['breaking', { changeFromPrevious: { ...ADDITIVE, kind: 'breaking' } }],
-    [
-      'said to be additive, with other keys',
-      { changeFromPrevious: { ...ADDITIVE, keyColumnsChanged: true } },
-    ],
-    ['not said', { changeFromPrevious: null }],
-    ['from a schema that is not said', { changeFromPrevious: { ...ADDITIVE, previousSchemaVersion: null } }],
-    ['from a schema that is not listed', { changeFromPrevious: { ...ADDITIVE, previousSchemaVersion: '0' } }],
+    ['stated as additive, with other keys', { changeFromPrevious: { ...ADDITIVE, keyColumnsChanged: true } }],
+    ['not stated', { changeFromPrevious: null }],
+    ['from an unstated schema', { changeFromPrevious: { ...ADDITIVE, previousSchemaVersion: null } }],
+    ['from an unlisted schema', { changeFromPrevious: { ...ADDITIVE, previousSchemaVersion: '0' } }],
     ['from itself', { changeFromPrevious: { ...ADDITIVE, previousSchemaVersion: '2' } }],
-    ['said to be additive, and lacks a column', { columns: [column('a')] }],
-    ['said to be additive, and retypes a column', { columns: [column('id', { type: 'integer' })] }],
-    [
-      'said to be additive, to a type that is not known',
-      { columns: [column('id', { type: { unknown: 'x' } })] },
-    ],
-  ])('stops the walk where a change is %s', (_, second) => {
+    ['stated as additive, without a column', { columns: [column('a')] }],
+    ['stated as additive, with a retyped column', { columns: [column('id', { type: 'integer' })] }],
+    ['stated as additive, with an unknown type', { columns: [column('id', { type: { unknown: 'x' } })] }],
+  ])('stops before a schema change that is %s', (_, second) => {
     const stopped = overSchemas(second);
     expect(pathOf(stopped)).toEqual([]);
     expect(stopped.stop?.why).toBe('version 10 has another schema, "2", which does more than add columns');
   });
 
-  it('stops the walk where an envelope column goes that came on the way', () => {
+  it('stops where an envelope column goes that was added along the chain', () => {
     const envelopeColumns = [column('_fetched')];
     expect(pathOf(overSchemas({ envelopeColumns }, { envelopeColumns }))).toEqual([10, 11]);
     expect(pathOf(overSchemas({ envelopeColumns }))).toEqual([10]);
   });
 
-  it('stops the walk at the first change that does more than add columns', () => {
+  it('stops at the first schema change that does more than add columns', () => {
     const breaking = { ...ADDITIVE, kind: 'breaking', previousSchemaVersion: '2' } as const;
     expect(pathOf(overSchemas({}, { changeFromPrevious: breaking }))).toEqual([10]);
     expect(pathOf(overSchemas({}, { columns: [column('id'), column('b')] }))).toEqual([10]);
   });
 
-  it('is judged by every schema between the two, those of no version too', () => {
+  it('judges every schema between two versions, also one of no version', () => {
     const skipped = (between: Partial<Schema>): PossiblePath => {
       const schemas = [
         schema('parcels', {
@@ -260,12 +254,12 @@ describe('F34 a schema that changes on the way', () => {
     expect(pathOf(skipped({ changeFromPrevious: { ...ADDITIVE, kind: 'breaking' } }))).toEqual([]);
   });
 
-  it('keeps the envelope columns that the table has', () => {
+  it('keeps the envelope columns of the table', () => {
     const enveloped = {
       ...TABLE,
       columns: [...TABLE.columns, observedColumn('_fetched', { role: 'envelope' })],
     };
-    const walked = (envelopeColumns: Schema['envelopeColumns']): PossiblePath => {
+    const followed = (envelopeColumns: Schema['envelopeColumns']): PossiblePath => {
       const schemas = [
         schema('parcels', { schemaVersion: '2', changeFromPrevious: ADDITIVE, envelopeColumns }),
         schema('parcels'),
@@ -274,25 +268,25 @@ describe('F34 a schema that changes on the way', () => {
       const constraints = { metadata: metadata(versions, schemas), inapplicable: new Map() };
       return followChain(enveloped, { ...constraints, schemaChanges: 'alter' });
     };
-    expect(pathOf(walked([column('_fetched')]))).toEqual([10]);
-    expect(pathOf(walked([]))).toEqual([]);
+    expect(pathOf(followed([column('_fetched')]))).toEqual([10]);
+    expect(pathOf(followed([]))).toEqual([]);
   });
 });
 
-describe('what is committed at once', () => {
+describe('cutToLimits', () => {
   const listing = (...rows: readonly number[]): readonly Version[] =>
     rows.map((changed, index) =>
       version('parcels', index + 1, { counts: { added: 0, changed, removed: 0 } }),
     );
 
-  it('is the whole path, within a limited number of versions', () => {
+  it('takes the whole path, within a bounded number of versions', () => {
     const limit = MAX_VERSIONS_AT_ONCE;
     expect(cutToLimits(listing())).toEqual([]);
     expect(cutToLimits(listing(...Array(limit).fill(1))).length).toBe(limit);
     expect(cutToLimits(listing(...Array(limit + 1).fill(1))).length).toBe(limit);
   });
 
-  it('is cut before it lists too many rows, and is one version at the least', () => {
+  it('cuts the path before it lists too many rows, and takes at least one version', () => {
     const limit = MAX_ROWS_AT_ONCE;
     expect(cutToLimits(listing(limit - 1, 1, 1)).length).toBe(2);
     expect(cutToLimits(listing(limit + 1, 1)).length).toBe(1);

@@ -22,7 +22,7 @@ function steered() {
   return { waker, pauses, endPause, woken: () => wakes.length };
 }
 
-it('wakes at once, and then once for all that came within the pause', async () => {
+it('wakes at once, and once more for all calls within the pause', async () => {
   const { waker, pauses, endPause, woken } = steered();
   for (let count = 0; count < 1_000; count += 1) waker.wake();
   expect(woken()).toBe(1);
@@ -35,7 +35,7 @@ it('wakes at once, and then once for all that came within the pause', async () =
   expect(woken()).toBe(3);
 });
 
-it('wakes nobody once it has ended', async () => {
+it('wakes nothing after its end', async () => {
   const { waker, woken } = steered();
   waker.wake();
   waker.wake();

@@ -1,4 +1,4 @@
-/** What a person is told of holds that are our own, of lists, and of ids that nobody knows: the exact text. */
+/** The texts of our own suspensions, of lists, and of unknown ids: the exact text. */
 
 import { describe, expect, it } from 'vitest';
 import {
@@ -13,14 +13,14 @@ import { NOW, refusal } from '../support/sync-values.ts';
 
 const SUBSCRIPTION: RefusalScope = { kind: 'subscription', subscriptionId: 'sub_1' };
 
-/** A hold that no answer of the service made. */
+/** A suspension that no answer of the service caused. */
 function reported(scope: RefusalScope, changed: Partial<Refusal>): readonly string[] {
   const ours = { status: null, links: new Map(), ...changed };
   return formatSuspension({ refusal: refusal(scope, ours).refusal, suspendedAt: NOW }).split('\n');
 }
 
-describe('a hold of our own', () => {
-  it('of a missing subscription does not say that the service refused, and leads to both ways out', () => {
+describe('a suspension of our own', () => {
+  it('names resume and forget for a missing subscription, and no refusal', () => {
     expect(
       reported(SUBSCRIPTION, { code: 'subscription_missing', message: 'It is listed no more.' }),
     ).toEqual([
@@ -31,7 +31,7 @@ describe('a hold of our own', () => {
     ]);
   });
 
-  it('of retirements leads to the agreement', () => {
+  it('names resume --retire for suspended retirements', () => {
     const scope = { kind: 'retirement' } as const;
     expect(reported(scope, { code: 'mass_retirement', message: '12 of 20 tables would go.' })).toEqual([
       'The retirement of datasets is suspended (mass_retirement): 12 of 20 tables would go.',
@@ -41,7 +41,7 @@ describe('a hold of our own', () => {
     expect(formatScope(scope)).toBe('the retirement of datasets');
   });
 
-  it('of anything else, without a code and with hostile words, leads on all the same', () => {
+  it('names the command for any other scope, without a code and with hostile words', () => {
     expect(reported({ kind: 'workspace' }, { code: null, message: 'no\u001b\n→ fake' })).toEqual([
       'This API key is suspended: no\\u001b\\u000a→ fake',
       '  Suspended since 2026-03-01 12:00 UTC; until you have acted, what is mirrored stays as it is.',
@@ -50,14 +50,14 @@ describe('a hold of our own', () => {
   });
 });
 
-it('a list names twenty, and counts the rest', () => {
+it('lists twenty names, and counts the rest', () => {
   const names = Array.from({ length: 1_022 }, (_, index) => `d${index}`);
   expect(listed(names.slice(0, 2))).toBe('d0, d1');
   expect(listed(names)).toBe(`${names.slice(0, 20).join(', ')} and 1,002 more`);
   expect(listed(['a\nb'])).toBe('a\\u000ab');
 });
 
-it('an id that nobody knows is told with the one that was probably meant', () => {
+it('names the nearest known id for an unknown one', () => {
   const known = ['us-tx-travis-parcels', 'us-tx-travis-permits'];
   expect(formatUnknown(['us-tx-travis-parcel', 'us-tx-travis-premits'], known)).toBe(
     'us-tx-travis-parcel (the nearest is us-tx-travis-parcels), us-tx-travis-premits (the nearest is us-tx-travis-permits)',
@@ -65,7 +65,7 @@ it('an id that nobody knows is told with the one that was probably meant', () =>
   expect(formatUnknown(['a\n'], [])).toBe('a\\u000a');
 });
 
-it('an id that is like none of the known ones has no nearest, and an empty one is seen', () => {
+it('names no nearest id for one that resembles none, and shows an empty one', () => {
   expect(formatUnknown(['', 'sub_1'], ['us-tx-travis-parcels'])).toBe('"", sub_1');
 });
 
@@ -75,7 +75,7 @@ it.each([
   ['2026-03-01T11:59:00.000Z', '1 minute ago'],
   ['2026-03-01T14:30:00.000Z', 'in 2 hours'],
   ['2026-02-26T12:00:00.000Z', '3 days ago'],
-])('the moment %s, seen from noon, is %s', (timestamp, distance) => {
+])('formats the timestamp %s, seen from noon, as %s', (timestamp, distance) => {
   const minute = timestamp.slice(0, 16).replace('T', ' ');
   expect(formatTimeFrom(NOW, timestamp)).toBe(`${minute} UTC (${distance})`);
 });

@@ -10,7 +10,7 @@ const MANY = 200;
 const CHUNK_BYTES = 65_536;
 /** More than may wait. */
 const TOO_MANY_BYTES = 5_000_000;
-/** From so many on they are put on the disk. */
+/** After so many bytes the file is synced. */
 const SYNCED_AFTER_BYTES = 16_000_000;
 
 function chunk(number: number): Buffer {
@@ -55,7 +55,7 @@ describe('the write-behind buffer', () => {
   it.each([
     ['a disk that takes all bytes', (file: FileHandle) => file],
     ['a disk that takes fewer bytes at once', reluctant],
-  ])('has written all bytes in their order once it is flushed, to %s', async (_, disk) => {
+  ])('writes all bytes in their order before a flush ends, to %s', async (_, disk) => {
     const { path, file } = await opened();
     const behind = new WriteBehind(disk(file), path);
     const chunks = Array.from({ length: MANY }, (_, number) => chunk(number));
@@ -65,7 +65,7 @@ describe('the write-behind buffer', () => {
     expect(readFileSync(path).equals(Buffer.concat(chunks))).toBe(true);
   });
 
-  it('begins to write at once, however few the bytes are', async () => {
+  it('starts to write at once, however few the bytes are', async () => {
     const { path, file } = await opened();
     const behind = new WriteBehind(file, path);
     await behind.write(Buffer.from('few'));
@@ -74,7 +74,7 @@ describe('the write-behind buffer', () => {
     await file.close();
   });
 
-  it('stops at a full disk, keeps what could be written, and fails the flush', async () => {
+  it('stops at a full disk, keeps the bytes that fit, and fails the flush', async () => {
     const { path, file } = await opened();
     const behind = new WriteBehind(fullAfter(1, file), path);
     await behind.write(Buffer.from('a beginning'));
@@ -87,7 +87,7 @@ describe('the write-behind buffer', () => {
     expect(readFileSync(path, 'utf8')).toBe('a beginning that g');
   });
 
-  it('syncs while it writes, and does not forget a sync that failed', async () => {
+  it('syncs while it writes, and reports a failed sync', async () => {
     const { path, file } = await opened();
     let synced = 0;
     const datasync = async (): Promise<void> => {
@@ -102,7 +102,7 @@ describe('the write-behind buffer', () => {
     await file.close();
   });
 
-  it('does not collect bytes without end where the disk takes none', async () => {
+  it('collects a bounded number of bytes where the disk takes none', async () => {
     const { path, file } = await opened();
     const behind = new WriteBehind(fullAfter(0, file), path);
     const giveMany = async (): Promise<void> => {

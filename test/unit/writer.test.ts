@@ -1,4 +1,4 @@
-/** The one writer: what goes into one window, in which order, and what becomes of each unit. */
+/** The one writer: the jobs of a write session, their order, and the result of each. */
 
 import { describe, expect, it } from 'vitest';
 import type { Destination, JobQueue, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
@@ -31,11 +31,11 @@ function stalePlan({ job: { datasetId } }: ValidatedJob): JobResult {
   return { kind: 'stale-plan', datasetId };
 }
 
-const refuseTrouble = (error: unknown): never => {
+const refuseError = (error: unknown): never => {
   throw error;
 };
 
-function writerTo(destination: Destination, onError: (error: unknown) => void = refuseTrouble) {
+function writerTo(destination: Destination, onError: (error: unknown) => void = refuseError) {
   return startWriter({ destination, onError });
 }
 
@@ -43,11 +43,11 @@ function idsOf(jobs: readonly ValidatedJob[]): readonly string[] {
   return jobs.map((one) => one.job.datasetId);
 }
 
-/** What is ready by now goes on. */
+/** Lets everything that is ready go on. */
 const turn = () => new Promise(setImmediate);
 
-/** A destination of which only `commit` is called. Each window ends when the test says so. */
-function windows() {
+/** A destination of which only `commit` is called. Each session ends when the test ends it. */
+function sessions() {
   const opened: { readonly ids: readonly string[]; readonly end: PromiseWithResolvers<void> }[] = [];
   let open = 0;
   const commit = async (queue: JobQueue): Promise<void> => {
@@ -81,8 +81,8 @@ function windows() {
 }
 
 describe('the writer', () => {
-  it('puts into the next window, in order, what became ready while one was open', async () => {
-    const { opened, destination } = windows();
+  it('puts the jobs that became ready during a session into the next one, in order', async () => {
+    const { opened, destination } = sessions();
     const writer = writerTo(destination);
     const first = writer.commit(job('a'));
     const others = ['b', 'c', 'd'].map((datasetId) => writer.commit(job(datasetId)));
@@ -96,8 +96,8 @@ describe('the writer', () => {
     expect((await Promise.all(others)).map(({ datasetId }) => datasetId)).toEqual(['b', 'c', 'd']);
   });
 
-  it('hands a hundred units to one window at the most', async () => {
-    const { opened, destination } = windows();
+  it('takes at most a hundred jobs into one session', async () => {
+    const { opened, destination } = sessions();
     const writer = writerTo(destination);
     const all = Array.from({ length: 151 }, (_, index) => writer.commit(job(`dataset-${index}`)));
     for (let session = 0; session < 3; session++) {
@@ -108,12 +108,12 @@ describe('the writer', () => {
     expect(await Promise.all(all)).toHaveLength(151);
   });
 
-  it('tells each unit of a window what the destination threw, and goes on', async () => {
-    const { opened, destination } = windows();
+  it("rejects each job of a session with the destination's error, and goes on", async () => {
+    const { opened, destination } = sessions();
     const writer = writerTo(destination);
     const first = writer.commit(job('a'));
     const second = writer.commit(job('b'));
-    const busy = new BusyError('A reader holds the mirror.');
+    const busy = new BusyError('A reader has the mirror open.');
     await turn();
     opened[0]?.end.reject(busy);
     await expect(first).rejects.toBe(busy);
@@ -126,18 +126,18 @@ describe('the writer', () => {
     await expect(third).resolves.toMatchObject({ datasetId: 'c' });
   });
 
-  it('tells a unit of its end while the window is still open, and hands over what became ready meanwhile', async () => {
+  it("reports a job's result during the session, and takes the jobs that became ready meanwhile", async () => {
     const taken: (readonly string[])[] = [];
-    const { destination } = windows();
+    const { destination } = sessions();
     const goOn = Promise.withResolvers<void>();
     const lost = new BusyError('The mirror is gone.');
     const commit = async (queue: JobQueue): Promise<void> => {
       const [first] = queue.take();
-      if (first === undefined) throw new Error('a unit is ready');
+      if (first === undefined) throw new Error('a job is ready');
       queue.report(first, stalePlan(first));
       await goOn.promise;
       const [second, ...others] = queue.take();
-      if (second === undefined) throw new Error('units became ready');
+      if (second === undefined) throw new Error('jobs became ready');
       taken.push(idsOf([first]), idsOf([second, ...others]));
       queue.report(second, stalePlan(second));
       throw lost;
@@ -153,16 +153,16 @@ describe('the writer', () => {
   });
 
   it.each([
-    ['is told of none of them', async (queue: JobQueue) => void queue.take()],
+    ['reports none of them', async (queue: JobQueue) => void queue.take()],
     ['takes none', async () => {}],
-  ])('leaves no unit without an answer where the destination %s', async (_, commit) => {
-    const { destination } = windows();
+  ])('leaves no job without a result where the destination %s', async (_, commit) => {
+    const { destination } = sessions();
     const writer = writerTo({ ...destination, commit });
     await expect(writer.commit(job('a'))).rejects.toMatchObject({ name: 'AssertionError' });
   });
 
-  it('tells of trouble that strikes once all were told of their end, before it has ended', async () => {
-    const { destination } = windows();
+  it('reports an error after the last result, before the session has ended', async () => {
+    const { destination } = sessions();
     const full = new StorageError('The disk is full.');
     const closing = Promise.withResolvers<void>();
     const commit = async (queue: JobQueue): Promise<void> => {
@@ -179,18 +179,18 @@ describe('the writer', () => {
     expect(incidents).toEqual([full]);
   });
 
-  it('says when the destination is let go of, whatever waits for it next', async () => {
-    const { opened, destination } = windows();
+  it('resolves when the destination is free, whatever waits for it next', async () => {
+    const { opened, destination } = sessions();
     const writer = writerTo(destination);
     await writer.release();
     const commits = ['a', 'b'].map((datasetId) => writer.commit(job(datasetId)));
     await turn();
-    let isLetGo = false;
+    let isFree = false;
     const release = writer.release().then(() => {
-      isLetGo = true;
+      isFree = true;
     });
     await turn();
-    expect(isLetGo).toBe(false);
+    expect(isFree).toBe(false);
     opened[0]?.end.resolve();
     await release;
     await turn();
@@ -200,8 +200,8 @@ describe('the writer', () => {
     await writer.release();
   });
 
-  it('says when a unit is ready', async () => {
-    const { destination } = windows();
+  it('announces the arrival of a job', async () => {
+    const { destination } = sessions();
     const seen: string[] = [];
     const commit = async (queue: JobQueue): Promise<void> => {
       await queue.arrival();
@@ -221,8 +221,8 @@ describe('the writer', () => {
     expect(seen).toEqual(['1: a', 'arrived', '2: b']);
   });
 
-  it('takes no outcome of a unit that was not handed over', async () => {
-    const { destination } = windows();
+  it('rejects the result of a job that was not taken', async () => {
+    const { destination } = sessions();
     const commit = async (queue: JobQueue): Promise<void> => {
       queue.take();
       queue.report(job('stranger'), stalePlan(job('stranger')));

@@ -104,7 +104,7 @@ it(`run lets a reader in ${OPENINGS} times, to one version of each dataset: when
   await daemon.stop();
 
   expect(wrong).toEqual([]);
-  const sessions = daemon.lines().filter(({ msg }) => msg === 'window') as unknown as readonly Span[];
+  const sessions = daemon.lines().filter(({ msg }) => msg === 'write session') as unknown as readonly Span[];
   expect(refusals.filter((refusal) => !sessions.some((one) => overlap(refusal, one)))).toEqual([]);
   const betweenMs = sessions.slice(1).map(({ fromMs }, index) => fromMs - (sessions[index]?.toMs ?? 0));
   const leastMs = Math.min(...betweenMs);

@@ -114,7 +114,7 @@ async function expectOldTables({ feed, folder }: BadWorld, bad: readonly BadData
   expect(await mirrorDifferences(join(folder, 'mirror.duckdb'), expected)).toEqual([]);
 }
 
-/** The requests for files and pages of changes of a dataset since the journal was cleared. */
+/** The requests for files and pages of changes of a dataset since the log of requests was cleared. */
 export function contentRequests({ requests }: FixtureFeed, datasetId: string): readonly string[] {
   return requests
     .entries()

@@ -1,6 +1,6 @@
 /**
  * A way to the feed that can be taken away: while it is, connections are broken, new ones as soon as they are made. Its
- * port stays its own all the time: one that is given back may be somebody else's by the time it is wanted again.
+ * port stays its own all the time: one that is given back may be in use elsewhere by the time it is needed again.
  */
 
 import { once } from 'node:events';

@@ -11,7 +11,7 @@ import { ask } from './status-server.ts';
 
 /**
  * The first answer may have been on its way, spoilt by a fault that is over now. Polls are read one after the other: when the
- * third is answered, all that the second one told is known.
+ * third is answered, everything that the second one announced is known.
  */
 const POLLS = 3;
 

@@ -98,7 +98,7 @@ export function reloadAsked(
   };
 }
 
-/** Where the log of a subscription is read on, as the checkpoint tells it. */
+/** The position in the log of a subscription, as the checkpoint states it. */
 export function followedAt(cursor: EventId | null, changed: Partial<Followed> = {}): Followed {
   return {
     subscriptionId: 's',

@@ -1,5 +1,5 @@
 /**
- * A process that commits follow steps until it is killed. Step n sets the cursor to event n and wants version n, so
+ * A process that commits follow steps until it is killed. Step n sets the cursor to event n and desires version n, so
  * whatever it was doing when it died, the two must be equal. Prints each number that is committed.
  */
 

@@ -23,7 +23,7 @@ export interface CommandLineOptions {
   readonly feed: { readonly baseUrl: string; readonly apiKey: string };
   /** Time stands still but for this; waits pass at once. */
   readonly now: () => Date;
-  /** Told of each wait before it passes, in milliseconds; with it, waits take their time by the clock that never goes back. */
+  /** Called for each wait before it passes, in milliseconds; with it, waits take their time by the monotonic clock. */
   readonly onWait?: (durationMs: number) => void;
   /** Asks the process to stop. */
   readonly signal?: AbortSignal;

@@ -1,4 +1,4 @@
-/** Commits units through the port, and gives their outcomes in the order of the units. */
+/** Commits write jobs through the port, and returns their outcomes in the order of the jobs. */
 
 import type { Destination, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 
@@ -16,13 +16,13 @@ export async function commitAll(
     },
     arrival: () => new Promise(() => {}),
     report(job, outcome) {
-      if (outcomes.has(job)) throw new Error(`${job.job.datasetId} was told twice what became of it`);
+      if (outcomes.has(job)) throw new Error(`${job.job.datasetId} got two outcomes`);
       outcomes.set(job, outcome);
     },
   });
   return jobs.map((job) => {
     const outcome = outcomes.get(job);
-    if (outcome === undefined) throw new Error(`${job.job.datasetId} was not told what became of it`);
+    if (outcome === undefined) throw new Error(`${job.job.datasetId} got no outcome`);
     return outcome;
   });
 }

@@ -1,4 +1,4 @@
-/** A mirror that has something of everything, to be compacted, and what is looked at then. */
+/** A mirror with content of every kind, to be compacted, and the evidence that is compared then. */
 
 import { readdirSync, statSync } from 'node:fs';
 import { expect } from 'vitest';

@@ -43,7 +43,7 @@ export function loadLocal(machine: FakeMachine) {
   return withSources(loadLocalConfiguration(inputOf(machine)));
 }
 
-/** The settings that are set, by their keys, with values as people write them. */
+/** The settings that are set, by their keys, with values as operators write them. */
 function withSources<Loaded extends Pick<Inspection, 'settings'>>(loaded: Loaded) {
   const known = loaded.settings.filter(({ value }) => value !== null);
   return { ...loaded, sources: new Map(known.map(({ key, value, source }) => [key, { value, source }])) };

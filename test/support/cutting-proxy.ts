@@ -15,16 +15,16 @@ export async function cuttingProxy(
   cutNext(): void;
   readonly cuts: () => number;
   /** Calls `fault` with the statement that is sent then, counted from 1, and cuts the connection: before the server has it, or after. */
-  cutAt(statement: number, moment: 'before' | 'after', fault?: () => Promise<void>): void;
+  cutAt(statement: number, side: 'before' | 'after', fault?: () => Promise<void>): void;
   /** Calls `act` before the server gets the next statement that has the text, and passes it on then. */
   before(text: string, act: () => Promise<void>): void;
   /** Cuts the connections that are open. */
   cutNow(): void;
-  /** Cuts the connections that are open on this side alone: the server is not told, and waits for what comes. */
+  /** Cuts the connections that are open on this side alone: the server does not notice it, and waits for more. */
   leave(): void;
   /** Nothing more is cut. */
   disarm(): void;
-  /** From now on no byte is passed on in either direction, and nobody is told. */
+  /** From now on no byte is passed on in either direction, and neither side notices. */
   lose(): void;
   /** Everything that came meanwhile is passed on. */
   restore(): void;
@@ -34,7 +34,7 @@ export async function cuttingProxy(
   let isArmed = false;
   let isLost = false;
   let remaining = 0;
-  let cutting: { readonly moment: 'before' | 'after'; readonly fault: () => Promise<void> } | null = null;
+  let cutting: { readonly side: 'before' | 'after'; readonly fault: () => Promise<void> } | null = null;
   let awaited: { readonly text: string; readonly act: () => Promise<void> } | null = null;
   const sockets = new Set<Socket>();
   const clients = new Set<Socket>();
@@ -66,11 +66,11 @@ export async function cuttingProxy(
       }
       remaining -= 1;
       if (cutting !== null && remaining === 0) {
-        const { moment, fault } = cutting;
+        const { side, fault } = cutting;
         cutting = null;
         isOver = true;
         cuts += 1;
-        if (moment === 'after') upstream.write(bytes);
+        if (side === 'after') upstream.write(bytes);
         void fault().finally(() => {
           client.destroy();
           upstream.destroy();
@@ -127,9 +127,9 @@ export async function cuttingProxy(
       isLeaving = true;
       for (const client of clients) client.destroy();
     },
-    cutAt(statement, moment, fault = async () => {}) {
+    cutAt(statement, side, fault = async () => {}) {
       remaining = statement;
-      cutting = { moment, fault };
+      cutting = { side, fault };
     },
     lose() {
       isLost = true;

@@ -1,4 +1,4 @@
-/** States of a daemon: each builder gives an ordinary one, and takes what a test wants changed; and one who is looked at. */
+/** States of a daemon: each builder gives an ordinary one with the changes of a test; and a subject for reports. */
 
 import type {
   Counters,
@@ -105,7 +105,7 @@ export function secondsAgo(seconds: number): Date {
   return new Date(NOW.getTime() - seconds * 1_000);
 }
 
-/** One who is looked at, and whose state a test sets. */
+/** A subject of reports whose state a test sets. */
 export class SteeredObserved implements Observed {
   current: DaemonState | Error;
   readonly #observers = new Set<Observer>();

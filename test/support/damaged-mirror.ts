@@ -3,7 +3,7 @@
 import { closeSync, openSync, readFileSync, readSync, writeFileSync, writeSync } from 'node:fs';
 import { literal, openExactly } from './exact-mirror.ts';
 
-/** Changes a byte of the block that holds the text. @throws Error where no block holds it as it is. */
+/** Changes a byte of the block with the text. @throws Error where no block contains it as it is. */
 export function damageBlock(path: string, text: string): void {
   const at = readFileSync(path).indexOf(text);
   if (at < 0) throw new Error(`${text} is not in the file`);
@@ -23,7 +23,7 @@ export async function damageTable(path: string, table: string): Promise<void> {
 }
 
 /**
- * Writes a block of a table over one of another table: it is whole, and holds other values. `table`, `over`: with their schemas.
+ * Writes a block of a table over one of another table: it is whole, and has other values. `table`, `over`: with their schemas.
  * @throws Error where there is none.
  */
 export async function misplaceBlock(path: string, table: string, over: string): Promise<void> {
@@ -37,7 +37,7 @@ export async function misplaceBlock(path: string, table: string, over: string): 
 
 /**
  * Writes a byte that UTF-8 never has over the last one of the text, wherever the file has it, and the checksums of those blocks anew:
- * they are whole, and hold text that is not valid UTF-8. @throws Error where no block holds the text as it is.
+ * they are whole, and contain text that is not valid UTF-8. @throws Error where no block contains the text as it is.
  */
 export function writeInvalidText(path: string, text: string): void {
   const bytes = readFileSync(path);

@@ -50,7 +50,7 @@ export const AREAS = {
   versions: [version(1, 'v1.ndjson.gz', 10)],
 };
 
-/** As text, for JSON in a program could not hold such integers. */
+/** As text, because JSON in a program cannot represent such integers. */
 const AREA_ROWS = [
   '{"county":"a","number":9007199254740993,"a/b ~ \\"c\\"":"café","shape":{"type":"Point","coordinates":[0.30000000000000004,1e-7]}}',
   '{"county":"a","number":2,"shape":{"type":"MultiPoint","coordinates":[[1,2],[3,4]]}}',

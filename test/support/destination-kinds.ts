@@ -37,7 +37,7 @@ export interface DestinationKind {
 export interface DestinationWorld extends DestinationAtWork {
   /** The rows of the live table as texts, sorted. */
   rows(datasetId?: string): Promise<readonly (readonly (string | null)[])[]>;
-  /** What the command after commits is told from. */
+  /** The source of the input of the command after commits. */
   readonly source: CommitSource;
   /** Of each commit, in their order: `true` where it was approved; null where it exceeded no gate. */
   approvals(): Promise<readonly unknown[]>;

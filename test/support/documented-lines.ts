@@ -32,7 +32,7 @@ const TYPES: ReadonlyMap<string, string> = new Map(
 );
 
 /** What is wrong with a line; null where nothing is. `line`: as it was written, with its level and message. */
-export function troubleWithLine(line: Readonly<Record<string, unknown>>): string | null {
+export function problemOfLine(line: Readonly<Record<string, unknown>>): string | null {
   const { level, msg, time: _time, ...fields } = line;
   const documented = DOCUMENTED_LINES.get(String(msg));
   if (documented === undefined) return `"${msg}" is not in src/cli/log-lines.md`;
@@ -55,8 +55,8 @@ export function documentedLog(log: Log): Log {
   const incidents = new Set<string>();
   onTestFinished(() => expect([...incidents]).toEqual([]));
   const at = (level: Level) => (fields: LogFields, msg: string) => {
-    const trouble = troubleWithLine({ ...JSON.parse(JSON.stringify(fields)), level, msg });
-    if (trouble !== null) incidents.add(trouble);
+    const problem = problemOfLine({ ...JSON.parse(JSON.stringify(fields)), level, msg });
+    if (problem !== null) incidents.add(problem);
     log[level](fields, msg);
   };
   return { trace: at('trace'), debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };

@@ -1,5 +1,5 @@
 /**
- * What `src/cli/outputs.md` says of the outputs for programs, and what the golden files hold. A section is named after
+ * What `src/cli/outputs.md` says of the outputs for programs, and what the golden files contain. A section is named after
  * an output; each row of its table is a field: its path, its type, its meaning. A type that links to another section stands
  * for that section's fields.
  */
@@ -13,7 +13,7 @@ export interface Documented {
   /** `text`, `time`, `integer`, `boolean`, `object`, `map of text`, `list of text`, `list`. */
   readonly type: string;
   readonly isNullable: boolean;
-  /** The words that the field may hold; empty where it may hold any. */
+  /** The words that the field may contain; empty where any text may stand there. */
   readonly words: readonly string[];
   /** The section and the field, where several outputs share it: `a-suspension status`. */
   readonly shared: string | null;
@@ -88,7 +88,7 @@ function anchorOf(title: string): string {
 /** What was found at a path: every value. */
 export type Found = ReadonlyMap<string, readonly unknown[]>;
 
-/** All fields of the golden files of an output. A field that is documented as a map is not looked into. */
+/** All fields of the golden files of an output. A field that is documented as a map is not read further. */
 export function foundIn(output: string, documented: ReadonlyMap<string, Documented>): Found {
   const folder = join(ROOT, 'test/contract/golden', output);
   const found = new Map<string, unknown[]>();

@@ -1,4 +1,4 @@
-/** A dataset published without a feed: its versions as units for a mirror, from snapshot files and pages of changes. */
+/** A dataset published without a feed: its versions as write jobs for a mirror, from snapshot files and pages of changes. */
 
 import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** A process that opens a DuckDB file, for reading unless told, says `held`, and keeps it open until it is ended. */
+/** A process that opens a DuckDB file, by default for reading, prints `held`, and keeps it open until it is ended. */
 
 import { DuckDBInstance } from '@duckdb/node-api';
 

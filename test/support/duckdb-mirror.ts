@@ -1,4 +1,4 @@
-/** A mirror in a temporary folder, snapshots for it, and a look into it by means of our own. */
+/** A mirror in a temporary folder, snapshots for it, and queries of it by an instance of the test. */
 
 import { mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -58,7 +58,7 @@ export function mirrorIn(
   });
 }
 
-/** Runs SQL in an instance of its own: to write Parquet files, or to look into a mirror that is free. */
+/** Runs SQL in an instance of its own: to write Parquet files, or to read a mirror that is free. */
 export async function duckdb(...statements: readonly string[]): Promise<readonly (readonly Json[])[]> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
   const connection = await instance.connect();
@@ -132,7 +132,7 @@ export async function parquet(folder: string, name: string, select: string, opti
   return path;
 }
 
-/** Prepares and commits the units together. A unit that cannot be prepared has the outcome `failed`. */
+/** Validates and commits the write jobs together. A write job that fails validation has the outcome `failed`. */
 export async function load(
   mirror: Destination,
   ...jobs: readonly SnapshotJob[]

@@ -1,6 +1,6 @@
 /**
  * Loads the specimens, written by a library that is not DuckDB, in a process whose zone the caller chooses, and prints
- * as JSON what the mirror holds of them and what the reader shows of it.
+ * as JSON the values that the mirror has of them and those that the reader shows.
  */
 
 import { join } from 'node:path';

@@ -2,14 +2,14 @@
 
 import type { SourceFile } from './source-tree.ts';
 
-/** `durable` itself, everything that takes the name of an effect as its first argument, and what holds one as `effect`. */
+/** `durable` itself, everything that takes the name of an effect as its first argument, and objects that have one as `effect`. */
 const NAMED =
   /(?:\b(durable|transaction|makeDirectory|makeTemporaryDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile|syncFile|giveFile|cutFile)\(\s*|\beffect: )'([^']*)'/g;
 
 export interface NamedEffect {
   /** Of the file it stands in. */
   readonly path: string;
-  /** The function that takes the name; `effect` where an object holds it. */
+  /** The function that takes the name; `effect` where an object has it. */
   readonly by: string;
   readonly name: string;
 }

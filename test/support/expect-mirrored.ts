@@ -6,7 +6,7 @@ import { mirrorDifferences } from './mirror-comparison.ts';
 import type { Ended, Program } from './program.ts';
 import { everythingPublished } from './published.ts';
 
-/** Expects the mirror to hold exactly what the feed has published, or what is chosen of it. */
+/** Expects the mirror to equal the published content of the feed, or a chosen part of it. */
 export async function expectMirrored(
   { mirrorPath }: Program,
   feed: FixtureFeed,
@@ -22,12 +22,12 @@ export async function once(installed: Program, exitCode = 0): Promise<Ended> {
   return ended;
 }
 
-/** The datasets whose files were asked for since the journal was cleared, one entry for each request. */
+/** The datasets whose files were asked for since the log of requests was cleared, one entry for each request. */
 export function downloadsOf(feed: FixtureFeed): readonly (string | null)[] {
   return feed.requests.entries('file').map(({ datasetId }) => datasetId);
 }
 
-/** What was asked since the journal was cleared: operations in order, without repetitions. */
+/** The operations requested since the log of requests was cleared, in order, without repetitions. */
 export function operationsOf(feed: FixtureFeed): readonly string[] {
   return [...new Set(feed.requests.entries().map(({ operation }) => operation))];
 }

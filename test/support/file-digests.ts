@@ -6,7 +6,7 @@ import { join, relative } from 'node:path';
 
 /**
  * The digest of every file below `folder`, by its path from there; none where the folder is not there. The shared
- * memory and the empty log that SQLite leaves behind a reader are left out: they hold nothing.
+ * memory and the empty log that SQLite leaves behind a reader are left out: they contain nothing.
  */
 export function filesOf(folder: string): Readonly<Record<string, string>> {
   const files = entriesOf(folder)

@@ -1,5 +1,5 @@
 /**
- * One subscription that is followed: a log with retention and a manifest held in memory, a real checkpoint, and the
+ * One subscription that is followed: a log with retention and a manifest in memory, a real checkpoint, and the
  * calls that following makes, those of the log with the position they read after (`events evt_9`, `events start`).
  */
 
@@ -32,7 +32,7 @@ export interface Followed {
   keptFrom: bigint;
   readonly expired: Set<bigint>;
   pageSize: number;
-  /** What the mirror holds. */
+  /** The content of the mirror. */
   readonly tables: Map<string, ObservedTable>;
   now: Date;
   readonly calls: string[];
@@ -64,7 +64,7 @@ const CHOICES: Choices = {
   keyHash: 'key-1',
 };
 
-/** `sub_1` holds `parcels` and the others at version 1, as of its newest event evt_100, which its log keeps. */
+/** `sub_1` contains `parcels` and the others at version 1, as of its newest event evt_100, which its log keeps. */
 export async function followed(...others: string[]): Promise<Followed> {
   const datasetIds = ['parcels', ...others];
   const service = emptyService();

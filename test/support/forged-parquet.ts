@@ -1,13 +1,13 @@
 /**
  * Parquet files made by hand, because no writer makes them: few bytes that say of themselves, or become once they are read,
- * whatever a test wants. One column of texts, `name`, in one row group, as a dictionary and one run of its first entry.
+ * whatever a test needs. One column of texts, `name`, in one row group, as a dictionary and one run of its first entry.
  */
 
 import { writeFileSync } from 'node:fs';
 import { zstdCompressSync } from 'node:zlib';
 
 export interface Forgery {
-  /** What every row holds. */
+  /** The value of every row. */
   readonly value?: string;
   /** The rows that are there. */
   readonly rows: number;

@@ -1,6 +1,6 @@
 /**
- * Golden files: what programs and people are told, kept in `test/contract/golden/<output>/<case>` and compared with what
- * is told now. They are written anew, and then read by a person, with `RENEW_GOLDEN=1`.
+ * Golden files: the outputs for programs and operators, kept in `test/contract/golden/<output>/<case>` and compared with
+ * those of now. `RENEW_GOLDEN=1` writes them again, for a maintainer to read.
  */
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -42,7 +42,7 @@ function goldenPath(name: string, content: () => string): string {
 function howToRenew(path: string): string {
   const { testPath } = expect.getState();
   return [
-    `${path} says something else. Where the new one is right, write it anew and look at the difference:`,
+    `${path} says something else. Where the new one is right, write it again and read the difference:`,
     `  RENEW_GOLDEN=1 npx vitest run --project "fast*" ${testPath ?? ''} && git diff test/contract/golden`,
     'Programs rely on these fields: none may go, and none may change its meaning.',
   ].join('\n');

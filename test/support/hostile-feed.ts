@@ -1,9 +1,9 @@
 /**
  * A service that does what the rules of catching up fear most, beside a real mirror: versions that are published, replaced,
- * withdrawn and begun anew, datasets that move between subscriptions with and without events, logs that begin anew, and time
+ * withdrawn and restarted, datasets that move between subscriptions with and without events, logs that restart, and time
  * that passes only as the test says. Every catch-up is judged: what it calls up to date has to be what is published.
  *
- * Every publication writes amounts that none had before, so that rows tell which publications a table is made of.
+ * Every publication writes amounts that none had before, so that rows show which publications a table is made of.
  */
 
 import { join } from 'node:path';
@@ -197,7 +197,7 @@ class Hostile implements HostileFeed {
       (one) => (one.kind === 'current' || one.kind === 'updated') && one.recheckAt === null,
     );
     const ids = new Set(upToDate.map(({ datasetId }) => datasetId));
-    // The books tell of all tables, the rows only of those that are said to be right.
+    // The catalog is compared for all tables, rows only for those that are reported as right.
     const differences = await this.#differences(everythingKnown(this.feed));
     expect(differences.filter((text) => ids.has(text.split(': ', 1)[0] ?? ''))).toEqual([]);
   }

@@ -1,4 +1,4 @@
-/** A process that takes the instance lock, says `held` or why it could not, and keeps it until it is ended. */
+/** A process that takes the instance lock, prints `held` or why it could not, and keeps it until it is ended. */
 
 import { hostname } from 'node:os';
 import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';

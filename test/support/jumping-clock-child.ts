@@ -1,6 +1,6 @@
 /**
  * Imported into the program before it starts (`--import`): the clock of its machine is off by as many milliseconds as stand in
- * the file that `CLOCK_OFF_BY` names, once it is there, read anew whenever somebody looks at the clock. Time that is measured goes
+ * the file that `CLOCK_OFF_BY` names, once it is there, read again whenever the clock is read. Time that is measured goes
  * on as it does.
  */
 

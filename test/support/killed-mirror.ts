@@ -1,11 +1,11 @@
-/** A mirror as a process leaves it that is killed at an effect: the file and its log, copied in that very moment. */
+/** A mirror as a process leaves it that is killed at an effect: the file and its log, copied at that very effect. */
 
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 
-/** By the moment (`before commit`), in order: the folder with what was left. A moment that comes again counts when it comes last. */
+/** By the point (`before commit`), in order: the folder with the remaining files. The last occurrence of a point counts. */
 export async function leftAtEffects(
   mirrorPath: string,
   work: () => Promise<unknown>,

@@ -60,7 +60,7 @@ export class LastingDaemon {
     return this.lines().filter(({ msg }) => msg.startsWith(message)).length;
   }
 
-  /** What the process that runs now has trouble with at this moment, as the log names it: `subscription sub_1`. */
+  /** The subjects of the open incidents of the running process, as the log names them: `subscription sub_1`. */
   incidents(): ReadonlySet<string> {
     const incidents = new Set<string>();
     for (const { msg, of } of linesOf(this.#run.stderr())) {

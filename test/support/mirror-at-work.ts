@@ -40,7 +40,7 @@ export interface DestinationAtWork {
   /** Applies everything that was published since. */
   apply(course: PublishedCourse, rest?: Partial<ChangesJob>): Promise<JobResult>;
   retire(course: PublishedCourse, how: Retirement): Promise<JobResult>;
-  /** Prepares and commits the units together. What is wrong with one that cannot be prepared is thrown. */
+  /** Validates and commits the write jobs together. The error of a failed validation is thrown. */
   execute(...jobs: readonly WriteJob[]): Promise<readonly JobResult[]>;
 }
 
@@ -129,7 +129,7 @@ export function retirement(observed: ObservedTable, how: Retirement): Retirement
   return { kind: 'retirement', datasetId: observed.datasetId, how, reason, ...judged, plannedFrom: observed };
 }
 
-/** The error of a unit that failed. */
+/** The error of a write job that failed. */
 export function errorOf(outcome: JobResult): Error {
   if (outcome.kind === 'failed') return outcome.error;
   throw new Error(`it should have failed, but was ${outcome.kind}`);

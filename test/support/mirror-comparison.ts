@@ -9,7 +9,7 @@ import type { SourceColumn, SourceSchema } from '../../fixtures/source/content.t
 import { columnsOf } from '../../fixtures/source/wire.ts';
 import { textOfCell, textOfMirrored } from './cell-text.ts';
 import { type ExactMirror, exactText, identifier, literal, openExactly } from './exact-mirror.ts';
-import { bookDifferences } from './mirror-books.ts';
+import { catalogDifferences } from './mirror-catalog.ts';
 import { type Expectation, type PublishedDataset, tableNameOf } from './published.ts';
 import { sameText } from './same-text.ts';
 
@@ -28,13 +28,13 @@ export async function mirrorDifferences(
   }
 }
 
-/** `areHashed`: see `bookDifferences`. */
+/** `areHashed`: see `catalogDifferences`. */
 export async function differencesIn(
   mirror: ExactMirror,
   expected: Expectation,
   areHashed = true,
 ): Promise<readonly string[]> {
-  const differences = [...(await bookDifferences(mirror, expected, areHashed))];
+  const differences = [...(await catalogDifferences(mirror, expected, areHashed))];
   for (const dataset of expected.datasets) differences.push(...(await tableDifferences(mirror, dataset)));
   return differences;
 }

@@ -176,7 +176,7 @@ class CatchUp {
     this.#renew(asked);
   }
 
-  /** What was read before something else was wanted does not count any more. */
+  /** A reading from before something else was requested does not count any more. */
   #renew(desired: DesiredState): void {
     this.input = { ...this.input, desired, metadata: null, listedEntries: null };
   }

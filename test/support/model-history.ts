@@ -34,7 +34,7 @@ export type Move =
   | { readonly kind: 'replace'; readonly at: Date }
   /** The newest was withdrawn, so that the one before it is the newest again. No event says so. */
   | { readonly kind: 'withdraw'; readonly at: Date }
-  /** The versions began anew with this one, of other content. An event asks for a reload, or none. */
+  /** A version restart with this one, of other content. An event asks for a reload, or none. */
   | { readonly kind: 'restart'; readonly at: Date; readonly place: number; readonly isReported: boolean };
 
 export interface ModelHistory {
@@ -92,7 +92,7 @@ export function lastMoveBy(at: Date, { moves }: Pick<ModelHistory, 'moves'>): nu
   return moves.findLastIndex((move) => move.at <= at);
 }
 
-/** Whether the log tells of a move. */
+/** Whether the log reports a move. */
 export function isReported(move: Move): boolean {
   return move.kind === 'restart' ? move.isReported : move.kind !== 'withdraw';
 }
@@ -102,7 +102,7 @@ export function eventNumber(subscriptionId: string, move: number): bigint {
   return BigInt((subscriptionId === 'sub_2' ? 7_000 : 100) + move);
 }
 
-/** Each subscription is told a moment after the one before it. */
+/** Each subscription gets its event a little after the one before it. */
 export function reportedAt(subscriptionId: string, { at }: Move): Date {
   return new Date(at.getTime() + (subscriptionId === 'sub_2' ? 500 : 0));
 }
@@ -152,7 +152,7 @@ export interface ShownBy {
   readonly changed?: Partial<ManifestEntry>;
 }
 
-/** What no event tells is shown with the event before it: numbers could not tell the two apart. */
+/** A change without an event is published with the event before it: numbers could not tell the two apart. */
 export function shownBy(how: ShownBy, model: ModelHistory): Shown {
   const { subscriptionId, readAt, isByTime, hasDigest, changed } = how;
   const through = new Date(readAt.getTime() - LAG_MS);

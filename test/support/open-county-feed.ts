@@ -20,7 +20,7 @@ export interface OpenCountyFeed {
   readonly datasetIds: readonly string[];
   /** The one dataset of that kind in the first county. */
   datasetOf(kind: DatasetKind): string;
-  /** What the dataset's newest version holds. */
+  /** The content of the dataset's newest version. */
   contentOf(datasetId: string): Content;
   /** Publishes the version that follows by the generator, or `content`. */
   publishNext(datasetId: string, content?: Content, options?: PublishOptions): DatasetVersion;

@@ -1,4 +1,4 @@
-/** What this process holds open: for tests that nothing is left so. */
+/** The files that this process has open: for tests that none is left open. */
 
 import { readdirSync, readlinkSync } from 'node:fs';
 
@@ -8,7 +8,7 @@ export function openFilesIn(directory: string): readonly string[] {
     try {
       return readlinkSync(`/proc/self/fd/${descriptor}`);
     } catch {
-      // It was that of this very look, and is closed.
+      // It was the one of this reading itself, and is closed.
       return '';
     }
   });

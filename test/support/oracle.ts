@@ -11,7 +11,7 @@ import { mirrorDifferences } from './mirror-comparison.ts';
 import { everythingPublished } from './published.ts';
 import type { ServedWorld } from './served-world.ts';
 
-/** By dataset, the version that the mirror's books tell. */
+/** By dataset, the version in the mirror's catalog. */
 export type Versions = Readonly<Record<string, number>>;
 
 export interface MirroredWorld {

@@ -1,4 +1,4 @@
-/** A web server of a test's own, at an address of its own on loopback, that answers as it is told. Closed when the test has finished. */
+/** A web server of a test's own, at an address of its own on loopback, that answers as a test says. Closed when the test has finished. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

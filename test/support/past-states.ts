@@ -29,7 +29,7 @@ export class PastStates {
 
   /**
    * Notes the states of now. Returns in words how the earlier ones differ from what the logs say of them. Of tables that were
-   * altered by hand since they were looked through, neither is known.
+   * altered by hand since they were verified, neither is known.
    */
   async compare(source: PastSource, altered: ReadonlySet<string>): Promise<readonly string[]> {
     const differences: string[] = [];

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Only against a test that hangs for ever: nothing that is waited for takes a hundredth of it on an idle machine. */
 export const PATIENCE_MS = 5 * 60_000;
-/** Between two looks at what is cheap to look at. */
+/** The interval between two checks of a cheap condition. */
 const CHECK_EVERY_MS = 20;
 
 /**

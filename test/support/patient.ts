@@ -1,5 +1,5 @@
 /**
- * An installation that is looked at by `doctor` in this process, on real files and the real network. After each look the
+ * An installation that `doctor` checks in this process, on real files and the real network. After each run the
  * secrets are searched for in all that was said, and whether anything on the disk has changed.
  */
 
@@ -37,7 +37,7 @@ export interface CheckInput {
   ): Promise<{ readonly exitCode: number; readonly stdout: string; readonly stderr: string }>;
   /** Runs doctor with `words`, as a program. */
   look(...words: readonly string[]): Promise<Look>;
-  /** Runs doctor as a person, and gives what is told. */
+  /** Runs doctor as an operator does, and returns its text. */
   reported(): Promise<string>;
 }
 
@@ -148,7 +148,7 @@ async function unchanged<T>(folder: string, work: () => Promise<T>): Promise<T> 
   return result;
 }
 
-/** What lies below a folder: names, sizes, modes and moments of change. */
+/** The files below a folder: names, sizes, modes and times of change. */
 function contentOf(folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true }).map((entry) => {
     const path = join(entry.parentPath, entry.name);

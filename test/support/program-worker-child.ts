@@ -93,7 +93,7 @@ let expected: Expectation | null = null;
 
 async function answerTo(asked: Exclude<Asked, { readonly kind: 'expect' }>): Promise<Answer> {
   if (asked.kind === 'run') return run(await startProgram, asked.words, asked.environment);
-  return differences(asked.path, present(expected, 'it was told first'));
+  return differences(asked.path, present(expected, 'the expectation came first'));
 }
 
 process.on('message', async (asked: Asked) => {

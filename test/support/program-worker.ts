@@ -98,7 +98,7 @@ export class Worker {
     }
   }
 
-  /** A process that has ended takes no message; how it ended is told to whoever waits. */
+  /** A process that has ended takes no message; its end is reported to every waiting caller. */
   #send(message: Asked): void {
     this.#child.send(message, () => {});
   }

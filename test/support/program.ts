@@ -1,7 +1,7 @@
 /**
  * The real program as a process of its own, in a data directory of its own: started as programs start it, with an
  * environment of nothing but what is given. When the test has finished, what still runs is killed, and the API key is
- * looked for in all that was printed and in every file that was written (F45). The log tells everything there is; a test that
+ * searched in all that was printed and in every file that was written (F45). The log is at its most verbose level; a test that
  * does not set its level sees of it what it would see by default.
  */
 
@@ -40,7 +40,7 @@ export interface ProgramOptions {
   readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
   /** Beside PATH, HOME, TZ and the variables of a run. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** What is looked for like the API key. */
+  /** Further secrets that are searched like the API key. */
   readonly secrets?: readonly string[];
   /** A command that starts it, and what it is given before the program. */
   readonly within?: readonly string[];
@@ -128,7 +128,7 @@ export async function program({
   };
 }
 
-/** Lines of the log for programs that are told only where somebody asks for them. */
+/** Log lines for programs that are printed only on request. */
 const QUIET_LINE = /^\{"level":"(?:trace|debug)".*\n/gm;
 
 interface Printed {

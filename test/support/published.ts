@@ -1,4 +1,4 @@
-/** What a mirror has to hold: what the feed has published by now, or by then. */
+/** The expected content of a mirror: what the feed has published by now, or by then. */
 
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';

@@ -16,7 +16,7 @@ export interface Recording {
 export function recordingSystemdNotify(): Recording {
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-notify-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  const record = join(folder, 'told');
+  const record = join(folder, 'notifications');
   const program = join(folder, 'systemd-notify');
   writeFileSync(record, '');
   writeFileSync(program, `#!/bin/sh\n(printf '%s|' "$@"; env | grep -c FEED_SYNC_ ) >> '${record}'\n`);

@@ -8,7 +8,7 @@ export function secretsInText(secret: string, text: string): readonly string[] {
   return secretsInBytes(secret, Buffer.from(text));
 }
 
-/** `path: form` for every file below the folder that holds the secret in some form. */
+/** `path: form` for every file below the folder that contains the secret in some form. */
 export function secretsInFiles(secret: string, folder: string): readonly string[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -22,7 +22,7 @@ export function refuseSecret(
   { texts, folders }: { readonly texts: readonly string[]; readonly folders: readonly string[] },
 ): void {
   const found = [
-    ...texts.flatMap((text) => secretsInText(secret, text).map((form) => `told, ${form}:\n${text}`)),
+    ...texts.flatMap((text) => secretsInText(secret, text).map((form) => `printed, ${form}:\n${text}`)),
     ...folders.flatMap((folder) => secretsInFiles(secret, folder)),
   ];
   if (found.length > 0) throw new Error(`A secret is where it must not be: ${found.join('\n')}`);

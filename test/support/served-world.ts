@@ -1,9 +1,9 @@
 /**
  * A small world whose service is a fixture feed, asked by the real client, with a real checkpoint and a destination in
  * memory: what a catch-up makes of real answers, without a process. Waits between attempts pass at once. When the test has
- * finished, the API key is looked for in all that was logged and in every file (F45).
+ * finished, the API key is searched in all that was logged and in every file (F45).
  *
- * `sub_1` holds parcels and permits, `sub_2` roads. Each version of a dataset has a row more than the one before, and its
+ * `sub_1` contains parcels and permits, `sub_2` roads. Each version of a dataset has a row more than the one before, and its
  * changes say so.
  */
 
@@ -67,7 +67,7 @@ export async function withRealMirror(
   return Object.assign(world, { folder });
 }
 
-/** The first versions are mirrored, and `published` have a second one since. Nothing is in the journal of requests. */
+/** The first versions are mirrored, and `published` have a second one since. The log of requests is empty. */
 export async function behind(
   published: readonly string[] = SERVED,
   options: FixtureFeedOptions = {},

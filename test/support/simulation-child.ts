@@ -1,4 +1,4 @@
-/** One of the processes that play side by side: plays the seeds that it is given, and tells what came of them. */
+/** One of the processes that play side by side: plays the seeds that it is given, and reports their results. */
 
 import process from 'node:process';
 import { playSeeds } from '../simulation/simulate/share.ts';

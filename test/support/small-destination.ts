@@ -1,5 +1,5 @@
 /**
- * A destination held in memory: of each table what the books say of it, and no rows. A commit changes it as the unit
+ * A destination in memory: the catalog entry of each table, and no rows. A commit changes it as the write job
  * says, unless the table is no longer what the unit was planned from.
  */
 
@@ -40,7 +40,7 @@ export function emptyMirror(): Mirror {
 }
 
 /**
- * `called` is told of each call, and throws what the call shall throw; `outcomes` are those of the next commits, in
+ * `called` is called for each call, and throws the error that the call shall throw; `outcomes` are those of the next commits, in
  * order.
  */
 export function destinationOf(

@@ -1,4 +1,4 @@
-/** A feed held in memory: what the service says, which tests change as they go, and the port that says it. */
+/** A feed in memory: the answers of the service, which tests change as they go, and the port that gives them. */
 
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ export interface Service {
   readonly changes: Map<string, (request: ChangesRequest, signal: AbortSignal) => Promise<Changes>>;
   /** Answers of downloads, in order; without one, the download is complete. */
   readonly downloads: ((request: DownloadRequest) => Promise<Download>)[];
-  /** Outcomes of commits, in order; without one, the unit is committed. */
+  /** Outcomes of commits, in order; without one, the write job is committed. */
   readonly outcomes: ((job: WriteJob) => JobResult)[];
   /** What the client has got on with beside what arrives. */
   progress: number;
@@ -83,7 +83,7 @@ export async function notRecorded(): Promise<Changes> {
   return { recorded: false, why: 'the service says that it has not recorded them' };
 }
 
-/** `called` is told of each call, and throws what the call shall throw. `now` is service time. */
+/** `called` is called for each request, and throws the error that the request shall throw. `now` is service time. */
 export function feedOf(
   service: Service,
   called: (call: string, signal: AbortSignal) => void,

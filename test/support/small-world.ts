@@ -1,5 +1,5 @@
 /**
- * A feed and a destination held in memory, and a real checkpoint, for what a catch-up does with trouble that real parts
+ * A feed and a destination in memory, and a real checkpoint, for catch-ups with incidents that real parts
  * do not make at will. Every call of a port can be made to throw, by its name.
  */
 

@@ -1,5 +1,5 @@
 /**
- * Imported into a process of the program before its main file (`--import`): sets its wall clock, writes down the moments
+ * Imported into a process of the program before its main file (`--import`): sets its wall clock, records the points
  * just before and just after its durable effects, and kills it at one of them. What it needs is in the variables of its
  * environment; steered-process.ts sets them.
  */
@@ -26,7 +26,7 @@ if (STEERED_RECORD !== undefined || STEERED_KILL_AT !== undefined) {
   });
 }
 
-/** `7`: at the seventh moment, whatever it is; `before destination.commit 2`: at the second of that name and kind. */
+/** `7`: at the seventh point, whatever it is; `before destination.commit 2`: at the second of that name and kind. */
 function killAt(setting: string): (timestamp: string) => void {
   const [, named, occurrence = '1'] = /^(\w+ [^ ]+)?(?: ?(\d+))?$/.exec(setting) ?? [];
   let momentsLeft = Number(occurrence);

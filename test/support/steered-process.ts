@@ -4,10 +4,10 @@ import { pathToFileURL } from 'node:url';
 import { scriptPath } from './child.ts';
 
 export interface Steering {
-  /** A file to which every moment before or after a durable effect is written, a line each: `before destination.commit`. */
+  /** A file to which every point before or after a durable effect is written, a line each: `before destination.commit`. */
   readonly recordTo?: string;
   /**
-   * Where SIGKILL ends it: at the nth moment of any kind (`7`), or at the nth of this one (`before destination.commit 2`;
+   * Where SIGKILL ends it: at the nth point of any kind (`7`), or at the nth of this one (`before destination.commit 2`;
    * without a number the first).
    */
   readonly killAt?: string;

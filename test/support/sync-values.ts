@@ -1,4 +1,4 @@
-/** Values that a catch-up decides by: each builder gives an ordinary one, and takes what a test wants changed. */
+/** Values that a catch-up decides by: each builder gives an ordinary one with the changes of a test. */
 
 import type { Failure, Suspension } from '../../src/checkpoint/checkpoint.ts';
 import { baseOf, type Candidate } from '../../src/model/candidate.ts';
@@ -55,7 +55,7 @@ export function membersAt(...ids: string[]): ReadonlyMap<string, Member> {
   return new Map(ids.map((one) => [one, member()]));
 }
 
-/** Members of which each has announced the version: a part of a want. */
+/** Members of which each has announced the version: a part of a desired state. */
 export function announcing(version: number, ...ids: string[]): Pick<DesiredState, 'members'> {
   const named = ids.length === 0 ? ['sub_1'] : ids;
   return { members: new Map(named.map((one) => [one, member({ announced: version })])) };

@@ -17,7 +17,7 @@ DuckDBConnection.prototype.run = async function (this: Connection, sql, ...rest)
   const result = await run.call(this, sql, ...rest);
   if (isAttaching) sinceMs = fromMs;
   if (sql.startsWith('DETACH') && sinceMs !== null) {
-    process.stderr.write(`${JSON.stringify({ msg: 'window', fromMs: sinceMs, toMs: nowMs() })}\n`);
+    process.stderr.write(`${JSON.stringify({ msg: 'write session', fromMs: sinceMs, toMs: nowMs() })}\n`);
     sinceMs = null;
   }
   return result;

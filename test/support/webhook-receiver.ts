@@ -1,4 +1,4 @@
-/** A receiver of webhooks on loopback, for one test: keeps what it was sent, and answers as it is told. */
+/** A receiver of webhooks on loopback, for one test: keeps the requests it receives, and answers as a test says. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';

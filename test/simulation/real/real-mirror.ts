@@ -31,7 +31,7 @@ interface Viewed {
   readonly mirror: ExactMirror;
   readonly source: PastSource;
   readonly past: PastStates;
-  /** See `bookDifferences`. */
+  /** See `catalogDifferences`. */
   readonly areHashed: boolean;
 }
 

@@ -16,7 +16,7 @@ import { type Expectation, type PublishedDataset, tableNameOf } from './publishe
 import { sameText } from './same-text.ts';
 
 /** `areHashed`: the checksums are those of DuckDB, and not of a database that the mirror was copied from. */
-export async function bookDifferences(
+export async function catalogDifferences(
   mirror: ExactMirror,
   expected: Expectation,
   areHashed: boolean,
@@ -37,7 +37,7 @@ export async function bookDifferences(
   ];
 }
 
-/** The tables that people see, but for the past of tables, and their comments: one for each dataset and each retired one, and none beside. */
+/** The tables that readers see, but for the past of tables, and their comments: one for each dataset and each retired one, and none beside. */
 async function tables(
   mirror: ExactMirror,
   expected: Expectation,
@@ -67,7 +67,7 @@ async function datasets(
       to_json(key_columns)::VARCHAR, snapshot_version::VARCHAR, epoch_us(published_at)::VARCHAR,
       (regexp_full_match(snapshot_digest, '[0-9a-f]{64}') AND applied_at IS NOT NULL)::VARCHAR
     FROM feed_sync.datasets ORDER BY encode(dataset_id)`);
-  const wanted = expected.datasets.map(({ datasetId, version }) => [
+  const expectedRows = expected.datasets.map(({ datasetId, version }) => [
     datasetId,
     tableNameOf(datasetId),
     String(version.version),
@@ -78,7 +78,7 @@ async function datasets(
     String(microsecondsOfTimestamp(version.publishedAt)),
     'true',
   ]);
-  return sameText('feed_sync.datasets', actual, inOrder(wanted));
+  return sameText('feed_sync.datasets', actual, inOrder(expectedRows));
 }
 
 async function columns(mirror: ExactMirror, expected: Expectation, lines: Lines): Promise<readonly string[]> {
@@ -93,8 +93,8 @@ async function columns(mirror: ExactMirror, expected: Expectation, lines: Lines)
     const hasFiles = dataset.version.content.rowCount > 0 || expected.emptySnapshot === 'one-file';
     const crs = (index: number) =>
       wasChanged ? crsAfterChanges(dataset, index, actual[index]?.at(-1)) : hasFiles ? CRS_OF_FILES : null;
-    const wanted = columnRows(dataset, crs);
-    differences.push(...sameText(`feed_sync.columns of ${dataset.datasetId}`, actual, wanted));
+    const expectedRows = columnRows(dataset, crs);
+    differences.push(...sameText(`feed_sync.columns of ${dataset.datasetId}`, actual, expectedRows));
   }
   const strangers = await mirror.rows(
     'SELECT DISTINCT dataset_id FROM feed_sync.columns ANTI JOIN feed_sync.datasets USING (dataset_id)',
@@ -191,7 +191,7 @@ async function reloads(mirror: ExactMirror, expected: Expectation): Promise<read
 }
 
 /**
- * One row for each subscription, one for each of its datasets, and nothing owed twice. A reload that was asked for at a moment
+ * One row for each subscription, one for each of its datasets, and nothing owed twice. A reload that was requested at a time
  * has the number of the newest event of then, so two of one number differ in when they were asked for.
  */
 async function progress(mirror: ExactMirror): Promise<readonly string[]> {
@@ -203,7 +203,7 @@ async function progress(mirror: ExactMirror): Promise<readonly string[]> {
   return sameText('progress stored twice', repeated, []);
 }
 
-/** The command after commits may have been told of any commit, and of one alone it is stored. */
+/** The command after commits may have been given any commit, and exactly one is stored. */
 async function meta(
   mirror: ExactMirror,
   { origin, subscriptionIds }: Expectation,
@@ -213,12 +213,12 @@ async function meta(
       OR coalesce(TRY_CAST(regexp_extract(value, '[0-9]+') AS BIGINT), -1) NOT IN (SELECT commit_number FROM feed_sync.commits)
     ORDER BY encode("key"), encode(value)`,
   );
-  const wanted = [
+  const expectedRows = [
     ['format_version', '5'],
     ['service_origin', origin],
     ...subscriptionIds.toSorted().map((id) => ['subscription_id', id]),
   ];
-  return sameText('feed_sync.meta', actual, wanted);
+  return sameText('feed_sync.meta', actual, expectedRows);
 }
 
 /** By the bytes of the first cell, as the queries order. */

@@ -23,7 +23,7 @@ export async function updateContest(
   recipe: Recipe,
   backlog: Backlog,
   workspace: string,
-  look: (mirror: string) => Promise<void> = async () => {},
+  inspect: (mirror: string) => Promise<void> = async () => {},
 ): Promise<UpdateContest> {
   const { feed, datasets, data: mirror } = await mirrored(recipe, workspace);
   await feed.plan(recipe, backlog);
@@ -36,7 +36,7 @@ export async function updateContest(
         const sample = await catchUp(feed, data, folder);
         await checkMirror(mirrorIn(data), datasets);
         await checkVersion(mirrorIn(data), backlog.versions + 1);
-        await look(mirrorIn(data));
+        await inspect(mirrorIn(data));
         return sample;
       }),
     reference: null,

@@ -57,12 +57,12 @@ export class LockWatch implements Disposable {
 
   async #watch(): Promise<void> {
     while (!this.#isOver) {
-      this.#look();
+      this.#check();
       await sleep(CHECK_EVERY_MS);
     }
   }
 
-  #look(): void {
+  #check(): void {
     const isLocked = readFileSync('/proc/locks', 'utf8')
       .split('\n')
       .some((line) => line.includes(this.#owner) && line.includes(this.#file));

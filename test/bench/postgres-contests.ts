@@ -177,7 +177,7 @@ export async function firstVersion(recipe: Recipe, workspace: string): Promise<F
 function again(
   { feed, server, loaded, data }: FirstVersion,
   workspace: string,
-  look: (address: string, folder: string) => Promise<void>,
+  compare: (address: string, folder: string) => Promise<void>,
 ): Promise<Sample> {
   return inFolder(workspace, (folder) =>
     inOwn(server, server.copyOf(loaded), async (address) => {
@@ -185,7 +185,7 @@ function again(
       // The pipe of the program is no file.
       await cp(data, copy, { recursive: true, filter: (path) => basename(path) !== 'postgres.pipe' });
       const sample = await measureProgram(feed, copy, folder, mirroredIn(address));
-      await look(address, folder);
+      await compare(address, folder);
       return sample;
     }),
   );

@@ -86,12 +86,12 @@ function compare(where: string, found: ReadonlyMap<string, number>, datasets: re
 /** Calls `look` with a connection that only reads. */
 export async function withDatabase<T>(
   path: string,
-  look: (connection: DuckDBConnection) => Promise<T>,
+  read: (connection: DuckDBConnection) => Promise<T>,
 ): Promise<T> {
   const instance = await DuckDBInstance.create(path, { access_mode: 'READ_ONLY' });
   const connection = await instance.connect();
   try {
-    return await look(connection);
+    return await read(connection);
   } finally {
     connection.closeSync();
     instance.closeSync();

@@ -13,9 +13,9 @@ import {
   counters,
   daemonState,
   datasetState,
+  incident,
   SteeredObserved,
   secondsAgo,
-  trouble,
 } from '../support/daemon-state.ts';
 import { at, listAt, projectText } from '../support/deployment-files.ts';
 import { eventually } from '../support/patience.ts';
@@ -131,7 +131,7 @@ function stateWithIncidents() {
       ['waiting', datasetState('waiting', { awaitingSince: secondsAgo(600) })],
     ]),
     suspensions: [suspension()],
-    incidents: [trouble('service')],
+    incidents: [incident('service')],
     counters: counters({ polls: 3, requests: new Map([['events', new Map([['200', 3]])]]) }),
   });
 }

@@ -6,7 +6,7 @@ import { type Diagnosis, renderDiagnosis } from '../../src/cli/doctor/doctor.ts'
 import { failureOf, NOON_CLOCK, openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
-import { checkInput } from '../support/patient.ts';
+import { localInstallation } from '../support/local-installation.ts';
 
 /** Of the settings some, so that not every new one changes these files. */
 const SETTINGS_REPORTED = ['service.baseUrl', 'service.apiKey', 'service.apiKeyFile', 'dataDir', 'lock.wait'];
@@ -36,18 +36,18 @@ function expectReported(name: string, diagnosis: Diagnosis, places: Readonly<Rec
 
 it('doctor reports an installation in which everything is as it should be', async () => {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
-  const one = checkInput({ feed });
+  const one = localInstallation({ feed });
   expect(await one.run('once')).toMatchObject({ exitCode: 0 });
   // The program makes its files for the owner alone; this process is not the program.
   chmodSync(one.mirrorPath, 0o600);
   const places = { home: one.home, host: new URL(feed.baseUrl).host };
-  const { of: _of, all: _all, ...diagnosis } = await one.look();
+  const { of: _of, all: _all, ...diagnosis } = await one.diagnose();
   expectReported('sound', diagnosis, places);
 });
 
 it('doctor reports problems, warnings and skipped checks', async () => {
   const { feed } = await countyFeed({ kinds: ['zoning'], rowsPerDataset: 5 });
-  const one = checkInput({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
+  const one = localInstallation({ feed, environment: { FEED_SYNC_LOCK_WAIT: 'long' } });
   mkdirSync(one.dataDirectory, { mode: 0o755 });
   const checkpoint = await openAt(one.checkpointPath, undefined, NOON_CLOCK);
   checkpoint.suspend(
@@ -57,6 +57,6 @@ it('doctor reports problems, warnings and skipped checks', async () => {
   writeFileSync(one.mirrorPath, '', { mode: 0o600 });
   feed.keys.get(feed.apiKey).scopes = [];
   const places = { home: one.home, host: new URL(feed.baseUrl).host };
-  const { of: _of, all: _all, ...diagnosis } = await one.look();
+  const { of: _of, all: _all, ...diagnosis } = await one.diagnose();
   expectReported('problems', diagnosis, places);
 });

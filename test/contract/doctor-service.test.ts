@@ -8,36 +8,36 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { openAt, suspensionOf } from '../support/checkpoint-files.ts';
 import { countyFeed } from '../support/county-feed.ts';
-import { type CheckInput, checkInput } from '../support/patient.ts';
+import { type LocalInstallation, localInstallation } from '../support/local-installation.ts';
 
 const KEY = 'canary+key/that=must&stay%secret';
 
 /** Before anything was mirrored. */
 async function fresh(
   options: FixtureFeedOptions = {},
-  further: Parameters<typeof checkInput>[0] = {},
-): Promise<{ readonly feed: FixtureFeed; readonly datasetId: string; readonly one: CheckInput }> {
+  further: Parameters<typeof localInstallation>[0] = {},
+): Promise<{ readonly feed: FixtureFeed; readonly datasetId: string; readonly one: LocalInstallation }> {
   const { feed, datasetOf } = await countyFeed({
     apiKey: KEY,
     kinds: ['zoning'],
     rowsPerDataset: 5,
     ...options,
   });
-  return { feed, datasetId: datasetOf('zoning'), one: checkInput({ feed, ...further }) };
+  return { feed, datasetId: datasetOf('zoning'), one: localInstallation({ feed, ...further }) };
 }
 
 describe('a key that is good', () => {
   it('doctor with a good key asks each operation once, and for one item', async () => {
     const { feed, datasetId, one } = await fresh();
-    const look = await one.look();
-    expect(look).toMatchObject({ exitCode: 0, problems: 0, warnings: 0, skipped: 0 });
-    expect(look.of('key')[0]?.found).toBe('accepted; it sees 1 subscription');
-    expect(look.of('contract').map(({ about, found }) => [about, found])).toEqual([
+    const diagnosis = await one.diagnose();
+    expect(diagnosis).toMatchObject({ exitCode: 0, problems: 0, warnings: 0, skipped: 0 });
+    expect(diagnosis.of('key')[0]?.found).toBe('accepted; it sees 1 subscription');
+    expect(diagnosis.of('contract').map(({ about, found }) => [about, found])).toEqual([
       ['manifest path', '/v1/subscriptions/{subscriptionId}/manifest (from what the service says of itself)'],
       ['newer than', 'since (from what the service says of itself)'],
       ['manifest', 'is there (asked of sub_1)'],
     ]);
-    expect(look.of('scopes').map(({ about, found }) => [about, found])).toEqual([
+    expect(diagnosis.of('scopes').map(({ about, found }) => [about, found])).toEqual([
       ['events', 'may be read (asked of sub_1)'],
       ['versions', `may be read (asked of ${datasetId})`],
       ['schemas', `may be read (asked of ${datasetId})`],
@@ -48,7 +48,7 @@ describe('a key that is good', () => {
         ),
       ],
     ]);
-    expect(look.of('subscriptions')[0]).toMatchObject({
+    expect(diagnosis.of('subscriptions')[0]).toMatchObject({
       about: 'sub_1',
       found: 'All counties: 1 dataset, chosen',
     });
@@ -74,7 +74,7 @@ describe('a key that is good', () => {
       { contract: { manifest: 'dataset', openapi: false } },
       { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/datasets/{datasetId}/manifest' } },
     );
-    const before = await one.look();
+    const before = await one.diagnose();
     expect(before.of('contract').map(({ found }) => found)).toEqual([
       '/v1/datasets/{datasetId}/manifest (from the configuration)',
       'since (the default: the service does not describe itself)',
@@ -83,7 +83,7 @@ describe('a key that is good', () => {
     // The log names a dataset where nothing else does yet.
     expect(before.of('scopes')[1]?.found).toBe(`may be read (asked of ${datasetId})`);
     expect(await one.run('once')).toMatchObject({ exitCode: 0 });
-    expect((await one.look()).of('contract')[2]?.found).toBe(`is there (asked of ${datasetId})`);
+    expect((await one.diagnose()).of('contract')[2]?.found).toBe(`is there (asked of ${datasetId})`);
   });
 });
 
@@ -91,23 +91,23 @@ describe('a key that lacks something', () => {
   it('F23 doctor reports an unknown key once, with what to do, and asks nothing more', async () => {
     const { feed, one } = await fresh();
     feed.keys.get(KEY).revoked = true;
-    const look = await one.look();
-    expect(look.exitCode).toBe(77);
-    expect(look.of('key')).toMatchObject([
+    const diagnosis = await one.diagnose();
+    expect(diagnosis.exitCode).toBe(77);
+    expect(diagnosis.of('key')).toMatchObject([
       {
         state: 'problem',
         found: expect.stringContaining('This API key was revoked.'),
         hints: [expect.stringContaining('settings, API keys')],
       },
     ]);
-    expect(look.all('skipped')).toEqual(['contract names', 'scopes scopes', 'subscriptions seen']);
+    expect(diagnosis.all('skipped')).toEqual(['contract names', 'scopes scopes', 'subscriptions seen']);
     expect(feed.requests.entries().map(({ operation }) => operation)).toEqual(['unknown', 'subscriptions']);
   });
 
   it('F23 doctor names the scope that the key lacks for the feed, with the links of the service', async () => {
     const { feed, one } = await fresh();
     feed.keys.get(KEY).scopes = ['changes'];
-    const [found] = (await one.look()).of('key');
+    const [found] = (await one.diagnose()).of('key');
     expect(found).toMatchObject({
       state: 'problem',
       exitCode: 77,
@@ -119,10 +119,10 @@ describe('a key that lacks something', () => {
   it('doctor warns of a key that may not read changes', async () => {
     const { feed, one } = await fresh();
     feed.keys.get(KEY).scopes = ['feeds'];
-    const look = await one.look();
-    expect(look.exitCode).toBe(0);
-    expect(look.all('warning')).toEqual(['scopes changes']);
-    expect(look.of('scopes').at(-1)?.found).toContain('every new version loads a whole snapshot');
+    const diagnosis = await one.diagnose();
+    expect(diagnosis.exitCode).toBe(0);
+    expect(diagnosis.all('warning')).toEqual(['scopes changes']);
+    expect(diagnosis.of('scopes').at(-1)?.found).toContain('every new version loads a whole snapshot');
   });
 
   it.each(['events', 'versions', 'schemas'] as const)(
@@ -134,10 +134,10 @@ describe('a key that lacks something', () => {
         match: { operation, times: 'always' },
         act: { kind: 'respond', status: 403, json: { error } },
       });
-      const look = await one.look();
-      expect(look.all('problem')).toEqual([`scopes ${operation}`]);
-      expect(look.of('scopes')).toHaveLength(4);
-      expect(look.exitCode).toBe(77);
+      const diagnosis = await one.diagnose();
+      expect(diagnosis.all('problem')).toEqual([`scopes ${operation}`]);
+      expect(diagnosis.of('scopes')).toHaveLength(4);
+      expect(diagnosis.exitCode).toBe(77);
     },
   );
 });
@@ -148,7 +148,7 @@ describe('suspensions', () => {
     const checkpoint = await openAt(one.checkpointPath);
     const keyHash = keyHashOf({ apiKey: new Secret(KEY), baseUrl: feed.baseUrl });
     checkpoint.suspend({ ...suspensionOf({ kind: 'workspace' }, 'No credits.'), keyHash });
-    const observed = await one.look();
+    const observed = await one.diagnose();
     expect(observed.exitCode).toBe(77);
     expect(observed.of('checkpoint').at(-1)).toMatchObject({
       state: 'problem',
@@ -160,7 +160,7 @@ describe('suspensions', () => {
     expect(feed.requests.entries()).toEqual([]);
 
     checkpoint.suspend({ ...suspensionOf({ kind: 'workspace' }), keyHash: 'of another key' });
-    const ofAnotherKey = await one.look();
+    const ofAnotherKey = await one.diagnose();
     expect(ofAnotherKey.of('key')[0]?.state).toBe('ok');
     expect(ofAnotherKey.exitCode).toBe(0);
   });
@@ -169,24 +169,24 @@ describe('suspensions', () => {
     const { feed, datasetId, one } = await fresh();
     const checkpoint = await openAt(one.checkpointPath);
     checkpoint.suspend(suspensionOf({ kind: 'dataset', datasetId }));
-    await one.look();
+    await one.diagnose();
     expect(feed.requests.entries().filter((entry) => entry.datasetId === datasetId)).toEqual([]);
     checkpoint.suspend(suspensionOf({ kind: 'subscription', subscriptionId: 'sub_1' }));
     feed.requests.clear();
-    await one.look();
+    await one.diagnose();
     expect(feed.requests.entries().filter((entry) => entry.subscriptionId === 'sub_1')).toEqual([]);
   });
 });
 
 describe('the service', () => {
   it('F14 doctor reports a service that is not there, is known by no name, or hangs', async () => {
-    const unreachable = checkInput({ feed: { baseUrl: 'http://127.0.0.1:1', apiKey: KEY } });
-    const look = await unreachable.look();
-    expect(look.exitCode).toBe(75);
-    expect(look.of('connection')).toMatchObject([
+    const unreachable = localInstallation({ feed: { baseUrl: 'http://127.0.0.1:1', apiKey: KEY } });
+    const diagnosis = await unreachable.diagnose();
+    expect(diagnosis.exitCode).toBe(75);
+    expect(diagnosis.of('connection')).toMatchObject([
       { state: 'problem', found: expect.stringContaining('connection refused at 127.0.0.1:1') },
     ]);
-    expect(look.all('skipped')).toEqual(
+    expect(diagnosis.all('skipped')).toEqual(
       expect.arrayContaining([
         'clock clock',
         'key key',
@@ -195,25 +195,25 @@ describe('the service', () => {
         'subscriptions seen',
       ]),
     );
-    const nameless = checkInput({ feed: { baseUrl: 'https://feed.invalid', apiKey: KEY } });
-    expect((await nameless.look()).all('problem')).toEqual(['connection name']);
+    const nameless = localInstallation({ feed: { baseUrl: 'https://feed.invalid', apiKey: KEY } });
+    expect((await nameless.diagnose()).all('problem')).toEqual(['connection name']);
     const { feed, one } = await fresh({}, { environment: { FEED_SYNC_HTTP_TIMEOUT: '2s' } });
     feed.faults.add({ match: { times: 'always' }, act: { kind: 'delay', delayMs: 60_000 } });
-    expect((await one.look()).of('connection')[0]?.found).toContain('no answer from 127.0.0.1');
+    expect((await one.diagnose()).of('connection')[0]?.found).toContain('no answer from 127.0.0.1');
   });
 
   it('doctor reports a clock of the service that is minutes away from ours', async () => {
     const off = (offMs: number) => ({ ...systemClock, now: () => new Date(Date.now() + offMs) });
     const { feed, one } = await fresh({}, { context: { clock: off(10 * 60_000) } });
-    const look = await one.look();
-    expect(look.of('clock')[0]).toMatchObject({
+    const diagnosis = await one.diagnose();
+    expect(diagnosis.of('clock')[0]).toMatchObject({
       state: 'problem',
       exitCode: 75,
       hints: [expect.stringContaining('NTP')],
     });
-    expect(look.exitCode).toBe(75);
-    const behind = checkInput({ feed, context: { clock: off(-2 * 60_000) } });
-    expect((await behind.look()).all('warning')).toEqual(['clock clock']);
+    expect(diagnosis.exitCode).toBe(75);
+    const behind = localInstallation({ feed, context: { clock: off(-2 * 60_000) } });
+    expect((await behind.diagnose()).all('warning')).toEqual(['clock clock']);
   });
 
   it('doctor reports a manifest path that leads nowhere as a wrong configuration', async () => {
@@ -221,9 +221,9 @@ describe('the service', () => {
       {},
       { environment: { FEED_SYNC_MANIFEST_PATH: '/v1/{subscriptionId}/nowhere' } },
     );
-    const look = await one.look();
-    expect(look.exitCode).toBe(78);
-    expect(look.of('contract').at(-1)).toMatchObject({
+    const diagnosis = await one.diagnose();
+    expect(diagnosis.exitCode).toBe(78);
+    expect(diagnosis.of('contract').at(-1)).toMatchObject({
       state: 'problem',
       found: expect.stringContaining('/v1/{subscriptionId}/nowhere (404)'),
       hints: [expect.stringContaining('Correct service.contract.manifestPath')],
@@ -236,8 +236,8 @@ describe('the service', () => {
       match: { operation: 'schemas', times: 'always' },
       act: { kind: 'merge', fields: { schemas: 7 } },
     });
-    const look = await one.look();
-    expect(look.of('scopes').find(({ about }) => about === 'schemas')).toMatchObject({
+    const diagnosis = await one.diagnose();
+    expect(diagnosis.of('scopes').find(({ about }) => about === 'schemas')).toMatchObject({
       state: 'problem',
       exitCode: 65,
       found: expect.stringContaining('schemas'),
@@ -248,7 +248,7 @@ describe('the service', () => {
 describe('subscriptions', () => {
   it('doctor reports chosen subscriptions that the key does not see, and those that are gone', async () => {
     const { feed, one } = await fresh({}, { environment: { FEED_SYNC_SUBSCRIPTIONS: 'Some counties' } });
-    const unknown = await one.look();
+    const unknown = await one.diagnose();
     expect(unknown.exitCode).toBe(78);
     expect(unknown.of('subscriptions').at(-1)).toMatchObject({
       state: 'problem',
@@ -258,7 +258,7 @@ describe('subscriptions', () => {
     expect(await one.run('once')).toMatchObject({ exitCode: 0 });
     feed.publisher.subscribe({ subscriptionId: 'sub_2', places: [] });
     feed.publisher.unsubscribe('sub_1');
-    const gone = await one.look();
+    const gone = await one.diagnose();
     expect(gone.of('subscriptions').filter(({ state }) => state === 'problem')).toMatchObject([
       { about: 'sub_1', exitCode: 77, found: expect.stringContaining('the key does not see it') },
       { about: 'mirror', exitCode: 78 },

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
-import { checkInput } from '../support/patient.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { program } from '../support/program.ts';
 import { AUTHORITY_PATH, FRONT_ORIGIN, tlsFront } from '../support/tls-front.ts';
 
@@ -40,17 +40,17 @@ async function expiredServer(): Promise<{ readonly origin: string; readonly keys
 describe('a certificate', () => {
   it('doctor shows a certificate that has expired, and does not send the key', async () => {
     const { origin, keysSeen } = await expiredServer();
-    const look = await checkInput({ feed: { baseUrl: origin, apiKey: CANARY_KEY } }).look();
-    expect(look.exitCode).toBe(75);
-    expect(look.of('connection').find(({ about }) => about === 'certificate')).toMatchObject({
+    const diagnosis = await localInstallation({ feed: { baseUrl: origin, apiKey: CANARY_KEY } }).diagnose();
+    expect(diagnosis.exitCode).toBe(75);
+    expect(diagnosis.of('connection').find(({ about }) => about === 'certificate')).toMatchObject({
       state: 'problem',
       found: expect.stringMatching(
         /^Not trusted \(.+\): CN=localhost by CN=localhost, valid until 2021-01-01; TLSv1/,
       ),
       hints: [expect.stringContaining('clock of this machine')],
     });
-    expect(look.of('clock')[0]?.state).toBe('ok');
-    expect(look.of('key')[0]).toMatchObject({
+    expect(diagnosis.of('clock')[0]?.state).toBe('ok');
+    expect(diagnosis.of('key')[0]).toMatchObject({
       state: 'skipped',
       found: expect.stringContaining('no trusted connection'),
     });
@@ -62,12 +62,12 @@ describe('a certificate', () => {
     const front = await tlsFront(feed.baseUrl);
     const { host } = new URL(front.proxyUrl);
     const proxy = `http://ann:${encodeURIComponent(PROXY_PASSWORD)}@${host}`;
-    const one = checkInput({
+    const one = localInstallation({
       feed: { baseUrl: FRONT_ORIGIN, apiKey: CANARY_KEY },
       environment: { HTTPS_PROXY: proxy },
       secrets: [PROXY_PASSWORD, Buffer.from(`ann:${PROXY_PASSWORD}`).toString('base64')],
     });
-    const found = (await one.look()).of('connection');
+    const found = (await one.diagnose()).of('connection');
     expect(found.map(({ about, state }) => [about, state])).toEqual([
       ['proxy', 'ok'],
       ['certificate', 'problem'],
@@ -85,12 +85,12 @@ describe('a certificate', () => {
 
 describe('a proxy', () => {
   it('doctor names a proxy that is not there, without its password', async () => {
-    const one = checkInput({
+    const one = localInstallation({
       feed: { baseUrl: FRONT_ORIGIN, apiKey: CANARY_KEY },
       environment: { HTTPS_PROXY: `http://ann:${PROXY_PASSWORD.replace('/', '%2F')}@127.0.0.1:1` },
       secrets: [PROXY_PASSWORD],
     });
-    expect((await one.look()).of('connection')).toMatchObject([
+    expect((await one.diagnose()).of('connection')).toMatchObject([
       { about: 'proxy', state: 'ok' },
       {
         about: 'service',

@@ -23,8 +23,8 @@ import { acquireInstanceLock } from '../../src/checkpoint/instance-lock.ts';
 import { EXPORT_LOCK } from '../../src/post-commit/export/folder.ts';
 import { type ExportedFile, type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
 import { decodedRows } from '../support/decoded-parquet.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { queryRows } from '../support/parquet-reader.ts';
-import { checkInput } from '../support/patient.ts';
 import { column, numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -34,7 +34,7 @@ const PERMITS = 'us-tx-travis-permits';
 async function exporting(environment: Readonly<Record<string, string>> = {}) {
   const feed = await startedFeed();
   publishSmall(feed, [PARCELS, PERMITS]);
-  const here = checkInput({ feed, environment });
+  const here = localInstallation({ feed, environment });
   const folder = join(here.home, 'export');
   here.environment['FEED_SYNC_EXPORT_PATH'] = folder;
   return {
@@ -389,12 +389,12 @@ describe('F77 the export', () => {
   });
 
   it('F77 doctor checks the export folder', async () => {
-    const { run, folder, look } = await exporting();
+    const { run, folder, diagnose } = await exporting();
     await run('once');
-    expect((await look()).all('ok')).toContain('disk export folder');
+    expect((await diagnose()).all('ok')).toContain('disk export folder');
     rmSync(folder, { recursive: true });
     writeFileSync(folder, 'a file in its place');
-    const [finding] = (await look()).of('disk').filter(({ about }) => about === 'export folder');
+    const [finding] = (await diagnose()).of('disk').filter(({ about }) => about === 'export folder');
     expect(finding).toMatchObject({ state: 'problem', exitCode: 74 });
   });
 

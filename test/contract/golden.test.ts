@@ -15,19 +15,19 @@ import type { StatusJson } from '../../src/reporting/status.ts';
 import { commit, openAt } from '../support/checkpoint-files.ts';
 import { IDENTITY } from '../support/command-line.ts';
 import { expectGolden, expectGoldenText, withPlaceholders } from '../support/golden.ts';
-import { writeMirror } from '../support/mirror-file.ts';
-import { table, version } from '../support/sync-values.ts';
 import {
   catchUp,
-  comesToTrouble,
   comesToWork,
+  type GoldenWorld,
+  goldenWorld,
   leavingWorld,
   losesItsKey,
   losesItsStores,
-  type ToldWorld,
-  toldWorld,
+  meetsIncidents,
   waitingWorld,
-} from '../support/told-world.ts';
+} from '../support/golden-world.ts';
+import { writeMirror } from '../support/mirror-file.ts';
+import { table, version } from '../support/sync-values.ts';
 
 /** No service answers here. */
 const NOWHERE = 'http://127.0.0.1:9';
@@ -42,7 +42,7 @@ const FREE_BYTES = 80_000_000_000;
 const MIRROR_BYTES = 12_600_000;
 
 it('every command prints a world that has everything as the golden files say', async () => {
-  const world = await toldWorld();
+  const world = await goldenWorld();
   const { feed, installed } = world;
   expectGoldenText('summary/failing', reported(world, await catchUp(world)));
   await comesToWork(world);
@@ -52,7 +52,7 @@ it('every command prints a world that has everything as the golden files say', a
   feed.faults.add({ match: unreadable, act: { kind: 'respond', status: 503 } });
   expectGolden('dry-run/unreadable-log', await planned(world, 77));
 
-  comesToTrouble(world);
+  meetsIncidents(world);
   expectGoldenText('summary/everything', reported(world, await catchUp(world)));
   await installed.run('forget', '--subscription', 'sub_5', '--yes');
   await installed.run('resync', 'us-tx-travis-bridges');
@@ -88,7 +88,7 @@ it('every command prints a world that has everything as the golden files say', a
 });
 
 it('once --json prints catch-ups as the golden files say', async () => {
-  const world = await toldWorld();
+  const world = await goldenWorld();
   expectGolden('once/failing', await json(world, 77, 'once', '--json'));
   await comesToWork(world);
   // Their past was kept until now.
@@ -97,7 +97,7 @@ it('once --json prints catch-ups as the golden files say', async () => {
     `INSERT INTO feed_sync.history_logs BY NAME SELECT dataset_id, table_name AS log_name,
       'main.' || table_name AS table_name, commit_number AS first_commit, applied_at AS first_time FROM feed_sync.datasets`,
   );
-  comesToTrouble(world);
+  meetsIncidents(world);
   const unreadable = { operation: 'events', subscriptionId: 'sub_4', times: 'always' } as const;
   world.feed.faults.add({ match: unreadable, act: { kind: 'respond', status: 503 } });
   expectGolden('once/everything', await json(world, 77, 'once', '--json'));
@@ -287,7 +287,7 @@ it('status prints commits that wait for approval as the golden files say', async
 });
 
 /** The screens that a text is shown on. */
-async function expectTexts(name: string, world: ToldWorld, ...words: readonly string[]): Promise<void> {
+async function expectTexts(name: string, world: GoldenWorld, ...words: readonly string[]): Promise<void> {
   for (const width of WIDTHS) {
     const { stdout } = await world.installed.runOn({ width }, ...words);
     expectGoldenText(`${name}.${width}`, reported(world, stdout));
@@ -295,7 +295,7 @@ async function expectTexts(name: string, world: ToldWorld, ...words: readonly st
 }
 
 async function json<T = unknown>(
-  world: ToldWorld,
+  world: GoldenWorld,
   exitCode: number,
   ...words: readonly string[]
 ): Promise<T> {
@@ -313,14 +313,14 @@ function withoutSizes<T>(output: T): T {
   return { ...output, mirror: { ...mirror, bytes: MIRROR_BYTES, freeBytes } };
 }
 
-async function planned(world: ToldWorld, exitCode: number): Promise<DryRun> {
+async function planned(world: GoldenWorld, exitCode: number): Promise<DryRun> {
   const view = await json<DryRun>(world, exitCode, 'once', '--dry-run', '--json');
   expect(view.disk.freeBytes).toBeGreaterThan(0);
   return { ...view, disk: { ...view.disk, freeBytes: FREE_BYTES, isEnough: true } };
 }
 
 /** Without what differs from run to run. */
-function reported({ feed, installed }: ToldWorld, text: string): string {
+function reported({ feed, installed }: GoldenWorld, text: string): string {
   const places = { data: installed.dataDirectory, service: feed.baseUrl, host: new URL(feed.baseUrl).host };
   return withPlaceholders(text, places)
     .replace(/; [\d.]+ [KMGT]B are free/, '; 80.0 GB are free')
@@ -329,7 +329,7 @@ function reported({ feed, installed }: ToldWorld, text: string): string {
 
 /** From now on it has a copy and a command to be run after commits, of which the checkpoint knows. */
 async function publishesFor(
-  { installed }: ToldWorld,
+  { installed }: GoldenWorld,
   remember: (checkpoint: Checkpoint) => void,
 ): Promise<string> {
   const copyPath = join(installed.dataDirectory, 'copy.duckdb');
@@ -342,7 +342,7 @@ async function publishesFor(
   return copyPath;
 }
 
-function publishesForNobody({ installed }: ToldWorld): void {
+function publishesForNobody({ installed }: GoldenWorld): void {
   delete installed.environment['FEED_SYNC_DESTINATION_PUBLISH'];
   delete installed.environment['FEED_SYNC_EXPORT_PATH'];
   delete installed.environment['FEED_SYNC_HOOKS_AFTER_COMMIT'];
@@ -354,7 +354,7 @@ function firstTwo<T extends { readonly datasets: readonly unknown[] }>(view: T):
 }
 
 /** An instance at work, as far as its lock is concerned. */
-function instanceOf({ feed, installed }: ToldWorld) {
+function instanceOf({ feed, installed }: GoldenWorld) {
   const { pid, host, uid } = IDENTITY;
   const holder = { pid, host, startedAt: feed.clock.now(), command: 'once' };
   return acquireInstanceLock({ path: join(installed.dataDirectory, 'lock.sqlite'), uid, holder });
@@ -366,7 +366,7 @@ interface LogLine {
 }
 
 /** A line of every kind: those that say the same of another dataset are left out. Their order depends on the machine. */
-function logOf(world: ToldWorld): readonly object[] {
+function logOf(world: GoldenWorld): readonly object[] {
   const lines = world.logged.map((line): LogLine => JSON.parse(reported(world, line)));
   for (const { time } of lines) expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   const sorted = lines

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { DOCUMENTED_LINES, troubleWithLine, undocumentedFields } from '../support/documented-lines.ts';
+import { DOCUMENTED_LINES, problemOfLine, undocumentedFields } from '../support/documented-lines.ts';
 import { sourceFiles } from '../support/source-tree.ts';
 
 /** The beginning of a call that logs; what follows up to its end has the message. */
@@ -47,7 +47,7 @@ it.each(readdirSync(join(import.meta.dirname, 'golden/log')))('the lines of %s a
   const lines: Record<string, unknown>[] = JSON.parse(
     readFileSync(join(import.meta.dirname, 'golden/log', name), 'utf8'),
   );
-  expect(lines.map(troubleWithLine).filter((difference) => difference !== null)).toEqual([]);
+  expect(lines.map(problemOfLine).filter((difference) => difference !== null)).toEqual([]);
 });
 
 describe('lines that are not as documented', () => {
@@ -59,6 +59,6 @@ describe('lines that are not as documented', () => {
     [{ rows: null }, '"Loaded a snapshot." has rows null, documented as integer'],
     [{}, null],
   ])('finds the difference from the documentation: %j', (changed, difference) => {
-    expect(troubleWithLine({ msg: 'Loaded a snapshot.', ...line, ...changed })).toBe(difference);
+    expect(problemOfLine({ msg: 'Loaded a snapshot.', ...line, ...changed })).toBe(difference);
   });
 });

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { parseManifest } from '../../src/post-commit/export/generation.ts';
-import { checkInput } from '../support/patient.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
 const IDS = ['__proto__', 'constructor', 'toString'];
@@ -12,7 +12,7 @@ const IDS = ['__proto__', 'constructor', 'toString'];
 it('F38 treats datasets called __proto__, constructor and toString, and views of that name, like all others', async () => {
   const feed = await startedFeed();
   publishSmall(feed, [...IDS, 'parcels']);
-  const here = checkInput({ feed });
+  const here = localInstallation({ feed });
   const folder = join(here.home, 'export');
   const config = join(here.home, 'feed-sync.yaml');
   writeFileSync(

@@ -3,8 +3,8 @@
 import { expect, it } from 'vitest';
 import { openCheckpointReader } from '../../src/checkpoint/sqlite/open.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { until } from '../support/patience.ts';
-import { checkInput } from '../support/patient.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 import { webhookReceiver } from '../support/webhook-receiver.ts';
@@ -17,7 +17,7 @@ it('once notifies of commits of an interrupted run before it', async () => {
   const receiver = await webhookReceiver();
   const ending = new AbortController();
   const environment = { FEED_SYNC_NOTIFY_URL: receiver.url };
-  const here = checkInput({ feed, environment, context: { signal: ending.signal } });
+  const here = localInstallation({ feed, environment, context: { signal: ending.signal } });
   expect((await here.run('once')).exitCode).toBe(0);
 
   feed.publisher.publish('parcels', smallContent(numberedRows(10), null));
@@ -39,7 +39,10 @@ it('once notifies of commits of an interrupted run before it', async () => {
   const notified = () => receiver.received.map(({ body }) => JSON.parse(body)).filter(isLargeChange);
   expect(notified()).toEqual([]);
 
-  const next = checkInput({ feed, environment: { ...environment, FEED_SYNC_DATA_DIR: here.dataDirectory } });
+  const next = localInstallation({
+    feed,
+    environment: { ...environment, FEED_SYNC_DATA_DIR: here.dataDirectory },
+  });
   expect((await next.run('once')).exitCode).toBe(0);
   expect(notified()).toMatchObject([{ title: 'Large change: dataset parcels' }]);
 });
@@ -50,7 +53,7 @@ function isLargeChange({ kind }: { readonly kind: string }): boolean {
 }
 
 it('notify test says why its notification was not delivered, and what to correct', async () => {
-  const here = checkInput({ environment: { FEED_SYNC_NOTIFY_URL: 'http://127.0.0.1:1/a-secret' } });
+  const here = localInstallation({ environment: { FEED_SYNC_NOTIFY_URL: 'http://127.0.0.1:1/a-secret' } });
   const { exitCode, stderr } = await here.run('notify', 'test');
   expect(exitCode).toBe(75);
   expect(stderr).toBe(

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { duckdb } from '../support/duckdb-mirror.ts';
 import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
-import { checkInput } from '../support/patient.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -14,7 +14,7 @@ const DATASET = 'us-tx-travis-parcels';
 async function installed(environment: Readonly<Record<string, string>> = {}) {
   const feed = await startedFeed();
   publishSmall(feed, [DATASET]);
-  const here = checkInput({ feed, environment });
+  const here = localInstallation({ feed, environment });
   const copy = join(here.home, 'out', 'copy.duckdb');
   const noted = join(here.home, 'noted');
   const settings = join(here.home, 'feed-sync.yaml');

@@ -14,8 +14,8 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { queryRows } from '../support/parquet-reader.ts';
-import { checkInput } from '../support/patient.ts';
 import { databaseAtWork, textsInPostgres } from '../support/postgres-destination.ts';
 import { column, smallContent } from '../support/small-content.ts';
 
@@ -58,7 +58,7 @@ async function installedWith(address: string) {
     FEED_SYNC_DESTINATION_URL: address,
     FEED_SYNC_HISTORY_DATASETS: '*',
   };
-  const { run, home, environment: variables } = checkInput({ feed, environment });
+  const { run, home, environment: variables } = localInstallation({ feed, environment });
   const folder = join(home, 'export');
   variables['FEED_SYNC_EXPORT_PATH'] = folder;
   return { feed, run, folder };

@@ -13,8 +13,8 @@ import {
 } from '../../fixtures/postgres-server.ts';
 import { type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
 import { countyFeed } from '../support/county-feed.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { queryRows } from '../support/parquet-reader.ts';
-import { checkInput } from '../support/patient.ts';
 
 const SERVERS = [EMBEDDED, DEBIAN];
 for (const { name, folder } of SERVERS) {
@@ -72,7 +72,10 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ rowsPerDataset: 60 });
     const address = await server.database();
     const installed = (environment: Readonly<Record<string, string>>) => {
-      const here = checkInput({ feed, environment: { PATH: process.env['PATH'] ?? '', ...environment } });
+      const here = localInstallation({
+        feed,
+        environment: { PATH: process.env['PATH'] ?? '', ...environment },
+      });
       const folder = join(here.home, 'export');
       here.environment['FEED_SYNC_EXPORT_PATH'] = folder;
       return { ...here, folder };
@@ -109,7 +112,7 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5_000 });
     const address = await server.database();
     const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
-    const { run, home, environment: variables } = checkInput({ feed, environment });
+    const { run, home, environment: variables } = localInstallation({ feed, environment });
     const folder = join(home, 'export');
     variables['FEED_SYNC_EXPORT_PATH'] = folder;
     expect(await run('once')).toMatchObject({ exitCode: 0 });

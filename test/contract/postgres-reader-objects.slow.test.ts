@@ -139,7 +139,7 @@ interface Looking {
 }
 
 /** Looks by every way until the commit is over, or waits for the open transactions. */
-async function look(
+async function observe(
   { asking, prepared, committed, repeatable }: Readers,
   versions: Versions,
   { before, after, isMoved, isOver }: Looking,
@@ -215,7 +215,7 @@ describe.skipIf(EMBEDDED.folder === null)('readers of a table in PostgreSQL', ()
       const committing = commit().finally(() => {
         isOver = true;
       });
-      await look(readers, versions, { before, after, isMoved, isOver: () => isOver });
+      await observe(readers, versions, { before, after, isMoved, isOver: () => isOver });
       for (const session of [committed, repeatable]) await session.rows('COMMIT');
       expect(await committing).toMatchObject({ kind: expect.stringMatching(/^(?:committed|retired)$/) });
       const then = await early.names(WAYS.view);

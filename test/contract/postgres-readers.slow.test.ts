@@ -6,7 +6,7 @@ import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EMBEDDED, PASSWORD, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import { notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
-import { checkInput } from '../support/patient.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -28,7 +28,7 @@ describe.skipIf(EMBEDDED.folder === null)(`the command after commits with ${EMBE
     const installed = (environment: Readonly<Record<string, string>>) => {
       // With history, reloads are compared row by row in DuckDB, too.
       const common = { PATH: process.env['PATH'] ?? '', FEED_SYNC_HISTORY_DATASETS: '*' };
-      const here = checkInput({ feed, environment: { ...common, ...environment } });
+      const here = localInstallation({ feed, environment: { ...common, ...environment } });
       const noted = join(here.home, 'noted');
       const hooks = { afterCommit: notingProgram(noted) };
       writeFileSync(join(here.home, 'feed-sync.yaml'), JSON.stringify({ hooks }));

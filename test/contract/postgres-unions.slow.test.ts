@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
-import { checkInput } from '../support/patient.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
 import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
@@ -38,7 +38,7 @@ describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () =>
     const address = await server.database();
     const installed = (environment: Readonly<Record<string, string>>) => {
       const common = { FEED_SYNC_LOG_LEVEL: 'warn', FEED_SYNC_LOG_FORMAT: 'json' };
-      return checkInput({ feed, environment: { ...common, ...environment } });
+      return localInstallation({ feed, environment: { ...common, ...environment } });
     };
     const inDatabase = installed({
       FEED_SYNC_DESTINATION_URL: address,

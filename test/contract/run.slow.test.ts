@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { caughtUp } from '../support/caught-up.ts';
 import { countyFeed } from '../support/county-feed.ts';
-import { troubleWithLine } from '../support/documented-lines.ts';
+import { problemOfLine } from '../support/documented-lines.ts';
 import { downloadsOf, expectMirrored, operationsOf } from '../support/expect-mirrored.ts';
 import { logged } from '../support/logged.ts';
 import { until } from '../support/patience.ts';
@@ -36,7 +36,7 @@ async function stopped(run: Running, signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM'): 
   // What stands in for a mirror that is stuck says so on the same stream.
   const lines = written.filter((line) => line.startsWith('{"level":'));
   expect(
-    lines.map((line) => troubleWithLine(JSON.parse(line))).filter((difference) => difference !== null),
+    lines.map((line) => problemOfLine(JSON.parse(line))).filter((difference) => difference !== null),
   ).toEqual([]);
 }
 

@@ -9,7 +9,7 @@ import {
   SHARED_FOR_MS,
 } from '../../src/daemon/server/limits.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
-import { daemonState, datasetState, secondsAgo, trouble } from '../support/daemon-state.ts';
+import { daemonState, datasetState, incident, secondsAgo } from '../support/daemon-state.ts';
 import { ask, converse, serve } from '../support/status-server.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { failure, refusal, suspension } from '../support/sync-values.ts';
@@ -63,7 +63,7 @@ describe('questions', () => {
         ['parcels', datasetState('parcels')],
         ['roads', datasetState('roads', { behindSince: secondsAgo(60), failure: failure({ message }) })],
       ]),
-      incidents: [trouble('service', { isStall: true })],
+      incidents: [incident('service', { isStall: true })],
       suspensions: [
         suspension(),
         { ...suspension(), refusal: refusal({ kind: 'subscription', subscriptionId: 's' }).refusal },

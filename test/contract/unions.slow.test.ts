@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { describe, expect, it } from 'vitest';
 import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
+import { localInstallation } from '../support/local-installation.ts';
 import { writeMirror } from '../support/mirror-file.ts';
-import { checkInput } from '../support/patient.ts';
 import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -22,7 +22,7 @@ function schemaWith(version: string, ...added: readonly SourceColumn[]) {
 async function mirroring(settings = 'unions: {parcels: "us-*-parcels"}') {
   const feed = await startedFeed();
   publishSmall(feed, [TRAVIS, LAKEWAY, PERMITS]);
-  const here = checkInput({
+  const here = localInstallation({
     feed,
     environment: { FEED_SYNC_LOG_LEVEL: 'warn', FEED_SYNC_LOG_FORMAT: 'json' },
   });

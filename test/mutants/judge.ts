@@ -14,12 +14,12 @@ export type Verdict =
   | { readonly kind: 'unfit'; readonly why: string };
 
 export async function judge(mutant: Mutant, tools: Tools, isThorough: boolean): Promise<Verdict> {
-  const verdict = await tools.copy.whileBroken(mutant, () => look(mutant, tools, isThorough));
+  const verdict = await tools.copy.whileBroken(mutant, () => judgeBroken(mutant, tools, isThorough));
   if (verdict === 'stale') return { kind: 'unfit', why: `its text does not stand once in ${mutant.file}` };
   return verdict;
 }
 
-async function look(mutant: Mutant, tools: Tools, isThorough: boolean): Promise<Verdict> {
+async function judgeBroken(mutant: Mutant, tools: Tools, isThorough: boolean): Promise<Verdict> {
   const said = await compilerSays(tools);
   if (said !== null) return { kind: 'unfit', why: `it does not compile: ${said}` };
   const noticed = caughtBy(await runTests(mutant.tests, EXPECTED_LIMIT_MS, tools), mutant.tests, true);

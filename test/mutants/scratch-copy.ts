@@ -20,7 +20,7 @@ export interface ScratchCopy {
   /** For temporary files of the tests. */
   readonly temporaryPath: string;
   /** Runs `look` while the decision is broken. `stale`: the text stands in the file no more, or more than once. */
-  whileBroken<T>(mutant: Mutant, look: () => Promise<T>): Promise<T | 'stale'>;
+  whileBroken<T>(mutant: Mutant, act: () => Promise<T>): Promise<T | 'stale'>;
   remove(): Promise<void>;
 }
 
@@ -39,13 +39,13 @@ export async function makeScratchCopy(): Promise<ScratchCopy> {
   return {
     path,
     temporaryPath,
-    async whileBroken(mutant, look) {
+    async whileBroken(mutant, act) {
       const file = join(path, mutant.file);
       const content = await readFile(file, 'utf8').catch(() => '');
       if (occurrences(mutant.text, content) !== 1) return 'stale';
       await writeFile(file, broken(mutant, content));
       try {
-        return await look();
+        return await act();
       } finally {
         await writeFile(file, content);
       }

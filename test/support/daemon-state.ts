@@ -88,7 +88,7 @@ export function counters(changed: Partial<Counters> = {}): Counters {
   };
 }
 
-export function trouble(of: string, changed: Partial<OngoingIncident> = {}): OngoingIncident {
+export function incident(of: string, changed: Partial<OngoingIncident> = {}): OngoingIncident {
   return {
     of,
     error: 'service_unavailable',

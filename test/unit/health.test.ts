@@ -12,9 +12,9 @@ import type { DaemonState } from '../../src/daemon/state.ts';
 import {
   daemonState,
   datasetState,
+  incident,
   secondsAgo,
   subscriptionState,
-  trouble,
 } from '../support/daemon-state.ts';
 import { failure, suspension } from '../support/sync-values.ts';
 
@@ -45,56 +45,56 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'draining process',
     '',
   ],
-  ['an unreachable service', { incidents: [trouble('service')], ...subscriptions('failing') }, '', '', ''],
+  ['an unreachable service', { incidents: [incident('service')], ...subscriptions('failing') }, '', '', ''],
   [
     'a service that is unreachable for long',
-    { incidents: [trouble('service', { isStall: true })] },
+    { incidents: [incident('service', { isStall: true })] },
     '',
     '',
     'stalled service',
   ],
   ['a subscription that is behind', subscriptions('behind'), '', '', ''],
   ['a stalled subscription', subscriptions('stalled'), '', '', 'stalled subscription sub_1'],
-  ['a failing subscription', { incidents: [trouble('subscription sub_1')] }, '', '', ''],
+  ['a failing subscription', { incidents: [incident('subscription sub_1')] }, '', '', ''],
   [
     'a subscription that fails for long',
-    { incidents: [trouble('subscription sub_1', { isStall: true })] },
+    { incidents: [incident('subscription sub_1', { isStall: true })] },
     '',
     '',
     'stalled subscription sub_1',
   ],
-  ['a mirror that a reader has open', { incidents: [trouble('run', { error: 'mirror_busy' })] }, '', '', ''],
+  ['a mirror that a reader has open', { incidents: [incident('run', { error: 'mirror_busy' })] }, '', '', ''],
   [
     'a mirror that a reader has open for long',
-    { incidents: [trouble('run', { error: 'mirror_busy', isStall: true })] },
+    { incidents: [incident('run', { error: 'mirror_busy', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
     'a mirror that cannot be written',
-    { incidents: [trouble('mirror', { error: 'storage_failed' })] },
+    { incidents: [incident('mirror', { error: 'storage_failed' })] },
     '',
     'storage mirror',
     'storage mirror',
   ],
   [
     'a checkpoint that cannot be written',
-    { incidents: [trouble('loop', { error: 'storage_failed' })] },
+    { incidents: [incident('loop', { error: 'storage_failed' })] },
     '',
     'storage loop',
     'storage loop',
   ],
   [
     'a full disk',
-    { incidents: [trouble('run', { error: 'disk_full', isStall: true })] },
+    { incidents: [incident('run', { error: 'disk_full', isStall: true })] },
     '',
     'storage run',
     'storage run',
   ],
   [
     'a copy that cannot be published',
-    { incidents: [trouble('published copy', { error: 'copy_failed' })] },
+    { incidents: [incident('published copy', { error: 'copy_failed' })] },
     '',
     '',
     '',
@@ -103,8 +103,8 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'a copy and a command after commits that fail for long',
     {
       incidents: [
-        trouble('published copy', { error: 'copy_failed', isStall: true }),
-        trouble('command after commits', { error: 'hook_failed', isStall: true }),
+        incident('published copy', { error: 'copy_failed', isStall: true }),
+        incident('command after commits', { error: 'hook_failed', isStall: true }),
       ],
     },
     '',
@@ -132,7 +132,7 @@ const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, s
     'several conditions at once',
     {
       loopSilentMs: 1e9,
-      incidents: [trouble('run', { error: 'storage_failed' })],
+      incidents: [incident('run', { error: 'storage_failed' })],
       suspensions: [suspension(WORKSPACE)],
       ...subscriptions('stalled'),
     },
@@ -165,7 +165,7 @@ it('states each reason in words, and since when it applies', () => {
     loopSilentMs: 600_000,
     suspensions: [suspension(WORKSPACE)],
     ...subscriptions('stalled'),
-    incidents: [trouble('mirror', { error: 'storage_failed', message: 'The disk is full.' })],
+    incidents: [incident('mirror', { error: 'storage_failed', message: 'The disk is full.' })],
   });
   expect(reasonsNotWell(state)).toEqual([
     { kind: 'stuck', of: 'loop', message: 'The loop has not gone round for 10 m 0 s.', since: null },

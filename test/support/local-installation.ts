@@ -16,7 +16,7 @@ import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
 import { secretsInText } from './secret-search.ts';
 
-export interface PatientOptions {
+export interface LocalInstallationOptions {
   readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
   readonly environment?: Readonly<Record<string, string>>;
   /** What of the world outside is other than it is. */
@@ -25,7 +25,7 @@ export interface PatientOptions {
   readonly secrets?: readonly string[];
 }
 
-export interface CheckInput {
+export interface LocalInstallation {
   readonly home: string;
   readonly dataDirectory: string;
   readonly mirrorPath: string;
@@ -36,12 +36,12 @@ export interface CheckInput {
     ...words: readonly string[]
   ): Promise<{ readonly exitCode: number; readonly stdout: string; readonly stderr: string }>;
   /** Runs doctor with `words`, as a program. */
-  look(...words: readonly string[]): Promise<Look>;
+  diagnose(...words: readonly string[]): Promise<InstallationDiagnosis>;
   /** Runs doctor as an operator does, and returns its text. */
   reported(): Promise<string>;
 }
 
-export interface Look extends Diagnosis {
+export interface InstallationDiagnosis extends Diagnosis {
   /** The findings of a check. */
   of(check: CheckName): readonly Finding[];
   /** The findings in that state, as `check about`. */
@@ -49,13 +49,13 @@ export interface Look extends Diagnosis {
 }
 
 /** Without a feed it has neither address nor key. */
-export function checkInput({
+export function localInstallation({
   feed,
   environment = {},
   context = {},
   secrets = [],
-}: PatientOptions = {}): CheckInput {
-  const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-patient-')));
+}: LocalInstallationOptions = {}): LocalInstallation {
+  const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-installation-')));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));
   const dataDirectory = join(home, 'data');
   const variables: Record<string, string | undefined> = {
@@ -104,7 +104,7 @@ export function checkInput({
     checkpointPath: join(dataDirectory, 'checkpoint.sqlite'),
     environment: variables,
     run,
-    async look(...words) {
+    async diagnose(...words) {
       const { exitCode, stdout } = await unchanged(home, () => run('doctor', '--json', ...words));
       const diagnosis = withoutOwnDisk(JSON.parse(stdout));
       expect(diagnosis.exitCode).toBe(exitCode);
@@ -118,7 +118,7 @@ export function checkInput({
   };
 }
 
-function questionsTo({ checks }: Diagnosis): Pick<Look, 'of' | 'all'> {
+function questionsTo({ checks }: Diagnosis): Pick<InstallationDiagnosis, 'of' | 'all'> {
   return {
     of: (name) => checks.find(({ check }) => check === name)?.findings ?? [],
     all: (state) =>

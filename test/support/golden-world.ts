@@ -13,7 +13,7 @@ import { type CommandLine, commandLine } from './command-line.ts';
 import { CANARY_KEY } from './feed-client.ts';
 import { column, numberedRows, SMALL_SCHEMA, smallContent } from './small-content.ts';
 
-export interface ToldWorld {
+export interface GoldenWorld {
   readonly feed: FixtureFeed;
   readonly installed: CommandLine;
   /** What every catch-up so far has logged: JSON lines. */
@@ -50,7 +50,7 @@ const SUBSCRIPTIONS = {
 } as const;
 
 /** The feed at its first versions, mirrored once, and then with a dataset whose content is bad, and a subscription that is gone. */
-export async function toldWorld(): Promise<ToldWorld> {
+export async function goldenWorld(): Promise<GoldenWorld> {
   const clock = stillClock(START);
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock });
   onTestFinished(feed.close);
@@ -84,14 +84,14 @@ export async function toldWorld(): Promise<ToldWorld> {
 }
 
 /** Runs `once`, and gives its summary. */
-export async function catchUp({ installed, logged }: ToldWorld): Promise<string> {
+export async function catchUp({ installed, logged }: GoldenWorld): Promise<string> {
   const { stdout, stderr } = await installed.run('once');
   logged.push(...stderr.split('\n').filter((line) => line !== ''));
   return stdout;
 }
 
 /** What a catch-up has to do, to wait for, and cannot do. */
-export async function comesToWork(world: ToldWorld): Promise<void> {
+export async function comesToWork(world: GoldenWorld): Promise<void> {
   const { feed, installed } = world;
   const { publisher, clock, faults, access, manifest, omissions } = feed;
   clock.advance(HOUR_MS);
@@ -134,7 +134,7 @@ export async function comesToWork(world: ToldWorld): Promise<void> {
  * One subscription is refused, one gone that a list has lacked before; the record of another one names its newest event no more,
  * and a list lacks a version.
  */
-export function comesToTrouble({ feed }: ToldWorld): void {
+export function meetsIncidents({ feed }: GoldenWorld): void {
   feed.clock.advance(HOUR_MS);
   rewriteRecords(feed, 'sub_6', (record) => ({ ...record, lastEventId: null }));
   feed.omissions.add({ list: 'versions', datasetId: 'us-tx-travis-roads', version: 2 });
@@ -144,7 +144,7 @@ export function comesToTrouble({ feed }: ToldWorld): void {
 }
 
 /** The key is known no more, and the service does not say why. */
-export function losesItsKey({ feed }: ToldWorld): void {
+export function losesItsKey({ feed }: GoldenWorld): void {
   feed.clock.advance(HOUR_MS);
   feed.faults.add({
     match: { operation: 'subscriptions', times: 'always' },
@@ -154,7 +154,7 @@ export function losesItsKey({ feed }: ToldWorld): void {
 
 /** The file of a store is no database any more. */
 export function losesItsStores(
-  { feed, installed: { dataDirectory } }: ToldWorld,
+  { feed, installed: { dataDirectory } }: GoldenWorld,
   ...names: readonly ('mirror.duckdb' | 'checkpoint.sqlite')[]
 ): void {
   feed.clock.advance(HOUR_MS);
@@ -162,7 +162,7 @@ export function losesItsStores(
 }
 
 /** A feed of twelve datasets and their mirror, all of which have left but one. */
-export async function leavingWorld(): Promise<ToldWorld> {
+export async function leavingWorld(): Promise<GoldenWorld> {
   const clock = stillClock(START);
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock });
   onTestFinished(feed.close);
@@ -186,7 +186,7 @@ export async function leavingWorld(): Promise<ToldWorld> {
  * A feed of three subscriptions and their mirror. A dataset has left the first and another one the second, whose manifest is
  * refused. The log of the third cannot be read by the next catch-up.
  */
-export async function waitingWorld(): Promise<ToldWorld> {
+export async function waitingWorld(): Promise<GoldenWorld> {
   const clock = stillClock(START);
   const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock });
   onTestFinished(feed.close);

@@ -287,7 +287,7 @@ function defineSetUpCommands(definitions: Definitions): void {
     return init(path, context);
   });
   // Takes the sources of the configuration, because the configuration may itself be wrong.
-  const looking =
+  const description =
     'check configuration, disk, locks, stores, connection and key; say what to do about what is wrong';
   const script = new Option(
     '--sql',
@@ -295,7 +295,7 @@ function defineSetUpCommands(definitions: Definitions): void {
   );
   define(
     'doctor',
-    looking,
+    description,
     [JSON_OPTION, script.conflicts('json')],
     async ({ json = false, sql = false }: JsonFlag & { readonly sql?: boolean }) => {
       const { doctor, printSetUp } = await import('./doctor/doctor.ts');

@@ -56,7 +56,7 @@ async function decideHere<Parameters>(
       checkpoint.close();
     }
   };
-  // The checkpoint is closed while the operator thinks, and the decision looks at it anew.
+  // The checkpoint is closed while the operator thinks, and the decision reads it anew.
   const intent = using((checkpoint) => decision.intent(parameters, checkpoint));
   if (intent !== null) await confirm(isYes, intent, context);
   const decided = using((checkpoint) => decision.decide(parameters, checkpoint));

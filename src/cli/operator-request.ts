@@ -23,8 +23,8 @@ import { openParts } from './open-parts.ts';
 import { logFor } from './render/screen.ts';
 import { nothingHere, openRequestPlace, type RequestPlace } from './request-place.ts';
 
-/** How often the answer is looked for. */
-const LOOK_EVERY_MS = 200;
+/** How often the answer is polled. */
+const POLL_EVERY_MS = 200;
 /** How often a command that waits asks again: far more often than its request would be given up. */
 const ASK_EVERY_MS = 10_000;
 
@@ -95,7 +95,7 @@ function withId(
   };
 }
 
-/** Another instance has begun since this process looked. */
+/** Another instance has begun since this process checked. */
 function noAnswerIfRunning(error: unknown): null {
   if (error instanceof BusyError && error.code === 'instance_running') return null;
   throw error;
@@ -117,7 +117,7 @@ async function askRunning(
   return await answerOf(request, place, context);
 }
 
-/** A database that is not available for a while is looked at again: its instance goes on once it is back. */
+/** A database that is not available for a while is asked again: its instance goes on once it is back. */
 async function answerOf(
   request: OperatorRequest,
   place: RequestPlace,
@@ -137,7 +137,7 @@ async function answerOf(
       if (!(error instanceof DestinationError)) throw error;
       if (signal.aborted || clock.monotonicMs() - askedMs > MAX_SILENCE_MS) throw withoutAnswer(error);
     }
-    await clock.sleep(LOOK_EVERY_MS, signal).catch(() => {});
+    await clock.sleep(POLL_EVERY_MS, signal).catch(() => {});
   }
 }
 

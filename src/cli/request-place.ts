@@ -13,7 +13,7 @@ import { runningInstance } from './data-directory.ts';
 export interface RequestPlace {
   /** Names the instance that performs requests, in a clause for people; null: none works. */
   worker(): Promise<string | null>;
-  /** Whether that instance works on another data directory than this one. */
+  /** Returns whether that instance works on another data directory than this one. */
   isElsewhere(): Promise<boolean>;
   /** @throws UsageError where no catch-up has run yet. */
   requests(): Requests;

@@ -214,7 +214,7 @@ interface YamlFault {
 
 const STAR = 'uses *, which stands for another place of the file; put text that starts with * in quotes';
 const TAG = 'uses !, which names a type; put text that starts with ! in quotes';
-const INDENTATION = 'is not indented as YAML wants it; put the keys of a group one below the other';
+const INDENTATION = 'is not indented as YAML requires; put the keys of a group one below the other';
 const ODD_START = 'has text that starts with a character that YAML keeps for itself; put it in quotes';
 
 const FAULTS: Partial<Readonly<Record<ErrorCode, string>>> = {

@@ -219,7 +219,7 @@ const localSchema = z.strictObject({
     datasets: setting(
       list(datasetGlob, 0),
       absent<string[]>('none', [], '["us-tx-*"]'),
-      'The datasets whose past is kept, so that it can be looked at and undone, by id; * stands for any text.',
+      'The datasets whose past is kept, so that it can be read and undone, by id; * stands for any text.',
     ),
     everyVersion: setting(
       choice(['off', 'on']),

@@ -20,7 +20,7 @@ const COPY = 'published copy';
 const EXPORT = 'export';
 const COMMAND = 'command after commits';
 const NOTIFICATIONS = 'notifications';
-/** How often the loop looks whether an operator is to be notified of something. */
+/** How often the loop checks whether an operator is to be notified of something. */
 const NOTIFY_EVERY_MS = 5_000;
 
 /** Returns when the next copy may be made, on the clock on which this one began and ended. */

@@ -76,7 +76,7 @@ export class Audits {
     return Math.max(this.#clock.dueMs, Math.min(this.#full.dueMs(now), this.#owedMs(now)));
   }
 
-  /** Whether an owed audit is due, which waits for no poll. */
+  /** Returns whether an owed audit is due, which waits for no poll. */
   isOwed(now: ClockReading): boolean {
     return this.#owedMs(now) <= now.monotonicMs;
   }

@@ -30,7 +30,7 @@ import { Work } from './work.ts';
 
 /** The longest pause between two rounds: a decision of the operator is detected within a second. */
 const TICK_MS = 500;
-/** How often requests in the destination are looked for. */
+/** How often requests in the destination are polled. */
 const REQUESTS_EVERY_MS = 1_000;
 /** A loop that made no round for so long was suspended, with its machine or by itself. */
 const ASLEEP_MS = 60_000;
@@ -66,7 +66,7 @@ export class Daemon implements Observed {
   #wentRoundMs: number;
   /** Operators may have requested something since the requests were last read. */
   #mayHaveRequests = true;
-  /** Requests in the destination are not announced: they are looked for. */
+  /** Requests in the destination are not announced: they are polled. */
   #requestsReadMs = Number.NEGATIVE_INFINITY;
   /** A request brought a decision that was not acted on yet. */
   #hasDecided = false;

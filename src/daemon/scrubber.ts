@@ -1,8 +1,8 @@
 /**
  * Scrubs the mirror while nothing else is to be done: reads every block of it within `scrub.every`, a slice at a time, and then the
- * checkpoint. Where it has stopped is stored, so that a restart reads nothing twice.
+ * checkpoint. The position is stored, so that a restart reads nothing twice.
  *
- * Invariant: no slice begins while a dataset is worked on or waits for work, and one that is running gives way.
+ * Invariant: no slice begins while a dataset is worked on or waits for work, and one that is running stops.
  */
 
 import { StorageError } from '../model/errors.ts';
@@ -73,7 +73,7 @@ export class Scrubber {
 
   /**
    * After an error of a store the checkpoint may be damaged: then the stores are opened again. `error` is null after a round of the loop
-   * without one. Where the checkpoint cannot even be looked at, the incident of the loop says so.
+   * without one. Where the checkpoint cannot even be examined, the incident of the loop says so.
    */
   noteRound(error: unknown): void {
     const nowMs = this.#session.nowMs();

@@ -130,7 +130,7 @@ export interface OngoingIncident {
   readonly hint: string | null;
   readonly since: Date;
   readonly attempts: number;
-  /** The incident has lasted so long that an operator should look: health reports it. */
+  /** The incident has lasted so long that an operator should act: health reports it. */
   readonly isStall: boolean;
 }
 

@@ -98,7 +98,7 @@ export interface Destination {
   /** Returns the unions of the configuration as the last transaction left them, in order of name. Reads nothing. */
   unions?(): readonly RecordedUnion[];
 
-  /** A number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
+  /** Returns a number that changes while work goes on: statements end, or the running one reads rows. Cheap to read. */
   progress(): number;
 
   close(): Promise<void>;
@@ -119,7 +119,7 @@ export interface StoredCandidates {
 
 export interface Scrubbing {
   /**
-   * Reads the next slice, in another process. It gives way at once to any other work on the destination, and keeps what it has
+   * Reads the next slice, in another process. It stops at once for any other work on the destination, and keeps what it has
    * read until then. Where the destination is busy it reads nothing.
    */
   readSlice(from: ScrubPosition | null): Promise<ScrubbedSlice>;
@@ -172,7 +172,7 @@ export interface RenewedChecksums {
   readonly kept: readonly string[];
 }
 
-/** Gives a destination its jobs while its write session is open. */
+/** The source of jobs for an open write session. */
 export interface JobQueue {
   /** Takes some of the jobs that are ready, oldest first; an empty list if none is ready. */
   take(): readonly ValidatedJob[];
@@ -228,7 +228,7 @@ export interface ValidatedJob {
   readonly job: WriteJob;
 }
 
-/** What became of a write job. */
+/** The result of a write job. */
 export type JobResult =
   | { readonly kind: 'committed'; readonly datasetId: string; readonly committed: CommitResult }
   /** `table` names the retired table with its schema; null when its rows are gone. */

@@ -33,7 +33,7 @@ interface Judging {
   readonly keys: () => Promise<ShownKeys>;
 }
 
-/** An approval holds for exactly the approved content. */
+/** Judges a commit by its gate. An approval holds for exactly the approved content. */
 export async function judgeCommit({ gate, counts, digest, keys }: Judging): Promise<Judgement> {
   if (gate === undefined || judge(counts, gate.limits).kind !== 'awaiting') return null;
   const found = await digest();
@@ -41,7 +41,7 @@ export async function judgeCommit({ gate, counts, digest, keys }: Judging): Prom
   return { kind: 'awaiting', judged: { digest: found, counts, keys: await keys() } };
 }
 
-/** Whether a commit of the job can wait: then the rows that it touches are read. */
+/** Returns whether a commit of the job can wait: then the rows that it touches are read. */
 export function mayWait(gate: Gate | undefined): boolean {
   return gate !== undefined && hasLimits(gate.limits);
 }
@@ -49,10 +49,10 @@ export function mayWait(gate: Gate | undefined): boolean {
 /** The most characters of a key's column that an operator is shown. */
 export const MAX_KEY_CHARACTERS = 80;
 
-/** Each statement selects the columns of some keys as texts, of at most `MAX_KEY_CHARACTERS`; null: there are none. */
+/** Statements of which each selects the columns of some keys as texts, of at most `MAX_KEY_CHARACTERS`; null: there are none. */
 export type KeyStatements = Readonly<Record<keyof ShownKeys, string | null>>;
 
-/** `read` runs a statement in the transaction of the commit, and resolves to its rows. */
+/** Reads some keys of each kind. `read` runs a statement in the transaction of the commit, and resolves to its rows. */
 export async function readShownKeys(
   read: (statement: string) => Promise<readonly Row[]>,
   statements: KeyStatements,

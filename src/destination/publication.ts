@@ -23,7 +23,7 @@ export interface PostCommitSource extends CommitSource {
   /**
    * Renames a verified copy of everything that is committed into place. Readers of the previous copy keep it. When publishing
    * fails or the process is killed, the previous copy stays in place.
-   * @throws StorageError when the disk lacks room, before anything is written; BusyError; InterruptedError.
+   * @throws StorageError when the disk lacks space, before anything is written; BusyError; InterruptedError.
    */
   publish(): Promise<Publication>;
 }

@@ -7,7 +7,7 @@ import type { RecordedUnion } from './catalog/unions.ts';
 import type { ObservedState } from './destination.ts';
 import type { ComparedPast, PastTables } from './past-tables.ts';
 
-/** Changes nothing. */
+/** A reader of the destination for commands, which changes nothing. */
 export interface DestinationReader {
   /** Returns the contents of the catalog. */
   observed(): Promise<ObservedState>;
@@ -68,7 +68,7 @@ export interface DiffRow {
   readonly after: readonly Rendered[] | null;
 }
 
-/** What a rollback of a table would do. */
+/** The effect that a rollback of a table would have. */
 export interface RollbackForeseen {
   /** The newest commit. */
   readonly from: PastCommit;

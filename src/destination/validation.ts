@@ -44,7 +44,7 @@ export class Validation<Validated> {
   readonly #inTurnBeside = pLimit(1);
   #waiting: readonly Waiting<Validated>[] = [];
 
-  /** `second` is null when memory is too small for a second instance. */
+  /** Validates with one or two instances of DuckDB; `second` is null when memory is too small for a second instance. */
   constructor(validating: Validating<Validated>, engine: Engine, second: Engine | null) {
     this.#validating = validating;
     this.#engine = engine;
@@ -55,7 +55,7 @@ export class Validation<Validated> {
     return this.#engine.progress + (this.#second?.progress ?? 0);
   }
 
-  /** @throws the errors of `Validating.validate`. */
+  /** Validates a job. @throws the errors of `Validating.validate`. */
   async validate(job: WriteJob): Promise<Validated> {
     // A job for which this question fails is validated alone, and reports its error there.
     const alike = job.kind === 'changes' ? await coalescedAlike(job).catch(() => null) : null;

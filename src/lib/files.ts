@@ -255,7 +255,7 @@ interface Fullness {
   readonly hint: string;
 }
 
-/** Returns what a message says of a folder that takes nothing more: `full`, unless there is room for bytes and for no further file. */
+/** Returns what a message says of a folder that takes nothing more: `full`, unless there is space for bytes and for no further file. */
 export function whyFull(folder: string, full: Fullness): Fullness {
   if (!ranOutOfInodes(folder)) return full;
   return { fact: `The file system has no inodes left for another file in ${folder}`, hint: FREE_INODES };
@@ -264,14 +264,14 @@ export function whyFull(folder: string, full: Fullness): Fullness {
 export const FREE_INODES =
   'Remove files that nobody needs from it (df -i counts them), or use a file system with more inodes.';
 
-/** Whether no file can be made in the folder, however many bytes are free. False where that cannot be known. */
+/** Returns whether no file can be made in the folder, however many bytes are free. False where that cannot be known. */
 export function hasNoInodes(folder: string): boolean {
   return isOnFileSystem(folder, isOutOfInodes);
 }
 
-/** Whether inodes were wanting where there was no room a moment ago. False where that cannot be known. */
+/** Returns whether inodes were missing where there was no space just before. False where that cannot be known. */
 function ranOutOfInodes(folder: string): boolean {
-  return isOnFileSystem(folder, wereInodesWanting);
+  return isOnFileSystem(folder, wereInodesMissing);
 }
 
 function isOnFileSystem(folder: string, isSuch: (seen: StatsFs) => boolean): boolean {
@@ -282,8 +282,8 @@ function isOnFileSystem(folder: string, isSuch: (seen: StatsFs) => boolean): boo
   }
 }
 
-/** Whether that is why the system could not make a file or a folder. */
-function isForWantOfInodes(error: unknown): boolean {
+/** Returns whether missing inodes are why the system could not make a file or a folder. */
+function isForMissingInodes(error: unknown): boolean {
   return (
     systemCode(error) === 'ENOSPC' &&
     error instanceof Error &&
@@ -293,10 +293,10 @@ function isForWantOfInodes(error: unknown): boolean {
 }
 
 /**
- * What else failed for the same reason may have given its files back before one looks: with room for bytes, hardly any inodes
- * are as good as none. A file system that was made with few has most of them left where bytes were wanting.
+ * Returns whether inodes were missing. Other work that failed for the same reason may have given its files back before the check: with
+ * space for bytes, hardly any inodes are as good as none. A file system with few inodes has most of them left where bytes were missing.
  */
-export function wereInodesWanting(
+export function wereInodesMissing(
   seen: Readonly<Pick<StatsFs, 'files' | 'ffree' | 'bavail' | 'bsize'>>,
 ): boolean {
   const areFew = seen.ffree < Math.min(FEW_INODES, seen.files / 2);
@@ -421,7 +421,7 @@ export function systemReason(error: unknown): string {
   if (!(error instanceof Error) || code === null) return String(error);
   const plain = PLAIN_WORDS[code];
   if (plain !== undefined) return `${plain} (${code})`;
-  if (isForWantOfInodes(error)) return `the file system has no inodes left for another file (${code})`;
+  if (isForMissingInodes(error)) return `the file system has no inodes left for another file (${code})`;
   const hasNumber = 'errno' in error && typeof error.errno === 'number';
   return hasNumber ? `${getSystemErrorMessage(Number(error.errno))} (${code})` : code;
 }

@@ -55,7 +55,10 @@ export function createLog(options: LogOptions): Log {
   return pino(settings, text);
 }
 
-/** A stream of its own for each log: they are made for every look into the mirror, and each would leave its listeners on standard error. */
+/**
+ * Returns a stream of its own for each log: logs are made for every reading of the mirror, and each would leave its listeners on standard
+ * error.
+ */
 function onto(stream: NodeJS.WritableStream): Writable {
   return new Writable({
     decodeStrings: false,

@@ -6,7 +6,7 @@ export function candidateText(candidate: Candidate): string {
   return JSON.stringify({ candidate }, withTypes);
 }
 
-/** Null: another version of the program wrote it. Its content is then fetched and judged again. */
+/** Decodes a stored candidate. Null: another version of the program wrote it, and its content is fetched and judged again. */
 export function candidateFromText(written: string): Candidate | null {
   try {
     return (JSON.parse(written, fromTypes) as { readonly candidate: Candidate }).candidate;

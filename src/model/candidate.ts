@@ -66,19 +66,19 @@ export interface LaterContent {
 /** The most later contents that are remembered; the oldest are fetched again if the service still offers them. */
 export const MAX_LATER_CONTENTS = 10;
 
-/** How many hex digits of a digest people see and write. */
+/** The number of hex digits of a digest that people see and write. */
 export const SHOWN_DIGEST_DIGITS = 8;
 
 export function shownDigest({ digest }: Pick<JudgedCommit, 'digest'>): string {
   return digest.slice(0, SHOWN_DIGEST_DIGITS);
 }
 
-/** Identifies the state of a table: no commit was made to it since, whatever that did. */
+/** Returns a text that identifies the state of a table: no commit was made to it since, whatever that did. */
 export function baseOf({ commitNumber, version, snapshotDigest, appliedAt }: ObservedTable): string {
   return JSON.stringify([commitNumber, version, snapshotDigest, appliedAt.toISOString()]);
 }
 
-/** `12`, `12, east`: the columns of a key. */
+/** Returns the columns of a key as text: `12`, `12, east`. */
 export function keyText(key: KeyTexts): string {
   return key.join(', ');
 }

@@ -135,7 +135,7 @@ export interface LogPosition {
   readonly readAt: Date;
 }
 
-/** The desired state of a dataset without any statement about it. */
+/** Returns the desired state of a dataset without any statement about it. */
 export function emptyDesiredState(datasetId: string): DesiredState {
   return {
     datasetId,
@@ -191,7 +191,7 @@ export function changedDesiredState(
   }
 }
 
-/** A log restart makes the event numbers of the subscription's log void. */
+/** Voids the event numbers of the subscription's log, because the log was restarted. */
 export function withoutLog(desired: DesiredState, subscriptionId: string): DesiredState {
   const member = desired.members.get(subscriptionId);
   const former = desired.formerMembers.get(subscriptionId);

@@ -8,7 +8,7 @@
 /** The exit code of a command that an error ended; `cli/exit-codes.ts` names them. */
 export type ErrorExitCode = 64 | 65 | 70 | 74 | 75 | 77 | 78;
 
-/** What an error stops. */
+/** The scopes of an error: the work that an error stops. */
 export const SCOPES = {
   run: 'The whole run: nothing more is asked of the service until it is over.',
   part: 'The dataset or the subscription in which it occurred. All others go on.',
@@ -19,7 +19,7 @@ export const SCOPES = {
 
 export type ErrorScope = keyof typeof SCOPES;
 
-/** What the program does next. */
+/** The next action of the program after an error. */
 export const DISPOSITIONS = {
   retry:
     'It passes by itself. The daemon tries again, waiting longer each time; `once` ends, and can be run again.',

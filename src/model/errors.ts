@@ -26,12 +26,12 @@ export abstract class FeedSyncError extends Error {
   }
 }
 
-/** Whatever was thrown, as an error. */
+/** Returns whatever was thrown as an error. */
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown));
 }
 
-/** Every error of another class is a bug. */
+/** Returns the code of an error; every error of another class is a bug. */
 export function errorCodeOf(error: unknown): ErrorCode {
   return error instanceof FeedSyncError ? error.code : 'bug';
 }
@@ -40,7 +40,7 @@ export function errorEntryOf(error: unknown): ErrorEntry {
   return ERRORS[errorCodeOf(error)];
 }
 
-/** The command line makes no sense, or the user's SQL does not run. */
+/** The error of a command line that makes no sense, or of SQL that does not run. */
 export class UsageError extends FeedSyncError {
   readonly code = 'usage_invalid';
 }
@@ -70,7 +70,7 @@ export class ServiceUnavailableError extends FeedSyncError {
 
 type BusyCode = 'mirror_busy' | 'table_locked' | 'checkpoint_busy' | 'instance_running';
 
-/** Another process has locked the mirror (a reader) or the data directory (another instance). */
+/** The error of a lock that another process has: on the mirror (a reader) or on the data directory (another instance). */
 export class BusyError extends FeedSyncError {
   readonly code: BusyCode;
 
@@ -118,7 +118,7 @@ export interface RefusalWords {
   readonly links: ReadonlyMap<string, string>;
 }
 
-/** The service refused. Not tried again until an operator has acted (the interface, Errors, rule 1). */
+/** A refusal by the service. Nothing is tried again until an operator has acted (the interface, Errors, rule 1). */
 export class RefusalError extends FeedSyncError {
   readonly code = 'refused';
   readonly refusal: Refusal;
@@ -194,7 +194,7 @@ export class ContractViolationError extends FeedSyncError {
 export const DATA_CODES = ['data_invalid', 'content_mismatch', 'changes_invalid', 'columns_unknown'] as const;
 type DataCode = (typeof DATA_CODES)[number];
 
-/** Content cannot be mirrored as it is: a bad file, a value that would have to be altered, a proof that failed. */
+/** The error of data that cannot be mirrored unaltered: a bad file, a value that would have to be altered, a proof that failed. */
 export class DataError extends FeedSyncError {
   /**
    * `content_mismatch`: the content was not read, and the statement or the transfer may be at fault, so the content is
@@ -229,7 +229,7 @@ const MAX_SHOWN_NAMES = 20;
 /** The most characters of each name. */
 const MAX_SHOWN_NAME = 200;
 
-/** Files or rows of changes contain columns that the schema lacks: the schemas may have been read too early. */
+/** The error of files or rows of changes whose columns the schema lacks: the schemas may have been read too early. */
 export class UnknownColumnsError extends DataError {
   readonly datasetId: string;
   readonly columns: readonly string[];
@@ -250,7 +250,7 @@ export class UnknownColumnsError extends DataError {
 }
 
 /**
- * Recorded changes cannot be applied to the table although their values are valid: their counts differ, or they lack
+ * The error of recorded changes that cannot be applied to the table although their values are valid: their counts differ, or they lack
  * something that the table needs. The dataset falls back to the snapshot.
  */
 export class InapplicableChangesError extends FeedSyncError {

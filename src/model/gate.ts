@@ -6,7 +6,7 @@
 
 import type { RowDifference } from './commits.ts';
 
-/** Where both numbers are given, both must be exceeded. */
+/** A limit of rows. Where both numbers are given, both must be exceeded. */
 export interface RowLimit {
   /** A number of rows; null: any. */
   readonly rows: number | null;
@@ -14,7 +14,7 @@ export interface RowLimit {
   readonly share: number | null;
 }
 
-/** Null: there is no limit. */
+/** The limits of a gate; null: there is no limit. */
 export interface GateLimits {
   readonly removedRows: RowLimit | null;
   readonly changedRows: RowLimit | null;
@@ -24,7 +24,7 @@ export interface GateLimits {
 
 export const NO_LIMITS: GateLimits = { removedRows: null, changedRows: null, emptied: false };
 
-/** What a commit does to a table that has rows. */
+/** The effect of a commit on a table that has rows. */
 export interface RowCounts {
   readonly before: number;
   readonly after: number;
@@ -80,12 +80,12 @@ function removesMuch({ before, removed }: RowCounts): boolean {
   return before >= FEWEST_ROWS_FOR_WARNING && removed > before * MUCH;
 }
 
-/** Whether any commit can exceed the limits. */
+/** Returns whether any commit can exceed the limits. */
 export function hasLimits({ removedRows, changedRows, emptied }: GateLimits): boolean {
   return removedRows !== null || changedRows !== null || emptied;
 }
 
-/** Without a known difference only the row counts show how many rows are added and removed. */
+/** Counts the rows before and after a commit. Without a known difference only the row counts show how many rows are added and removed. */
 export function rowCountsOf(before: number, after: number, net: RowDifference | null): RowCounts {
   if (net !== null) return { before, after, ...net, isByKey: true };
   const added = Math.max(0, after - before);
@@ -93,7 +93,7 @@ export function rowCountsOf(before: number, after: number, net: RowDifference | 
   return { before, after, added, changed: null, removed, isByKey: false };
 }
 
-/** Whether every key is replaced by another one, as when the service numbers the rows anew. */
+/** Returns whether every key is replaced by another one, as when the service numbers the rows anew. */
 export function isRekeyed({ before, after, added, removed, isByKey }: RowCounts): boolean {
   return isByKey && before > 0 && after > 0 && removed === before && added === after;
 }
@@ -113,7 +113,7 @@ export interface ShownKeys {
 
 export const NO_KEYS: ShownKeys = { added: [], changed: [], removed: [] };
 
-/** What a commit would do that waits for approval. */
+/** The effect of a commit that waits for approval. */
 export interface JudgedCommit {
   /** SHA-256 in hex: of the files of a snapshot, or of the net change, however it was paged. */
   readonly digest: string;
@@ -121,7 +121,7 @@ export interface JudgedCommit {
   readonly keys: ShownKeys;
 }
 
-/** How a write job is judged. */
+/** The limits and the approval by which a write job is judged. */
 export interface Gate {
   readonly limits: GateLimits;
   /** The digest of the content that an operator approved; null: none. */

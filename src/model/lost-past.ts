@@ -1,8 +1,8 @@
 /** Why earlier states of a table are not known any more, although its past is kept, and what an operator can do about it. Pure. */
 
-/** Why an undo log is closed: clauses, as the catalog and its functions repeat them to readers. */
+/** The reasons why an undo log is closed: clauses, as the catalog and its functions repeat them to readers. */
 export const SWITCHED_OFF = 'history was switched off';
-/** Entries of such rows would show them as what a commit left. */
+/** Entries of rows that were altered by hand would pass for rows that a commit left. */
 export const ALTERED = 'rows of the table were altered outside feed-sync before';
 export const REPAIRED = 'a repair of rows that were altered outside feed-sync changed others, too';
 export const BY_HAND = 'the log was dropped or altered by hand';
@@ -15,7 +15,7 @@ const BY_OTHERS: ReadonlySet<string> = new Set([ALTERED, REPAIRED, BY_HAND, TABL
 /** Follows the number of the commit before which nothing is known, and the reason. */
 const STAYS = 'Later states are known.';
 
-/** Returns sentences. Any other reason is a table that could not be read, or whose columns were altered. */
+/** Returns the remedy, in sentences. Any other reason is a table that could not be read, or whose columns were altered. */
 export function remedyOfLostPast(reason: string): string {
   if (reason === TOO_LITTLE_MEMORY) {
     return `Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT), or the next such reload loses the past again. ${STAYS}`;
@@ -35,8 +35,8 @@ export interface Closing {
 }
 
 /**
- * Returns why a commit has lost the past before it; null where it has not, or where nobody wanted it before. A commit closes the log
- * again and again while history is switched off: only the first one loses something.
+ * Returns why a commit has lost the past before it; null where it has not, or where history was off before. A commit closes the log again
+ * and again while history is switched off: only the first one loses something.
  */
 export function lostBy(before: Closing | null, after: Closing | null): string | null {
   if (before === null || after === null || after.commitNumber === null) return null;

@@ -13,7 +13,7 @@ export type NotificationKind = ConditionKind | OccurrenceKind | 'recovered' | 't
 type ConditionKind = 'suspended' | 'failing' | 'retention_near';
 type OccurrenceKind = 'damaged' | 'large_change' | 'schema_changed';
 
-/** Lasts until something or somebody ends it. */
+/** A condition, which lasts until something or somebody ends it. */
 export interface Condition {
   readonly kind: ConditionKind;
   /** A code: conditions of one kind and cause are sent together. */
@@ -28,7 +28,7 @@ export interface Condition {
   readonly isLoud: boolean;
 }
 
-/** Has happened, and does not end. */
+/** An occurrence, which has happened and does not end. */
 export interface Occurrence {
   readonly kind: OccurrenceKind;
   readonly subject: string;
@@ -51,7 +51,7 @@ export interface Notification {
   readonly advice: string;
 }
 
-/** What was sent, by kind and cause. Plain JSON: the checkpoint stores it as text. */
+/** The notifications that were sent, by kind and cause. The ledger is plain JSON, which the checkpoint stores as text. */
 export interface NotificationLedger {
   readonly sent: Readonly<Record<string, Sent>>;
   /** Occurrences that are not sent yet, by kind. */

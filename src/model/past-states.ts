@@ -3,7 +3,7 @@
 import type { CommitKind } from './commits.ts';
 import { UsageError } from './errors.ts';
 
-/** How an operator names a state. */
+/** The name that an operator gives a state: a version, a commit or a time. */
 export type PastState =
   /** The newest commit that reached the version. */
   | { readonly by: 'version'; readonly version: number }
@@ -24,7 +24,7 @@ export interface PastCommit {
   readonly restoredCommit: number | null;
 }
 
-/** @throws UsageError where the table has the state that the commit left. */
+/** Refuses a state that is the current one. @throws UsageError where the table has the state that the commit left. */
 export function refuseUnchanged(datasetId: string, { commitNumber }: PastCommit, newest: PastCommit): void {
   if (commitNumber !== newest.commitNumber && commitNumber !== newest.restoredCommit) return;
   throw new UsageError(`${datasetId} is as commit ${commitNumber} left it: there is nothing to roll back.`);

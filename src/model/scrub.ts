@@ -3,7 +3,7 @@
  * goes on where it has stopped, also after a restart. Pure.
  */
 
-/** Everything before it was read: the tables with smaller names, and the rows of this one in earlier places. */
+/** A position in the mirror; everything before was read: the tables with smaller names, and the rows of this one in earlier places. */
 export interface ScrubPosition {
   /** With its schema. */
   readonly table: string;

@@ -5,6 +5,7 @@ import type { Gate } from './gate.ts';
 import type { ColumnType, Counts, Schema } from './records.ts';
 
 /**
+ * The source of a digest:
  * - `stated`: computed from the digests in the manifest.
  * - `computed`: computed from the downloaded files, because the manifest lacks a digest.
  */
@@ -39,7 +40,7 @@ export interface ObservedTable {
   readonly reloads: ReadonlyMap<string, ReloadMark>;
 }
 
-/** Whether a rollback keeps the table where it is. */
+/** Returns whether a rollback keeps the table where it is. */
 export function isPinned(observed: ObservedTable | null): boolean {
   return observed !== null && observed.pinnedSince !== null;
 }
@@ -56,10 +57,10 @@ export interface ObservedColumn {
   readonly crs: string | null;
 }
 
-/** The unit of commit: one step of one dataset. */
+/** A write job: one step of one dataset, which is committed as one. */
 export type WriteJob = SnapshotJob | ChangesJob | RetirementJob | RollbackJob | RepairJob;
 
-/** Replaces the whole table by the content of the files. */
+/** A job that replaces the whole table by the content of the files. */
 export interface SnapshotJob {
   readonly kind: 'snapshot';
   readonly datasetId: string;
@@ -86,7 +87,7 @@ export interface SnapshotJob {
   readonly plannedFrom: PlannedFrom | null;
 }
 
-/** How the content of a job was fetched, for the report. */
+/** The source and size of a job's content, for the report. */
 export interface Fetched {
   /** Of the files or of the pages of changes. */
   readonly bytes: number;
@@ -94,7 +95,7 @@ export interface Fetched {
   elapsedMs(): number;
 }
 
-/** The table moves along the versions of a chain, in one step: the net change of them all. */
+/** A job that moves a table along the versions of a chain, in one step: the net change of them all. */
 export interface ChangesJob {
   readonly kind: 'changes';
   readonly datasetId: string;
@@ -142,7 +143,7 @@ export interface VersionContent {
   readonly rowCount: number | null;
 }
 
-/** Brings the rows of a table to the content that the service has for its version. Nothing else of the table changes. */
+/** A job that brings the rows of a table to the content that the service has for its version. Nothing else of the table changes. */
 export interface RepairJob {
   readonly kind: 'repair';
   readonly datasetId: string;
@@ -153,7 +154,7 @@ export interface RepairJob {
 }
 
 /**
- * Retires the table from the mirrored data. The dataset keeps the table's name in case it returns. The table's reloads,
+ * A job that retires the table from the mirrored data. The dataset keeps the table's name in case it returns. The table's reloads,
  * satisfied or owed, are removed, and so is the stored progress about the subscriptions that contained the dataset.
  */
 export interface RetirementJob {
@@ -169,7 +170,7 @@ export interface RetirementJob {
   readonly plannedFrom: ObservedTable;
 }
 
-/** Restores the state that an earlier commit left, rows, columns and catalog, and pins the table there. */
+/** A job that restores the state which an earlier commit left, rows, columns and catalog, and pins the table there. */
 export interface RollbackJob {
   readonly kind: 'rollback';
   readonly datasetId: string;

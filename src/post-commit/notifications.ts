@@ -28,7 +28,7 @@ import {
 
 /** From the connection to the status of the answer. */
 const DELIVERY_TIMEOUT_MS = 10_000;
-/** Occurrences that wait to be stored; the loop takes them every few moments, and of more only the first are named anyway. */
+/** Occurrences that wait to be stored; the loop takes them every few seconds, and of more only the first are named anyway. */
 const MAX_OCCURRENCES = 1_000;
 /** The body of an answer is not read, beyond what lets a connection end well. */
 const MAX_ANSWER_BYTES = 64_000;

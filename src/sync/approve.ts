@@ -12,7 +12,7 @@ import { type AnswerAfter, type Performing, refusalOf } from './request-handler.
 import type { DatasetEnding, DatasetResult } from './result.ts';
 import { currentSuspensions } from './suspensions.ts';
 
-/** Names a candidate as people do: by the beginning of its digest. */
+/** The parameters of an approval, which name a candidate as people do: by the beginning of its digest. */
 export const approvalParameters = z.object({
   version: z.int(),
   content: z.string().regex(new RegExp(`^[0-9a-f]{${SHOWN_DIGEST_DIGITS},64}$`)),
@@ -20,7 +20,10 @@ export const approvalParameters = z.object({
 
 export type ApprovalParameters = z.infer<typeof approvalParameters>;
 
-/** Where the workspace is refused nothing is reconciled, so that is the answer. @throws UsageError where other content waits, or none. */
+/**
+ * Approves a candidate. A refusal of the workspace is the answer, because nothing is reconciled then. @throws UsageError where other
+ * content waits, or none.
+ */
 export async function performApproval(
   { datasetId, parameters, isCommitted = false }: OperatorRequest,
   { parts, known }: Performing,

@@ -16,13 +16,13 @@ import {
 import type { CommitResult } from '../model/commits.ts';
 import { isRekeyed, type JudgedCommit, type RowCounts, type ShownKeys } from '../model/gate.ts';
 import type { Parts } from './parts.ts';
-import { candidateOf, isOvertakenByReload, whyOver } from './plan/candidate.ts';
+import { candidateOf, isVoidedByReload, whyOver } from './plan/candidate.ts';
 import type { DatasetState } from './plan/dataset-state.ts';
 
 /** The code of the suspension of a dataset whose candidate waits. */
 const AWAITING_APPROVAL = 'awaiting_approval';
 
-/** The suspension that a candidate stands for. */
+/** Returns the suspension that a candidate stands for. */
 export function suspensionOfCandidate(candidate: Candidate): Suspension {
   const { datasetId, since } = candidate;
   return {
@@ -49,7 +49,7 @@ interface CandidateWork {
 export function standingCandidate(known: DatasetState, work: CandidateWork): Candidate | null {
   const candidate = candidateOf(known);
   if (candidate === null || work.candidate !== undefined || whyOver(candidate, known) !== null) return null;
-  return isOvertakenByReload(candidate, known) ? null : candidate;
+  return isVoidedByReload(candidate, known) ? null : candidate;
 }
 
 interface AwaitingContent {
@@ -64,7 +64,7 @@ interface AwaitingContent {
 
 type Stores = Pick<Parts, 'destination' | 'checkpoint'>;
 
-/** The destination comes first, so that every instance knows a candidate before an operator is notified of it. */
+/** Stores a candidate: in the destination first, so that every instance knows a candidate before an operator is notified of it. */
 export async function keepCandidate(
   candidate: Candidate,
   { destination, checkpoint }: Stores,
@@ -175,7 +175,7 @@ export function keysAsTexts({ added, changed, removed }: ShownKeys) {
   return { added: added.map(keyText), changed: changed.map(keyText), removed: removed.map(keyText) };
 }
 
-/** The one command that lets exactly this candidate through. */
+/** Returns the one command that lets exactly this candidate through. */
 export function approveCommand({ datasetId, version, judged }: Candidate): string {
   return `feed-sync approve ${shellWord(datasetId)} --version ${version} --content ${shownDigest(judged)}`;
 }

@@ -27,14 +27,14 @@ const MAX_ROUNDS = 3;
 /** How often in a row a catch-up is repeated because it met damage. */
 const MAX_REPEATS = 3;
 
-/** Says which datasets are reconciled. */
+/** The choice of the datasets that are reconciled. */
 export type IsAsked = (datasetId: string) => boolean;
 
 const EVERY_DATASET: IsAsked = () => true;
 
 /**
- * `signal` is aborted with an `InterruptedError` to stop early; earlier commits are kept. Every log is read, also where a few
- * datasets are asked for.
+ * Catches up once. `signal` is aborted with an `InterruptedError` to stop early; earlier commits are kept. Every log is read, also where a
+ * few datasets are asked for.
  */
 export async function catchUp(
   given: Parts,
@@ -63,7 +63,7 @@ export async function catchUp(
   };
 }
 
-/** A catch-up that is repeated where it met damage that another one mends. Never throws. */
+/** Catches up, and again where the catch-up met damage that another one mends. Never throws. */
 export async function catchUpMendingDamage(
   parts: Parts,
   signal: AbortSignal,
@@ -82,7 +82,7 @@ export async function catchUpMendingDamage(
   return withLost(result, lost);
 }
 
-/** The later of two catch-ups, with the commits of both. */
+/** Returns the later of two catch-ups, with the commits of both. */
 export function together(earlier: CatchUpResult, later: CatchUpResult): CatchUpResult {
   const before = new Map(earlier.datasets.map((one) => [one.datasetId, one]));
   return {
@@ -190,8 +190,8 @@ class CatchUp {
   }
 
   /**
-   * Each step records its own errors; an error of the run as a whole ends the catch-up. Where the workspace is refused, no
-   * request is made.
+   * Follows and reconciles. Each step records its own errors; an error of the run as a whole ends the catch-up. Where the workspace is
+   * refused, no request is made.
    */
   async execute(): Promise<Work> {
     let subscriptions = 0;
@@ -208,7 +208,7 @@ class CatchUp {
     }
   }
 
-  /** A drop counts once every log was read after it. */
+  /** Reads all logs until no drop is new, because a drop counts once every log was read after it. */
   async #followRounds(): Promise<void> {
     for (let rounds = 1; ; rounds += 1) {
       const before = this.#leaving();
@@ -223,7 +223,7 @@ class CatchUp {
     }
   }
 
-  /** Every subscription has to be read again before its log counts. */
+  /** Forgets the readings, so that every subscription is read again before its log counts. */
   #forgetReadings(): void {
     for (const subscription of this.#reader.subscriptions.values()) {
       subscription.owesAudit = true;

@@ -83,13 +83,13 @@ export interface ClockReading {
 }
 
 export interface DueTime {
-  /** On the monotonic clock, by the current readings; due once this is not later than now. */
+  /** Returns the time on the monotonic clock, by the current readings; due once this is not later than now. */
   dueMs(now: ClockReading): number;
 }
 
 export const AT_ONCE: DueTime = { dueMs: ({ monotonicMs }) => monotonicMs };
 
-/** Due once either clock has advanced by `waitMs`. */
+/** Returns a time that is due once either clock has advanced by `waitMs`. */
 export function dueAfter(waitMs: number, since: ClockReading): DueTime {
   const byMonotonicMs = since.monotonicMs + waitMs;
   const byWall = new Date(since.wall.getTime() + waitMs);
@@ -108,7 +108,7 @@ export const WAITING_AGAIN: Backoff = { baseDelayMs: 10_000, maxDelayMs: 15 * 60
 /** Retries after incidents of the run as a whole: the disk, the checkpoint, a mirror that a reader has locked. */
 export const WORKING_AGAIN: Backoff = { baseDelayMs: 5_000, maxDelayMs: 2 * 60_000 };
 
-/** When one task may be retried. */
+/** The time at which one task may be retried. */
 export class RetryClock {
   readonly #backoff: Backoff;
   readonly #random: Random;

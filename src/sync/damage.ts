@@ -11,7 +11,7 @@ import { endCandidate } from './candidates.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult } from './result.ts';
 
-/** Says once, by an incident, which parts of the past were lost. */
+/** Adds an incident that names once which parts of the past were lost. */
 export function withLost(result: CatchUpResult, lost: readonly string[]): CatchUpResult {
   if (lost.length === 0) return result;
   const error = new StorageError(
@@ -101,8 +101,8 @@ export const ENDS_KEEPING =
   'Take their rows from a backup of the mirror where they are needed; drop them, in SQL, where they are not.';
 
 /**
- * The incident that closes such a table reports it once, with an exit code. The table stays damaged, so every start warns
- * again: nobody may have read the incident.
+ * Warns of damaged tables of the past. The incident that closes a table reports the table once, with an exit code. The table stays damaged,
+ * so every start warns again: nobody may have read the incident.
  */
 export function warnOfDamagedPast({ keptDamaged = [] }: ObservedState, log: Log): void {
   if (keptDamaged.length === 0) return;

@@ -16,7 +16,7 @@ import { needOf } from './plan/need.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**
- * Whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator, but later content
+ * Returns whether there is work on the dataset, as far as the stores know. A suspended dataset waits for an operator, but later content
  * than its candidate may pass the gate; a failed one is tried again, if only to find that the failure has passed. A pinned table
  * takes nothing.
  */
@@ -161,7 +161,7 @@ export class MirrorView {
     };
   }
 
-  /** One table as it is now; null where there is none. */
+  /** Returns one table as it is now; null where there is none. */
   table(datasetId: string): ObservedTable | null {
     return this.#datasets.get(datasetId) ?? null;
   }

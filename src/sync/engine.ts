@@ -21,7 +21,7 @@ import type { DatasetResult } from './result.ts';
 import { type Judging, judgeRetirements } from './retirements.ts';
 import { isSameProgress, progressToStore } from './stored-progress.ts';
 
-/** What the caller decides about the reconciliation of one dataset. */
+/** The decisions of the caller about the reconciliation of one dataset. */
 export type Reconciling = Omit<Reconciliation, 'parts' | 'askReload' | 'readLogs' | 'readAgain'>;
 
 export class Engine {
@@ -40,7 +40,7 @@ export class Engine {
     this.#manifests = new KeptManifests(given);
   }
 
-  /** Lists the subscriptions and looks at the mirror. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
+  /** Lists the subscriptions and reads the observed state. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
   async connect(isMirrorIdle: boolean, signal: AbortSignal): Promise<Connected> {
     const connected = await connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
     if (!this.#isPastReported) warnOfDamagedPast(connected.observed, this.parts.log);
@@ -55,7 +55,7 @@ export class Engine {
     this.#manifests.keep(listedEntries, startedMs);
   }
 
-  /** See `KeptManifests`. */
+  /** Reads manifest entries: see `KeptManifests`. */
   entriesSince(
     sinceMs: number,
     isAsked: (subscriptionId: string) => boolean,
@@ -64,7 +64,7 @@ export class Engine {
     return this.#manifests.sourceSince(sinceMs, isAsked, withEntries);
   }
 
-  /** Every dataset with a desired or an observed state, as both stores know it. */
+  /** Returns every dataset with a desired or an observed state, as both stores know it. */
   datasets(): readonly DatasetState[] {
     return datasetStates(this.parts, this.mirror.observed);
   }
@@ -81,7 +81,7 @@ export class Engine {
     return progress === null || isSameProgress(observed.progress, progress) ? null : progress;
   }
 
-  /** Never throws. */
+  /** Reconciles a dataset. Never throws. */
   reconcile(known: DatasetState, reconciling: Reconciling): Promise<DatasetResult> {
     const { parts } = this;
     const { signal } = reconciling;

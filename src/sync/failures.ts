@@ -17,8 +17,8 @@ export const MAX_BAD_CONTENTS = 50;
 type Consequences = Pick<Failure, 'contents' | 'differing' | 'retryAt'>;
 
 /**
- * `contents` are the identities of the content being loaded, the newest first; they count only where the content itself is at fault.
- * Content that was found bad before stays bad.
+ * Returns the failure of a dataset. `contents` are the identities of the content being loaded, the newest first; they count only where the
+ * content itself is at fault. Content that was found bad before stays bad.
  */
 export function failureOf(
   datasetId: string,
@@ -101,7 +101,7 @@ export function newestContents(contents: readonly string[]): readonly string[] {
   return [...new Set(contents)].slice(0, MAX_BAD_CONTENTS);
 }
 
-/** `attempts` plans of the dataset were stale before they were executed. */
+/** Returns the error of a dataset of which `attempts` plans were stale before they were executed. */
 export function changesTooFast(datasetId: string, attempts: number): DataError {
   return new DataError(
     `Dataset ${datasetId} changes faster than it downloads: ${attempts} attempts became stale.`,

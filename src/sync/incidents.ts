@@ -39,7 +39,7 @@ export interface Incidents {
 const STOPPED = 'the run ended before it was done';
 const REFUSED_ABOVE = 'the service refused what it belongs to';
 
-/** `reportBug` is called with every bug at once; by default the bug is logged. */
+/** Collects the incidents of a run. `reportBug` is called with every bug at once; by default the bug is logged. */
 export function watchIncidents(
   parts: Parts,
   callerSignal: AbortSignal,
@@ -116,7 +116,7 @@ function forgetFailure(datasetId: string, failure: Failure | null, { checkpoint,
   checkpoint.clearFailure(datasetId);
 }
 
-/** Whether the error concerns one dataset alone, so that the other datasets and their requests may go on. */
+/** Returns whether the error concerns one dataset alone, so that the other datasets and their requests may go on. */
 export function isOfOneDataset(error: unknown): error is Error {
   if (error instanceof RefusalError) return error.refusal.scope.kind === 'dataset';
   return !concernsTheRun(error);

@@ -23,11 +23,14 @@ import type { Parts } from './parts.ts';
 const MANIFESTS_AT_ONCE = 4;
 
 export interface EntrySource {
-  /** The entries of the subscriptions that contain the dataset; null: to be read first. @throws the error of reading an entry. */
+  /**
+   * Returns the entries of the subscriptions that contain the dataset; null: they are to be read first. @throws the error of reading an
+   * entry.
+   */
   of(desired: DesiredState): readonly ListedEntry[] | null;
   /** Reads the entries that `of` returns afterwards. */
   read(desired: DesiredState, signal: AbortSignal): Promise<void>;
-  /** The desired state has changed, so earlier readings do not count any more. */
+  /** Voids earlier readings, because the desired state has changed. */
   renew(): void;
   /** Returns the manifest of the entry. */
   manifestOf(listedEntry: ListedEntry): ListedEntries;
@@ -45,7 +48,7 @@ export class KeptManifests {
     this.#parts = parts;
   }
 
-  /** `startedMs`: when the reading began, on the monotonic clock. */
+  /** Keeps the entries of a reading. `startedMs`: when the reading began, on the monotonic clock. */
   keep(listedEntries: ListedEntries, startedMs: number): void {
     this.#readings += 1;
     this.#kept.set(listedEntries.subscriptionId, { listedEntries, startedMs, number: this.#readings });
@@ -91,7 +94,7 @@ export class KeptManifests {
     };
   }
 
-  /** One reading serves every caller that may use it. */
+  /** Reads a manifest; one reading serves every caller that may use it. */
   async #read(subscriptionId: string, since: Reading, signal: AbortSignal): Promise<void> {
     const running = this.#reading.get(subscriptionId);
     if (running !== undefined && isSince(running, since)) return running.done;
@@ -158,7 +161,9 @@ const ENTRIES_AT_ONCE = 8;
 
 export interface ListedEntries {
   readonly subscriptionId: string;
-  /** Null: the manifest does not list the dataset. @throws the error of reading this dataset's own manifest. */
+  /**
+   * Returns the entry of a dataset. Null: the manifest does not list the dataset. @throws the error of reading this dataset's own manifest.
+   */
   of(datasetId: string): ListedEntry | null;
   /**
    * Returns the current entry in place of `expired`. The manifest is read again at most once, because the links of many datasets
@@ -221,7 +226,7 @@ export async function readEntries(
   return read;
 }
 
-/** A manifest of a single dataset says nothing about the log. */
+/** Returns the reading of single manifests, which say nothing about the log. */
 export function readingOfEntries(
   subscriptionId: string,
   read: ReadonlyMap<string, DatasetManifest | Error>,
@@ -263,7 +268,7 @@ interface ManifestReading {
 /** A watermark that covers no event. */
 const NOTHING: Watermark = { kind: 'number', through: -1n };
 
-/** `isListed`: the subscriptions are listed afterwards even where the manifest has no watermark. */
+/** Reads the manifest of a subscription. `isListed`: the subscriptions are listed afterwards even where the manifest has no watermark. */
 export async function readManifest(
   subscriptionId: string,
   isListed: boolean,
@@ -283,7 +288,7 @@ export async function readManifest(
   return { manifest, logNumber, watermark: watermarkOf({ lastEventId, readAt, manifestLagMs }), listedAfter };
 }
 
-/** Whether the manifest belongs to a log that the service has restarted since. */
+/** Returns whether the manifest belongs to a log that the service has restarted since. */
 export function isOfOldLog({ watermark }: Pick<ManifestReading, 'watermark'>): boolean {
   return watermark === NOTHING;
 }

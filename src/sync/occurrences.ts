@@ -9,7 +9,7 @@ import type { Parts } from './parts.ts';
 
 type Reporters = Pick<Parts, 'log' | 'onOccurrence'>;
 
-/** `before`: only a table that was there can lose rows or columns. */
+/** Notes the occurrences of a commit. `before`: only a table that was there can lose rows or columns. */
 export function noteOccurrences(before: ObservedTable | null, commit: CommitResult, parts: Reporters): void {
   if (before === null) return;
   warnOfRemovals(before, commit, parts);

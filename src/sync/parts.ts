@@ -27,7 +27,7 @@ export interface Parts {
   readonly onOccurrence?: (occurrence: Occurrence) => void;
 }
 
-/** The requests of operators: in the destination where every instance can ask there, else in the checkpoint. */
+/** Returns the requests of operators: in the destination where every instance can ask there, else in the checkpoint. */
 export function requestsOf({ destination, checkpoint }: Pick<Parts, 'destination' | 'checkpoint'>): Requests {
   return destination.requests ?? checkpoint.requests;
 }

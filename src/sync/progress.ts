@@ -17,13 +17,13 @@ export interface Extent {
 export interface Progress {
   /** Events of a log were read for the first time, and their requests are stored. */
   read(subscriptionId: string, events: readonly (FeedEvent | UnreadableEvent)[]): void;
-  /** `datasets`: how many datasets will be reconciled. */
+  /** Notes the start. `datasets`: how many datasets will be reconciled. */
   started(datasets: number): void;
-  /** Work on a dataset begins. `step` describes it for the operator: `applying 3 versions`. */
+  /** Notes that work on a dataset begins. `step` describes it for the operator: `applying 3 versions`. */
   began(datasetId: string, step: string, extent: Extent): void;
   /** Bytes that arrived for the dataset since the last call. */
   downloaded(bytes: number, datasetId: string): void;
-  /** The downloads of the step are complete: the step is validated, and written when the mirror is free. */
+  /** Notes that the downloads of the step are complete: the step is validated, and written when the mirror is free. */
   arrived(datasetId: string): void;
   committed(datasetId: string, commit: CommitResult): void;
   settled(result: DatasetResult): void;
@@ -73,7 +73,7 @@ export function logWaiting(log: Log, dataset: string, { why, awaited }: Waiting)
   );
 }
 
-/** `table`: where the rows are now; null where they are gone. */
+/** Logs the retirement of a table. `table`: where the rows are now; null where they are gone. */
 export function logRetirement(log: Log, dataset: string, table: string | null): void {
   log.info(
     { dataset, ...(table === null ? {} : { table }) },

@@ -57,7 +57,7 @@ export interface Reconciliation {
   readonly record: (error: unknown, known: DatasetState) => DatasetEnding;
 }
 
-/** Never throws. */
+/** Reconciles a dataset: plans and executes its steps until nothing is left to do now. Never throws. */
 export function reconcile(known: DatasetState, run: Reconciliation): Promise<DatasetResult> {
   return new Reconciler(known, run).reconcile();
 }
@@ -130,7 +130,7 @@ class Reconciler {
     });
   }
 
-  /** Data that was read before the desired state changed may not cover the change. */
+  /** Has everything read again, because data that was read before the desired state changed may not cover the change. */
   #readAgain(): void {
     const known = this.#run.readAgain(this.#known);
     if (!asksTheSame(known.desired, this.#known.desired)) {
@@ -140,7 +140,7 @@ class Reconciler {
     this.#known = known;
   }
 
-  /** Null: plan again. */
+  /** Executes a step. Null: plan again. */
   async #take(step: Plan): Promise<DatasetEnding | null> {
     const { parts, signal } = this.#run;
     switch (step.kind) {

@@ -30,7 +30,7 @@ const STORE_CHECKSUM = z.object({
   version: z.string(),
 });
 
-/** `sum` is a decimal number, because it may have more than 53 bits. */
+/** The checksum to store. `sum` is a decimal number, because it may have more than 53 bits. */
 export type StoreChecksumParameters = z.infer<typeof STORE_CHECKSUM>;
 
 export async function performRepair(
@@ -90,7 +90,7 @@ const RENEW_CHECKSUMS = z.object({ datasetIds: z.array(z.string()), unreadable: 
 
 export type RenewChecksumsParameters = z.infer<typeof RENEW_CHECKSUMS>;
 
-/** Acts on all of its datasets, whichever the request names. */
+/** Renews the checksums of all datasets in the parameters, whichever dataset the request names. */
 export async function performRenewChecksums(
   { parameters }: OperatorRequest,
   { parts }: Performing,

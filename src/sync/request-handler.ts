@@ -7,7 +7,7 @@ import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/dataset-state.ts';
 import type { DatasetResult } from './result.ts';
 
-/** What a handler works with. */
+/** The tools of a handler. */
 export interface Performing extends ForRequests {
   readonly parts: Parts;
   /** The dataset as both stores know it; null: no subscription contains it and it has no table, or it is not chosen. */
@@ -17,7 +17,7 @@ export interface Performing extends ForRequests {
 /** Returns the answer to a request once the dataset was reconciled. */
 export type AnswerAfter = (result: DatasetResult) => RequestAnswer;
 
-/** An error that it throws is the answer. */
+/** Performs a request; an error that the handler throws is the answer. */
 export type Handler = (
   request: OperatorRequest,
   performing: Performing,

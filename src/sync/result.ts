@@ -60,7 +60,7 @@ export type PlannedStep =
       readonly why: string;
     };
 
-/** Nothing can be done now. The next catch-up tries again. */
+/** The result where nothing can be done now; the next catch-up tries again. */
 export interface Waiting {
   readonly kind: 'waiting';
   /** For the operator: a clause. */
@@ -110,7 +110,7 @@ export const WAITING_FOR: Readonly<Record<WaitReason, string>> = {
 
 export type Wait = Extract<Plan, { readonly kind: 'wait' }>;
 
-/** Returns a clause. */
+/** Returns the reason of a wait, as a clause. */
 export function waitingFor(step: Wait): string {
   if (step.why !== 'entry-differs') return WAITING_FOR[step.why];
   const { version, entryRows, listedRows } = step;

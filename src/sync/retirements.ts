@@ -188,7 +188,7 @@ const WORDS: Readonly<Record<Reason, { readonly one: string; readonly several: s
     one: 'whose log was not read to its end since the dataset left',
     several: 'whose logs were not read to their ends since the dataset left',
   },
-  'log-in-doubt': { one: 'whose log may have begun anew', several: 'whose logs may have begun anew' },
+  'log-in-doubt': { one: 'whose log may have restarted', several: 'whose logs may have restarted' },
   'record-names-dataset': {
     one: 'whose record names the dataset or named it lately',
     several: 'whose records name the dataset or named it lately',
@@ -196,13 +196,16 @@ const WORDS: Readonly<Record<Reason, { readonly one: string; readonly several: s
 };
 const REASONS: readonly Reason[] = ['suspended', 'log-unread', 'log-in-doubt', 'record-names-dataset'];
 
-/** `awaited` must not be empty. */
+/** Returns the wait of a table that is to retire. `awaited` must not be empty. */
 export function retirementWaits(awaited: readonly AwaitedSubscription[]): Waiting {
   const why = `no subscription contains it any more; its retirement waits ${reportAwaited(awaited)}`;
   return { kind: 'waiting', why, until: null, awaited };
 }
 
-/** `for subscription sub_2, which is suspended, and for subscription sub_3, whose log …`. `awaited` must not be empty. */
+/**
+ * Names the awaited subscriptions: `for subscription sub_2, which is suspended, and for subscription sub_3, whose log …`. `awaited` must
+ * not be empty.
+ */
 export function reportAwaited(
   awaited: readonly Pick<AwaitedSubscription, 'subscriptionId' | 'reason'>[],
 ): string {
@@ -217,7 +220,7 @@ export function reportAwaited(
   return clauses.join(', and ');
 }
 
-/** Whether running again helps only after an operator has acted. */
+/** Returns whether running again helps only after an operator has acted. */
 export function awaitsOperator({ awaited }: Pick<Waiting, 'awaited'>): boolean {
   return awaited.length > 0 && awaited.every(({ reason }) => reason === 'suspended');
 }

@@ -20,7 +20,7 @@ export interface RollbackParameters {
   readonly version: number;
 }
 
-/** @throws what refuses the rollback: nothing is changed then. */
+/** Performs a rollback. @throws the error that refuses the rollback: nothing is changed then. */
 export async function performRollback(
   { datasetId, parameters }: OperatorRequest,
   { parts, known, commit }: Performing,
@@ -39,7 +39,7 @@ export async function performRollback(
   if (result.kind === 'failed') throw result.error;
   if (result.kind !== 'committed') {
     throw new BusyError(`The table of ${datasetId} changed meanwhile. Nothing was rolled back.`, {
-      hint: 'Look at what it is now, and try again.',
+      hint: 'Check its current state, and try again.',
     });
   }
   parts.progress.committed(datasetId, result.committed);

@@ -13,9 +13,9 @@ import type { DatasetState } from './plan/dataset-state.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
 
 /**
- * Returns null where a table lacks changes that only the logs reported, because they would be forgotten with the
- * checkpoint. An audit finds suspended, pinned and failed datasets again. `with-commits`: a missing table is no obstacle,
- * because it is surely loaded soon.
+ * Returns the progress to store, or null where a table lacks changes that only the logs reported, because they would be forgotten with the
+ * checkpoint. An audit finds suspended, pinned and failed datasets again. `with-commits`: a missing table is no obstacle, because it is
+ * surely loaded soon.
  */
 export function progressToStore(
   observed: ObservedState,
@@ -90,7 +90,7 @@ function membersOf(
   ];
 }
 
-/** Whether both contain the same. */
+/** Returns whether both contain the same. */
 export function isSameProgress(left: StoredProgress | null, right: StoredProgress): boolean {
   return left !== null && textOf(left) === textOf(right);
 }

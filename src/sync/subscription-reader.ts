@@ -14,12 +14,12 @@ import type { Engine } from './engine.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import { currentSuspensions } from './suspensions.ts';
 
-/** Whether the service could not be reached, or gave no usable answer. */
+/** Returns whether the service could not be reached, or gave no usable answer. */
 function isOfService(error: unknown): error is Error {
   return error instanceof ServiceUnavailableError || error instanceof ContractViolationError;
 }
 
-/** How far a subscription was read. */
+/** The progress of reading one subscription. */
 export class SubscriptionProgress {
   readonly id: string;
   /** As the service last listed it. */
@@ -71,7 +71,7 @@ export class SubscriptionReader<Progress extends SubscriptionProgress> {
     return this.#listedAt;
   }
 
-  /** Lists the subscriptions and looks at the mirror. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
+  /** Lists the subscriptions and reads the observed state. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
   async connect(isMirrorIdle: boolean): Promise<void> {
     const { engine, signal, create } = this.#options;
     const startedMs = this.#nowMs();

@@ -19,13 +19,13 @@ export interface Suspensions {
   /** By subscription id. */
   readonly subscriptions: ReadonlyMap<string, Suspension>;
   ofSubscription(subscriptionId: string): Suspension | null;
-  /** The dataset's own. */
+  /** Returns the dataset's own suspension. */
   ofDataset(datasetId: string): Suspension | null;
-  /** The dataset's own, else that of one of its subscriptions where every one of them is suspended. */
+  /** Returns the dataset's own suspension, else that of one of its subscriptions where every one of them is suspended. */
   concerning(desired: Pick<DesiredState, 'datasetId' | 'members'>): Suspension | null;
 }
 
-/** The suspensions that stand; one of the workspace is lifted where the API key or the base URL has changed since. */
+/** Returns the suspensions that stand; one of the workspace is lifted where the API key or the base URL has changed since. */
 export function currentSuspensions({ checkpoint, choices: { keyHash } }: Parts): Suspensions {
   const stored = checkpoint.suspensions();
   const candidates = checkpoint.candidates();
@@ -35,8 +35,8 @@ export function currentSuspensions({ checkpoint, choices: { keyHash } }: Parts):
 }
 
 /**
- * The suspensions that stand among those that are stored, and those of candidates; a lookup that lifts nothing. Null for
- * `keyHash`: the API key and the base URL are not known, and a suspension of the workspace counts whichever was refused.
+ * Returns the suspensions that stand among those that are stored, and those of candidates; a lookup that lifts nothing. Null for `keyHash`:
+ * the API key and the base URL are not known, and a suspension of the workspace counts whichever was refused.
  */
 export function suspensionsAmong(
   stored: readonly Suspension[],
@@ -82,7 +82,7 @@ function suspensionOfEveryMember(
   return ofMembers.every((suspension) => suspension !== null) ? (ofMembers[0] ?? null) : null;
 }
 
-/** Whether this key was refused at this base URL. An earlier version stored nothing of the base URL: there the key decides. */
+/** Returns whether this key was refused at this base URL. An earlier version stored nothing of the base URL: there the key decides. */
 function isOfKey(suspension: Suspension, keyHash: string): boolean {
   const ofKeyAlone = !suspension.keyHash.includes('/');
   return suspension.keyHash === (ofKeyAlone ? keyHash.split('/', 1)[0] : keyHash);
@@ -97,7 +97,7 @@ export function storeSuspension(
   return suspension;
 }
 
-/** For operators and logs: `dataset parcels`. */
+/** Names a scope for operators and logs: `dataset parcels`. */
 export function nameOfScope(scope: RefusalScope): string {
   switch (scope.kind) {
     case 'workspace':

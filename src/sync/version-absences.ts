@@ -27,7 +27,7 @@ export class VersionAbsences {
     noteAbsences(absent, this.#shown({ desired, observed }, metadata), metadata.readAt, this.#parts, 'keep');
   }
 
-  /** By version: since when the version is absent. */
+  /** Returns, by version, since when the version is absent. */
   since(): ReadonlyMap<number, Date> {
     return new Map(
       this.#noted().flatMap(({ subject, since }) =>

@@ -47,7 +47,7 @@ export class WorkQueue {
     return this.#entries;
   }
 
-  /** There is news of the dataset, and manifests that were read since `sinceMs` may reflect it. */
+  /** Queues a dataset of which there is news, and manifests that were read since `sinceMs` may reflect it. */
   ask(datasetId: string, nowMs: number, sinceMs: number = nowMs): void {
     const asked = this.#entries.get(datasetId);
     const isNewer = asked !== undefined && asked.attempts === 0 && asked.sinceMs > sinceMs;
@@ -74,12 +74,12 @@ export class WorkQueue {
     });
   }
 
-  /** The dataset waits already, since before this process or this audit. */
+  /** Queues a dataset that waits already, since before this process or this audit. */
   askLater(datasetId: string, waitsFor: string, nowMs: number, waitMs: number): void {
     this.postpone(newEntry(datasetId, nowMs), waitsFor, nowMs, { waitMs });
   }
 
-  /** The dataset is due with `poll`. */
+  /** Queues a dataset that is due with `poll`. */
   askWithPoll(datasetId: string, waitsFor: string, now: ClockReading, poll: DueTime): void {
     const nowMs = now.monotonicMs;
     const waitMs = poll.dueMs(now) - nowMs;
@@ -95,7 +95,7 @@ export class WorkQueue {
     }
   }
 
-  /** The service answers again: entries that failed for its outage are due. */
+  /** Notes that the service answers again: entries that failed for its outage are due. */
   outageOver(nowMs: number): void {
     for (const [datasetId, entry] of this.#entries) {
       if (entry.isOutage)
@@ -114,7 +114,7 @@ export class WorkQueue {
     return next;
   }
 
-  /** Whether any entry is due. */
+  /** Returns whether any entry is due. */
   isDue(nowMs: number): boolean {
     for (const { dueMs } of this.#entries.values()) if (dueMs <= nowMs) return true;
     return false;

@@ -115,7 +115,7 @@ export class WorkerPool {
     this.#session = null;
   }
 
-  /** The next work enrolls the table names and the forgotten subscriptions again. */
+  /** Has the next work enroll the table names and the forgotten subscriptions again. */
   enrollAgain(): void {
     this.#enrolled.clear();
   }

@@ -158,7 +158,7 @@ describe('a file that is no YAML', () => {
     ],
     [
       'http:\n  timeout: 5s\n    connections: 4',
-      'is not indented as YAML wants it; put the keys of a group one below the other',
+      'is not indented as YAML requires; put the keys of a group one below the other',
       2,
     ],
     ['dataDir: a\nsubscriptions: [sub_1, sub_2\nhttp:\n  timeout: 5s', LIST_OPEN, 2],
@@ -172,7 +172,7 @@ describe('a file that is no YAML', () => {
     ['subscriptions: [a]\nhttp: {x: [a}\ndataDir: b', LIST_OPEN, 2],
     [
       'subscriptions: [a]\nhttp:\n  timeout: 5s\n    connections: 4',
-      'is not indented as YAML wants it; put the keys of a group one below the other',
+      'is not indented as YAML requires; put the keys of a group one below the other',
       3,
     ],
   ])('refuses a file that is no YAML with a sentence and the line: %j', (text, problem, line) => {

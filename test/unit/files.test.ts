@@ -28,7 +28,7 @@ import {
   remove,
   renameFile,
   replaceFile,
-  wereInodesWanting,
+  wereInodesMissing,
   writeScratch,
 } from '../../src/lib/files.ts';
 
@@ -177,7 +177,7 @@ describe('F66 inodes', () => {
     ],
     ['that makes inodes as needed', { ...room, files: 0, ffree: 0 }, false],
   ])('judges whether a write failed for lack of inodes, on a file system %s', (_, seen, were) =>
-    expect(wereInodesWanting(seen)).toBe(were),
+    expect(wereInodesMissing(seen)).toBe(were),
   );
 });
 

@@ -35,7 +35,7 @@ describe('a table whose retirement waits', () => {
     ['for subscription sub_2, whose log was not read to its end since the dataset left', [unread('sub_2')]],
     ['for subscription sub_2, whose record names the dataset or named it lately', [naming('sub_2')]],
     [
-      'for subscription sub_2, whose log may have begun anew',
+      'for subscription sub_2, whose log may have restarted',
       [{ subscriptionId: 'sub_2', reason: 'log-in-doubt' }],
     ],
     [

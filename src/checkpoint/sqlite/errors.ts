@@ -117,7 +117,7 @@ function describe(fault: Fault, { what, path, uid, ifDamaged }: Place, cause: Er
     }
     case 'broken':
       return new StorageError(`Reading or writing the ${what} ${path} failed (${user}): ${cause.message}.`, {
-        hint: `Look at the disk of ${dirname(path)}, its free space${freeSpace(path)} and what this user may write.`,
+        hint: `Check the disk of ${dirname(path)}, its free space${freeSpace(path)} and what this user may write.`,
         cause,
       });
     case 'corrupt':

@@ -34,7 +34,7 @@ export async function approve(
   return EXIT_CODES.caughtUp;
 }
 
-/** Version and content say what the operator has looked at: what waits may be replaced meanwhile. Null where one is missing or wrong. */
+/** Version and content name the candidate that the operator has seen, because another may replace it. Null: one is missing or wrong. */
 function parametersOf({ version = '', content = '' }: ApproveFlags): ApprovalParameters | null {
   const parsed = approvalParameters.safeParse({
     version: /^\d{1,15}$/.test(version) ? Number(version) : null,

@@ -47,8 +47,8 @@ export async function once(
   const progress = screen === null ? progressLog(log) : work;
   const opened = await openParts({ configuration, context, log, progress, command: 'once', signal });
   try {
-    const look = () => ({ work, summary: null });
-    const view = screen === null ? null : new LiveView(screen, terminal, clock, look);
+    const readState = () => ({ work, summary: null });
+    const view = screen === null ? null : new LiveView(screen, terminal, clock, readState);
     const staying = { waitMs, isAsked: askedBy(names), clock, signal, log };
     const caughtUp = await catchUpStaying(opened.parts, staying).finally(() => view?.end());
     const { result, served } = await servingReaders(withLost(caughtUp, opened.lost), opened, signal);

@@ -122,7 +122,7 @@ async function watchStatus(configuration: LocalConfiguration, context: Context):
   const mirrors = new MirrorWatch(configuration, context);
   let text = '';
   while (!signal.aborted) {
-    const status = statusNow(configuration, context, await mirrors.look());
+    const status = statusNow(configuration, context, await mirrors.read());
     const { width } = terminal;
     text = renderStatus(status, { now: clock.now(), width });
     screen.draw(fitted(text.split('\n'), width, terminal.height ?? height));
@@ -155,7 +155,7 @@ class MirrorWatch {
     this.#context = context;
   }
 
-  async look(): Promise<MirrorSeen> {
+  async read(): Promise<MirrorSeen> {
     const mark = markOf(this.#configuration.destination.path);
     if (this.#seen?.mark === mark && !(this.#seen.mirror instanceof Error)) return this.#seen.mirror;
     const mirror = await seeMirror(this.#configuration, this.#context);

@@ -252,7 +252,7 @@ function notArrived(webhookId: string): ServiceUnavailableError {
   return new ServiceUnavailableError(
     `The service accepted the test of webhook ${printable(webhookId)}, but nothing arrived here within ${limit}.`,
     {
-      hint: 'Look at the proxy before the status server, and at the log of feed-sync run: it names what it refuses.',
+      hint: 'Check the proxy before the status server, and the log of feed-sync run: it names each refused request.',
     },
   );
 }

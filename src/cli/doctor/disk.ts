@@ -223,7 +223,7 @@ export async function seeFile(path: string): Promise<FileSeen | null> {
 
 const GROUP_AND_OTHERS = 0o077;
 
-/** Whether group or others may read or change the file. */
+/** Returns whether group or others may read or change the file. */
 export function readableByOthers({ mode }: Pick<FileSeen, 'mode'>): boolean {
   return (mode & GROUP_AND_OTHERS) !== 0;
 }

@@ -230,8 +230,8 @@ async function quarantineFindings(what: 'checkpoint' | 'mirror', path: string): 
   const logs = all.filter((one) => FOLLOWERS.test(one) && !files.includes(one.replace(FOLLOWERS, '')));
   const found = (kept: readonly string[], kind: string) =>
     `${plural(kept.length, kind)} of earlier days: ${kept.join(', ')}.`;
-  const hint = `Look at the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
-  const logHint = `Look at the disk, unless the power was cut then. Nothing needs them; the newest ${MAX_QUARANTINED} logs stay.`;
+  const hint = `Check the disk, then remove them: with three of them a damaged ${what} is not built anew any more.`;
+  const logHint = `Check the disk, unless the power was cut then. Nothing needs them; the newest ${MAX_QUARANTINED} logs stay.`;
   return [
     ...(files.length === 0 ? [] : [warning('quarantined', found(files, 'damaged file'), hint)]),
     ...(logs.length === 0 ? [] : [warning('quarantined', found(logs, 'damaged log'), logHint)]),

@@ -192,14 +192,19 @@ function leftOf({ extent, bytes, isHere }: StepSeen, nowMs: number): string {
 export class LiveView {
   readonly #redrawing: Redrawing;
 
-  /** `look` returns the current state, or null where there is nothing to show. `look` never throws. */
-  constructor(screen: Screen, terminal: Terminal, clock: Clock, look: () => Omit<LiveState, 'nowMs'> | null) {
+  /** `readState` returns the current state, or null where there is nothing to show. `readState` never throws. */
+  constructor(
+    screen: Screen,
+    terminal: Terminal,
+    clock: Clock,
+    readState: () => Omit<LiveState, 'nowMs'> | null,
+  ) {
     const paint = terminal.hasColor ? COLORED : PLAIN;
     this.#redrawing = new Redrawing(screen, clock, () => {
-      const looked = look();
+      const state = readState();
       const { width, height } = terminal;
-      if (looked === null || height === null) screen.clear();
-      else screen.draw(frameOf({ ...looked, nowMs: clock.monotonicMs() }, { width, height }, paint));
+      if (state === null || height === null) screen.clear();
+      else screen.draw(frameOf({ ...state, nowMs: clock.monotonicMs() }, { width, height }, paint));
     });
   }
 

@@ -50,7 +50,7 @@ export function formatIncident({ subscriptionId, error }: CatchUpResult['inciden
 }
 
 /**
- * Whether the dataset itself is suspended. A suspension of its subscription, or of all retirements, is reported once for all
+ * Returns whether the dataset itself is suspended. A suspension of its subscription, or of all retirements, is reported once for all
  * its datasets.
  */
 export function isSuspendedItself(

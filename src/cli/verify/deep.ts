@@ -32,8 +32,8 @@ import { ComparisonProgress } from './progress.ts';
 
 /** How often a table is compared anew because something was committed to it meanwhile. */
 const MAX_BEGINNINGS = 5;
-/** How often the mirror is looked at while a table is to reach the version of the manifest. */
-const LOOK_EVERY_MS = 2_000;
+/** How often the mirror is read while a table is to reach the version of the manifest. */
+const POLL_EVERY_MS = 2_000;
 
 /** By dataset id; a dataset without a table, or of which nothing is compared, has no finding. */
 export async function compareContents(
@@ -192,8 +192,8 @@ class DeepComparison {
         if (finding.kind !== 'awaited') return finding;
         reached = finding.version;
       }
-      if (!isRunning || clock.monotonicMs() + LOOK_EVERY_MS > untilMs) return newer(now ?? table, reached);
-      await clock.sleep(LOOK_EVERY_MS, signal);
+      if (!isRunning || clock.monotonicMs() + POLL_EVERY_MS > untilMs) return newer(now ?? table, reached);
+      await clock.sleep(POLL_EVERY_MS, signal);
     }
   }
 

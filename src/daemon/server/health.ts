@@ -37,7 +37,7 @@ export interface Reason {
  */
 type ReasonKind = 'stuck' | 'starting' | 'draining' | 'storage' | 'stalled' | 'suspended' | 'standby';
 
-/** Whether this process works at all. If it does not, only a new process helps. */
+/** Returns whether this process works at all. If it does not, only a new process helps. */
 export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs'>): readonly Reason[] {
   if (loopSilentMs <= LOOP_STUCK_AFTER_MS) return [];
   const message = `The loop has not gone round for ${formatDuration(loopSilentMs)}.`;
@@ -54,12 +54,12 @@ export function reasonToStandBy(holder: string, since: Date): Reason {
   };
 }
 
-/** Whether the mirror is worth reading: it was caught up once, and can be written. */
+/** Returns whether the mirror is worth reading: it was caught up once, and can be written. */
 export function reasonsNotReady(state: Readiness): readonly Reason[] {
   return [...unreadyPhase(state), ...state.incidents.filter(isOfStorage).map(incidentReason('storage'))];
 }
 
-/** Whether no operator has to look. */
+/** Returns the reasons why an operator has to act. */
 export function reasonsNotWell(state: DaemonState): readonly Reason[] {
   return [
     ...reasonsNotLive(state),

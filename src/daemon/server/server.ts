@@ -118,19 +118,19 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   };
 }
 
-const LOOKING: readonly string[] = ['GET', 'HEAD'];
+const READ_METHODS: readonly string[] = ['GET', 'HEAD'];
 const DELIVERING: readonly string[] = ['POST'];
 
 /** The paths, with their methods. */
 const QUESTIONS = {
-  page: { path: '/', methods: LOOKING },
-  overview: { path: '/page/overview', methods: LOOKING },
-  datasets: { path: '/page/datasets', methods: LOOKING },
-  livez: { path: '/livez', methods: LOOKING },
-  readyz: { path: '/readyz', methods: LOOKING },
-  healthz: { path: '/healthz', methods: LOOKING },
-  status: { path: '/status', methods: LOOKING },
-  metrics: { path: '/metrics', methods: LOOKING },
+  page: { path: '/', methods: READ_METHODS },
+  overview: { path: '/page/overview', methods: READ_METHODS },
+  datasets: { path: '/page/datasets', methods: READ_METHODS },
+  livez: { path: '/livez', methods: READ_METHODS },
+  readyz: { path: '/readyz', methods: READ_METHODS },
+  healthz: { path: '/healthz', methods: READ_METHODS },
+  status: { path: '/status', methods: READ_METHODS },
+  metrics: { path: '/metrics', methods: READ_METHODS },
   webhook: { path: '/webhook', methods: DELIVERING },
 } as const;
 
@@ -164,14 +164,14 @@ export async function answerTo(
   return unlessKnown(await answer(question, request), headers['if-none-match']);
 }
 
-/** Whether the value of a Host header names this machine itself: `localhost:9464`, `127.0.0.1`, `[::1]:9464`. */
+/** Returns whether the value of a Host header names this machine itself: `localhost:9464`, `127.0.0.1`, `[::1]:9464`. */
 function isOwnHost(host: string): boolean {
   const name = /^(?:\[([^\]]*)\]|([^:]*))(?::\d{1,5})?$/.exec(host);
   const hostname = (name?.[1] ?? name?.[2] ?? '').toLowerCase();
   return isLoopback(hostname);
 }
 
-/** Answers that grow with the number of datasets are shared. Liveness and readiness cost nothing, and are of this moment. */
+/** Answers that grow with the number of datasets are shared. Liveness and readiness cost nothing, and are current. */
 function answerer(parts: StatusServerParts, metrics: Metrics): AnswerQuestion {
   const { version, observed, status, pageStores, places, webhook, token, clock } = parts;
   const shared = (make: () => Promise<Answer>): SharedAnswer => new SharedAnswer(make, clock);

@@ -20,7 +20,7 @@ export const SPECIMEN_LOG = {
   ],
 } as const;
 
-/** `statements` make the functions of the specimen. */
+/** Returns the digest of the functions; `statements` make those of the specimen. */
 export function digestOfFunctions(statements: readonly string[]): string {
   return createHash('sha256').update(statements.join('\n')).digest('hex');
 }

@@ -19,7 +19,7 @@ export interface Checksum {
   readonly version: string;
 }
 
-/** False also where none was recorded, or one of another version of the hash. */
+/** Compares two checksums; false also where none was recorded, or one of another version of the hash. */
 export function isSameChecksum(recorded: Checksum | null, { sum, version }: Checksum): boolean {
   return recorded?.sum === sum && recorded.version === version;
 }
@@ -29,7 +29,7 @@ export function checksumAt(row: Row, index: number): Checksum {
   return { sum: bigintAt(row, index), version: textAt(row, index + 1) };
 }
 
-/** Null where no checksum was recorded. */
+/** Reads a checksum; null where none was recorded. */
 export function checksumOrNullAt(row: Row, index: number): Checksum | null {
   const sum = bigintOrNullAt(row, index);
   const version = textOrNullAt(row, index + 1);

@@ -64,7 +64,7 @@ function bookmarkAt(row: Row): CommitPosition | null {
   return commitNumber === '' ? null : { commitNumber: Number(commitNumber), mark };
 }
 
-/** The changes of the catalog that replace the bookmark. */
+/** Returns the changes of the catalog that replace the bookmark. */
 export function bookmarkWrites({ commitNumber, mark }: CommitPosition): readonly CatalogWrite[] {
   const value = JSON.stringify({ commit: commitNumber, mark });
   return [deleteRows('meta', ['key'], [[META_HOOK]]), insertRows('meta', [[META_HOOK, value]])];

@@ -7,7 +7,7 @@ import type { DiffResult, DiffRow, PastLog, QueryResult, Rendered, RollbackFores
 import { logOfState } from './past-logs.ts';
 import type { LoggedColumn } from './undo-logs.ts';
 
-/** What a destination reads of the past of its tables. */
+/** The catalog of a destination, as far as it describes the past of tables. */
 export interface PastCatalog {
   /** Returns the commits of a dataset, oldest first. */
   commits(datasetId: string): Promise<readonly PastCommit[]>;
@@ -15,7 +15,10 @@ export interface PastCatalog {
   logs(): Promise<readonly PastLog[]>;
   /** Returns the columns of the table that a log leads back from. */
   columnsOf(log: PastLog): Promise<readonly LoggedColumn[]>;
-  /** @throws StorageError where the log is not there, or lacks entries; DataError where its table has not the listed columns. */
+  /**
+   * Refuses a log that somebody altered. @throws StorageError where the log is not there, or lacks entries; DataError where its table has
+   * not the listed columns.
+   */
   refuseAltered(log: PastLog): Promise<void>;
 }
 
@@ -57,7 +60,7 @@ function otherTable(datasetId: string, logs: readonly PastLog[], commits: readon
   });
 }
 
-/** @throws UsageError where the state is not known, or is the one that the table has. */
+/** Predicts the effect of a rollback. @throws UsageError where the state is not known, or is the one that the table has. */
 export async function foreseeRollback(
   past: PastCatalog,
   datasetId: string,
@@ -79,7 +82,10 @@ export async function foreseeRollback(
   return { from, to, net: await count({ log, columns, from, to }) };
 }
 
-/** `result` has the columns of a query for the rows that differ: the change, the key, the other columns before and after. */
+/**
+ * Returns the difference of two states. `result` has the columns of a query for the rows that differ: the change, the key, the other
+ * columns before and after.
+ */
 export function diffResult({ columns, from, to }: Compared, { columnTypes, rows }: QueryResult): DiffResult {
   const isKey = ({ role }: LoggedColumn): boolean => role === 'key';
   const keys = columns.filter(isKey).map(({ columnName }) => columnName);

@@ -11,15 +11,15 @@ import { identifier, integer, type KeyPair, numberAt } from '../../staging/engin
 import type { Compared } from './compare-states.ts';
 import { nameInLog } from './undo-logs.ts';
 
-/** What the SQL of a destination is its own in. All arguments and answers but types are SQL. */
+/** The expressions in which the SQL of destinations differs. All arguments and answers but types are SQL. */
 export interface DiffDialect {
-  /** A query for the earliest entry of each key among those for which `where` is true. */
+  /** Returns a query for the earliest entry of each key among those for which `where` is true. */
   earliest(compared: Compared, where: string): string;
-  /** The table of the newest state. */
+  /** Returns the table of the newest state. */
   source(compared: Compared): string;
   sameKey(pairs: readonly KeyPair[]): string;
   differs(left: string, right: string, type: ColumnType): string;
-  /** A part of a key, as rows are put in its order. */
+  /** Returns the part of a key by which rows are sorted. */
   inOrder(value: string, type: ColumnType): string;
 }
 

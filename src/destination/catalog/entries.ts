@@ -224,7 +224,7 @@ interface RolledBack {
   readonly isLogged: boolean;
 }
 
-/** The table has the state that the commit left, and stays there. */
+/** Returns the entry of a table that has the state which the commit left, and stays there. */
 export function entryOfRollback(
   { datasetId, toCommit }: RollbackJob,
   { table, checksum, columns, reloads }: RecordedState,
@@ -265,10 +265,7 @@ function noLongerSatisfied(
   return new Map(lost);
 }
 
-/**
- * A pinned table stays as it is: whatever else writes it may only bring back its own content, after damage.
- * @throws StorageError
- */
+/** Refuses every write to a pinned table but one that brings its own content back after damage. @throws StorageError */
 export function refuseIfPinned(
   entry: CatalogEntry,
   { live, checksum }: Pick<DatasetBefore, 'live' | 'checksum'>,
@@ -289,7 +286,7 @@ export function refuseIfPinned(
 type RepairedTable = Pick<LiveEntry, 'columns' | 'checksum' | 'isLogged'> &
   Pick<CommitEntry, 'net' | 'appliedAt'> & { readonly rowCount: number };
 
-/** Only the rows are others than before. */
+/** Returns the entry of a repair, which changes nothing but rows. */
 export function entryOfRepair(live: ObservedTable, repaired: RepairedTable): LiveEntry {
   const { columns, checksum, isLogged, net, appliedAt, rowCount } = repaired;
   const { datasetId, commitNumber: _, columns: _columns, reloads, ...table } = live;

@@ -11,8 +11,8 @@ import { type CatalogRow, type CatalogWrite, deleteRows, insertRows } from './wr
 const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
 /**
- * The entries belong to different datasets. Their commits take the numbers after `newestNumber`, in order. `liveSchema` is the schema
- * of live tables.
+ * Returns the writes for entries of different datasets. Their commits take the numbers after `newestNumber`, in order. `liveSchema` is the
+ * schema of live tables.
  */
 export function writeEntries(
   given: readonly CatalogEntry[],

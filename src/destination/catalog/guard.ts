@@ -3,7 +3,7 @@
 import type { ReloadMark } from '../../model/desired-state.ts';
 import type { ObservedTable, PlannedFrom } from '../../model/write-jobs.ts';
 
-/** The guard of jobs that replace or retire a whole table. */
+/** Guards jobs that replace or retire a whole table. */
 export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | null): boolean {
   if (live === null || planned === null) return live === planned;
   return (
@@ -13,7 +13,7 @@ export function isPlannedFrom(live: PlannedFrom | null, planned: PlannedFrom | n
   );
 }
 
-/** The guard of changes, which build on every row of the table: nothing was committed to the table meanwhile. */
+/** Guards changes, which build on every row of the table: nothing was committed to the table meanwhile. */
 export function isSameTable(live: ObservedTable | null, planned: ObservedTable): live is ObservedTable {
   return (
     live !== null &&

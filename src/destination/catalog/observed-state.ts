@@ -91,7 +91,7 @@ export interface Meta {
   readonly keptDamaged: readonly string[];
 }
 
-/** `rows` are those of `meta`. */
+/** Decodes the rows of `meta`. */
 export function metaOf(rows: readonly Row[]): Meta {
   const all = (key: string) => rows.filter((row) => textAt(row, 0) === key).map((row) => textAt(row, 1));
   const format = Number(all(META_FORMAT_VERSION)[0] ?? Number.NaN);

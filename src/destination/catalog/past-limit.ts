@@ -51,12 +51,12 @@ export class PastLimit {
     return this.#oldest === null || this.#oldest < before ? before : null;
   }
 
-  /** `oldest` is read as for `note`, and only where there is a limit. */
-  async look(oldest: () => Promise<Date | null>): Promise<void> {
+  /** Notes the age of the oldest state, which `oldest` reads, where there is a limit. */
+  async measure(oldest: () => Promise<Date | null>): Promise<void> {
     if (Number.isFinite(this.#keepMs)) this.note(await oldest());
   }
 
-  /** `oldest`: when the oldest state of all logs ended; null: they have no earlier state than that of now. */
+  /** Notes when the oldest state of all logs ended; null: they have no earlier state than that of now. */
   note(oldest: Date | null): void {
     this.#oldest = oldest ?? this.#clock.now();
   }
@@ -88,13 +88,13 @@ export class PastLimit {
     this.#unusable.add(logName);
   }
 
-  /** Everything old is gone; `oldest` as for `note`. */
+  /** Notes that everything old was forgotten; `oldest` as for `note`. */
   done(oldest: Date | null, isAnyForgotten: boolean): void {
     this.note(oldest);
     if (isAnyForgotten) this.waitAgain();
   }
 
-  /** Nothing is forgotten for a while. */
+  /** Postpones the next pruning. */
   waitAgain(): void {
     this.#prunedMs = this.#clock.monotonicMs();
   }

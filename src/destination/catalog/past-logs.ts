@@ -45,7 +45,7 @@ export function nameOfSource({ source }: Pick<PastLog, 'source'>): string {
   return [schema, name.join('.')].map(identifier).join('.');
 }
 
-/** Whether the log has another number of entries than the catalog says. */
+/** Returns whether the log has another number of entries than the catalog says. */
 export function lacksEntries({ rowCount }: PastLog, entries: number): boolean {
   return rowCount !== null && entries !== rowCount;
 }
@@ -69,7 +69,10 @@ export function altered({ datasetId, logName }: Pick<PastLog, 'datasetId' | 'log
   );
 }
 
-/** @throws DataError where the live table lacks a column that the catalog lists, or has it with another type. */
+/**
+ * Refuses a table without the columns of its log. @throws DataError where the live table lacks a column that the catalog lists, or has it
+ * with another type.
+ */
 export function refuseOtherColumns({ datasetId, tableName }: PastLog, stray: readonly StrayColumn[]): void {
   const lost = stray.find(({ expected }) => expected !== null);
   if (lost === undefined) return;
@@ -106,7 +109,7 @@ export function logOfState(
   throw beginsLater(datasetId, ofDataset.findLast(({ firstTime }) => firstTime > appliedAt) ?? newest);
 }
 
-/** Whether the log can restore the state at the time. */
+/** Returns whether the log can restore the state at the time. */
 export function coversTime({ firstTime, frozenTime }: PastLog, time: Date): boolean {
   return firstTime <= time && (frozenTime === null || time < frozenTime);
 }
@@ -142,7 +145,10 @@ export function loggedColumnsOf([row]: readonly Row[]): readonly LoggedColumn[] 
   return (storedJson(textAt(row, 0)) as readonly RecordedColumn[]).map(loggedColumn);
 }
 
-/** `columns` are those of the table that the log leads back from; null: the catalog has lost them. @throws StorageError */
+/**
+ * Returns the columns, or refuses a log without them. `columns` are those of the table that the log leads back from; null: the catalog has
+ * lost them. @throws StorageError
+ */
 export function knownColumns(
   { datasetId, frozenCommit }: PastLog,
   columns: readonly LoggedColumn[] | null,

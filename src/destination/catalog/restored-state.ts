@@ -19,7 +19,7 @@ export interface RestoredState extends RecordedState {
   readonly log: PastLog;
 }
 
-/** @throws UsageError where the state is not known. */
+/** Reads the state that a rollback restores. @throws UsageError where the state is not known. */
 export async function restoredState(
   { datasetId, toCommit }: RollbackJob,
   past: PastCatalog,
@@ -43,12 +43,12 @@ export async function restoredState(
   );
 }
 
-/** Columns of one shape need no other table. */
+/** Returns the shape of columns; columns of one shape need no other table. */
 export function shapeOf(columns: readonly RecordedColumn[]) {
   return columns.map(({ columnName, type, role }) => [columnName, type, role]);
 }
 
-/** @throws DataError */
+/** Proves the restored rows by the checksum of the commit. @throws DataError */
 export function proveRestored(
   job: RollbackJob,
   { table, checksum }: RestoredState,

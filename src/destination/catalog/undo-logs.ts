@@ -7,7 +7,7 @@ import { identifier, integer } from '../../staging/engine/sql.ts';
 
 /** Which datasets keep their history, and for how long. */
 export interface HistoryOptions {
-  /** True for a dataset whose commits can be undone, and whose earlier states can be read. */
+  /** Returns whether the dataset is one whose commits can be undone, and whose earlier states can be read. */
   keeps(datasetId: string): boolean;
   /** States that ended longer ago are forgotten. */
   readonly keepMs: number;

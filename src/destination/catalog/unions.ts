@@ -24,7 +24,7 @@ export interface UnionOptions {
   readonly name: string;
   /** The patterns of ids, for people, and to notice that they were changed. */
   readonly globs: readonly string[];
-  /** True for the datasets whose tables belong to the union. */
+  /** Returns whether the table of the dataset belongs to the union. */
   includes(datasetId: string): boolean;
 }
 
@@ -37,7 +37,7 @@ export const UNION_COMMENT = 'Union of tables, made by feed-sync';
 /** Raised when views are to be made in another way, so that those of an earlier program are made again. */
 const UNION_FORM = 2;
 
-/** What the catalog records of a union. */
+/** A union as the catalog records it. */
 export interface RecordedUnion {
   readonly name: string;
   readonly globs: readonly string[];
@@ -260,7 +260,7 @@ function shapeOf(
   return JSON.stringify(columns.map(({ columnName, type, crs }) => [columnName.toWellFormed(), type, crs]));
 }
 
-/** True when the catalog has a view of this union as this program makes it, over the datasets of the same patterns. */
+/** Returns whether the catalog has a view of this union as this program makes it, over the datasets of the same patterns. */
 export function isUnionCurrent({ globs }: UnionOptions, recorded: RecordedUnion | undefined): boolean {
   return recorded?.form === UNION_FORM && JSON.stringify(recorded.globs) === JSON.stringify(globs);
 }
@@ -324,7 +324,7 @@ export function formatLeftOut({ columnName, kinds }: LeftOutColumn): string {
   return `${JSON.stringify(columnName)}: ${occurrences.join(', ')}`;
 }
 
-/** What became of the view of a union. */
+/** The view of a union after a commit. */
 export interface WrittenUnion {
   readonly before: RecordedUnion | null;
   readonly after: RecordedUnion;
@@ -349,13 +349,13 @@ export class KnownUnions {
     return names.flatMap((name) => this.#recorded.get(name) ?? []);
   }
 
-  /** `recorded` returns all that the catalog records, and is called only where there are unions. */
+  /** Reads the recorded unions. `recorded` returns all that the catalog records, and is called only where there are unions. */
   async read(recorded: () => Promise<readonly RecordedUnion[]>): Promise<void> {
     if (this.options.length === 0) return;
     this.#recorded = new Map((await recorded()).map((union) => [union.name, union]));
   }
 
-  /** Called when the transaction that wrote them has ended. */
+  /** Notes the views once the transaction that wrote them has ended. */
   wrote(written: readonly WrittenUnion[]): void {
     logUnions(this.#log, written);
     this.#recorded = new Map([

@@ -7,7 +7,7 @@ import type { CatalogTable } from './tables.ts';
 export const MAX_ROWS_CHARACTERS = 1_000_000;
 
 type Cell = string | number | bigint | boolean | Date | readonly string[] | null;
-/** In the order of the table's columns. */
+/** The cells of a row, in the order of the table's columns. */
 export type CatalogRow = readonly Cell[];
 
 /** The values of the columns that identify rows. */
@@ -35,7 +35,9 @@ export function deleteRows(
   return { kind: 'delete', table, columns, keys };
 }
 
-/** Rows that the database stores as equal have the same text. @throws DataError when a text holds a NUL character. */
+/**
+ * Returns a row as JSON: rows that the database stores as equal have the same text. @throws DataError when a text holds a NUL character.
+ */
 export function jsonRow(row: CatalogRow): string {
   return json(row.map(jsonCell));
 }

@@ -104,7 +104,7 @@ async function applyChanges(
   const { live, recordedColumns } = current;
   if (!isSameTable(live, job.plannedFrom)) return null;
 
-  const found = present(current.found, 'a live table was looked at');
+  const found = present(current.found, 'a live table was examined');
   proveColumns(job, live, found);
   await proveFirstValues(engine, live.tableName, net);
   const begins = turn.keepsHistory && current.logName === null;

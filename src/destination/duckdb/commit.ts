@@ -41,7 +41,7 @@ interface CommittedJob {
 
 /**
  * Yields the results as soon as they are certain, in the order of the jobs. Never throws for a job: one that failed carries the
- * error as it came, because its cause in the data is looked for after the mirror is released.
+ * error as it came, because the data is searched for its cause after the mirror is released.
  */
 export async function* commitJobs(
   context: CommitContext,

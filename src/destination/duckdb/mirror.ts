@@ -178,7 +178,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
   readonly #validation: Validation<ValidatedWrite>;
   readonly #turns = pLimit(1);
   readonly #unions: KnownUnions;
-  /** The running slice of a scrub, which gives way to everything else. */
+  /** The running slice of a scrub, which stops for everything else. */
   #slice: AbortController | null = null;
   readonly scrubbing: Scrubbing = {
     readSlice: (from) => this.#readSlice(from),
@@ -231,7 +231,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
       const observed = await this.#readAgain(async (engine) => {
         await this.#unions.read(() => readUnions(engine));
         const state = await readObservedState(engine, this.#options.path);
-        await this.#pruning.look(engine);
+        await this.#pruning.measure(engine);
         return state;
       });
       if (observed === null) {

@@ -87,7 +87,7 @@ export interface MirrorReader extends DestinationReader {
   freeBytes(): Promise<number>;
   /**
    * Runs one statement that reads, as `query` does, and writes its rows to a new Parquet file in the folder of the options; with
-   * columns of geometries as GeoParquet. Returns the number of rows. @throws UsageError also where GeoParquet is wanted and no
+   * columns of geometries as GeoParquet. Returns the number of rows. @throws UsageError also where GeoParquet is requested and no
    * column holds geometries.
    */
   writeParquet(

@@ -182,7 +182,7 @@ function completed({ unions }: Committing, { result, written }: Attempted): JobR
 }
 
 /**
- * Looks in the catalog whether a COMMIT without an answer took effect. Nobody but the instance that holds the lease gives numbers, and
+ * Reads in the catalog whether a COMMIT without an answer took effect. Nobody but the instance that holds the lease gives numbers, and
  * it gives them one after another, so the number is that of this commit or of none.
  */
 async function hasTakenEffect(
@@ -262,7 +262,7 @@ async function forAll<T>(place: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether an error beside the rows of the dataset concerns all datasets. */
+/** Returns whether an error beside the rows of the dataset concerns all datasets. */
 function isOfAll(error: unknown): boolean {
   return isLocked(error) || (error instanceof PostgresError && error.fault === 'storage');
 }

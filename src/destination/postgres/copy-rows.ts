@@ -21,7 +21,7 @@ import { SourceError, type Transaction } from './connection.ts';
 
 const MAKE_PIPE_MS = 10_000;
 
-/** Between two readers of a pipe whose content nobody wants any more. */
+/** Between two readers of a pipe whose content nobody reads any more. */
 const RELEASE_EVERY_MS = 20;
 
 export interface Pipe {

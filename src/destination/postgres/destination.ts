@@ -148,7 +148,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     return this.#read(async (transaction) => {
       await this.#unions.read(() => readUnions(transaction));
       const observed = await readObservedState(transaction, place);
-      await this.#pastLimit.look(() => readOldestEnd(transaction));
+      await this.#pastLimit.measure(() => readOldestEnd(transaction));
       return observed;
     });
   }

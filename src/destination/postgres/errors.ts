@@ -125,7 +125,7 @@ export function diagnose(thrown: unknown): PostgresError {
   return new PostgresError('unavailable', why, thrown);
 }
 
-/** Whether a reader's object refuses, where the code alone does not say so. */
+/** Returns whether a reader's object refuses, where the code alone does not say so. */
 function isOfReader({ code, detail, routine }: DatabaseError): boolean {
   return (code === NOT_SUPPORTED && detail !== undefined) || routine === OF_POLICIES;
 }
@@ -142,13 +142,13 @@ export function destinationError(error: unknown, place: string): Error {
   return asError(error);
 }
 
-/** The disk is full: also the smallest of the other datasets finds no room. */
+/** The disk is full: also the smallest of the other datasets finds no space. */
 const DISK_FULL = '53100';
 const DEADLOCK = '40P01';
 
 /**
- * The same for an error that the rows of one dataset met: what fails or waits there holds up no other dataset. Deadlocks come here once
- * the commit was repeated: another program locks the same tables in another order, again and again.
+ * Returns the same for an error that the rows of one dataset met: a failure or a wait there holds up no other dataset. Deadlocks come here
+ * once the commit was repeated: another program locks the same tables in another order, again and again.
  */
 export function datasetError(error: unknown, place: string): Error {
   if (!(error instanceof PostgresError)) return destinationError(error, place);

@@ -1,4 +1,4 @@
-/** Looks at a server for `doctor`: what the role may do, who works on the database, what is in the way. Changes nothing. */
+/** Examines a server for `doctor`: the rights of the role, the sessions in the database, the obstacles. Changes nothing. */
 
 import type { Clock } from '../../lib/clock.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';

@@ -78,7 +78,7 @@ async function throughPipe(
       throw error;
     },
   );
-  // Is looked at below, after the COPY.
+  // Is awaited below, after the COPY.
   consumed.catch(() => {});
   try {
     const failure = await transaction.copyOut(copy, sink).then(

@@ -17,11 +17,11 @@ import { catalogTable } from './catalog/names.ts';
 import { Connection, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { diagnose, PostgresError } from './errors.ts';
 
-/** A standby looks so often whether the lease has ended. */
-const LOOK_EVERY_MS = 500;
+/** A standby checks so often whether the lease has ended. */
+const POLL_EVERY_MS = 500;
 /** The lease is renewed so often within its time. */
 const RENEWALS = 3;
-/** However long the lease is, it is renewed after this time: each renewal looks whether the server works on a statement. */
+/** However long the lease is, it is renewed after this time: each renewal checks whether the server works on a statement. */
 const RENEW_WITHIN_MS = 60_000;
 /** A process that stops waits this long for the server to take the lease back. Without an answer the lease ends by its time. */
 export const GIVE_BACK_WITHIN_MS = 5_000;
@@ -92,7 +92,7 @@ export class Lease {
         options.onStandby?.(epoch.holder);
         const isLate = clock.monotonicMs() - startedMs >= options.waitMs;
         if (isLate && options.onStandby === undefined) throw held(options, epoch);
-        await clock.sleep(LOOK_EVERY_MS, signal);
+        await clock.sleep(POLL_EVERY_MS, signal);
       }
     } catch (error) {
       await connection.close();
@@ -121,7 +121,7 @@ export class Lease {
   }
 
   /**
-   * Refuses to look on behalf of an instance whose lease was taken over: a commit that is found may be another's. After
+   * Refuses to search for an instance whose lease was taken over: a commit that is found may be another's. After
    * `waitForEarlier`, nobody takes over before the transaction ends. @throws BusyError
    */
   async refuseIfLost(transaction: Transaction): Promise<void> {
@@ -208,14 +208,14 @@ export async function waitForEarlier(transaction: Transaction): Promise<void> {
   await transaction.run(ALONE);
 }
 
-interface Held {
+interface LeaseHolder {
   readonly holder: string;
   /** What an operator does about a holder that is no other instance. */
   readonly hint?: string;
 }
 
 /** A standby outlives a server that restarts. */
-async function patiently(connection: Connection, options: LeaseOptions): Promise<number | Held> {
+async function patiently(connection: Connection, options: LeaseOptions): Promise<number | LeaseHolder> {
   try {
     return await takeOver(connection, options);
   } catch (error) {
@@ -227,7 +227,7 @@ async function patiently(connection: Connection, options: LeaseOptions): Promise
 }
 
 /** Returns the new epoch, or who holds the lease. */
-async function takeOver(connection: Connection, options: LeaseOptions): Promise<number | Held> {
+async function takeOver(connection: Connection, options: LeaseOptions): Promise<number | LeaseHolder> {
   const seen = await connection.transaction((transaction) => readHolder(transaction), { isReadOnly: true });
   if (seen !== null) return seen;
   try {
@@ -242,7 +242,7 @@ async function takeOver(connection: Connection, options: LeaseOptions): Promise<
 }
 
 /** Returns null when nobody holds the lease. */
-export async function readHolder(connection: Transaction, lock = ''): Promise<Held | null> {
+export async function readHolder(connection: Transaction, lock = ''): Promise<LeaseHolder | null> {
   const [row] = await connection.rows(
     `SELECT expires_at > clock_timestamp(), holder FROM ${catalogTable('lease')}${lock}`,
   );
@@ -253,7 +253,7 @@ export async function readHolder(connection: Transaction, lock = ''): Promise<He
 async function raiseEpoch(
   connection: Connection,
   { leaseMs, token, holder }: LeaseOptions,
-): Promise<number | Held> {
+): Promise<number | LeaseHolder> {
   return await connection.transaction(async (transaction) => {
     await transaction.run(PATIENCE);
     await waitForEarlier(transaction);
@@ -311,7 +311,7 @@ function interval(durationMs: number): string {
   return `interval '${integer(Math.round(durationMs))} milliseconds'`;
 }
 
-function held({ place, waitMs }: LeaseOptions, { holder, hint }: Held): BusyError {
+function held({ place, waitMs }: LeaseOptions, { holder, hint }: LeaseHolder): BusyError {
   const waited = `It was waited for ${Math.round(waitMs / 1000)} s (lock.wait).`;
   if (hint !== undefined)
     return new BusyError(`Nobody can work on the database ${place}: ${holder}. ${waited}`, { hint });

@@ -24,7 +24,7 @@ interface LockWait {
 }
 
 /**
- * Once a commit or a reading statement has waited in vain, those after it wait for a moment only, for as long again: one reader may hold
+ * Once a commit or a reading statement has waited in vain, those after it wait only briefly, for as long again: one reader may hold
  * many tables.
  */
 export class LockPatience {
@@ -41,7 +41,7 @@ export class LockPatience {
     return this.#isBrief ? Math.min(BRIEF_MS, lockWaitMs) : lockWaitMs;
   }
 
-  /** Notes that a commit could not be made for a lock. One that waited for a moment only says nothing of the next. */
+  /** Notes that a commit could not be made for a lock. One that waited only briefly says nothing of the next. */
   noteVain(): void {
     const { clock, lockWaitMs } = this.#options;
     if (!this.#isBrief) this.#briefUntilMs = clock.monotonicMs() + lockWaitMs;

@@ -124,7 +124,7 @@ export class DatabaseRequests implements Requests {
     return { requestId: textAt(row, 0), datasetId, command: textAt(row, 1), parameters, isCommitted };
   }
 
-  /** An answer that cannot be stored now is stored by the next look for requests. */
+  /** An answer that cannot be stored now is stored by the next poll of requests. */
   async answer(requestId: string, answer: RequestAnswer): Promise<void> {
     this.#unsent.set(requestId, answer);
     await this.#send().catch(() => {});

@@ -10,7 +10,7 @@ import { integer } from '../../staging/engine/sql.ts';
 /** The server ends a session so long after this program has given up on its answer. */
 const GIVEN_UP_AFTER_MS = 2_000;
 
-/** The server looks after so much silence, so often, whether the other side of a connection is still there. */
+/** The server checks after so much silence, so often, whether the other side of a connection is still there. */
 const KEEP_ALIVE_S = 60;
 const KEEP_ALIVE_EVERY_S = 10;
 const KEEP_ALIVES = 6;

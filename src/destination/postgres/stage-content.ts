@@ -46,7 +46,7 @@ async function countKeys(transaction: Transaction, { columns }: Target) {
   return { keyedRows: numberAt(row, 0), keys: numberAt(row, 1) };
 }
 
-/** Whether each row of the table has a key of its own, so that rows are compared by it. */
+/** Returns whether each row of the table has a key of its own, so that rows are compared by it. */
 export async function hasKeys(transaction: Transaction, target: Target): Promise<boolean> {
   return target.columns.some(({ role }) => role === 'key') && !(await hasRepeatedKey(transaction, target));
 }

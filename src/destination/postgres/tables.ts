@@ -85,7 +85,7 @@ async function fitsAnIndex(transaction: Transaction, statements: readonly string
   }
 }
 
-/** Whether an index, of whoever made it, cannot hold a value. */
+/** Returns whether an index, of whoever made it, cannot hold a value. */
 export function exceedsAnIndex(error: unknown): error is PostgresError {
   return (
     error instanceof PostgresError &&
@@ -273,7 +273,7 @@ export function isSameType(
   return found === expected || (expected === 'geometry' && found.endsWith('.geometry'));
 }
 
-/** Whether the check of the coordinate system is missing, or another one. */
+/** Returns whether the check of the coordinate system is missing, or another one. */
 function hasOtherSystem(found: FoundTable, column: PlannedColumn, postgis: Postgis | null): boolean {
   if (column.type !== 'geometry' || postgis === null) return false;
   const ours = found.checks.filter(({ columnName }) => columnName === column.columnName);

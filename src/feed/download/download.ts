@@ -227,7 +227,7 @@ export class FreshLinks {
 }
 
 /**
- * Whether both entries may be the same version in the same files. Files without a digest are compared by their place: an entity
+ * Returns whether both entries may be the same version in the same files. Files without a digest are compared by their place: an entity
  * tag says nothing about a file elsewhere.
  */
 function isSameContent(left: ManifestEntry, right: ManifestEntry): boolean {

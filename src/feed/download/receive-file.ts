@@ -95,8 +95,8 @@ export async function receiveRest(
 }
 
 /**
- * Whether a finished file has the content that was once verified. The disk may have damaged a file that another process has finished:
- * such a file, or one that cannot be read, is downloaded again.
+ * Returns whether a finished file has the content that was once verified. The disk may have damaged a file that another process has
+ * finished: such a file, or one that cannot be read, is downloaded again.
  */
 export async function isStillVerified(
   { path }: FileJob,

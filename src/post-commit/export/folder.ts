@@ -1,5 +1,5 @@
 /**
- * The folder of the export. A planted link is never followed below it: folders are looked at before a file is put into one, and a
+ * The folder of the export. A planted link is never followed below it: folders are checked before a file is put into one, and a
  * file is always put in the place of whatever has its name.
  */
 

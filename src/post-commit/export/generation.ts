@@ -109,7 +109,7 @@ export function placeOf(table: ObservedTable, isTaken: (file: string) => boolean
   }
 }
 
-/** Whether a name is one that `placeOf` gives to a file. */
+/** Returns whether a name is one that `placeOf` gives to a file. */
 export function isOurFile(name: string): boolean {
   return /^\d{1,15}(?:_\d{1,6})?\.parquet$/.test(name);
 }

@@ -41,7 +41,7 @@ export interface StepExecutor {
   storeProgress(progress: StoredProgress): Promise<void>;
 }
 
-/** `onError` is called with an error that occurs after all work has ended. */
+/** Makes the executor of a session. `onError` is called with an error that occurs after all work has ended. */
 export type MakeExecutor = (
   parts: Parts,
   signal: AbortSignal,
@@ -140,7 +140,7 @@ function descriptionOf(work: Work): string {
   }
 }
 
-/** The rows of a snapshot come from the version's record, else from the manifest. */
+/** Returns the size of a step. The rows of a snapshot come from the version's record, else from the manifest. */
 export function extentOf(work: Work, { metadata }: Pick<StepDependencies, 'metadata'>): Extent {
   switch (work.kind) {
     case 'load': {
@@ -165,7 +165,7 @@ export const MAX_SMALL_ROWS = 2_000;
 /** The spooled bytes of large changes at which no further version is started; versions already under way come on top. */
 const MAX_SPOOLED_BYTES = 500_000_000;
 
-/** Whether the step may stage many bytes until it is committed. An unknown size counts as large. */
+/** Returns whether the step may stage many bytes until it is committed. An unknown size counts as large. */
 export function isLarge(work: Work, dependencies: Pick<StepDependencies, 'metadata'>): boolean {
   const { bytes, rows } = extentOf(work, dependencies);
   switch (work.kind) {

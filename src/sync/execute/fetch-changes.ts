@@ -46,8 +46,8 @@ interface FetchedPath {
 type ReadSome = (some: readonly FetchedVersion[]) => Promise<ReadAhead | null>;
 
 /**
- * Starts no further version once one failed or is inapplicable. The first failure is thrown when the others have ended.
- * `read` is called with consecutive parts of the path.
+ * Fetches the changes of a path, and starts no further version once one failed or is inapplicable. The first failure is thrown when the
+ * others have ended. `read` is called with consecutive parts of the path.
  */
 export function fetchChanges(path: Path, tools: FetchTools, read: ReadSome): Promise<FetchedPath> {
   return new PathFetch(path, tools, read).run();
@@ -149,7 +149,7 @@ class PathFetch {
   async #freeSpaceFor(record: Version, position: number, bytes: number): Promise<void> {
     const fits = this.#staged.grow(position, bytes);
     if (!fits) this.#oversized = record;
-    const left = new InterruptedError('The changes of earlier versions need the room.');
+    const left = new InterruptedError('The changes of earlier versions need the space.');
     const leaving = [...this.#underWay].filter(([other]) => this.#staged.hasLeft(other));
     for (const [, { leave }] of leaving) leave.abort(left);
     if (!fits || this.#staged.hasLeft(position)) throw left;

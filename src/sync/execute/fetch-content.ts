@@ -78,7 +78,7 @@ export function contentFor(
   return { kind: 'none', why };
 }
 
-/** Whether the table was loaded from this snapshot. Then it is the content that its last reload has brought, wherever it is listed. */
+/** Returns whether the table was loaded from this snapshot, which then is the content of its last reload, wherever it is listed. */
 function isOwn({ version, files }: ManifestEntry, table: ObservedTable): boolean {
   return version === table.snapshotVersion && snapshotDigest(files) === table.snapshotDigest;
 }

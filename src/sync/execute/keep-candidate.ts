@@ -16,7 +16,7 @@ import type { Tools, WorkOf } from './step-tools.ts';
 
 type SnapshotContent = Extract<CandidateContent, { readonly kind: 'snapshot' }>;
 
-/** The signatures of links are not kept. */
+/** Keeps the snapshot of a candidate, without the signatures of its links. */
 export async function keepSnapshot(
   files: readonly DownloadedFile[],
   listedEntry: ListedEntry,
@@ -62,7 +62,10 @@ export async function keepChanges(
   return { kind: 'changes', versions };
 }
 
-/** Null where the step is not that of a candidate, or where its files were evicted or altered: they are fetched again. */
+/**
+ * Returns the kept files of a candidate. Null where the step is not that of a candidate, or where its files were evicted or altered: they
+ * are fetched again.
+ */
 export async function keptFiles(
   { candidate }: WorkOf<'load'>,
   staging: Staging,
@@ -76,7 +79,7 @@ export async function keptFiles(
   return files;
 }
 
-/** Null where the step is not that of a candidate, or where its pages were evicted or altered. */
+/** Returns the kept changes of a candidate. Null where the step is not that of a candidate, or where its pages were evicted or altered. */
 export async function keptVersions(
   { candidate, versions: records }: WorkOf<'apply'>,
   datasetId: string,

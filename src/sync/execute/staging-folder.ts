@@ -17,9 +17,9 @@ const CHANGES_FOLDER = 'changes';
 const CANDIDATE_FOLDER = 'candidate';
 
 export interface Staging {
-  /** The folder of a dataset, created if missing. */
+  /** Returns the folder of a dataset, which is created if missing. */
   folderOf(datasetId: string): Promise<string>;
-  /** The folder for the changes of one version, created if missing. */
+  /** Returns the folder for the changes of one version, which is created if missing. */
   folderOfChanges(datasetId: string, version: number): Promise<string>;
   /**
    * Discards the changes of one version, or of all. Changes that were not committed at once are worthless, because they
@@ -31,7 +31,7 @@ export interface Staging {
    * the files of the oldest candidates where all together have more than `maxBytes`.
    */
   keepCandidate(datasetId: string, files: ReadonlyMap<string, string>, maxBytes: number): Promise<void>;
-  /** The path of a file of the candidate, which may have been evicted. */
+  /** Returns the path of a file of the candidate, which may have been evicted. */
   candidatePath(datasetId: string, name: string): string;
   discardCandidate(datasetId: string): Promise<void>;
   /** Discards all files of a dataset but those of its candidate, once they are committed or worthless. */

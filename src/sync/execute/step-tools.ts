@@ -36,19 +36,19 @@ export interface Tools {
   readonly signal: AbortSignal;
 }
 
-/** What fetching needs: nothing that changes the destination. */
+/** The tools of fetching, none of which changes the destination. */
 export type FetchTools = Pick<Tools, 'staging' | 'fetching' | 'signal'> & {
   readonly parts: Pick<Parts, 'feed' | 'progress' | 'clock' | 'choices'>;
 };
 
-/** What requests of operators are performed with. */
+/** The tools with which requests of operators are performed. */
 export interface ForRequests {
   /** Validates the job and commits it. */
   readonly commit: (job: WriteJob) => Promise<JobResult>;
   readonly tools: FetchTools;
 }
 
-/** Content that awaits approval. */
+/** The content that awaits approval. */
 export interface Awaiting {
   readonly version: number;
   readonly judged: JudgedCommit;

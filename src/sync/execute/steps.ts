@@ -35,8 +35,8 @@ import {
 } from './step-tools.ts';
 
 /**
- * The plan is stale where the manifest names other content by now, or where a log does and the files may have either
- * content. @throws ContractViolationError where the schema is not in the service's list.
+ * Loads the snapshot of a dataset. The plan is stale where the manifest names other content by now, or where a log does and the files may
+ * have either content. @throws ContractViolationError where the schema is not in the service's list.
  */
 export async function loadSnapshot(
   work: WorkOf<'load'>,
@@ -181,7 +181,7 @@ function snapshotJob(
   };
 }
 
-/** The known origin of a snapshot, beside its version and digest. */
+/** Returns the known origin of a snapshot, beside its version and digest. */
 export function originOf({
   entry,
   through,
@@ -324,7 +324,7 @@ function withGate<Job extends SnapshotJob | ChangesJob>(
   return { ...job, gate: { limits, approvedDigest: isApproved ? candidate.judged.digest : null } };
 }
 
-/** The user chooses what happens to the table. */
+/** Retires a table, in the way that the setting `removedDatasets` chooses. */
 export async function retire(
   { reason, isApproved, judgedAt }: WorkOf<'retire'>,
   { known }: StepDependencies,

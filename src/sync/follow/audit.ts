@@ -56,8 +56,8 @@ export interface Findings {
 }
 
 /**
- * A dataset that only a listing brings back is loaded again where its table exists, because the dataset may have been
- * restarted.
+ * Compares the members of a subscription with a listing. A dataset that only a listing brings back is loaded again where its table exists,
+ * because the dataset may have been restarted.
  */
 export function auditMembers(listing: Listing, { desiredStates, observed }: Audited): Findings {
   const { subscriptionId, watermark, readAt, datasetIds, isComplete } = listing;
@@ -100,7 +100,10 @@ export function announcedBy(
     : { eventNumber: null, at: watermark.through };
 }
 
-/** `through`: the subscription whose manifest lists the entries; null: each dataset has its own. */
+/**
+ * Compares manifest entries with the desired states. `through`: the subscription whose manifest lists the entries; null: each dataset has
+ * its own.
+ */
 export function auditEntries(
   entries: readonly ManifestEntry[],
   subscriptionId: string,
@@ -115,14 +118,14 @@ export function auditEntries(
     const table = observed.datasets.get(datasetId);
     if (desired === undefined || table === undefined || !desired.members.has(subscriptionId)) continue;
     if (isOtherContent(entry, through, desired, table)) reloads.push(datasetId);
-    else if (isOpen(entry, table) && !isLookedAt(desired, table))
+    else if (isOpen(entry, table) && !isReadAnyway(desired, table))
       changes.push({ kind: 'refresh', datasetId });
   }
   return { changes, reloads };
 }
 
 /**
- * Whether the manifest through which the table was loaded states other content for the version the table was loaded
+ * Returns whether the manifest through which the table was loaded states other content for the version the table was loaded
  * from. Where that manifest does not list the dataset any more, any manifest counts.
  */
 function isOtherContent(
@@ -137,12 +140,12 @@ function isOtherContent(
   return differsInContent(entry, table) && pendingReloads(table, desired).length === 0;
 }
 
-/** Whether the versions are read anyway. */
-function isLookedAt(desired: DesiredState, table: ObservedTable): boolean {
+/** Returns whether the versions are read anyway. */
+function isReadAnyway(desired: DesiredState, table: ObservedTable): boolean {
   return isRefreshPending(desired) || (announcedVersion(desired) ?? -1) > table.version;
 }
 
-/** Whether the list of versions must decide what happened. A value that neither states is no difference. */
+/** Returns whether the list of versions must decide what happened. A value that neither states is no difference. */
 function isOpen(entry: ManifestEntry, table: ObservedTable): boolean {
   const { version, schemaVersion, rowCount } = entry;
   if (version !== table.version) return true;
@@ -165,7 +168,7 @@ export function isCompleteRecord({ datasetIds, datasetCount }: Subscription): bo
 const DAY_MS = 86_400_000;
 
 /**
- * Whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there
+ * Returns whether the dataset's time of day lies between two audits of a subscription that contains it. `before` null: there
  * was no earlier audit.
  */
 export function isListDue(datasetId: string, before: Date | null, now: Date): boolean {

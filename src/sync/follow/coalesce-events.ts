@@ -107,7 +107,7 @@ function changesOf(
   }
 }
 
-/** Whether this event, or a later statement of its subscription, has already decided the membership. */
+/** Returns whether this event, or a later statement of its subscription, has already decided the membership. */
 function isDecided({ event, desired, subscriptionId }: Met): boolean {
   const decided = desired.members.get(subscriptionId) ?? desired.formerMembers.get(subscriptionId);
   const number = decided?.eventNumber ?? null;

@@ -84,7 +84,7 @@ class Follower {
     this.#signal = signal;
   }
 
-  /** The event at the position is read before anything moves the position. */
+  /** Reads the log to its end. The event at the position is read before anything moves the position. */
   async follow(): Promise<ListedEntries> {
     const followed = this.#followed();
     this.#there = await this.#eventAtPosition();
@@ -195,8 +195,8 @@ class Follower {
   }
 
   /**
-   * Where each dataset has a manifest of its own, no manifest lists members: the members come from the subscription and its
-   * log.
+   * Audits the manifest entries. Where each dataset has a manifest of its own, no manifest lists members: the members come from the
+   * subscription and its log.
    */
   async #auditEntries(): Promise<ListedEntries> {
     const { checkpoint, feed, choices } = this.#parts;
@@ -328,7 +328,7 @@ class Follower {
   }
 
   /**
-   * Whether the event at the position was gone, and the record names an event as newest that was read after that: a
+   * Returns whether the event at the position was gone, and the record names an event as newest that was read after that: a
    * restarted log may have passed the position meanwhile, and have another event there.
    */
   async #isLogReplaced(): Promise<boolean> {

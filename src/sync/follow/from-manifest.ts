@@ -169,7 +169,7 @@ function lastReload(
   };
 }
 
-/** Whether the table is this very snapshot: same version, same stated content, no changes applied since. */
+/** Returns whether the table is this very snapshot: same version, same stated content, no changes applied since. */
 export function isLoadedFrom(entry: ManifestEntry, observed: ObservedTable): boolean {
   return (
     observed.version === entry.version &&
@@ -196,7 +196,7 @@ interface ReadSource {
   readonly listedAfter: SubscriptionList | null;
 }
 
-/** `listed`: the subscription as it was listed before this. */
+/** Reads a subscription from its manifest. `listed`: the subscription as it was listed before this. */
 export async function readSource(
   listed: Listed,
   observed: ObservedState,

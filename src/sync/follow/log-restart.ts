@@ -16,7 +16,7 @@ import type { Subscription } from '../../model/records.ts';
 import type { Parts } from '../parts.ts';
 import { EVENTS_KEPT_MS } from './subscriptions.ts';
 
-/** Whether the record names a newest event that the followed log cannot have. Pure. */
+/** Returns whether the record names a newest event that the followed log cannot have. Pure. */
 export function lacksKnownEvents(
   { lastEventId }: Subscription,
   followed: Followed,
@@ -91,19 +91,22 @@ export async function eventAtPosition(
   if (cursor === null || replayedAt !== null) return UNKNOWN;
   const number = cursor.number - 1n;
   const before = number <= 0n ? null : { text: `evt_${number}`, number };
-  const look = (after: EventId | null): Promise<Probed> => readAfter(after, followed, parts, signal);
+  const probe = (after: EventId | null): Promise<Probed> => readAfter(after, followed, parts, signal);
   const isNear = before !== null && cursorCreatedAt !== null && isSurelyKept(cursorCreatedAt, now);
   if (isNear) {
-    const near = await look(before);
-    return near.there === 'unknown' && isAnyLogDoubted([subscriptionId], parts) ? await look(null) : near;
+    const near = await probe(before);
+    return near.there === 'unknown' && isAnyLogDoubted([subscriptionId], parts) ? await probe(null) : near;
   }
-  const first = await look(null);
-  return first.goesOn && before !== null ? await look(before) : first;
+  const first = await probe(null);
+  return first.goesOn && before !== null ? await probe(before) : first;
 }
 
 const UNKNOWN: Probed = { there: 'unknown', createdAt: null, goesOn: false };
 
-/** The service may refuse a position of a log that it has restarted, like any other meaningless value. */
+/**
+ * Returns whether the service refused the position. It may refuse a position of a log that it has restarted, like any other meaningless
+ * value.
+ */
 export function isRefusedPosition(error: unknown): error is RefusalError {
   if (!(error instanceof RefusalError)) return false;
   const { scope, status } = error.refusal;
@@ -183,7 +186,7 @@ export function together(left: AtPosition, right: AtPosition): AtPosition {
   return LEAST_TELLING_FIRST.indexOf(left) > LEAST_TELLING_FIRST.indexOf(right) ? left : right;
 }
 
-/** Whether the service may have restarted one of the logs, without confirmation yet. */
+/** Returns whether the service may have restarted one of the logs, without confirmation yet. */
 export function isAnyLogDoubted(subscriptionIds: Iterable<string>, { checkpoint }: Parts): boolean {
   const doubted = doubtedLogs(checkpoint.absences());
   return [...subscriptionIds].some((id) => doubted.has(id));

@@ -112,7 +112,7 @@ type Reader = Pick<Subscription, 'id' | 'name'>;
 /** Returns the current table of a dataset. */
 export type TableOf = (datasetId: string) => ObservedTable | null;
 
-/** @throws ServiceUnavailableError when the log makes no progress. */
+/** Reads the log of a subscription to its end. @throws ServiceUnavailableError when the log makes no progress. */
 export async function readLog(
   subscription: Reader,
   tableOf: TableOf,

@@ -50,7 +50,7 @@ export async function askReload(
 }
 
 /**
- * Whether the log was read up to the time at which the record was read. If it was not, or the record does not say, an
+ * Returns whether the log was read up to the time at which the record was read. If it was not, or the record does not say, an
  * unread event may ask for a reload, too, and content that satisfies this request need not satisfy that one.
  */
 export function isReadUpTo({ lastEventId }: Subscription, cursor: EventId | null): boolean {

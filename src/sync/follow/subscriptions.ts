@@ -142,7 +142,7 @@ type Service = NonNullable<ObservedState['service']>;
 const OWN_DIRECTORY = 'give this configuration a data directory of its own (dataDir)';
 
 /**
- * `forgotten`: the subscriptions that an operator gave up, which the mirror may still name.
+ * Refuses a mirror of another service. `forgotten`: the subscriptions that an operator gave up, which the mirror may still name.
  * @throws ConfigurationError when the mirror is of another service or of other subscriptions altogether.
  */
 export function refuseForeignMirror(
@@ -196,7 +196,7 @@ export interface Connected {
 }
 
 /**
- * `has` is the observed state of the mirror.
+ * Connects the subscriptions with the mirror. `has` is the observed state of the mirror.
  * @throws ConfigurationError where the mirror is of another service, or a chosen subscription never existed.
  */
 export async function connect(
@@ -224,7 +224,7 @@ function warnOfMissingMirror({ service }: ObservedState, { checkpoint, log }: Pa
   log.warn({}, 'The mirror is missing, though logs were followed before: every table is loaded again.');
 }
 
-/** `readAt`: now, in service time. */
+/** Adopts the progress that is stored with the mirror. `readAt`: now, in service time. */
 export function adoptProgress(
   { progress, datasets }: ObservedState,
   readAt: Date,
@@ -247,7 +247,7 @@ export function adoptProgress(
   );
 }
 
-/** Whether the mirror has followed the log further than the checkpoint. */
+/** Returns whether the mirror has followed the log further than the checkpoint. */
 export function isBehind(
   followed: Pick<Followed, 'logNumber' | 'cursor'> | undefined,
   { logNumber, eventNumber }: Pick<StoredSubscription, 'logNumber' | 'eventNumber'>,
@@ -351,7 +351,7 @@ export function positionAgeMs(position: Position, now: Date): number {
   return Math.max(0, now.getTime() - position.cursorAt.getTime());
 }
 
-/** `now`: in service time. */
+/** Warns of a position that is about to expire. `now`: in service time. */
 export function warnOfOldPosition(subscriptionId: string, now: Date, { checkpoint, log }: Parts): void {
   const followed = checkpoint.followed().get(subscriptionId);
   if (followed === undefined || positionAgeMs(followed, now) < OLD_POSITION_MS) return;

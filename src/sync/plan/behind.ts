@@ -49,7 +49,7 @@ import {
   schemaVersionAt,
 } from './versions.ts';
 
-/** All paths, and what decides between them. */
+/** All paths, and the facts that decide between them. */
 export interface Survey {
   readonly input: WithEntries;
   readonly constraints: ChainConstraints;
@@ -224,7 +224,7 @@ function apply({ input, constraints, byChain }: Survey, before: Version | null):
   const isSummed = input.commitsEveryVersion && candidate !== null;
   const sum = isSummed ? shortestSum(candidate, path, input.limits) : null;
   const last = present(versions.at(-1), 'a path that leads on has a last version');
-  const named = present(last.schemaVersion, 'a version without a schema stops a walk');
+  const named = present(last.schemaVersion, 'a version without a schema stops a version chain');
   const schema = schemaNamed(named, last, constraints.metadata);
   const addsColumns = named !== input.observed?.schemaVersion;
   return { kind: 'apply', versions, schema, addsColumns, ...(sum === null ? {} : { shortestSum: sum }) };

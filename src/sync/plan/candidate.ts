@@ -27,24 +27,24 @@ type Stores = Pick<DatasetState, 'desired' | 'observed'>;
  */
 export function whyOver(candidate: Candidate, { desired, observed }: Stores): string | null {
   if (observed === null || candidate.base !== baseOf(observed)) return 'its table was changed since';
-  const isOvertaken = candidate.content.kind === 'changes' && pendingReloads(observed, desired).length > 0;
-  return isOvertaken ? 'the service asked for a reload' : null;
+  const isVoid = candidate.content.kind === 'changes' && pendingReloads(observed, desired).length > 0;
+  return isVoid ? 'the service asked for a reload' : null;
 }
 
-/** Whether the service asked for a reload that the candidate does not satisfy: content that does takes its place. */
-export function isOvertakenByReload({ content }: Candidate, { desired, observed }: Stores): boolean {
+/** Returns whether the service asked for a reload that the candidate does not satisfy: content that does takes its place. */
+export function isVoidedByReload({ content }: Candidate, { desired, observed }: Stores): boolean {
   if (observed === null) return true;
   const satisfied = content.kind === 'snapshot' ? content.reloads : new Map();
   const reloads = new Map([...observed.reloads, ...satisfied]);
   return pendingReloads({ ...observed, reloads }, desired).length > 0;
 }
 
-/** The versions have to be read from the candidate's on, which may be older than the table's. Null: all of them. */
+/** Returns the version after which the list is read, because the candidate may be older than the table. Null: all versions are read. */
 export function versionsBack({ version }: Candidate, newerThan: number | null): number | null {
   return newerThan === null || version <= 1 ? null : Math.min(newerThan, version - 1);
 }
 
-/** Whether the service still lists what the candidate is made of; null: it does, else a clause. */
+/** Returns a clause that says why the service does not list the content of the candidate any more; null: it does. */
 export function whyGone(candidate: Candidate, metadata: Metadata): string | null {
   const { content, identity, version } = candidate;
   const records = recordsOf(candidate, metadata);
@@ -63,12 +63,12 @@ function recordsOf({ content, version }: Candidate, metadata: Metadata): readonl
   return records.length === versions.length ? records : null;
 }
 
-/** An approval, and limits that were raised since, let exactly the candidate through. */
+/** Returns whether an approval, or limits that were raised since, let exactly the candidate through. */
 export function isLetThrough({ approvedAt, judged }: Candidate, limits: GateLimits): boolean {
   return approvedAt !== null || judge(judged.counts, limits).kind !== 'awaiting';
 }
 
-/** The content that waits, by what the service states about it. Limits that were raised since let later content through. */
+/** Returns the content that waits, by what the service states about it. Limits that were raised since let later content through. */
 export function waitingContent(
   { alike, later }: Pick<Candidate, 'alike' | 'later'>,
   limits: GateLimits,
@@ -77,14 +77,14 @@ export function waitingContent(
   return new Set([alike, ...still.map((one) => one.alike)].flat());
 }
 
-/** The identities of a snapshot: its own first. */
+/** Returns the identities of a snapshot: its own first. */
 export function identitiesOfEntry({ entry }: ListedEntry, metadata: Metadata): readonly string[] {
   const record = recordOf(entry.version, metadata);
   const own = contentOf(entry, publishedAtOf(entry.version, metadata));
   return record === null ? [own] : [own, versionContentOf(record)];
 }
 
-/** The identities of the changes of a path: their own first. */
+/** Returns the identities of the changes of a path: their own first. */
 export function identitiesOfPath(versions: readonly Version[]): readonly string[] {
   const last = versions.at(-1);
   return last === undefined ? [] : [pathContentOf(versions), versionContentOf(last)];
@@ -112,7 +112,7 @@ export function shortestSum(
   return Math.max(0, ...sums.map(({ length }) => length)) + 1;
 }
 
-/** The step that commits exactly the candidate, whatever newer versions there are. */
+/** Returns the step that commits exactly the candidate, whatever newer versions there are. */
 export function planCandidate(candidate: Candidate, observed: ObservedTable, metadata: Metadata): Plan {
   const { content, approvedAt } = candidate;
   const why = approvedAt === null ? 'the limits of its gate were raised' : 'an operator approved it';
@@ -127,7 +127,7 @@ export function planCandidate(candidate: Candidate, observed: ObservedTable, met
   return { kind: 'apply', versions, schema, addsColumns: named !== observed.schemaVersion, candidate };
 }
 
-/** Whether the step would fetch content again that waits. */
+/** Returns whether the step would fetch content again that waits. */
 export function isWaiting(step: Plan, candidate: Candidate, limits: GateLimits, metadata: Metadata): boolean {
   const waiting = waitingContent(candidate, limits);
   if (step.kind === 'apply') {

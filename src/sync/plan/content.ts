@@ -51,7 +51,7 @@ export function oversizedContentOf(record: Version, maxStagedBytes: number): str
   return `changes of more than ${maxStagedBytes} bytes of ${versionContentOf(record)}`;
 }
 
-/** A version that is published again under the same number is another version. */
+/** Returns the identity of a version: one that is published again under the same number is another version. */
 export function versionContentOf(record: Version): string {
   const { version, previousVersion, schemaVersion, rowCount, counts, publishedAt } = record;
   return `version ${version} (${digestOf([previousVersion, schemaVersion, rowCount, counts, publishedAt])})`;
@@ -61,13 +61,16 @@ function digestOf(stated: readonly unknown[]): string {
   return createHash('sha256').update(JSON.stringify(stated)).digest('hex').slice(0, 32);
 }
 
-/** A failure with a future time was stored by a wrong clock, and would otherwise stand until that time. */
+/**
+ * Returns whether a failure still counts. A failure with a future time was stored by a wrong clock, and would otherwise stand until that
+ * time.
+ */
 export function isOngoing({ failedAt, retryAt }: Pick<Failure, 'failedAt' | 'retryAt'>, now: Date): boolean {
   return failedAt <= now && now < retryAt;
 }
 
 /**
- * Whether the content is at fault, so that the same content is not fetched again at once. A failure may also remember
+ * Returns whether the content is at fault, so that the same content is not fetched again at once. A failure may also remember
  * content that differed earlier.
  */
 export function isOfContent({ contents, differing, failedAt }: Failure): boolean {
@@ -83,7 +86,7 @@ export function failedBefore(failure: Failure | null, now: Date): FailedBefore {
   };
 }
 
-/** Whether the changes of a version exceeded the same limit of staged bytes before. */
+/** Returns whether the changes of a version exceeded the same limit of staged bytes before. */
 export function oversizedBefore(
   failure: Failure | null,
   now: Date,
@@ -109,7 +112,7 @@ export function whyOversized(maxStagedBytes: number): string {
   return `they have more than the ${formatBytes(maxStagedBytes)} that may be staged (changes.maxStagedBytes)`;
 }
 
-/** The error of a dataset that waits for a snapshot because its changes are oversized. */
+/** Returns the error of a dataset that waits for a snapshot because its changes are oversized. */
 export function oversizedChanges({ datasetId, version }: Version, maxStagedBytes: number): DataError {
   const why = whyOversized(maxStagedBytes);
   return new DataError(`The changes of ${datasetId} version ${version} cannot be applied: ${why}.`, {

@@ -36,7 +36,7 @@ interface MentionsRead {
   readonly over: readonly Mention[];
 }
 
-/** A subscription that was not listed now says nothing, so its earlier mentions stay. */
+/** Reads the mentions of datasets in records. A subscription that was not listed now says nothing, so its earlier mentions stay. */
 export function readMentions(reading: RecordReading): MentionsRead {
   const { records, earlier } = reading;
   const named = records.flatMap((record) =>
@@ -68,7 +68,7 @@ function keyOf({ subscriptionId, datasetId }: Mention): string {
   return JSON.stringify([subscriptionId, datasetId]);
 }
 
-/** Whether there is a table of the dataset, and no subscription contains it. */
+/** Returns whether there is a table of the dataset, and no subscription contains it. */
 function isDropped(datasetId: string, { desiredStates, tables }: RecordReading): boolean {
   return tables.has(datasetId) && desiredStates.get(datasetId)?.members.size === 0;
 }

@@ -59,12 +59,12 @@ export function needOfChanges(
   return hasSchemaOfItsVersion(observed, metadata) ? 'nothing' : 'schema';
 }
 
-/** The reloads that the table does not satisfy yet. */
+/** Returns the reloads that the table does not satisfy yet. */
 export function pendingReloads(observed: ObservedTable | null, { reloads }: DesiredState): readonly Reload[] {
   return reloads.filter((reload) => !isSatisfied(reload, observed));
 }
 
-/** A number of another log than the reload's is void. */
+/** Returns whether the table satisfies a reload. A number of another log than the reload's is void. */
 export function isSatisfied(reload: Reload, observed: ObservedTable | null): boolean {
   const mark = observed?.reloads.get(reload.subscriptionId);
   return mark !== undefined && !isLaterMark(reload, mark);
@@ -80,7 +80,7 @@ export function owesResync(observed: ObservedTable | null, { resyncNumber }: Des
 }
 
 /**
- * Whether data read for one state serves the other, too: nothing was requested in between that the service may not have
+ * Returns whether data read for one state serves the other, too: nothing was requested in between that the service may not have
  * known yet.
  */
 export function asksTheSame(left: DesiredState, right: DesiredState): boolean {
@@ -101,7 +101,7 @@ function saidOf({ members, reloads, refreshesRequested, resyncNumber }: DesiredS
   return JSON.stringify([ofMembers, ofReloads, refreshesRequested, resyncNumber]);
 }
 
-/** Whether every subscription that contains the dataset has announced this version, and so every earlier event. */
+/** Returns whether every subscription that contains the dataset has announced this version, and so every earlier event. */
 export function isAnnounced({ members }: DesiredState, version: number): boolean {
   return [...members.values()].every(({ announced }) => (announced ?? -1) >= version);
 }
@@ -130,7 +130,7 @@ export interface Asking {
 /** A need for which a snapshot may be loaded. */
 export type SnapshotNeed = 'table' | 'reload' | 'resync' | 'version' | 'schema';
 
-/** Whether loading the entry meets the need, given that the list names its version. */
+/** Returns whether loading the entry meets the need, given that the list names its version. */
 export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking: Asking): boolean {
   if (!mayBeLoaded(listedEntry, asking)) return false;
   const { observed, metadata } = asking;
@@ -152,7 +152,7 @@ export function isAnswering(need: SnapshotNeed, listedEntry: ListedEntry, asking
 }
 
 /**
- * Whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its
+ * Returns whether the entry may be loaded at all: the list names its version; its manifest covers the earlier reloads of its
  * own subscription; where that subscription owes a reload, the entry satisfies one; and it does not lower the table
  * below a version that is still listed.
  */
@@ -168,7 +168,7 @@ function mayBeLoaded(listedEntry: ListedEntry, asking: Asking): boolean {
 }
 
 /**
- * Whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log
+ * Returns whether the entry may predate a reload of its own subscription that the table already satisfies. A mark of an earlier log
  * is void.
  */
 export function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable): boolean {
@@ -180,7 +180,7 @@ export function lacksSatisfied(listedEntry: ListedEntry, observed: ObservedTable
   );
 }
 
-/** Whether the manifest surely covers the event. Event numbers of different logs cannot be compared. */
+/** Returns whether the manifest surely covers the event. Event numbers of different logs cannot be compared. */
 function watermarkCovers({ watermark, logNumber }: ListedEntry, mark: ReloadMark): boolean {
   return covers(watermark, mark) && (watermark.kind === 'time' || mark.logNumber === logNumber);
 }
@@ -192,7 +192,7 @@ function mayLower({ desired, metadata }: Asking, observed: ObservedTable): boole
   return naming === 'another' || naming === 'absent' || owesWithdrawal(observed, desired);
 }
 
-/** Whether the table's content is known to be withdrawn or restarted, and nothing else has replaced it yet. */
+/** Returns whether the table's content is known to be withdrawn or restarted, and nothing else has replaced it yet. */
 export function owesWithdrawal(observed: ObservedTable | null, desired: DesiredState): boolean {
   return pendingReloads(observed, desired).some(({ isWithdrawal }) => isWithdrawal);
 }
@@ -234,7 +234,7 @@ function isAboveKnown(reload: Reload, { entry }: ListedEntry, { observed, metada
 }
 
 /**
- * Whether the manifest through which the table was loaded now states other content for the version the table was loaded
+ * Returns whether the manifest through which the table was loaded now states other content for the version the table was loaded
  * from, and only this reload was requested since. An older unsatisfied reload could be the one that the other content
  * satisfies.
  */

@@ -33,7 +33,10 @@ import { confirmationOf, headOf, mayLackTable, namingOf, publishedAtOf } from '.
 /** The dataset fell back from the changes to a snapshot that failed. */
 const INAPPLICABLE_BEFORE = 'they could not be used before';
 
-/** @throws ContractViolationError where the only path leads over a version whose schema the service does not list. */
+/**
+ * Names the next step of a dataset. @throws ContractViolationError where the only path leads over a version whose schema the service does
+ * not list.
+ */
 export function plan(input: PlanInput): Plan {
   const { desired, suspension, failure, metadata, now, maxStagedBytes } = input;
   if (desired.members.size === 0) return planOfRetired(input);

@@ -173,7 +173,7 @@ function hasSameKeys({ keyColumns }: ChainStart, schema: Schema): boolean {
   return named.size === keys.size && [...named].every((name) => keys.has(name));
 }
 
-/** Whether the service calls every schema from `from` on additive; a schema that does not say so is not additive. */
+/** Returns whether the service calls every schema from `from` on additive; a schema that does not say so is not additive. */
 function isAdditive(from: string | null, to: Schema, metadata: Metadata): boolean {
   let at: Schema | null = to;
   // The limit ends the loop where schemas name one another in a circle.
@@ -210,7 +210,7 @@ export type UpdatePath =
 
 export type PathByLoad = UpdatePath & { readonly kind: 'load' };
 
-/** Returns null where no changes lead further. */
+/** Returns the path by changes; null where no changes lead further. */
 export function pathByChanges(observed: ObservedTable, byChain: PossiblePath): UpdatePath | null {
   const { path } = byChain;
   if (path.length === 0) return null;
@@ -241,7 +241,7 @@ export function pathByLoad(
 }
 
 /**
- * Whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no
+ * Returns whether no snapshot can be a better path than the changes: the changes lead to the newest version of the list at no
  * more cost than the smallest snapshot of as many rows. Then no manifest has to be read.
  */
 export function isSurelyBest(
@@ -297,7 +297,7 @@ function leastSnapshotCost(rows: number): number {
   return SNAPSHOT_IN_ROWS + REQUEST_IN_ROWS + rows;
 }
 
-/** `otherwiseRows`: the number of rows assumed where the entry states none. */
+/** Returns the cost of a snapshot, in rows. `otherwiseRows`: the number of rows assumed where the entry states none. */
 export function snapshotCost({ rowCount, files }: ManifestEntry, otherwiseRows: number): number {
   return SNAPSHOT_IN_ROWS + files.length * REQUEST_IN_ROWS + (rowCount ?? otherwiseRows);
 }

@@ -21,7 +21,10 @@ type Naming =
 
 type Published = Pick<ObservedTable, 'version' | 'publishedAt' | 'rowCount'>;
 
-/** Where the list names higher versions than the table's but not its own, the version chain decides what follows. */
+/**
+ * Judges how the list names the table's version. Where the list names higher versions than the table's but not its own, the version chain
+ * decides what follows.
+ */
 export function namingOf(table: Published, metadata: Metadata): Naming {
   const record = recordOf(table.version, metadata);
   if (record !== null) {
@@ -36,7 +39,7 @@ export function namingOf(table: Published, metadata: Metadata): Naming {
   return head !== null && head.version < table.version ? 'absent' : 'unknown';
 }
 
-/** Whether the list was read far enough back to show that the table's version is absent. */
+/** Returns whether the list was read far enough back to show that the table's version is absent. */
 export function mayLackTable(table: Published, metadata: Metadata): boolean {
   return recordOf(table.version, metadata) === null && (headOf(metadata)?.version ?? -1) < table.version;
 }
@@ -55,9 +58,9 @@ export function absentVersions(
 }
 
 /**
- * Whether the list confirms an entry: the list, read after the entry, names its version, with the same number of rows where both state
- * one, and as published before the manifest was read. `unread`: no list was read since. `unnamed`: the entry belongs to another time of
- * the dataset, or the list lags.
+ * Judges whether the list confirms an entry: the list, read after the entry, names its version, with the same number of rows where both
+ * state one, and as published before the manifest was read. `unread`: no list was read since. `unnamed`: the entry belongs to another time
+ * of the dataset, or the list lags.
  */
 export function confirmationOf(
   { entry, readAt }: Pick<ListedEntry, 'entry' | 'readAt'>,
@@ -71,7 +74,10 @@ export function confirmationOf(
   return isPublishedBefore && differingCounts(entry, metadata) === null ? 'named' : 'unnamed';
 }
 
-/** Null: the list names the version with the same number of rows or not at all, or one of the two states no number. */
+/**
+ * Returns the row counts in which entry and list differ. Null: the list names the version with the same number of rows or not at all, or
+ * one of the two states no number.
+ */
 export function differingCounts(
   { version, rowCount: entryRows }: ManifestEntry,
   metadata: Metadata,
@@ -82,7 +88,7 @@ export function differingCounts(
 }
 
 /**
- * Whether the version of an entry was published again between two lists. The entry does not say which of the two
+ * Returns whether the version of an entry was published again between two lists. The entry does not say which of the two
  * contents it has where service time, in whole seconds, cannot distinguish them.
  */
 export function isAnyReplaced(entries: readonly ManifestEntry[], before: Metadata, after: Metadata): boolean {
@@ -97,7 +103,7 @@ export function recordOf(version: number, { versions }: Metadata): Version | nul
   return versions.find((candidate) => candidate.version === version) ?? null;
 }
 
-/** Null where the list does not name the version, or does not state its time. */
+/** Returns when a version was published; null where the list does not name the version, or does not state its time. */
 export function publishedAtOf(version: number, metadata: Metadata): Date | null {
   return recordOf(version, metadata)?.publishedAt ?? null;
 }

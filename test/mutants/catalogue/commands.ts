@@ -60,7 +60,7 @@ export const COMMANDS: Area = {
     {
       name: 'a copy is put over a file of somebody else',
       file: 'src/destination/duckdb/copies/publish-place.ts',
-      text: '  await refuseOthers(path, target, looking);\n',
+      text: '  await refuseOthers(path, target, examination);\n',
       instead: '',
       breaks: ['P4'],
       tests: ['unit/duckdb-publish.slow.test.ts'],

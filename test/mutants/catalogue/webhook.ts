@@ -108,8 +108,8 @@ export const WEBHOOK: Area = {
     {
       name: 'what can only be looked at can be posted to',
       file: 'src/daemon/server/server.ts',
-      text: "const LOOKING: readonly string[] = ['GET', 'HEAD'];",
-      instead: "const LOOKING: readonly string[] = ['GET', 'HEAD', 'POST'];",
+      text: "const READ_METHODS: readonly string[] = ['GET', 'HEAD'];",
+      instead: "const READ_METHODS: readonly string[] = ['GET', 'HEAD', 'POST'];",
       breaks: ['the status server only looks'],
       tests: [SERVER],
     },

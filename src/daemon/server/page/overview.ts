@@ -168,7 +168,8 @@ function headlineOf(input: PageInput, states: States): Headline {
     const detail = `Since ${since} UTC. ${SERVED} feed-sync goes on by itself once the service answers.`;
     return { level: 'bad', text: 'The service cannot be reached', detail };
   }
-  if (reason !== undefined) return { level: 'bad', text: 'Something needs a look', detail: reason.message };
+  if (reason !== undefined)
+    return { level: 'bad', text: 'Something needs attention', detail: reason.message };
   if (waiting > 0) {
     const text = waiting === 1 ? 'One thing waits for you' : `${formatCount(waiting)} things wait for you`;
     return { level: 'warn', text, detail: `${SERVED} Everything else goes on.` };

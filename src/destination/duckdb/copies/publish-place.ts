@@ -12,7 +12,7 @@ import type { MirrorPlace } from '../../../staging/engine/errors.ts';
 import { CATALOG_SCHEMA } from '../catalog/schema.ts';
 import { examineFile } from '../damage/examine.ts';
 import { fileState, withoutLinks } from '../mirror-file.ts';
-import { type CopyPlace, catalogAt, type LookingOptions } from './publish.ts';
+import { type CopyPlace, catalogAt, type ExaminationOptions } from './publish.ts';
 
 /** The permission of everybody to create and replace files in a folder. */
 const WRITABLE_BY_ALL = 0o002;
@@ -50,22 +50,22 @@ export async function copyPlace(
 ): Promise<CopyPlace> {
   const { memoryLimitBytes, uid = null, signal } = options;
   const dataDirectory = resolve(options.dataDirectory);
-  const looking = {
+  const examination = {
     memoryLimitBytes,
     temporaryDirectory: temporaryDirectory(dataDirectory, 'inspecting'),
     ...(signal === undefined ? {} : { signal }),
   };
   const keptPaths = [...publish.keptPaths, ...temporaryDirectories(dataDirectory)];
-  const place = await publishTarget({ ...publish, keptPaths }, { path, uid }, looking);
+  const place = await publishTarget({ ...publish, keptPaths }, { path, uid }, examination);
   if (publish.isSuspect === true && !place.isSuspect) publish.onSound?.();
-  return { ...looking, ...publish, ...place };
+  return { ...examination, ...publish, ...place };
 }
 
 /** Resolves the links in the path of the copy. */
 async function publishTarget(
   { path, keptPaths, isSuspect = false }: PublishOptions,
   { path: mirrorPath, uid = null }: MirrorPlace,
-  looking: LookingOptions,
+  examination: ExaminationOptions,
 ): Promise<{ readonly target: string; readonly isSuspect: boolean }> {
   const usable = <T>(effect: () => Promise<T>): Promise<T> =>
     effect().catch((cause: unknown) => refuse(path, uid, cause));
@@ -88,25 +88,30 @@ async function publishTarget(
   // Whoever may write there may also put another file in the place of the copy.
   if (((await usable(() => stat(dirname(target)))).mode & WRITABLE_BY_ALL) !== 0)
     throw wrong(path, 'lies in a folder that every user may write to', 'a file in a folder of its own');
-  if (isSuspect) return { target, isSuspect: await isDamagedCopy(path, target, looking) };
-  await refuseOthers(path, target, looking);
+  if (isSuspect) return { target, isSuspect: await isDamagedCopy(path, target, examination) };
+  await refuseOthers(path, target, examination);
   return { target, isSuspect: false };
 }
 
 /** Reads a copy that is suspect in another process. A database without our catalog is nothing that may be replaced. */
-async function isDamagedCopy(path: string, target: string, looking: LookingOptions): Promise<boolean> {
+async function isDamagedCopy(
+  path: string,
+  target: string,
+  examination: ExaminationOptions,
+): Promise<boolean> {
   const state = await fileState(target);
   if (state === 'other') throw isNoCopy(path);
   if (state !== 'database') return false;
-  const { tables, unreadable } = await examineFile({ ...looking, path: target });
+  const { tables, unreadable } = await examineFile({ ...examination, path: target });
   const isOurs = tables.some(({ name }) => name.startsWith(`${CATALOG_SCHEMA}.`));
   if (unreadable === null && !isOurs) throw isNoCopy(path);
   return unreadable !== null || tables.some(({ state: found }) => found !== 'sound');
 }
 
 /** A damaged copy, or one that somebody has written to, is replaced like any other. */
-async function refuseOthers(path: string, target: string, looking: LookingOptions): Promise<void> {
-  const isOther = (await fileState(target)) === 'other' || (await catalogAt(target, looking)) === 'foreign';
+async function refuseOthers(path: string, target: string, examination: ExaminationOptions): Promise<void> {
+  const isOther =
+    (await fileState(target)) === 'other' || (await catalogAt(target, examination)) === 'foreign';
   if (isOther) throw isNoCopy(path);
 }
 

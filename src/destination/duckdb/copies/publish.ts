@@ -42,7 +42,7 @@ import type { WriteSessions } from '../write-session.ts';
 const UNFINISHED_SUFFIX = '.publishing';
 const PERMISSIONS = 0o777;
 
-export interface CopyPlace extends LookingOptions {
+export interface CopyPlace extends ExaminationOptions {
   /** The path of the copy, with links resolved. */
   readonly target: string;
   /** Bytes that must stay free on the disk. */
@@ -261,7 +261,7 @@ interface CopyOptions {
 
 /**
  * Returns whether the copy is a clone. The copy may still be lost when power fails.
- * @throws StorageError when the disk lacks room, before anything is written; the system's error; the signal's reason.
+ * @throws StorageError when the disk lacks space, before anything is written; the system's error; the signal's reason.
  */
 async function copyFile(options: CopyOptions): Promise<boolean> {
   const { from, to, signal } = options;
@@ -318,7 +318,7 @@ interface Catalog {
   readonly past: readonly Row[];
 }
 
-export interface LookingOptions {
+export interface ExaminationOptions {
   readonly memoryLimitBytes: number;
   readonly temporaryDirectory: string;
 }
@@ -340,7 +340,7 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
 /** Reads the catalog of the file at the path. `foreign`: the file is readable and has no catalog. */
 export async function catalogAt(
   path: string,
-  options: LookingOptions,
+  options: ExaminationOptions,
 ): Promise<Catalog | 'unreadable' | 'foreign'> {
   return await usingFile(path, options, async (engine) => (await catalogOf(engine, path)) ?? 'foreign');
 }
@@ -348,7 +348,7 @@ export async function catalogAt(
 /** Opens the file at the path for reading. */
 async function usingFile<T>(
   path: string,
-  { memoryLimitBytes, temporaryDirectory }: LookingOptions,
+  { memoryLimitBytes, temporaryDirectory }: ExaminationOptions,
   use: (engine: Engine) => Promise<T>,
 ): Promise<T | 'unreadable'> {
   if ((await fileState(path)) !== 'database') return 'unreadable';

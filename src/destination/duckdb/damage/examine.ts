@@ -63,7 +63,7 @@ export function catalogDamage(tables: readonly ExaminedTable[]): string | null {
   return damaged === undefined ? null : `${damaged.name}: ${damaged.why}`;
 }
 
-/** Whether the table cannot be read, or only by a process that it may end. */
+/** Returns whether the table cannot be read, or only by a process that it may end. */
 export function isUnreadable({ state }: Pick<ExaminedTable, 'state'>): boolean {
   return state === 'damaged' || state === 'ends-process';
 }

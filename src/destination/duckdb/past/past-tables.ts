@@ -26,7 +26,7 @@ import { knowsLogs } from './past-logs.ts';
 /** Follows the name of a table that is kept though it cannot be read. */
 export const DAMAGED_SUFFIX = '__damaged';
 
-/** Whether the table was found damaged before, and is kept as it is: the service does not have it. */
+/** Returns whether the table was found damaged before, and is kept as it is: the service does not have it. */
 export function isKeptDamaged({ schema, name }: Pick<PastTable, 'schema' | 'name'>): boolean {
   return (schema === 'archived' || schema === 'history') && name.includes(DAMAGED_SUFFIX);
 }

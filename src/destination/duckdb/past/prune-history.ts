@@ -43,9 +43,9 @@ export class HistoryPruning {
   }
 
   /** Reads how old the past of the attached mirror is. In doubt it is old: pruning then reports the error. */
-  async look(engine: Engine): Promise<void> {
+  async measure(engine: Engine): Promise<void> {
     try {
-      await this.limit.look(() => readOldestEnd(engine));
+      await this.limit.measure(() => readOldestEnd(engine));
     } catch (error) {
       if (!(error instanceof DuckDbError) || error.fault === 'interrupted') throw error;
       // The catalog of an earlier format, which has no logs, or a list of them that was dropped.

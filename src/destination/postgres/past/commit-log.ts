@@ -158,7 +158,7 @@ function logOfOther(
   };
 }
 
-/** Whether the recorded checksum says that rows were altered by hand. */
+/** Returns whether the recorded checksum says that rows were altered by hand. */
 export function isAltered(recorded: Checksum | null, found: Checksum): boolean {
   return recorded !== null && recorded.version === found.version && recorded.sum !== found.sum;
 }

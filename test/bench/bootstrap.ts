@@ -13,7 +13,7 @@ export interface Bootstrap {
   readonly recipe: Recipe;
   /** A path from this folder; null where there is nothing to compare with. */
   readonly rawScript: string | null;
-  /** What the program is told beside what it has to be. */
+  /** Settings of the program beside the required ones. */
   readonly settings?: Settings;
 }
 

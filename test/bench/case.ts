@@ -10,7 +10,7 @@ export type Size = 'full' | 'quick';
 
 export interface BenchCase {
   readonly name: string;
-  /** One line for people: what the program does in this case. */
+  /** One line of text: what the program does in this case. */
   readonly what: string;
   readonly reach: readonly Goal[];
   /** `--only` takes the name of a group, too. */

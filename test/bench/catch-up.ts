@@ -18,7 +18,7 @@ interface UpdateContest extends Contest {
   readonly feed: FeedProcess;
 }
 
-/** Of every dataset of `recipe`; nothing to compare with. `look` is shown the mirror after each run. */
+/** Of every dataset of `recipe`; nothing to compare with. `inspect` gets the mirror after each run. */
 export async function updateContest(
   recipe: Recipe,
   backlog: Backlog,
@@ -44,7 +44,7 @@ export async function updateContest(
   };
 }
 
-/** `recipe` has one dataset. Both sides have to hold the same rows. */
+/** `recipe` has one dataset. Both sides have to end with the same rows. */
 export async function catchUpContest(recipe: Recipe, backlog: Backlog, workspace: string): Promise<Contest> {
   const [dataset] = generateDatasets(recipe);
   if (dataset === undefined) throw new Error('the recipe has no dataset');

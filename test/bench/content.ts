@@ -1,4 +1,4 @@
-/** Whether two databases hold the same rows. */
+/** Whether two databases have the same rows. */
 
 import type { DuckDBConnection } from '@duckdb/node-api';
 import { WrongResultError } from './case.ts';

@@ -105,11 +105,11 @@ async function linkOf({ baseUrl, apiKey }: FeedProcess): Promise<string> {
   return new URL(url, baseUrl).href;
 }
 
-/** @throws WrongResultError unless the folder holds the file, whole, and nothing else. */
+/** @throws WrongResultError unless the folder contains the whole file and nothing else. */
 async function checkFile(folder: string, sha256: string): Promise<void> {
   const names = await readdir(folder);
   const hash = createHash('sha256');
   for (const name of names) for await (const part of createReadStream(join(folder, name))) hash.update(part);
   if (names.length === 1 && hash.digest('hex') === sha256) return;
-  throw new WrongResultError(`The folder of the download holds ${names.join(', ')}, and not the file.`);
+  throw new WrongResultError(`The folder of the download contains ${names.join(', ')}, and not the file.`);
 }

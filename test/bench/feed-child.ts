@@ -1,7 +1,7 @@
 /**
  * The fixture feed in a process of its own, so that serving takes no time from the one that is measured. Told what to
  * serve by its first message, it answers every message: with its addresses, with the requests it met since it was last
- * asked, or with nothing once it has done what it was told to.
+ * asked, or with nothing once it has done its command.
  */
 
 import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
@@ -30,7 +30,7 @@ process.on('message', (message: FeedMessage) => {
   process.send?.(answerTo(message));
 });
 
-// Whoever started it is gone, or wants it to end.
+// The parent process is gone, or asks it to end.
 process.once('disconnect', () => void feed.close().then(() => process.exit()));
 
 function answerTo(message: FeedMessage): unknown {

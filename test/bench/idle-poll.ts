@@ -1,5 +1,5 @@
 /**
- * What it costs to ask when there is nothing new: the processor time of a daemon that is told to poll again and again,
+ * What it costs to ask when there is nothing new: the processor time of a daemon that is asked to poll again and again,
  * less that of the same daemon left alone for as long.
  */
 

@@ -7,7 +7,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** From the first look that found the lock to the first that did not; in milliseconds since 1970. */
+/** From the first check that found the lock to the first that did not; in milliseconds since 1970. */
 export interface ObservedState {
   readonly fromMs: number;
   readonly untilMs: number;
@@ -33,12 +33,12 @@ export class LockWatch implements Disposable {
     void this.#watch();
   }
 
-  /** As of the last look. */
+  /** As of the last check. */
   get isLocked(): boolean {
     return this.#since !== null;
   }
 
-  /** What was held and is free again, since the last call, and how long nobody looked at the most. */
+  /** The locks that were taken and released since the last call, and the longest time between two checks. */
   take(): { readonly observed: readonly ObservedState[]; readonly longestGapMs: number } {
     const taken = { observed: this.#observed, longestGapMs: this.#longestGapMs };
     this.#observed = [];

@@ -1,4 +1,4 @@
-/** What a user would write instead: a plain Python script, and a dlt pipeline. Both get the same feed, and have to hold the same rows. */
+/** What a user would write instead: a plain Python script, and a dlt pipeline. Both get the same feed, and have to end with the same rows. */
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -137,7 +137,7 @@ async function peerContest(peer: Peer, work: Work, size: Size, workspace: string
   };
 }
 
-/** @throws WrongResultError where a side loads again what it had: it would hold the same rows. */
+/** @throws WrongResultError where a side loads again what it had: its rows would be the same. */
 async function refuseDownloads({ name, begins }: Work, feed: FeedProcess): Promise<void> {
   const { file = 0 } = await requestCounts(feed);
   if (begins === 'loaded' && file > 0)

@@ -145,9 +145,9 @@ export async function manyContest(recipe: Recipe, workspace: string): Promise<Co
             address,
             'SELECT count(*), sum(row_count) FROM feed_sync.datasets WHERE version = 1',
           );
-          const wanted = [datasets.length, expected].join(' ');
-          if (found?.join(' ') !== wanted)
-            throw new WrongResultError(`There are ${found} instead of ${wanted}.`);
+          const expectedCounts = [datasets.length, expected].join(' ');
+          if (found?.join(' ') !== expectedCounts)
+            throw new WrongResultError(`There are ${found} instead of ${expectedCounts}.`);
           return sample;
         }),
       ),

@@ -42,7 +42,7 @@ export async function sizeOfMirror(data: string): Promise<number> {
   return (await stat(mirrorIn(data))).size / BYTES_PER_MEGABYTE;
 }
 
-/** What every run of the program is told. */
+/** The settings of every run of the program. */
 export function programSettings(feed: FeedProcess, data: string): Settings {
   return {
     FEED_SYNC_BASE_URL: feed.baseUrl,

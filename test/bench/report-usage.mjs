@@ -25,11 +25,11 @@ function ownPeakKilobytes() {
   }
 }
 
-/** Of processes that this one started and that have ended, such as curl. Node does not tell. */
+/** Of processes that this one started and that have ended, such as curl. Node does not report it. */
 function childrenMicroseconds() {
   try {
     const stat = readFileSync('/proc/self/stat', 'utf8');
-    // What stands behind the name, which may hold anything, begins with the third field.
+    // The text behind the name, which may contain anything, begins with the third field.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return (Number(fields[13]) + Number(fields[14])) * MICROSECONDS_PER_TICK;
   } catch {

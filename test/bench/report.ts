@@ -1,4 +1,4 @@
-/** How results look: a table for people, JSON for programs. Pure. */
+/** Formats results: a table for readers, JSON for programs. Pure. */
 
 import Table from 'cli-table3';
 import type { Size } from './case.ts';

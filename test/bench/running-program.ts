@@ -1,4 +1,4 @@
-/** The built program as a daemon: `feed-sync run`, asked to poll as a person would, and watched from outside. */
+/** The built program as a daemon: `feed-sync run`, asked to poll as an operator would, and watched from outside. */
 
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ export type LogLine = Readonly<Record<string, unknown>>;
 export interface RunningProgram extends AsyncDisposable {
   readonly pid: number;
   poll(): void;
-  /** The first line since the last one that was waited for, and for which `isIt` holds. @throws WrongResultError where it ends before. */
+  /** The first line since the last one that was waited for, and for which `isIt` is true. @throws WrongResultError where it ends before. */
   logged(isIt: (line: LogLine) => boolean): Promise<LogLine>;
   /** Of the whole process so far, user and system. */
   cpuSeconds(): number;
@@ -25,7 +25,7 @@ export interface RunningProgram extends AsyncDisposable {
 const TICKS_PER_SECOND = 100;
 const READY_EVERY_MS = 20;
 
-/** Polls only when it is told to. Resolves when it has caught up with everything. */
+/** Polls only when it is asked to. Resolves when it has caught up with everything. */
 export async function startProgram(
   feed: FeedProcess,
   data: string,
@@ -47,7 +47,7 @@ export async function startProgram(
     onErrorText: (text) => lines.add(text),
   });
   const early = process.ended.then(() => Promise.reject(new WrongResultError('feed-sync run ended.')));
-  // Whoever waits for a line or for the end is told.
+  // Every caller that waits for a line or for the end gets an answer.
   early.catch(() => {});
   const program: RunningProgram = {
     pid: process.pid,
@@ -70,12 +70,12 @@ export async function startProgram(
 
 function cpuSecondsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // What stands behind the name, which may hold anything, begins with the third field.
+  // The text behind the name, which may contain anything, begins with the third field.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** The lines of a log as they come, each looked at once. */
+/** The lines of a log as they come, each checked once. */
 class LogLines {
   #rest = '';
   #lines: LogLine[] = [];

@@ -83,7 +83,7 @@ function compare(where: string, found: ReadonlyMap<string, number>, datasets: re
   throw new WrongResultError(`Wrong in ${where}: ${differences.slice(0, MAX_SHOWN_DIFFERENCES).join('; ')}.`);
 }
 
-/** Calls `look` with a connection that only reads. */
+/** Calls `read` with a connection that only reads. */
 export async function withDatabase<T>(
   path: string,
   read: (connection: DuckDBConnection) => Promise<T>,

@@ -19,9 +19,9 @@ const CHANGED_ROWS = 100;
 const WARM_UPS = 2;
 const UPDATES: Readonly<Record<Size, number>> = { full: 20, quick: 3 };
 const RUNS = 3;
-/** The mirror was free for so long after an update: no further window belongs to it. */
+/** The mirror was free for so long after an update: no further write session belongs to it. */
 const OVER_AFTER_MS = 250;
-/** Updates that may come and go while nobody looks. */
+/** Updates that may come and go between two readings. */
 const MAX_UNSEEN = 25;
 
 export const updateSmall: BenchCase = {
@@ -46,9 +46,9 @@ export const updateSmallHistory: BenchCase = {
 
 interface Update {
   readonly totalMs: number;
-  /** In all its windows together. */
+  /** In all its write sessions together. */
   readonly lockMs: number;
-  readonly windows: number;
+  readonly sessions: number;
   readonly longestGapMs: number;
   readonly cpuMs: number;
 }
@@ -111,7 +111,7 @@ async function oneUpdate(
   return {
     totalMs: last.untilMs - poll.atMs,
     lockMs: observed.reduce((sum, { fromMs, untilMs }: ObservedState) => sum + untilMs - fromMs, 0),
-    windows: observed.length,
+    sessions: observed.length,
     longestGapMs,
     cpuMs: (program.cpuSeconds() - cpuBefore) * 1_000,
   };
@@ -129,7 +129,7 @@ function sampleOf(updates: readonly Update[], peakMegabytes: number): Sample {
       worstUpdateMs: Math.max(...totals),
       lockMs: median(locked),
       worstLockMs: Math.max(...locked),
-      windows: median(updates.map(({ windows }) => windows)),
+      sessions: median(updates.map(({ sessions }) => sessions)),
       longestGapMs: Math.max(...updates.map(({ longestGapMs }) => longestGapMs)),
     },
     repetitions: { updateMs: totals, lockMs: locked },

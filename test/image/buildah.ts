@@ -62,7 +62,7 @@ export function openBuildah(store: string): Buildah {
   };
 }
 
-/** Where a network has an authority of its own, npm inside the build is told of it, and nothing of it is kept. */
+/** Where a network has an authority of its own, npm inside the build gets it, and nothing of it is kept. */
 function authorityMounts(store: string): readonly string[] {
   const { NODE_EXTRA_CA_CERTS: authorities } = process.env;
   if (authorities === undefined) return [];

@@ -1,4 +1,4 @@
-/** What the image is seen to do against a fixture feed: catch up, follow, tell its health, stop. */
+/** Runs of the image against a fixture feed: catch up, follow, report its health, stop. */
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';

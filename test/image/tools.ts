@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 const LONGEST_RUN_MS = 10 * 60_000;
 const MAX_OUTPUT_BYTES = 64e6;
 
-/** What a program wrote to standard output. What it writes to standard error is seen by the person who waits. */
+/** Standard output of a program. Standard error goes to the terminal. */
 export function run(file: string, args: readonly string[], input?: Uint8Array): string {
   const { status, stdout, error } = spawnSync(file, args, {
     ...(input === undefined ? {} : { input }),

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { projectRoot } from '../support/source-tree.ts';
 import { broken, type Mutant, occurrences } from './mutant.ts';
 
-/** What is made from the rest, or large, or a person's own. */
+/** Files that are generated, large, or a developer's own. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['.git', 'node_modules', 'dist', 'dist.new', 'data']);
 
 /** An import that nobody needs any more is no reason not to try. */
@@ -19,7 +19,7 @@ export interface ScratchCopy {
   readonly path: string;
   /** For temporary files of the tests. */
   readonly temporaryPath: string;
-  /** Runs `look` while the decision is broken. `stale`: the text stands in the file no more, or more than once. */
+  /** Runs `act` while the decision is broken. `stale`: the text stands in the file no more, or more than once. */
   whileBroken<T>(mutant: Mutant, act: () => Promise<T>): Promise<T | 'stale'>;
   remove(): Promise<void>;
 }

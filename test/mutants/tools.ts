@@ -8,7 +8,7 @@ import { type FedEnd, feedProgram } from '../../src/lib/run-program.ts';
 import type { ScratchCopy } from './scratch-copy.ts';
 
 const COMPILER_LIMIT_MS = 120_000;
-/** Of one test: what hangs because something is broken is told by its name, long before all others would be late. */
+/** The limit of one test: one that hangs because something is broken is reported by name, long before all others would be late. */
 const TEST_LIMIT_MS = 60_000;
 
 export interface Tools {

@@ -38,7 +38,7 @@ export const CHECKED_CASES: readonly BenchCase[] = [
   },
   {
     name: 'nothing-new',
-    what: 'catching up with nothing new in 39 datasets, beside a look at their versions',
+    what: 'catching up with nothing new in 39 datasets, beside a reading of their versions',
     reach: [],
     validate: (_, workspace) => nothingNewContest(manyDatasets(13, 500), workspace),
   },

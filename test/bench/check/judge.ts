@@ -15,7 +15,7 @@ const MOST_TIMES = 3;
 
 export interface Judgement {
   readonly isGood: boolean;
-  /** One line for people. */
+  /** One line of text. */
   readonly text: string;
 }
 

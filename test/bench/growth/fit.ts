@@ -18,7 +18,7 @@ export function exponents(points: readonly SizeAndCost[]): Exponents | null {
   return overall === null || upperHalf === null ? null : { overall, upperHalf };
 }
 
-/** Least squares through the logarithms: 1 is linear. Null where no line is told by the points. */
+/** Least squares through the logarithms: 1 is linear. Null where the points determine no line. */
 function slope(points: readonly SizeAndCost[]): number | null {
   const logarithms = points.map(([size, cost]) => [Math.log(size), Math.log(cost)] as const);
   const meanX = mean(logarithms.map(([x]) => x));

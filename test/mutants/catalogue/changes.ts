@@ -150,7 +150,7 @@ export const CHANGES: Area = {
       tests: ['unit/changes-together.slow.test.ts'],
     },
     {
-      name: 'numbers that were rounded are not looked for among several tables',
+      name: 'rounded numbers are not searched among several tables',
       file: 'src/staging/changes/net-change.ts',
       text: 'if (haveDoubles(operations) && (await mayBeRounded(engine, pages))) return null;',
       instead: '',
@@ -270,7 +270,7 @@ export const CHANGES: Area = {
       tests: ['unit/duckdb-valueless.slow.test.ts'],
     },
     {
-      name: 'a number of a file loses the digits that no double holds',
+      name: 'a number of a file loses the digits that no double represents',
       file: 'src/staging/json-text.ts',
       text: '|${MAY_BE_ROUNDED}`',
       instead: '`',
@@ -278,7 +278,7 @@ export const CHANGES: Area = {
       tests: ['unit/duckdb-json.test.ts'],
     },
     {
-      name: 'a number of a change loses the digits that no double holds',
+      name: 'a number of a change loses the digits that no double represents',
       file: 'src/staging/changes/numbers.ts',
       text: "if (type === 'integer' || type === 'json') return {",
       instead: "if (type === 'integer') return {",
@@ -326,7 +326,7 @@ export const CHANGES: Area = {
       tests: ['unit/changes-coalesce.test.ts'],
     },
     {
-      name: 'numbers that were rounded are not looked for',
+      name: 'rounded numbers are not searched',
       file: FOLD,
       text: 'if (haveDoubles(operations)) await refuseRounded(engine, job, decoding);',
       instead: '',
@@ -350,7 +350,7 @@ export const CHANGES: Area = {
       tests: ['unit/changes-values.test.ts'],
     },
     {
-      name: 'a number that no double can hold becomes infinite',
+      name: 'a number that no double can represent becomes infinite',
       file: VALUES,
       text: 'CASE WHEN isfinite(TRY_CAST(${cell} AS DOUBLE)) THEN',
       instead: 'CASE WHEN TRY_CAST(${cell} AS DOUBLE) IS NOT NULL THEN',

@@ -115,7 +115,7 @@ export const CHECKPOINT: Area = {
       tests: ['unit/desired-state-changes.test.ts'],
     },
     {
-      name: 'of many reloads the newest gives way',
+      name: 'of many reloads the newest is dropped',
       file: WANT_CHANGES,
       text: 'reloads.toSpliced(-2, 1)',
       instead: 'reloads.slice(0, -1)',
@@ -123,7 +123,7 @@ export const CHECKPOINT: Area = {
       tests: ['unit/desired-state-changes.test.ts'],
     },
     {
-      name: 'numbers of a log that was begun anew still count',
+      name: 'numbers of the old log still count after a log restart',
       file: WANT_CHANGES,
       text: 'withEntry(desired.members, subscriptionId, { ...member, eventNumber: null, announced: null }),',
       instead: 'withEntry(desired.members, subscriptionId, { ...member, announced: null }),',
@@ -187,7 +187,7 @@ export const CHECKPOINT: Area = {
       tests: ['unit/checkpoint-desired-states.test.ts'],
     },
     {
-      name: 'the age of a position begins anew at every step',
+      name: 'the age of a position restarts at every step',
       file: 'src/checkpoint/sqlite/subscriptions.ts',
       text: 'cursor_at, excluded.cursor_at)`,',
       instead: 'excluded.cursor_at, excluded.cursor_at)`,',

@@ -74,7 +74,7 @@ export const COMMANDS: Area = {
       tests: ['unit/duckdb-publish.slow.test.ts'],
     },
     {
-      name: 'what passes by itself is told before what a person must do',
+      name: 'a wait that passes by itself is reported before a demand on the operator',
       file: EXIT_CODES,
       text: 'EXIT_CODES.operatorMustAct,\n  EXIT_CODES.wrongUsage,\n  EXIT_CODES.tryAgainLater,',
       instead: 'EXIT_CODES.tryAgainLater,\n  EXIT_CODES.operatorMustAct,\n  EXIT_CODES.wrongUsage,',

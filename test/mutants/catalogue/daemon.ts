@@ -1,4 +1,4 @@
-/** The long-running process: polls, audits, retries, health, and who is told of commits. */
+/** The long-running process: polls, audits, retries, health, and notifications of commits. */
 
 import type { Area } from '../mutant.ts';
 
@@ -202,7 +202,7 @@ export const DAEMON: Area = {
       tests: [LOOP],
     },
     {
-      name: 'a person who has acted is not noticed',
+      name: "an operator's action is not noticed",
       file: 'src/daemon/daemon.ts',
       text: 'if ((!isStored && !this.#hasDecided) || !mirror.isRead) return;',
       instead: 'if (mirror.isRead || !mirror.isRead) return;',
@@ -210,7 +210,7 @@ export const DAEMON: Area = {
       tests: [LOOP],
     },
     {
-      name: 'readiness is told before the first catch-up',
+      name: 'readiness is reported before the first catch-up',
       file: 'src/daemon/server/health.ts',
       text: 'if (caughtUpAt !== null) return [];',
       instead: 'if (caughtUpAt !== null || startedAt !== null) return [];',
@@ -234,7 +234,7 @@ export const DAEMON: Area = {
       tests: [DECISIONS],
     },
     {
-      name: 'the command is told of what the published copy lacks',
+      name: 'the command is given commits that the published copy lacks',
       file: 'src/daemon/after-commit.ts',
       text: 'report(this.#copiedCommit);',
       instead: 'report(null);',
@@ -250,7 +250,7 @@ export const DAEMON: Area = {
       tests: ['unit/after-commit.test.ts'],
     },
     {
-      name: 'a command that failed counts as told',
+      name: 'a command that failed counts as notified',
       file: 'src/post-commit/hook.ts',
       text: 'if (error !== null) throw error;',
       instead: '',
@@ -258,7 +258,7 @@ export const DAEMON: Area = {
       tests: ['unit/hook.test.ts'],
     },
     {
-      name: 'a command is told of commits again that it was told of',
+      name: 'a command is given commits that it was given before',
       file: 'src/post-commit/hook.ts',
       text: 'checkpoint.hookReported(page.position, clock.now());',
       instead: 'if (page.hasMore) checkpoint.hookReported(page.position, clock.now());',

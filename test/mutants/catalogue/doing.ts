@@ -1,12 +1,12 @@
-/** Catching up as a whole: carrying out, trouble, holds. */
+/** Catching up as a whole: execution, incidents, suspensions. */
 
 import type { Area } from '../mutant.ts';
 
 const RECONCILE = 'src/sync/reconcile.ts';
-const TROUBLE = 'src/sync/incidents.ts';
+const INCIDENTS = 'src/sync/incidents.ts';
 
 export const DOING: Area = {
-  title: 'Doing it, and trouble',
+  title: 'Executing, and incidents',
   mutants: [
     {
       name: 'a refused workspace is asked again',
@@ -25,7 +25,7 @@ export const DOING: Area = {
       tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
-      name: 'trouble of one subscription ends the catch-up of all',
+      name: 'an incident of one subscription ends the catch-up of all',
       file: 'src/sync/catch-up.ts',
       text: 'else incidents.record(error, id);',
       instead: 'else throw error;',
@@ -41,7 +41,7 @@ export const DOING: Area = {
       tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
-      name: 'a dataset is held as soon as one of its subscriptions is',
+      name: 'a dataset is suspended as soon as one of its subscriptions is',
       file: 'src/sync/suspensions.ts',
       text: 'return ofMembers.every((suspension) => suspension !== null) ? (ofMembers[0] ?? null) : null;',
       instead: 'return ofMembers.find((suspension) => suspension !== null) ?? null;',
@@ -50,7 +50,7 @@ export const DOING: Area = {
     },
     {
       name: 'a refusal of the workspace does not stop what is under way',
-      file: TROUBLE,
+      file: INCIDENTS,
       text: "halt.abort(new InterruptedError('The workspace is refused.'));",
       instead: '',
       breaks: ['R3', 'R16'],
@@ -58,7 +58,7 @@ export const DOING: Area = {
     },
     {
       name: 'a full disk does not stop the run',
-      file: TROUBLE,
+      file: INCIDENTS,
       text: "if (isHalting) halt.abort(new InterruptedError('The run was halted.'));",
       instead: '',
       breaks: ['F07'],
@@ -66,7 +66,7 @@ export const DOING: Area = {
     },
     {
       name: 'a dataset that has no room on the disk stops all others',
-      file: TROUBLE,
+      file: INCIDENTS,
       text: "return errorEntryOf(error).scope === 'run';",
       instead: "return errorEntryOf(error).scope === 'run' || errorCodeOf(error) === 'disk_full';",
       breaks: ['P5', 'F07'],
@@ -74,14 +74,14 @@ export const DOING: Area = {
     },
     {
       name: 'a failure is not written down',
-      file: TROUBLE,
+      file: INCIDENTS,
       text: 'attempt(() => parts.checkpoint.fail(toRemember(failure, previous)));',
       instead: '',
       breaks: ['P4'],
       tests: ['unit/catch-up-incidents.test.ts'],
     },
     {
-      name: 'what only the list of versions tells is forgotten',
+      name: 'a demand that only the list of versions shows is forgotten',
       file: RECONCILE,
       text: 'requestReloads(read, onlyAnnounced(this.#metadata, this.#known), parts);',
       instead: '',
@@ -89,7 +89,7 @@ export const DOING: Area = {
       tests: ['unit/catch-up-desired-state.test.ts'],
     },
     {
-      name: 'what was read before something else was wanted is planned by',
+      name: 'a plan uses a reading from before something else was desired',
       file: RECONCILE,
       text: 'if (!asksTheSame(known.desired, this.#known.desired)) {',
       instead: 'if (known.desired.datasetId !== this.#known.desired.datasetId) {',
@@ -121,7 +121,7 @@ export const DOING: Area = {
       tests: ['unit/plan-reloads.test.ts', 'unit/catch-up-changes.test.ts'],
     },
     {
-      name: 'changes that gave way to a bad snapshot are fetched again with it',
+      name: 'changes that fell back to a bad snapshot are fetched again with it',
       file: RECONCILE,
       text: '[content, ...this.#inapplicable.contents(this.#metadata)]',
       instead: '[content]',
@@ -129,7 +129,7 @@ export const DOING: Area = {
       tests: ['contract/bad-again.slow.test.ts'],
     },
     {
-      name: 'a unit that was overtaken is planned from the table of before',
+      name: 'a write job with a stale plan is planned from the table of before',
       file: RECONCILE,
       text: 'this.#known = { ...this.#known, observed: datasets.get(this.#datasetId) ?? null };',
       instead: 'datasets.has(this.#datasetId);',
@@ -193,7 +193,7 @@ export const DOING: Area = {
       tests: ['unit/staged-bytes.test.ts', 'unit/content.test.ts'],
     },
     {
-      name: 'nobody is told by which setting changes are too large while their snapshot is waited for',
+      name: 'the setting by which changes are too large is not named while their snapshot is waited for',
       file: 'src/sync/inapplicable-changes.ts',
       text: 'if (oversized === undefined) return waitingFor(step);',
       instead: 'if (oversized === undefined || why !== "") return waitingFor(step);',
@@ -225,7 +225,7 @@ export const DOING: Area = {
       tests: ['unit/catch-up.test.ts'],
     },
     {
-      name: 'large files of a load go while the mirror is held',
+      name: 'large files of a load go while the mirror is in use',
       file: 'src/sync/execute/executor.ts',
       text: 'if (withLargeFiles.delete(datasetId) && !isLargeUnderWay()) await writer.release();',
       instead: '',

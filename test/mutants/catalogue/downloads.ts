@@ -154,7 +154,7 @@ export const DOWNLOADS: Area = {
       tests: [DOWNLOAD],
     },
     {
-      name: 'where a redirect leads is not looked at',
+      name: 'the target of a redirect is not checked',
       file: 'src/feed/download/attempt-file.ts',
       text: 'checkLink(url, from, rules);',
       instead: 'if (from === null) checkLink(url, from, rules);',
@@ -178,7 +178,7 @@ export const DOWNLOADS: Area = {
       tests: ['unit/feed-address.test.ts'],
     },
     {
-      name: 'an address in a link is not looked at',
+      name: 'an address in a link is not checked',
       file: 'src/feed/download/attempt-file.ts',
       text: 'if (!rules.trustedOrigins.has(url.origin)) await guard.checkLiteral(url.hostname);',
       instead: '',
@@ -186,7 +186,7 @@ export const DOWNLOADS: Area = {
       tests: [ANSWERS],
     },
     {
-      name: 'of a name only the first address is looked at',
+      name: 'of a name only the first address is checked',
       file: 'src/feed/http/addresses.ts',
       text: 'addresses.map(({ address }) => address),',
       instead: 'addresses.slice(0, 1).map(({ address }) => address),',
@@ -259,7 +259,7 @@ export const DOWNLOADS: Area = {
       tests: ['unit/files.test.ts', 'contract/commands-operator.test.ts'],
     },
     {
-      name: 'a secret is told where it is written as JSON',
+      name: 'a secret is printed where it is written as JSON',
       file: 'src/lib/secret.ts',
       text: 'toJSON(): string {\n    return MASK;',
       instead: 'toJSON(): string {\n    return this.#text;',

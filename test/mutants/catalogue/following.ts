@@ -1,4 +1,4 @@
-/** From what a subscription says to what is wanted. */
+/** From the log of a subscription to desired states. */
 
 import type { Area } from '../mutant.ts';
 
@@ -39,7 +39,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/from-manifest.test.ts'],
     },
     {
-      name: 'the numbers of a log that was begun anew count on',
+      name: 'numbers of the old log count on after a log restart',
       file: 'src/sync/follow/from-manifest.ts',
       text: "...(isNewLog ? { voids: 'numbers' as const } : {}),",
       instead: '',
@@ -71,7 +71,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/follow.test.ts'],
     },
     {
-      name: 'a position that cannot be looked at ends the doubt whether the log began anew',
+      name: 'a position that cannot be checked ends the suspicion of a log restart',
       file: 'src/sync/follow/follow.ts',
       text: "return this.#there === 'unknown' ? null : this.#there === 'gone';",
       instead: "return this.#there === 'gone';",
@@ -79,7 +79,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/follow.test.ts'],
     },
     {
-      name: 'what a log announced counts though it may have begun anew',
+      name: 'announcements of a log count although it may have restarted',
       file: 'src/sync/reconcile.ts',
       text: 'isAnnounced(desired, last.version) && !isAnyLogDoubted(desired.members.keys(), parts);',
       instead: 'isAnnounced(desired, last.version);',
@@ -128,7 +128,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/audit.test.ts'],
     },
     {
-      name: 'a dataset is a member again by what was told before it was dropped',
+      name: 'a dataset is a member again by an event from before it was dropped',
       file: 'src/model/desired-state.ts',
       text: 'if (former !== undefined && !undoes(change, former)) return desired;',
       instead: 'if (former === null) return desired;',
@@ -192,7 +192,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/absence.test.ts', 'unit/follow.test.ts'],
     },
     {
-      name: 'the manifest of a dataset that is held is asked for',
+      name: 'the manifest of a suspended dataset is requested',
       file: 'src/sync/follow/from-manifest.ts',
       text: 'suspensions.ofDataset(datasetId) === null && isChosenDataset(datasetId, include, exclude)',
       instead:
@@ -249,7 +249,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/follow.test.ts', 'unit/audit.test.ts', 'unit/from-manifest.test.ts'],
     },
     {
-      name: 'a schema that no event told of is not seen',
+      name: 'a schema that no event announced is not seen',
       file: 'src/sync/follow/audit.ts',
       text: 'schemaVersion !== null && table.schemaVersion !== null && schemaVersion !== table.schemaVersion;',
       instead: "schemaVersion === '' && table.schemaVersion === '';",
@@ -265,7 +265,7 @@ export const FOLLOWING: Area = {
       tests: ['unit/catch-up-desired-state.test.ts'],
     },
     {
-      name: 'a subscription that is no longer selected is not held',
+      name: 'a subscription that is no longer selected is not suspended',
       file: 'src/sync/follow/subscriptions.ts',
       text: 'else if (seenIds.has(id) && !chosenIds.has(id)) {',
       instead: 'else if (seenIds.has(id) && chosenIds.size < 0) {',

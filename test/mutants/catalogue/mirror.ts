@@ -1,4 +1,4 @@
-/** The mirror: the guard, the proof, the window, names, what is written down. */
+/** The mirror: guard, proof, write session, names, catalog. */
 
 import type { Area } from '../mutant.ts';
 
@@ -65,7 +65,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-load.test.ts'],
     },
     {
-      name: 'a window stays open as long as anything is ready',
+      name: 'a write session stays open as long as anything is ready',
       file: 'src/destination/duckdb/write-session.ts',
       text: '&& restMs > 0 ?',
       instead: '&& openForMs >= 0 ?',
@@ -73,7 +73,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
-      name: 'a table is forgotten that was taken for the other window',
+      name: 'a table is forgotten that was taken for the other write session',
       file: 'src/destination/duckdb/mirror.ts',
       text: 'waiting = [...others, ...forOtherSession];',
       instead: 'waiting = [...forOtherSession];',
@@ -81,7 +81,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-write-sessions.slow.test.ts'],
     },
     {
-      name: 'trouble of a window whose units were all told is swallowed',
+      name: 'the error of a write session whose jobs were all reported is swallowed',
       file: 'src/sync/execute/writer.ts',
       text: 'if (taken.size === 0 && sessionError !== null) onError(sessionError);',
       instead: '',
@@ -89,7 +89,7 @@ export const MIRROR: Area = {
       tests: ['unit/writer.test.ts', 'unit/catch-up-incidents.test.ts'],
     },
     {
-      name: 'a catch-up ends before the window it has work in',
+      name: 'a catch-up ends before the write session with its work',
       file: 'src/sync/worker-pool.ts',
       text: 'await executor.ended();',
       instead: '',
@@ -105,7 +105,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
-      name: 'two units of a dataset are committed from what it was before both',
+      name: 'two write jobs of a dataset are committed from its state before both',
       file: 'src/destination/duckdb/commit.ts',
       text: '!datasetIds.has(datasetId) &&',
       instead: '',
@@ -113,7 +113,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-batch.test.ts'],
     },
     {
-      name: 'one unit that fails fails all that were in its transaction',
+      name: 'one write job that fails fails all others of its transaction',
       file: COMMIT,
       text: 'for (const job of batch) results.push(...(await commitBatch(context, [job])));',
       instead: 'for (const job of batch) results.push(failed(job, error));',
@@ -129,7 +129,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-retire.slow.test.ts'],
     },
     {
-      name: 'a batch that is to stop is begun again unit by unit',
+      name: 'a batch that is to stop is begun again job by job',
       file: COMMIT,
       text: "if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');",
       instead: '',
@@ -137,7 +137,7 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-write-session.slow.test.ts'],
     },
     {
-      name: 'a table of a person in the place of a dataset’s is not told as that',
+      name: 'a foreign table in the place of a dataset’s is not reported as such',
       file: 'src/destination/duckdb/tables.ts',
       text: "if (existingObject === 'table' && (live !== null || isKept)) return;",
       instead: "if (existingObject === 'table') return;",

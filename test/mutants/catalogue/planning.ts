@@ -26,7 +26,7 @@ export const PLANNING: Area = {
       tests: ['unit/sync-rules.test.ts', 'unit/plan.test.ts'],
     },
     {
-      name: 'a look that is owed is not taken',
+      name: 'a metadata refresh that is pending is not done',
       file: 'src/sync/plan/need.ts',
       text: "if (metadata === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';",
       instead: "if (metadata === null) return 'nothing';",
@@ -123,7 +123,7 @@ export const PLANNING: Area = {
       tests: ['unit/plan-reloads.test.ts', 'unit/plan.test.ts'],
     },
     {
-      name: 'of two events of one moment in one log a load that answers the first answers the second, too',
+      name: 'of two events of one timestamp in one log a load that satisfies the first satisfies the second, too',
       file: OFFER_RULES,
       text: 'own.includes(reload) ? isBeforeReflected(reload) : reload.createdAt.getTime() <= newest,',
       instead: '(own.includes(reload) && isBeforeReflected(reload)) || reload.createdAt.getTime() <= newest,',
@@ -196,7 +196,7 @@ export const PLANNING: Area = {
       tests: ['unit/plan.test.ts', 'unit/plan-reloads.test.ts'],
     },
     {
-      name: 'versions that begin anew under the number of the table are taken for it',
+      name: "a version restart under the number of the table is taken for the table's version",
       file: 'src/sync/plan/versions.ts',
       text: "return isAnotherTime || isAnotherCount ? 'another' : 'named';",
       instead: "return isAnotherTime && isAnotherCount ? 'another' : 'named';",
@@ -269,7 +269,7 @@ export const PLANNING: Area = {
       tests: ['unit/version-chain.test.ts'],
     },
     {
-      name: 'of several schema changes only the last is looked at',
+      name: 'of several schema changes only the last is checked',
       file: WALK,
       text: 'if (change.previousSchemaVersion === from) return true;',
       instead: 'if (change.previousSchemaVersion !== null) return true;',
@@ -325,7 +325,7 @@ export const PLANNING: Area = {
       tests: ['unit/sync-rules.test.ts'],
     },
     {
-      name: 'other trouble makes bad content forgotten',
+      name: 'another error makes bad content forgotten',
       file: 'src/sync/failures.ts',
       text: 'return refusedContents(previous, failure.failedAt).length > 0 ? previous : failure;',
       instead: 'return failure;',
@@ -373,7 +373,7 @@ export const PLANNING: Area = {
       tests: ['unit/status.test.ts'],
     },
     {
-      name: 'ten tables at once are retired without a person',
+      name: 'ten tables at once are retired without approval',
       file: RETIREMENT,
       text: 'return going >= MASS_RETIREMENT_TABLES &&',
       instead: 'return going > MASS_RETIREMENT_TABLES &&',
@@ -381,7 +381,7 @@ export const PLANNING: Area = {
       tests: ['unit/retirement.test.ts'],
     },
     {
-      name: 'more than half of the tables are retired without a person',
+      name: 'more than half of the tables are retired without approval',
       file: RETIREMENT,
       text: 'const MASS_RETIREMENT_SHARE = 0.5;',
       instead: 'const MASS_RETIREMENT_SHARE = 0.9;',

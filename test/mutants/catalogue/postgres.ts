@@ -36,7 +36,7 @@ export const POSTGRES: Area = {
       tests: ['contract/postgres.slow.test.ts', FAULTS],
     },
     {
-      name: 'a COMMIT whose answer is lost is repeated without a look for what it did',
+      name: 'a COMMIT whose answer is lost is repeated without a check of its result',
       file: COMMIT,
       text: 'if (!(error instanceof OutcomeUnknownError) || attempted === null) throw error;',
       instead:
@@ -45,7 +45,7 @@ export const POSTGRES: Area = {
       tests: [FAULTS],
     },
     {
-      name: 'a COMMIT that could not be looked for is forgotten',
+      name: 'a COMMIT that could not be checked is forgotten',
       file: COMMIT,
       text: '{ ...before, sent: thrown.attempted }',
       instead: 'before',
@@ -53,7 +53,7 @@ export const POSTGRES: Area = {
       tests: [FAULTS],
     },
     {
-      name: 'what became of a COMMIT is looked for while the server is still at it',
+      name: 'the result of a COMMIT is checked while the server is still at it',
       file: COMMIT,
       text: `      await waitForEarlier(transaction);
       await lease.refuseIfLost(transaction);`,
@@ -86,7 +86,7 @@ export const POSTGRES: Area = {
       tests: [PROGRESS],
     },
     {
-      name: 'a lease that is renewed looks for no progress',
+      name: 'a renewal of a lease checks no progress',
       file: 'src/destination/postgres/lease.ts',
       text: 'if (onRenewed !== undefined) await this.#connection.transaction(onRenewed).catch(() => {});',
       instead: 'void onRenewed;',

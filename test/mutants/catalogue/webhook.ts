@@ -106,7 +106,7 @@ export const WEBHOOK: Area = {
       tests: [SERVER],
     },
     {
-      name: 'what can only be looked at can be posted to',
+      name: 'a path for GET alone can be posted to',
       file: 'src/daemon/server/server.ts',
       text: "const READ_METHODS: readonly string[] = ['GET', 'HEAD'];",
       instead: "const READ_METHODS: readonly string[] = ['GET', 'HEAD', 'POST'];",
@@ -122,7 +122,7 @@ export const WEBHOOK: Area = {
       tests: ['contract/status-server-load.test.ts'],
     },
     {
-      name: 'trouble of an answer is told in it',
+      name: 'the error of an answer is printed in it',
       file: 'src/daemon/server/server.ts',
       text: 'return FAILED;',
       instead: 'return { ...FAILED, body: reasonOf(error) };',

@@ -8,7 +8,7 @@ const SIX = ['const a = 1;', 'const b = 2;', 'const c = 3;', 'const d = 4;', 'co
 const file = (path: string, ...lines: readonly string[]) => sourceFile(`src/${path}.ts`, lines.join('\n'));
 
 describe('the copied lines of a folder', () => {
-  it('are those of a run that stands at an earlier place, in another file or in the same', () => {
+  it('counts the lines of a run that stands at an earlier place, in another file or in the same', () => {
     expect(copiedIn([file('one', ...SIX), file('two', 'start();', ...SIX, 'end();')])).toEqual({
       compared: 14,
       copied: 6,
@@ -17,7 +17,7 @@ describe('the copied lines of a folder', () => {
     expect(copiedIn([file('one', ...SIX, ...SIX, 'between();', ...SIX)])).toMatchObject({ copied: 12 });
   });
 
-  it('are none in runs of four lines, and none where equal lines follow each other', () => {
+  it('counts no run of four lines, and no equal lines that follow each other', () => {
     const [first, ...four] = SIX.slice(0, 5);
     expect(copiedIn([file('one', ...SIX), file('two', `${first}!`, ...four)])).toMatchObject({ copied: 0 });
     expect(
@@ -27,7 +27,7 @@ describe('the copied lines of a folder', () => {
     });
   });
 
-  it('are compared without imports, comments, brackets alone and the space before them', () => {
+  it('compares lines without imports, comments, brackets alone and the space before them', () => {
     const indented = SIX.flatMap((line) => ['{', `  ${line} // as above`, '}', '']);
     const imports = ["import { x } from './x.ts';", 'import {', '  y,', "} from './y.ts';"];
     expect(copiedIn([file('one', ...imports, ...SIX), file('two', ...imports, ...indented)])).toMatchObject({

@@ -23,7 +23,7 @@ describe('error codes', () => {
     expect(errorCodeOf('x')).toBe('bug');
   });
 
-  it('tells errors apart by their codes wherever the source does, never by the name of a class', async () => {
+  it('distinguishes errors by their codes everywhere in the source, never by the name of a class', async () => {
     const byName = /\b(?:error|cause|[A-Z]\w*Error)\.name\b|\.constructor\.name\b/;
     const found = (await sourceFiles('src')).filter(({ code }) => byName.test(code));
     expect(found.map(({ path }) => path)).toEqual([]);

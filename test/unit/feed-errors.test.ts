@@ -230,7 +230,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
     expect(server.asked()).toBe(1);
   });
 
-  it('is interrupted by its signal', async () => {
+  it('ends a request when its signal is aborted', async () => {
     answers(path, 500, '');
     const stop = new AbortController();
     stop.abort(new Error('stop'));

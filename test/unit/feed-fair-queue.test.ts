@@ -46,7 +46,7 @@ function requestOf(url: string, onBytes: () => void): DownloadRequest {
   return { entry, directory, refresh: async () => null, onBytes };
 }
 
-/** An answer that comes when the test wants it to; `asked` resolves when it was asked for. */
+/** An answer that the test releases; `asked` resolves once its request has arrived. */
 function observed() {
   const asked = Promise.withResolvers<void>();
   const release = Promise.withResolvers<void>();

@@ -180,7 +180,7 @@ describe('withoutList', () => {
     return scan === null ? null : JSON.parse(withoutList(bytes, scan, 'changes').toString());
   };
 
-  it(`keeps all but the rows of a page (seed ${SEED})`, () => {
+  it(`keeps everything but the rows of a page (seed ${SEED})`, () => {
     const page = fc.tuple(fc.dictionary(fc.string(), fc.jsonValue()), fc.array(fc.jsonValue()), fc.boolean());
     fc.assert(
       fc.property(page, CHUNK, ([around, changes, first], chunkBytes) => {

@@ -228,7 +228,7 @@ describe('other changes to files', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it('opens a file for appending or for writing it anew', async () => {
+  it('opens a file for appending or for rewriting it', async () => {
     const path = join(await newFolder(), 'file');
     for (const [mode, text] of [
       ['append', 'a'],

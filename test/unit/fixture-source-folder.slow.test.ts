@@ -42,7 +42,7 @@ const describeAs = (description: object) =>
 const writeTable = (file: string, text: string) => writeFileSync(join(folder, file), gzipSync(text));
 
 describe('readDatasetFolder', () => {
-  it('reads CSV exactly, builds points, and lists what differs from the version before', async () => {
+  it('reads CSV exactly, builds points, and lists the differences from the version before', async () => {
     describeAs({ versions: [version(1, 'a.csv.gz', 3), version(2, 'b.csv.gz', 2)] });
     writeTable(
       'a.csv.gz',
@@ -105,7 +105,7 @@ describe('readDatasetFolder', () => {
 });
 
 describe('readDatasetFolders', () => {
-  it('passes over folders without a description', async () => {
+  it('ignores folders without a description', async () => {
     describeAs({ versions: [version(1, 'a.csv.gz', 0)] });
     mkdirSync(join(parent, 'geoparquet'));
     expect((await readDatasetFolders(parent)).map((dataset) => dataset.datasetId)).toEqual(['stations']);

@@ -18,7 +18,7 @@ function changeTexts({ schema }: Content, changes: readonly Change[] | null): st
 }
 
 describe('generateDatasets', () => {
-  it('gives the same rows for the same seed, however often they are asked for, and others for another', () => {
+  it('generates the same rows for the same seed each time, and other rows for another seed', () => {
     const first = generateDatasets(request).map((dataset) => textsOf(dataset.initial()));
     const second = generateDatasets(request).map((dataset) => {
       const content = dataset.initial();
@@ -77,7 +77,7 @@ describe('generateDatasets', () => {
     }
   });
 
-  it('shows every extreme specimen, and a row that is null wherever it may be', () => {
+  it('generates every extreme specimen, and a row that is null in every nullable column', () => {
     const [specimens] = generateDatasets({ ...request, kinds: ['specimens'] });
     const rows = [...(specimens?.initial().rows() ?? [])];
     const cells = new Set(rows.flat());
@@ -88,7 +88,7 @@ describe('generateDatasets', () => {
 });
 
 describe('next', () => {
-  it('lists as changes exactly what differs from the version before', () => {
+  it('lists exactly the differences from the version before as changes', () => {
     for (const dataset of generateDatasets(request)) {
       let previous = dataset.initial();
       const operations = new Set<string>();

@@ -136,7 +136,7 @@ describe('writeSnapshot, column by column', () => {
 });
 
 describe('writeSnapshot', () => {
-  it('writes every row of every kind of dataset so that DuckDB reads them as they are', async () => {
+  it('writes every row of every kind of dataset so that DuckDB reads the same values', async () => {
     const seed = 20_261;
     for (const dataset of generateDatasets({ seed, counties: 2, rowsPerDataset: 300 })) {
       for (const content of [dataset.initial(), dataset.next(dataset.initial(), seed)]) {
@@ -153,7 +153,7 @@ describe('writeSnapshot', () => {
     }
   });
 
-  it('writes a table of no rows', async () => {
+  it('writes a table without rows', async () => {
     const [dataset] = generateDatasets({ seed: 1, counties: 1, rowsPerDataset: 0, kinds: ['parcels'] });
     const content = dataset?.initial();
     if (content === undefined) throw new Error('The generator made no dataset.');

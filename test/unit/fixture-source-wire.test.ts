@@ -28,7 +28,7 @@ describe('rowToJsonText', () => {
     );
   });
 
-  it('leaves nulls out, or writes them', () => {
+  it('omits nulls by default, or writes them', () => {
     const row = [1, null, null, null, null];
     expect(rowToJsonText(SCHEMA, row)).toBe('{"id":1}');
     expect(rowToJsonText(SCHEMA, row, { nulls: 'written' })).toBe(

@@ -138,7 +138,7 @@ const BY_HAND: readonly (readonly [geometry: Geometry, wkb: string, wkt: string]
 const hexOf = (geometry: Geometry) => Buffer.from(wkbFromGeometry(geometry)).toString('hex');
 
 describe('wkbFromGeometry', () => {
-  it.each(BY_HAND)('writes %j', (geometry, wkb) => {
+  it.each(BY_HAND)('writes %j as WKB', (geometry, wkb) => {
     expect(hexOf(geometry)).toBe(wkb);
   });
 

@@ -363,7 +363,7 @@ describe('F26 a lost position', () => {
     expect(announced(one)).toBeNull();
   });
 
-  it('F87 loads a member whose entry the manifest lacked, once a later manifest names it', async () => {
+  it('F87 loads a member that the manifest did not list, once a later manifest names it', async () => {
     const one = await quiet('permits');
     one.tables.set('permits', table(1, { datasetId: 'permits' }));
     one.service.members.set('sub_1', ['parcels']);
@@ -535,7 +535,7 @@ describe('a member that the manifest lacks', () => {
     expect(absences(one)).toEqual([]);
   });
 
-  it('F55 measures an absence anew where a reading in between shows the member', async () => {
+  it('F55 restarts the measure of an absence where a reading in between shows the member', async () => {
     const one = await lacking();
     await one.follow();
     one.pass(9 * MINUTE_MS);
@@ -549,7 +549,7 @@ describe('a member that the manifest lacks', () => {
     expect(membersOf(one, 'permits')).toEqual(['permits']);
   });
 
-  it('F52 measures an absence anew where the first reading was in the future, by service time', async () => {
+  it('F52 restarts the measure of an absence where the first reading was in the future, by service time', async () => {
     const one = await lacking();
     await one.follow();
     one.pass(-60 * MINUTE_MS);
@@ -1141,7 +1141,7 @@ describe('a manifest for each dataset', () => {
     expect(one.checkpoint.absences().filter(({ subject }) => subject.kind === 'member')).toEqual([]);
   });
 
-  it('F54 tells a restarted log from one that has grown since the record was read', async () => {
+  it('F54 distinguishes a restarted log from one that has grown since the record was read', async () => {
     const one = await byDataset();
     await one.follow();
     for (let number = 101; number <= 104; number += 1) {

@@ -455,21 +455,21 @@ describe('a subscription without a manifest of its own', () => {
 describe('the digest of a snapshot', () => {
   const files = [{ sha256: digestOf('a') }, { sha256: digestOf('b') }];
 
-  it("does not depend on the order of the snapshot's files", () => {
+  it('gives a snapshot the same digest in any order of its files', () => {
     expect(snapshotDigest(files)).toBe(snapshotDigest(files.toReversed()));
     expect(snapshotDigest(files)).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('depends on each file of the snapshot', () => {
+  it('gives snapshots with different files different digests', () => {
     expect(snapshotDigest(files)).not.toBe(snapshotDigest(files.slice(1)));
     expect(snapshotDigest(files)).not.toBe(snapshotDigest([...files, ...files.slice(1)]));
   });
 
-  it('is unknown where the digest of one file is unknown', () => {
+  it('gives no digest to a snapshot where the digest of one file is unknown', () => {
     expect(snapshotDigest([...files, { sha256: null }])).toBeNull();
   });
 
-  it('is known for a snapshot without files', () => {
+  it('gives a digest to a snapshot without files', () => {
     expect(snapshotDigest([])).toMatch(/^[0-9a-f]{64}$/);
   });
 
@@ -479,7 +479,7 @@ describe('the digest of a snapshot', () => {
     expect(given).toEqual(files.toReversed());
   });
 
-  it("equals no table's snapshot where it is unknown", () => {
+  it('finds no table loaded from an entry without a digest', () => {
     expect(isLoadedFrom(entry(datasetId, 4, null), table(4))).toBe(false);
     expect(isLoadedFrom(entry(datasetId, 4), table(4))).toBe(true);
   });

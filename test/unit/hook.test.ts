@@ -251,7 +251,7 @@ describe('the environment of the command after commits', () => {
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // One that nobody waits for stays in the list of processes.
+    // A process whose parent does not wait for it stays in the list of processes.
     return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
   } catch {
     return false;

@@ -162,7 +162,7 @@ describe('a secret', () => {
     ['postgres://feeds:canary@/county?host=/run/one', 'feeds@/county?host=/run/one'],
     ['postgres://feeds:canary@/county?host=%2Frun%2Ftwo&port=6432', 'feeds@/county?host=/run/two&port=6432'],
     ['postgres://db.example.com/county?password=canary&host=10.0.0.7', 'db.example.com/county?host=10.0.0.7'],
-  ])('names the place of a database without the secret, and tells servers apart: %s', (url, place) => {
+  ])('names the place of a database without the secret, and distinguishes servers: %s', (url, place) => {
     expect(placeOfDatabase(new Secret(url))).toBe(`postgres://${place}`);
   });
 });
@@ -262,7 +262,7 @@ describe('the system clock', () => {
     await expect(sleeping).rejects.toThrow('enough');
   });
 
-  it('ends work with the deadline or with the work around it, and says which of them it was', async () => {
+  it('aborts work at its deadline or with the surrounding work, and says which of them it was', async () => {
     const stop = new AbortController();
     const [passed, stopped] = [deadlineIn(0, stop.signal), deadlineIn(3_600_000, stop.signal)];
     if (!passed.signal.aborted) await once(passed.signal, 'abort');

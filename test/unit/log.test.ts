@@ -74,11 +74,11 @@ describe('the log', () => {
     const { log, text } = logged('text');
     const links = { help: 'https://feed.example/help' };
     log.warn(
-      { of: 'service', error: 'mirror_busy', why: 'It is held.\u001b[2J', hint: 'Wait.', links },
-      'Trouble.',
+      { of: 'service', error: 'mirror_busy', why: 'It is locked.\u001b[2J', hint: 'Wait.', links },
+      'An incident.',
     );
     expect(text().split('\n').slice(1)).toEqual([
-      '    It is held.\\u001b[2J',
+      '    It is locked.\\u001b[2J',
       '    → Wait.',
       '    help: https://feed.example/help',
       '',

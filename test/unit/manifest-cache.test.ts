@@ -6,7 +6,7 @@ import { oneSubscription, subscribe } from '../support/small-world.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { desired, entry, membersAt, NOW, subscription } from '../support/sync-values.ts';
 
-const NOBODY = new AbortController().signal;
+const NEVER_ABORTED = new AbortController().signal;
 
 async function kept(...datasetIds: string[]) {
   const world = await oneSubscription(...datasetIds);
@@ -23,7 +23,7 @@ describe('ManifestCache', () => {
     const source = manifests.sourceSince(0, () => true);
     const state = desired({ members: membersAt('sub_1', 'sub_2') });
     expect(source.of(state)).toBeNull();
-    await source.read(state, NOBODY);
+    await source.read(state, NEVER_ABORTED);
     expect(source.of(state)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_1', 'sub_2']);
     expect(asked()).toEqual(['manifest sub_1', 'manifest sub_2']);
   });
@@ -31,7 +31,9 @@ describe('ManifestCache', () => {
   it('shares one reading among all requests at about the same time', async () => {
     const { manifests, asked } = await kept('parcels', 'permits');
     const desiredStates = ['parcels', 'permits'].map((datasetId) => desired({ datasetId }));
-    await Promise.all(desiredStates.map((each) => manifests.sourceSince(0, () => true).read(each, NOBODY)));
+    await Promise.all(
+      desiredStates.map((each) => manifests.sourceSince(0, () => true).read(each, NEVER_ABORTED)),
+    );
     expect(manifests.sourceSince(0, () => true).of(desired())).toHaveLength(1);
     expect(asked()).toEqual(['manifest sub_1']);
   });
@@ -39,23 +41,23 @@ describe('ManifestCache', () => {
   it('rejects entries that were read before the desired state changed', async () => {
     const { clock, manifests, asked } = await kept('parcels');
     const source = manifests.sourceSince(0, () => true);
-    await source.read(desired(), NOBODY);
+    await source.read(desired(), NEVER_ABORTED);
     clock.pass(1_000);
     expect(manifests.sourceSince(500, () => true).of(desired())).toBeNull();
     expect(source.of(desired())).toHaveLength(1);
     source.renew();
     expect(source.of(desired())).toBeNull();
-    await source.read(desired(), NOBODY);
+    await source.read(desired(), NEVER_ABORTED);
     expect(source.of(desired())).toHaveLength(1);
     expect(asked()).toHaveLength(2);
   });
 
   it('does not wait for a reading that began too early', async () => {
     const { clock, manifests, asked } = await kept('parcels');
-    const early = manifests.sourceSince(0, () => true).read(desired(), NOBODY);
+    const early = manifests.sourceSince(0, () => true).read(desired(), NEVER_ABORTED);
     clock.pass(1_000);
     const late = manifests.sourceSince(1_000, () => true);
-    await Promise.all([early, late.read(desired(), NOBODY)]);
+    await Promise.all([early, late.read(desired(), NEVER_ABORTED)]);
     expect(late.of(desired())).toHaveLength(1);
     expect(asked()).toHaveLength(2);
   });
@@ -65,7 +67,7 @@ describe('ManifestCache', () => {
     subscribe(world, subscription({ id: 'sub_2' }), 'parcels');
     const source = manifests.sourceSince(0, (subscriptionId) => subscriptionId !== 'sub_1');
     const state = desired({ members: membersAt('sub_1', 'sub_2') });
-    await source.read(state, NOBODY);
+    await source.read(state, NEVER_ABORTED);
     expect(source.of(state)?.map(({ subscriptionId }) => subscriptionId)).toEqual(['sub_2']);
     expect(asked()).toEqual(['manifest sub_2']);
   });
@@ -91,7 +93,7 @@ describe('ManifestCache', () => {
     const source = manifests.sourceSince(0, () => true);
     const state = desired({ members: membersAt('sub_1', 'sub_2') });
     expect(source.of(state)).toBeNull();
-    await source.read(state, NOBODY);
+    await source.read(state, NEVER_ABORTED);
     expect(source.of(state)).toHaveLength(2);
     expect(asked()).toEqual(['entry parcels']);
     source.renew();

@@ -107,7 +107,7 @@ describe('a receiver that refuses or cannot be reached', () => {
     ).toEqual(['/services/T0/B0/secretpath']);
   });
 
-  it('tells a moved receiver from one that refuses', async () => {
+  it('distinguishes a moved receiver from one that refuses', async () => {
     const moved = await ownServer((_, response) => {
       response.writeHead(308, { Location: '/services/T0/elsewhere' }).end();
     });

@@ -67,7 +67,7 @@ const at = (datasetId: string, version: number, changed: Partial<ObservedTable> 
   table(version, { datasetId, tableName: datasetId, ...changed });
 
 describe('the status page and status', () => {
-  it('agree that a subscription is behind where one of its datasets is suspended', () => {
+  it('both show a subscription as behind where one of its datasets is suspended', () => {
     const { ofSubscription, status, states, headline } = rendered({
       tables: [at('parcels', 3), at('roads', 4)],
       checkpoint: { suspensions: [suspension()] },
@@ -79,14 +79,14 @@ describe('the status page and status', () => {
     expect(headline.text).toBe('One thing waits for you');
   });
 
-  it('agree that a subscription is up to date where all of its datasets are', () => {
+  it('both show a subscription as up to date where all of its datasets are', () => {
     const { ofSubscription, status, headline } = rendered({ tables: [at('parcels', 4), at('roads', 4)] });
     expect(ofSubscription).toBe('up to date');
     expect(status[0]).toMatch(/up to date$/);
     expect(headline.text).toBe('All 2 datasets are up to date');
   });
 
-  it('agree that a pinned dataset is not up to date', () => {
+  it('both show a pinned dataset as pinned, not as up to date', () => {
     const { ofSubscription, status, states, headline } = rendered({
       tables: [at('parcels', 3, { pinnedSince: NOW }), at('roads', 4)],
     });
@@ -101,7 +101,7 @@ describe('the status page and status', () => {
     });
   });
 
-  it('agree that a failed dataset is behind while another is on its way', () => {
+  it('both show a failed dataset as behind while another is on its way', () => {
     const { ofSubscription, status, headline } = rendered({
       tables: [at('parcels', 3), at('roads', 3)],
       checkpoint: { failures: new Map([['parcels', failure({ datasetId: 'parcels' })]]) },

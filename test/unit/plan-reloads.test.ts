@@ -158,11 +158,11 @@ describe('a reload and the versions known when it was read', () => {
 
   it('F47 answers a reload by a higher version only while the list still names that of the table', () => {
     const changed = { knownVersion: 12, listedVersion: 12 };
-    const anew = chain(1, 14).map((one) => ({ ...one, publishedAt: NOW }));
+    const restarted = chain(1, 14).map((one) => ({ ...one, publishedAt: NOW }));
     const given = {
       ...known(changed),
       observed: table(12, { publishedAt: ago(1) }),
-      metadata: metadata(anew),
+      metadata: metadata(restarted),
       listedEntries,
     };
     expect(toldOf(given)).toBe('ask-reload');
@@ -724,8 +724,8 @@ describe('an entry of a manifest', () => {
   });
 
   it('F47 uses no entry from before a version restart, neither for a first table nor for a reload', () => {
-    const anew = { metadata: metadata(chain(1, 1)), listedEntries: [listedEntry(3, upTo(50))] };
-    expect(toldOf(anew)).toBe('wait: entry-unlisted');
-    expect(toldOf({ ...asked, ...anew })).toBe('wait: entry-unlisted');
+    const restarted = { metadata: metadata(chain(1, 1)), listedEntries: [listedEntry(3, upTo(50))] };
+    expect(toldOf(restarted)).toBe('wait: entry-unlisted');
+    expect(toldOf({ ...asked, ...restarted })).toBe('wait: entry-unlisted');
   });
 });

@@ -164,7 +164,7 @@ class World {
     this.#moves.push({ kind: 'publish', at: this.#now, place: this.#published.length - 1 });
   }
 
-  /** A number that comes again has another number of rows: else nothing tells a snapshot of before from one of after. */
+  /** A number that returns has another row count: otherwise nothing distinguishes the snapshots of before and after. */
   #add(number: number, follows: number | null, isRecorded: boolean): void {
     const record = version('parcels', number, {
       previousVersion: follows === null ? null : number - 1,

@@ -159,14 +159,14 @@ describe('a table whose version is withdrawn', () => {
   });
 
   it('W37 F79 applies no changes to a table of a withdrawn version, also where they seem to follow', () => {
-    const anew = { ...withdrawn, metadata: metadata(chain(1, 6)) };
-    expect(toldOf(anew)).toBe('apply 6');
+    const grown = { ...withdrawn, metadata: metadata(chain(1, 6)) };
+    expect(toldOf(grown)).toBe('apply 6');
     const unnamed = [...chain(1, 4), version('parcels', 6, { previousVersion: 5 })];
     expect(toldOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [] })).toBe('wait: not-listed');
     expect(toldOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [listedEntry(6)] })).toBe(
       'load 6',
     );
-    const owed = { ...anew, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
+    const owed = { ...grown, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
     expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
     expect(
       toldOf({ ...owed, listedEntries: [listedEntry(6, { watermark: { kind: 'number', through: 49n } })] }),
@@ -195,30 +195,30 @@ describe('a table whose version was published again', () => {
   ])(
     'F79 reloads a table at once whose version was %s, and applies no changes before',
     (_, observed, list) => {
-      const looking = {
+      const refreshing = {
         observed,
         desired: desired({ refreshesRequested: 1 }),
         metadata: list,
         listedEntries: [listedEntry(5)],
       };
-      expect(planOf(looking)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
-      const owed = { ...looking, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
+      expect(planOf(refreshing)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
+      const owed = { ...refreshing, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
       expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
       expect(toldOf(owed)).toBe('load 5');
     },
   );
 
   it('F79 reloads a table after an hour where the versions restarted below it without an event', () => {
-    const looking = {
+    const refreshing = {
       observed: table(5),
       desired: desired({ refreshesRequested: 1 }),
       metadata: metadata(chain(1, 1)),
     };
-    expect(toldOf({ ...looking, listedEntries: [listedEntry(1)] })).toBe('keep');
+    expect(toldOf({ ...refreshing, listedEntries: [listedEntry(1)] })).toBe('keep');
     const absentSince = new Map([[5, ago(HOUR_MS)]]);
-    expect(toldOf({ ...looking, absentSince, listedEntries: [listedEntry(1)] })).toBe('ask-reload');
+    expect(toldOf({ ...refreshing, absentSince, listedEntries: [listedEntry(1)] })).toBe('ask-reload');
     const owed = desired({ reloads: [reload(50, { isWithdrawal: true })] });
-    expect(toldOf({ ...looking, desired: owed, absentSince, listedEntries: [listedEntry(1)] })).toBe(
+    expect(toldOf({ ...refreshing, desired: owed, absentSince, listedEntries: [listedEntry(1)] })).toBe(
       'load 1',
     );
   });
@@ -236,11 +236,11 @@ describe('a table whose version was published again', () => {
   });
 
   it('V19 applies the changes that follow where nothing shows another version', () => {
-    const looking = {
+    const refreshing = {
       observed: table(3),
       desired: desired({ refreshesRequested: 1 }),
       metadata: metadata(chain(1, 5)),
     };
-    expect(toldOf(looking)).toBe('apply 4,5');
+    expect(toldOf(refreshing)).toBe('apply 4,5');
   });
 });

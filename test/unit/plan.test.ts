@@ -282,9 +282,9 @@ describe('every state under every condition', () => {
       },
     );
 
-    it("tells the destination of the operator's approval, so that the retirement is not counted", () => {
-      const agreed = { ...left, retirementApproved: true };
-      expect(planOf({ desired: agreed, observed: table(5) })).toMatchObject({
+    it("passes the operator's approval to the destination, so that the retirement is not counted", () => {
+      const approved = { ...left, retirementApproved: true };
+      expect(planOf({ desired: approved, observed: table(5) })).toMatchObject({
         kind: 'retire',
         isApproved: true,
       });
@@ -298,12 +298,12 @@ describe('every state under every condition', () => {
 
 describe('the metadata of a plan', () => {
   it('reads the metadata from the version of the table on', () => {
-    const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
-    expect(planOf({ ...looking, listedEntries: [listedEntry(3)] })).toEqual({
+    const refreshing = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
+    expect(planOf({ ...refreshing, listedEntries: [listedEntry(3)] })).toEqual({
       kind: 'read-metadata',
       newerThan: 4,
     });
-    expect(planOf({ ...looking, observed: table(0) })).toEqual({ kind: 'read-metadata', newerThan: null });
+    expect(planOf({ ...refreshing, observed: table(0) })).toEqual({ kind: 'read-metadata', newerThan: null });
   });
 
   it('reads the metadata from the oldest snapshot that may be loaded on', () => {
@@ -321,11 +321,11 @@ describe('the metadata of a plan', () => {
   });
 
   it('reads all metadata where the list may lack the version of the table', () => {
-    const looking = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
+    const refreshing = { observed: table(5), desired: desired({ refreshesRequested: 1 }) };
     const none = { ...metadata([]), newerThan: 4 };
-    expect(planOf({ ...looking, metadata: none })).toEqual({ kind: 'read-metadata', newerThan: null });
+    expect(planOf({ ...refreshing, metadata: none })).toEqual({ kind: 'read-metadata', newerThan: null });
     const later = { ...metadata(chain(7, 8)), newerThan: 4 };
-    expect(kindOf({ ...looking, metadata: later })).not.toBe('read-metadata');
+    expect(kindOf({ ...refreshing, metadata: later })).not.toBe('read-metadata');
   });
 
   it('reads the metadata after every entry that may be loaded', () => {
@@ -396,9 +396,9 @@ describe('the path to a version', () => {
   });
 
   it('applies changes up to the head, past the announced version', () => {
-    const looking = { ...behind(8, 12), desired: desired({ refreshesRequested: 1 }) };
-    expect(reported(planOf(looking))).toBe('apply 9,10,11,12');
-    expect(reported(planOf({ ...looking, desired: desired(announcing(10)) }))).toBe('apply 9,10,11,12');
+    const refreshing = { ...behind(8, 12), desired: desired({ refreshesRequested: 1 }) };
+    expect(reported(planOf(refreshing))).toBe('apply 9,10,11,12');
+    expect(reported(planOf({ ...refreshing, desired: desired(announcing(10)) }))).toBe('apply 9,10,11,12');
   });
 
   it('applies at most a fixed number of versions at once', () => {
@@ -605,7 +605,7 @@ describe("the schema of the table's version", () => {
     schema('parcels', { schemaVersion: '2', firstVersion: 12 }),
     schema('parcels', { schemaVersion: '1', firstVersion: 1 }),
   ];
-  const looking = { observed: table(12), desired: desired({ refreshesRequested: 1 }) };
+  const refreshing = { observed: table(12), desired: desired({ refreshesRequested: 1 }) };
   const offering = (schemaVersion: string | null): readonly ListedEntry[] => [
     { ...listedEntry(12), entry: { ...entry('parcels', 12), schemaVersion } },
   ];
@@ -614,7 +614,7 @@ describe("the schema of the table's version", () => {
     ['its record names', chain(12, 12, { schemaVersion: '2' })],
     ['began by then, where its record names none', chain(12, 12, { schemaVersion: null })],
   ])('loads a snapshot where the table lacks the schema that %s', (_, versions) => {
-    const given = { ...looking, metadata: metadata(versions, schemas) };
+    const given = { ...refreshing, metadata: metadata(versions, schemas) };
     expect(planOf({ ...given, listedEntries: offering('2') })).toMatchObject({
       kind: 'load',
       why: 'the table has schema 1, and its version has schema 2',
@@ -628,7 +628,7 @@ describe("the schema of the table's version", () => {
 
   it('keeps the table where the service does not state the schema of its version', () => {
     const unsaid = [schema('parcels', { schemaVersion: '2', firstVersion: null }), ...schemas.slice(1)];
-    const given = { ...looking, listedEntries: offering('2') };
+    const given = { ...refreshing, listedEntries: offering('2') };
     expect(kindOf({ ...given, metadata: metadata(chain(12, 12, { schemaVersion: null }), unsaid) })).toBe(
       'keep',
     );
@@ -644,7 +644,7 @@ describe("the schema of the table's version", () => {
       changeFromPrevious: additive,
     });
     const versions = [...chain(12, 12), version('parcels', 13, { schemaVersion: '2' })];
-    const given = { ...looking, metadata: metadata(versions, [added, ...schemas.slice(1)]) };
+    const given = { ...refreshing, metadata: metadata(versions, [added, ...schemas.slice(1)]) };
     expect(planOf({ ...given, schemaChanges: 'alter' })).toEqual({
       kind: 'apply',
       versions: versions.slice(1),

@@ -25,7 +25,7 @@ describe('an error of PostgreSQL', () => {
     ['a missing right', '42501', 'destination_refused', 'part', 77],
     ['a full disk', '53100', 'storage_failed', 'run', 74],
     ['a server that ends', '57P01', 'destination_unavailable', 'run', 75],
-    ['a server that lets nobody write', '25006', 'destination_unavailable', 'run', 75],
+    ['a read-only server', '25006', 'destination_unavailable', 'run', 75],
     ['too many connections', '53300', 'destination_unavailable', 'run', 75],
     ['a statement that was cancelled', '57014', 'interrupted', 'run', 75],
   ])('gives %s (%s) for the rows of a dataset its code, scope and exit code', (_, code, ...expected) => {

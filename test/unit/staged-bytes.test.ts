@@ -208,7 +208,7 @@ describe('changes of more bytes than may be staged', () => {
       hint: expect.stringContaining('raise changes.maxStagedBytes'),
     });
     publishWithSnapshot(world, 'parcels');
-    world.service.changes.set('parcels 6', async () => ({ recorded: false, why: 'nobody asks' }));
+    world.service.changes.set('parcels 6', async () => ({ recorded: false, why: 'not requested' }));
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded' });
     expect(versions(world)).toEqual({ parcels: 6 });
     expect(world.checkpoint.failures()).toEqual(new Map());

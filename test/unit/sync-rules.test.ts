@@ -62,7 +62,7 @@ describe('what a dataset needs', () => {
     ],
     ['nothing', table(5), desired({ ...announcing(5), refreshesRequested: 3, refreshesDone: 3 }), 'nothing'],
     ['nothing, where it is ahead of the announced version', table(7), desired(announcing(5)), 'nothing'],
-  ])('needs %s', (_, observed, state, need) => {
+  ])('finds that a dataset needs %s', (_, observed, state, need) => {
     expect(needOf(observed, state)).toBe(need);
   });
 
@@ -111,7 +111,7 @@ describe('what a dataset needs', () => {
         at(5),
         'nothing',
       ],
-    ] as const)('needs with its metadata %s', (_, observed, state, read, need) => {
+    ] as const)('finds by the metadata that a dataset needs %s', (_, observed, state, read, need) => {
       expect(needOf(observed, state, read)).toBe(need);
     });
   });

@@ -10,10 +10,11 @@
 import { assert } from '../lib/assert.ts';
 import { placeOfDatabase, type Secret } from '../lib/secret.ts';
 import { ConfigurationError } from '../model/errors.ts';
-import type { Problem } from './file.ts';
+import { MACHINE_FILE, type Problem } from './file.ts';
 import { type LoadInput, openLevels, resolveSettings, SECRETS } from './resolve.ts';
 import {
   allKeys,
+  FILE_FLAG,
   type LocalValues,
   localKeys,
   type ServiceValues,
@@ -27,7 +28,11 @@ export type LocalConfiguration = Frozen<ReturnType<typeof localConfiguration>>;
 /** The settings of commands that talk to the service. */
 export type ServiceConfiguration = Frozen<ReturnType<typeof serviceConfiguration>>;
 
-export type Configuration = LocalConfiguration & ServiceConfiguration;
+export type Configuration = LocalConfiguration &
+  ServiceConfiguration & {
+    /** `--config FILE --data-dir FOLDER`, as words: with them a command finds this instance from any folder. */
+    readonly placeOptions: readonly string[];
+  };
 
 /** Port 0: any free port. */
 export type ListenAddress = NonNullable<ServiceConfiguration['status']['listen']>;
@@ -172,7 +177,7 @@ export interface Inspection extends Examined {
 export function loadConfiguration(input: LoadInput): Loaded<Configuration> {
   const { values, ...examined } = examine(input, allKeys);
   if (examined.problems.length > 0) return throwProblems(examined.problems);
-  return { ...examined, configuration: wholeConfiguration(values) };
+  return { ...examined, configuration: wholeConfiguration(values, examined) };
 }
 
 /**
@@ -194,7 +199,7 @@ export function inspectConfiguration(input: LoadInput): Inspection {
     ...examined,
     // The schema of each setting has read its value, or the value is the setting's default.
     known: <Key extends SettingKey>(key: Key) => (values.get(key) ?? null) as ValueOf<Key> | null,
-    configuration: isWhole ? wholeConfiguration(values) : null,
+    configuration: isWhole ? wholeConfiguration(values, examined) : null,
   };
 }
 
@@ -224,9 +229,18 @@ function examine(input: LoadInput, keys: readonly SettingKey[]): Examined & { re
   };
 }
 
-function wholeConfiguration(values: Values): Configuration {
+function wholeConfiguration(values: Values, examined: Examined): Configuration {
   const tree = treeOf(values);
-  return deepFreeze({ ...localConfiguration(tree), ...serviceConfiguration(tree) });
+  const placeOptions = placeOptionsOf(examined);
+  return deepFreeze({ ...localConfiguration(tree), ...serviceConfiguration(tree), placeOptions });
+}
+
+/** Every command finds the file of the machine; the service manager states its folder to every command. */
+function placeOptionsOf({ filePath, settings }: Examined): readonly string[] {
+  const file = filePath === null || filePath === MACHINE_FILE ? [] : [FILE_FLAG, filePath];
+  const folder = settings.find(({ key }) => key === 'dataDir');
+  const isStated = folder === undefined || /^(?:file |environment STATE_DIRECTORY$)/.test(folder.source);
+  return isStated || folder.value === null ? file : [...file, '--data-dir', folder.value];
 }
 
 /** The values in the shape of the schema. */

@@ -32,7 +32,9 @@ import type { Environment } from './setting.ts';
 /** Far above any real file, because a wrong path may name anything. */
 const MAX_FILE_CHARACTERS = 1_000_000;
 
-const DEFAULT_PATHS = ['./feed-sync.yaml', '/etc/feed-sync/feed-sync.yaml'];
+/** Where a machine has its configuration. */
+export const MACHINE_FILE = '/etc/feed-sync/feed-sync.yaml';
+const DEFAULT_PATHS = ['./feed-sync.yaml', MACHINE_FILE];
 
 /** A fault of a configuration. All problems are collected and reported together. */
 export interface Problem {

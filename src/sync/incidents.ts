@@ -183,8 +183,11 @@ export function waysOutOfMissing(subscriptionId: string, isListed: boolean): rea
   ];
 }
 
+/** When an operator may lift the suspension after a refusal. */
+export const ONCE_ACTED = 'Once you have acted on it';
+
 function afterActing(scope: RefusalScope): string {
-  return `Once you have acted on it: feed-sync resume ${resumeOptions(scope)}`;
+  return `${ONCE_ACTED}: feed-sync resume ${resumeOptions(scope)}`;
 }
 
 /** Ways out where feed-sync itself stopped: a subscription is missing, or more tables would retire than may without approval. */

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { PageStores } from '../../src/daemon/server/page/overview.ts';
 import type { RecordedUnion } from '../../src/destination/catalog/unions.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { renewScreenshots, screenshotPath } from '../support/page-screenshots.ts';
@@ -42,13 +43,19 @@ interface Opening {
   readonly count?: number;
   readonly message?: string;
   readonly unions?: readonly RecordedUnion[];
+  /** The last commits, of those of the case. */
+  readonly changed?: (runs: PageStores['syncRuns']) => PageStores['syncRuns'];
   readonly window?: Parameters<Browser['newPage']>[0];
 }
 
 /** The page of a shownCase, in a window of its own; `errors`: what the browser complained of. */
-async function opened(shownCase: ShownCase, { count = 20, message, unions = [], window = {} }: Opening = {}) {
+async function opened(
+  shownCase: ShownCase,
+  { count = 20, message, unions = [], window = {}, changed = (runs) => runs }: Opening = {},
+) {
   const options = { unions, ...(message === undefined ? {} : { message }) };
-  const current = pageWorld(shownCase, count, new Date(), options);
+  const world = pageWorld(shownCase, count, new Date(), options);
+  const current = { ...world, stores: { ...world.stores, syncRuns: changed(world.stores.syncRuns) } };
   const clock = { ...systemClock, leadMs: 0, monotonicMs: () => performance.now() + clock.leadMs };
   const shown = { stores: current.stores };
   const places = {
@@ -227,6 +234,19 @@ describe.skipIf(!hasChromium)('the status page', () => {
     );
     expect(aligned).toBe('left');
     if (renewScreenshots) await page.screenshot({ path: screenshotPath(`phone, ${colorScheme}`) });
+  });
+
+  it('the status page breaks long words of a commit on a phone, and cuts nothing off', async () => {
+    const table = 'archived.us_az_cedarville_parcels__12_20261128t114506z';
+    const { page, show } = await opened('all well', {
+      window: { viewport: PHONE },
+      changed: (runs) => runs.map((run) => ({ ...run, detail: `its rows are in ${table}` })),
+    });
+    await show();
+    await page.getByText(table).first().waitFor();
+    const isCut =
+      "[...document.querySelectorAll('.scroll')].some((one) => one.scrollWidth > one.clientWidth)";
+    expect(await page.evaluate(isCut)).toBe(false);
   });
 });
 

@@ -35,6 +35,7 @@ export async function serve(changed: Partial<StatusServerParts> = {}): Promise<S
     observed,
     status: async () => ({ datasets: [] }),
     pageStores: () => emptyPageStores(),
+    placeOptions: [],
     places: {
       mirrorPath: '/nowhere/mirror.duckdb',
       checkpointPath: '/nowhere/checkpoint.sqlite',

@@ -55,6 +55,7 @@ describe('the defaults', () => {
       webhook: { secretFile: null },
       notify: { url: null, format: 'json' },
       log: { level: 'info', format: 'json' },
+      placeOptions: ['--data-dir', '/home/ann/data'],
     } satisfies Configuration);
     expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
     expect(filePath).toBeNull();
@@ -89,6 +90,28 @@ describe('the defaults', () => {
   it('puts default files into a chosen data folder', () => {
     const { configuration } = load({ flags: { '--data-dir': 'kept' } });
     expect(configuration.checkpoint.path).toBe('/home/ann/kept/checkpoint.sqlite');
+  });
+});
+
+describe('the options by which a command finds the instance from any folder', () => {
+  const optionsOf = (input: Parameters<typeof load>[0]) => load(input).configuration.placeOptions;
+
+  it('names the folder of data where no file states it', () => {
+    const environment = { ...REQUIRED, FEED_SYNC_DATA_DIR: 'kept' };
+    expect(optionsOf({ environment })).toEqual(['--data-dir', '/home/ann/kept']);
+    const file = { environment: REQUIRED, files: { [FILE]: 'log: { level: warn }' } };
+    expect(optionsOf(file)).toEqual(['--config', FILE, '--data-dir', '/home/ann/data']);
+  });
+
+  it('names the file alone where the file states the folder of data', () => {
+    const files = { [FILE]: 'dataDir: kept' };
+    expect(optionsOf({ environment: REQUIRED, files })).toEqual(['--config', FILE]);
+  });
+
+  it('names nothing that every command finds on the machine and under the service manager', () => {
+    const files = { '/etc/feed-sync/feed-sync.yaml': 'log: { level: warn }' };
+    const environment = { ...REQUIRED, STATE_DIRECTORY: '/var/lib/feed-sync' };
+    expect(optionsOf({ environment, files })).toEqual([]);
   });
 });
 

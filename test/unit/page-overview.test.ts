@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { renderStatus } from '../../src/cli/render/status.ts';
 import { datasetsOf, overviewOf } from '../../src/daemon/server/page/overview.ts';
-import type { PollCondition } from '../../src/daemon/state.ts';
+import type { OngoingIncident, PollCondition } from '../../src/daemon/state.ts';
 import { NEVER_SCRUBBED } from '../../src/model/scrub.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { reportOf } from '../../src/reporting/report.ts';
@@ -20,14 +20,19 @@ const HERE = {
 };
 const NO_SURROUNDINGS = { runningInstance: null, publishedCopy: null, export: null, hook: null };
 
+/** A daemon that was started with a file from another folder. */
+const PLACE = ['--config', "/srv/the county's/feed-sync.yaml"];
+const IN_PLACE = " --config '/srv/the county'\\''s/feed-sync.yaml'";
+
 interface World {
   readonly tables: readonly ObservedTable[];
   readonly checkpoint?: Partial<CheckpointContent>;
   readonly condition?: PollCondition;
+  readonly incidents?: readonly OngoingIncident[];
 }
 
 /** Two datasets of one subscription, of which version 4 is published. */
-function rendered({ tables, checkpoint = {}, condition = 'idle' }: World) {
+function rendered({ tables, checkpoint = {}, condition = 'idle', incidents = [] }: World) {
   const ids = ['parcels', 'roads'];
   const report = reportOf({
     mirror: {
@@ -46,17 +51,20 @@ function rendered({ tables, checkpoint = {}, condition = 'idle' }: World) {
     keyHash: null,
   });
   const state = daemonState({
+    incidents,
     subscriptions: new Map([['sub_1', subscriptionState('sub_1', { condition })]]),
     datasets: new Map(ids.map((id) => [id, datasetState(id)])),
   });
-  const input = { version: '1.2.3', dataDirectory: '/data', state, report, syncRuns: [], sizes: SIZES };
+  const place = { dataDirectory: '/data', placeOptions: PLACE };
+  const input = { version: '1.2.3', ...place, state, report, syncRuns: [], sizes: SIZES };
   const status = renderStatus(
     { ...report, ...HERE, ...NO_SURROUNDINGS, scrub: NEVER_SCRUBBED },
     { now: NOW, width: 400 },
   );
-  const { headline, subscriptions } = overviewOf(input);
+  const { headline, subscriptions, actions } = overviewOf(input);
   return {
     headline,
+    actions,
     ofSubscription: subscriptions[0]?.state,
     states: Object.fromEntries(datasetsOf(input).datasets.map(([id, is]) => [id, is])),
     status: status.split('\n').filter((line) => /^(sub_1|2 datasets)/.test(line)),
@@ -123,4 +131,45 @@ describe('the status page and status', () => {
 it('shows a subscription as catching up while its log is read and no dataset is known to be behind', () => {
   const { ofSubscription } = rendered({ tables: [at('parcels', 4), at('roads', 4)], condition: 'behind' });
   expect(ofSubscription).toBe('catching up');
+});
+
+describe('the actions of the status page', () => {
+  const SUSPENDED = {
+    tables: [at('parcels', 3), at('roads', 4)],
+    checkpoint: { suspensions: [suspension()] },
+  };
+
+  it('shows the command that lifts a suspension with the options that name the instance', () => {
+    expect(rendered(SUSPENDED).actions).toMatchObject([
+      {
+        advice: 'Once you have acted on it:',
+        command: `feed-sync resume --dataset parcels${IN_PLACE}`,
+      },
+    ]);
+  });
+
+  it('says during an outage that a suspension is lifted once the service answers again', () => {
+    const outage: OngoingIncident = {
+      of: 'service',
+      error: 'service_unavailable',
+      message: 'It cannot be reached.',
+      hint: null,
+      since: NOW,
+      attempts: 3,
+      isStall: false,
+    };
+    expect(rendered({ ...SUSPENDED, incidents: [outage] }).actions).toMatchObject([
+      {
+        advice: 'Once you have acted on it and the service answers again:',
+        command: `feed-sync resume --dataset parcels${IN_PLACE}`,
+      },
+    ]);
+  });
+
+  it('names the dataset in the command for a dataset that fails', () => {
+    const failures = new Map([['roads', failure({ datasetId: 'roads', error: 'changes_invalid' })]]);
+    expect(rendered({ tables: [], checkpoint: { failures } }).actions).toMatchObject([
+      { command: `feed-sync resync roads${IN_PLACE}` },
+    ]);
+  });
 });

@@ -307,6 +307,7 @@ async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
       report: statusNow(served),
       syncRuns: parts.checkpoint.recentSyncRuns(MAX_SHOWN_COMMITS),
     }),
+    placeOptions: configuration.placeOptions,
     places: {
       mirrorPath: configuration.destination.path,
       ...(configuration.destination.postgres === null

@@ -63,6 +63,8 @@ export interface StatusServerParts {
   readonly status: () => Promise<unknown>;
   /** Returns what the status page shows of the stores. */
   readonly pageStores: () => PageStores;
+  /** The options by which the commands on the page find this instance, as words. */
+  readonly placeOptions: readonly string[];
   readonly places: Folders;
   /** Null: webhooks are off. */
   readonly webhook: WebhookParts | null;
@@ -173,7 +175,7 @@ function isOwnHost(host: string): boolean {
 
 /** Answers that grow with the number of datasets are shared. Liveness and readiness cost nothing, and are current. */
 function answerer(parts: StatusServerParts, metrics: Metrics): AnswerQuestion {
-  const { version, observed, status, pageStores, places, webhook, token, clock } = parts;
+  const { version, observed, status, pageStores, placeOptions, places, webhook, token, clock } = parts;
   const shared = (make: () => Promise<Answer>): SharedAnswer => new SharedAnswer(make, clock);
   const health = shared(async () => {
     const state = observed.state();
@@ -184,8 +186,9 @@ function answerer(parts: StatusServerParts, metrics: Metrics): AnswerQuestion {
   const overview = shared(async () => {
     const sizes = await measure(places);
     const stores = pageStores();
+    const { dataDirectory } = places;
     return compactAnswer(
-      overviewOf({ ...stores, version, state: observed.state(), sizes, dataDirectory: places.dataDirectory }),
+      overviewOf({ ...stores, version, state: observed.state(), sizes, dataDirectory, placeOptions }),
     );
   });
   const datasets = shared(async () => {

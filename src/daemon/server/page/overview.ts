@@ -8,6 +8,7 @@
 import type { SyncRun } from '../../../checkpoint/checkpoint.ts';
 import { formatLeftOut, type RecordedUnion } from '../../../destination/catalog/unions.ts';
 import { present } from '../../../lib/assert.ts';
+import { shellWord } from '../../../lib/text.ts';
 import { formatCount } from '../../../lib/units.ts';
 import { announcedVersion } from '../../../model/desired-state.ts';
 import { ERRORS } from '../../../model/error-codes.ts';
@@ -21,6 +22,7 @@ import {
   type DatasetCondition,
   datasetCondition,
 } from '../../../reporting/up-to-date.ts';
+import { ONCE_ACTED } from '../../../sync/incidents.ts';
 import type { DaemonState, OngoingIncident, SubscriptionState } from '../../state.ts';
 import { reasonsNotWell } from '../health.ts';
 import {
@@ -41,6 +43,8 @@ export interface PageStores {
 export interface PageInput extends PageStores {
   readonly version: string;
   readonly dataDirectory: string;
+  /** The options by which a command finds this instance, as words. */
+  readonly placeOptions: readonly string[];
   readonly state: DaemonState;
   readonly sizes: Sizes;
 }
@@ -236,11 +240,12 @@ function groupsOf({ state, report }: PageInput): readonly (readonly Condition[])
 const COMMAND = /(?:: |`)(feed-sync [^`\n]+?)(?:`|\s\(or|$)/;
 
 function actionsOf(input: PageInput) {
+  const isOutage = outageOf(input.state) !== undefined;
   return groupsOf(input).map((group) => {
     const first = present(group[0], 'a group has a condition');
     const { kind, subject, text, advice } = first;
     const isOne = group.length === 1;
-    const [command = null] = isOne ? (COMMAND.exec(advice)?.slice(1) ?? []) : ['feed-sync status'];
+    const [command] = isOne ? (COMMAND.exec(advice)?.slice(1) ?? []) : ['feed-sync status'];
     return {
       level: kind === 'failing' ? 'bad' : 'warn',
       title: capitalized(
@@ -249,8 +254,10 @@ function actionsOf(input: PageInput) {
       text,
       names: group.slice(0, MAX_SHOWN_NAMES).map((one) => one.subject),
       count: group.length,
-      advice: isOne ? withoutCommand(advice) : 'This names each, with its own command:',
-      command,
+      advice: isOne
+        ? withoutCommand(isOutage ? onceReached(advice) : advice)
+        : 'This names each, with its own command:',
+      command: command === undefined ? null : inPlace(command, subject, input.placeOptions),
     };
   });
 }
@@ -260,6 +267,17 @@ const VERBS = {
   failing: 'failing',
   retention_near: 'without events for long',
 } as const;
+
+/** While the service cannot be reached, nothing comes of a suspension that is lifted. */
+function onceReached(advice: string): string {
+  return advice.replace(ONCE_ACTED, `${ONCE_ACTED} and the service answers again`);
+}
+
+/** The command as it can be copied: for this dataset and for this instance, from any folder. */
+function inPlace(command: string, subject: string, placeOptions: readonly string[]): string {
+  const own = command.replace(/\bDATASET$/, shellWord(subject.replace(/^dataset /, '')));
+  return [own, ...placeOptions.map(shellWord)].join(' ');
+}
 
 /** The command stands below: one at the end of the text is not said twice. */
 function withoutCommand(advice: string): string {

@@ -256,7 +256,7 @@ export interface PollFailure {
   readonly at: Date;
 }
 
-/** Stands until an operator has acted. */
+/** A suspension, which stands until an operator has acted. */
 export interface Suspension {
   readonly refusal: Refusal;
   readonly suspendedAt: Date;
@@ -282,7 +282,7 @@ export interface Failure {
   readonly retryAt: Date;
 }
 
-/** Content that is not fetched again before its own `retryAt`. */
+/** The content that is not fetched again before its own `retryAt`. */
 export interface DifferingContent {
   /** The identity of the content. */
   readonly content: string;

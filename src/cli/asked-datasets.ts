@@ -9,7 +9,7 @@ import type { Parts } from '../sync/parts.ts';
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { formatError, formatUnknown, knownNames } from './render/messages.ts';
 
-/** Without names every dataset is asked for. */
+/** Returns the choice of datasets; without names every dataset is chosen. */
 export function askedBy(names: readonly string[]): IsAsked | undefined {
   if (names.length === 0) return undefined;
   return (datasetId) => namedDatasets(names, [datasetId]).datasetIds.length > 0;

@@ -34,7 +34,7 @@ interface Choosing extends Suggestion {
   readonly choices: readonly string[] | null;
 }
 
-/** Every description is a sentence in the help; here it is one line without its end. */
+/** Returns the script of a shell, in which each description is one line without its full stop. */
 export function completionScript(program: Command, shell: Shell): string {
   const places = placesOf(program, '');
   switch (shell) {

@@ -6,7 +6,7 @@
 import { UsageError } from '../model/errors.ts';
 import { type Context, write } from './context.ts';
 
-/** What a command is about to do, for people. */
+/** The intent of a command, for people. */
 export interface Intent {
   /** Whole sentences, the consequences first. */
   readonly lines: readonly string[];

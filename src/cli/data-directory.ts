@@ -23,8 +23,8 @@ export function lockDataDirectory(
 }
 
 /**
- * Held by a command that adds or forgets a webhook, beside an instance: such commands replace the file of secrets, and judge by what
- * is there whether an address was added before. @throws BusyError where another one holds it.
+ * Takes the lock of a command that adds or forgets a webhook, beside an instance: such commands replace the file of secrets, and judge by
+ * what is there whether an address was added before. @throws BusyError where another one holds it.
  */
 export async function lockWebhooks(
   command: string,

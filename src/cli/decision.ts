@@ -22,7 +22,7 @@ export interface Decided {
   readonly refusal?: UsageError | null;
 }
 
-/** Depends on nothing but the checkpoint and its parameters, which can be written as JSON. */
+/** A decision, which depends on nothing but the checkpoint and its parameters, which can be written as JSON. */
 export interface Decision<Parameters> {
   /** Names the request of it. */
   readonly command: string;

@@ -8,7 +8,7 @@ import { UsageError } from '../model/errors.ts';
 import type { Context } from './context.ts';
 import type { ExitCode } from './exit-codes.ts';
 
-/** What the commands are defined on, and what they use when they are called. */
+/** The program on which commands are defined, and the parts that they use when they are called. */
 export interface Definitions {
   readonly program: Command;
   readonly version: string;
@@ -39,7 +39,7 @@ export interface YesFlag {
 
 export const YES_OPTION = new Option('--yes', 'go on without asking');
 
-/** @throws UsageError */
+/** Parses the duration of an option. @throws UsageError */
 export function durationMs(option: string, text: string, example: string): number {
   const ms = parseDurationMs(text);
   if (ms !== null) return ms;

@@ -8,12 +8,12 @@ export function stagingFolder(dataDirectory: string): string {
   return join(dataDirectory, 'staging');
 }
 
-/** Of `verify --deep`. */
+/** Returns the folder of `verify --deep`. */
 export function comparisonFolder(dataDirectory: string): string {
   return join(dataDirectory, 'verify');
 }
 
-/** Whatever lies in these folders is removed. */
+/** Returns the folders whose whole content is removed. */
 export function ownFolders(dataDirectory: string): readonly string[] {
   return [
     stagingFolder(dataDirectory),

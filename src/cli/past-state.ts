@@ -22,7 +22,7 @@ const FLAGS = {
   to: ['--to-version <n>', '--to-commit <n>', '--to-time <time>'],
 } as const;
 
-/** As commander names them: `fromVersion`. */
+/** The flags, as commander names them: `fromVersion`. */
 export type PastStateFlags = Readonly<Record<string, string | undefined>>;
 
 /** Returns null where none of the three was given. @throws UsageError */

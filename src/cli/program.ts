@@ -175,7 +175,7 @@ const COMMANDS_BY_OTHER_WORDS: ReadonlyMap<string, string> = new Map([
   ['undo', 'rollback'],
 ]);
 
-/** `words` is the command line without program and script. Never throws. */
+/** Runs the program. `words` is the command line without program and script. Never throws. */
 export async function start(words: readonly string[], version: string, context: Context): Promise<ExitCode> {
   try {
     return await runProgram(words, version, context);

@@ -14,7 +14,7 @@ import { choicesOf } from './open-parts.ts';
 import { feedOptions, isKnownOrigin } from './service-client.ts';
 
 /**
- * @throws StorageError when the checkpoint cannot be read.
+ * Opens the parts that change nothing. @throws StorageError when the checkpoint cannot be read.
  * @throws ConfigurationError when a newer program wrote the checkpoint.
  */
 export function openReadOnlyParts(

@@ -59,7 +59,7 @@ export function feedOptions(
   };
 }
 
-/** Both spellings are in use; the lower-case one is older and wins, as in curl. */
+/** Reads the proxies of the environment. Both spellings are in use; the lower-case one is older and wins, as in curl. */
 export function proxyOf(environment: Context['environment']): FeedOptions['proxy'] {
   const either = (name: string): string | null =>
     environment[name.toLowerCase()] ?? environment[name] ?? null;

@@ -42,7 +42,7 @@ function settingOptions(): readonly Option[] {
   return [file, ...rest];
 }
 
-/** The words that a setting takes, by its flag; none where it takes others, too. */
+/** Returns the words that a setting takes, by its flag; none where it takes others, too. */
 export function wordsOfSetting(flag: string): readonly string[] {
   const setting = [...settings.values()].find((one) => one.flag === flag);
   const choices = setting?.placeholder.split('|') ?? [];

@@ -34,7 +34,7 @@ export type Configuration = LocalConfiguration &
     readonly placeOptions: readonly string[];
   };
 
-/** Port 0: any free port. */
+/** The address to listen on; port 0: any free port. */
 export type ListenAddress = NonNullable<ServiceConfiguration['status']['listen']>;
 
 /** When `run` polls. A schedule is a cron expression, in the time zone of the process. */
@@ -191,7 +191,7 @@ export function loadLocalConfiguration(input: LoadInput): Loaded<LocalConfigurat
   return { ...examined, configuration: deepFreeze(localConfiguration(treeOf(values))) };
 }
 
-/** Never throws because of the configuration's content. */
+/** Inspects the configuration. Never throws because of the configuration's content. */
 export function inspectConfiguration(input: LoadInput): Inspection {
   const { values, ...examined } = examine(input, allKeys);
   const isWhole = allKeys.every((key) => values.has(key) || SECRETS.some(({ fileKey }) => key === fileKey));

@@ -46,7 +46,7 @@ export interface Problem {
   readonly source: string | null;
 }
 
-/** Texts by the names of flags: `{ '--log-level': 'debug' }`. */
+/** The texts of flags, by name: `{ '--log-level': 'debug' }`. */
 export type Flags = Readonly<Record<string, string | undefined>>;
 
 /** Returns the text of a file as UTF-8. @throws the system's errors, with `code`. */

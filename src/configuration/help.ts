@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import { groups, type Setting, type SettingKey, schema, settings } from './schema.ts';
 
-/** The settings as text for `--help`: three lines for each, without colours. */
+/** Returns the settings as text for `--help`: three lines for each, without colours. */
 export function settingsHelp(): string {
   const entries = [...settings.values()].map((setting) => {
     const { key, variable, flag, placeholder, description } = setting;
@@ -80,7 +80,7 @@ function lastWordOf(name: string): string {
   return name.slice(name.lastIndexOf('.') + 1);
 }
 
-/** A JSON Schema (draft 2020-12) of the file, for editors. */
+/** Returns a JSON Schema (draft 2020-12) of the file, for editors. */
 export function settingsJsonSchema(): string {
   const json = z.toJSONSchema(schema, { target: 'draft-2020-12', io: 'input' });
   return `${JSON.stringify({ ...ofFile(json as JsonSchema, ''), type: 'object' }, null, 2)}\n`;

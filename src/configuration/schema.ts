@@ -367,7 +367,7 @@ type ValueIn<Tree, Key> = Key extends keyof Tree
     ? ValueIn<Tree[Group & keyof Tree], Rest>
     : never;
 
-/** `http.timeout`. */
+/** The key of a setting: `http.timeout`. */
 export type SettingKey = KeyIn<typeof schema.shape>;
 export type ValueOf<Key extends SettingKey> = ValueIn<ServiceValues & LocalValues, Key>;
 
@@ -382,7 +382,10 @@ const FILE_ONLY: ReadonlySet<string> = new Set(['gates.rules', 'unions']);
 /** Never a flag, for everybody on the machine can read a command line. */
 const SECRET = /^(service\.apiKey|notify\.url|destination\.url)/;
 
-/** `service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`: upper snake case, without SERVICE_ and CONTRACT_. */
+/**
+ * Returns the variable of a key (`service.contract.manifestPath` → `FEED_SYNC_MANIFEST_PATH`): upper snake case, without SERVICE_ and
+ * CONTRACT_.
+ */
 export function variableOf(key: string): string {
   const words = key.replace(/^service\.(contract\.)?/, '').replace(/[A-Z]/g, (letter) => `_${letter}`);
   return VARIABLE_PREFIX + words.replaceAll('.', '_').toUpperCase();

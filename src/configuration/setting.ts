@@ -65,36 +65,36 @@ export function setting<Value, Missing = never>(
   return described as unknown as z.ZodType<(Value extends Relative<infer Whole> ? Whole : Value) | Missing>;
 }
 
-/** A setting without a default. */
+/** Returns the default of a setting that has none. */
 export function required(example: string): Default<never> {
   return { words: null, text: null, example };
 }
 
-/** A default that follows from the surroundings. */
+/** Returns a default that follows from the surroundings. */
 export function derived(words: string, text: Derive): Default<never> {
   return { words, text, example: null };
 }
 
-/** A default without a text: the value stands for the absence of the setting. */
+/** Returns a default without a text: the value stands for the absence of the setting. */
 export function absent<Value>(words: string, value: Value, example: string): Default<Value> {
   return { words, text: null, value, example };
 }
 
-/** A setting that is off unless something is given. */
+/** Returns the default of a setting that is off unless something is given. */
 export function off(example: string): Default<never> {
   return { words: 'off', text: 'off', example };
 }
 
 /** A wrong unit, 4MB for 4GB, is reported here and not in the middle of a load. */
 export const LEAST_MEMORY_LIMIT_BYTES = 64e6;
-/** The service manager's folder for feed-sync; the first of several. */
+/** Returns the service manager's folder for feed-sync; the first of several. */
 export function dataDirectoryDefault({ environment }: Surroundings): DerivedDefault {
   const { STATE_DIRECTORY: directories = '' } = environment;
   const [directory = ''] = directories.split(':');
   return directory === '' ? { text: './data' } : { text: directory, source: 'environment STATE_DIRECTORY' };
 }
 
-/** A file in the data directory. */
+/** Returns the default of a file in the data directory. */
 export function inDataDirectory(name: string): Derive {
   return (_, dataDirectory) =>
     typeof dataDirectory === 'string' ? { text: join(dataDirectory, name) } : null;
@@ -105,12 +105,12 @@ export function usableMemory({ memoryBytes, constrainedMemoryBytes }: Machine): 
   return constrainedMemoryBytes > 0 ? Math.min(constrainedMemoryBytes, memoryBytes) : memoryBytes;
 }
 
-/** Half of what the container or machine has. */
+/** Returns half of what the container or machine has. */
 export function halfOfMemory(machine: Machine): DerivedDefault {
   return { text: inMegabytes(Math.max(usableMemory(machine) / 2, LEAST_MEMORY_LIMIT_BYTES)) };
 }
 
-/** The size as an operator would write it. */
+/** Returns the size as an operator would write it. */
 export function inMegabytes(bytes: number): string {
   return `${Math.floor(bytes / 1e6)}MB`;
 }

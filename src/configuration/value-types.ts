@@ -93,7 +93,7 @@ function measure({ title, advice, pattern, parse }: Measure, min: string, max: s
     .meta({ title });
 }
 
-/** A whole number. `whyMin` is a clause for a least number that does not explain itself. */
+/** Returns the type of a whole number. `whyMin` is a clause for a least number that does not explain itself. */
 export function count(min: number, max: number, whyMin?: string) {
   const advice = `a number from ${min} to ${max}`;
   const isDigits = (input: unknown) => typeof input === 'string' && /^\d{1,9}$/.test(input);
@@ -115,7 +115,7 @@ export function choice<const Word extends string>(words: readonly Word[]) {
   return z.enum(words, { error }).meta({ title: words.join('|') });
 }
 
-/** `least` is the smallest number of items. */
+/** Returns the type of a list. `least` is the smallest number of items. */
 export function list<Value>(item: z.ZodType<Value>, least: 0 | 1) {
   const error = ({ input }: Issue) => `is ${shapeOf(input)}; write a list, for example ["one", "two"]`;
   return z
@@ -124,7 +124,7 @@ export function list<Value>(item: z.ZodType<Value>, least: 0 | 1) {
     .meta({ title: `${item.meta()?.title},…` });
 }
 
-/** The path of a file or a folder, which need not exist. */
+/** Returns the type of the path of a file or a folder, which need not exist. */
 export function path(names: 'file' | 'folder') {
   return textRead(names, text(`the path of a ${names}, in quotes`), (written, refuse) => {
     const fault = faultOfPath(written, names);
@@ -365,7 +365,10 @@ export const origin = textRead(
   },
 );
 
-/** True for 127.0.0.0/8, also mapped into IPv6, ::1 and localhost. A URL has brackets around an IPv6 address. */
+/**
+ * Returns whether the host is a loopback address: true for 127.0.0.0/8, also mapped into IPv6, ::1 and localhost. A URL has brackets around
+ * an IPv6 address.
+ */
 export function isLoopback(hostname: string): boolean {
   const address = hostname.replace(/^\[|\]$/g, '');
   return (

@@ -43,8 +43,8 @@ export function conditionOf({
 }
 
 /**
- * The warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is
- * the last one. `none`: the expiry is far away, also where an event has moved the position since the last warning.
+ * Returns the warning that is due at this age of a position, as the time before the expiry. `given`: already given; `warned` is the last
+ * one. `none`: the expiry is far away, also where an event has moved the position since the last warning.
  */
 export function dueExpiryWarningMs(ageMs: number, warned: number | null): number | 'given' | 'none' {
   const leftMs = EVENTS_KEPT_MS - ageMs;
@@ -115,7 +115,7 @@ export class Watchdog {
   }
 }
 
-/** Since when each dataset is behind, and when all of them were caught up for the first time. */
+/** The times since which each dataset is behind, and at which all of them were caught up for the first time. */
 export class Behind {
   readonly #session: Session;
   readonly #since = new Map<string, Date>();

@@ -27,7 +27,7 @@ export interface Observed {
   observe(observer: Observer): () => void;
 }
 
-/** What says whether the mirror is worth reading. */
+/** The state that decides whether the mirror is worth reading. */
 export type Readiness = Pick<DaemonState, 'phase' | 'caughtUpAt' | 'startedAt' | 'incidents'>;
 
 export type Observer = (daemonEvent: DaemonEvent) => void;

@@ -24,7 +24,7 @@ const NOT_RECORDED_CODE = 'changes_not_recorded';
 const LACKS_SCOPE_CODE = 'insufficient_scope';
 export const NOT_RECORDED = 'the service says that it has not recorded them';
 
-/** GET /v1/datasets/{datasetId}/changes?version=, for a version in the list of versions. */
+/** Reads GET /v1/datasets/{datasetId}/changes?version=, for a version in the list of versions. */
 export async function readChanges(
   api: Api,
   request: ChangesRequest,
@@ -93,7 +93,7 @@ function refuseMixture(pages: readonly ChangesPage[], first: ChangesPage, title:
   }
 }
 
-/** True when the key may not read changes. It may still be valid for everything else. */
+/** Returns whether the key may not read changes. It may still be valid for everything else. */
 export function lacksScope({ refusal }: RefusalError): boolean {
   return refusal.status !== 401 && refusal.code === LACKS_SCOPE_CODE;
 }

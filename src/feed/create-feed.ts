@@ -60,7 +60,7 @@ export function createOperator(options: ConnectionOptions): Operator {
   };
 }
 
-/** `allowedOrigins` are trusted in addition to the base URL's origin. */
+/** Connects to the service. `allowedOrigins` are trusted in addition to the base URL's origin. */
 export function connect(options: ConnectionOptions, allowedOrigins: readonly string[]) {
   const baseUrl = new URL(options.baseUrl);
   const { origin } = baseUrl;

@@ -55,7 +55,7 @@ export function createDiscovery(api: Api, options: FeedOptions): Discovery {
   };
 }
 
-/** For each name: `configured` > `found` > `remembered` > default. Pure. */
+/** Settles each name of the contract: `configured` > `found` > `remembered` > default. Pure. */
 export function settleContract(
   configured: RememberedContract,
   found: RememberedContract,
@@ -73,7 +73,7 @@ export function settleContract(
   };
 }
 
-/** True for a name that the service has not confirmed in this process. A refusal may then mean that the name is wrong. */
+/** Returns whether the name is one that the service has not confirmed in this process. A refusal may then mean that the name is wrong. */
 export function isGuess({ source }: ContractName): boolean {
   return source === 'default' || source === 'remembered';
 }

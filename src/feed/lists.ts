@@ -26,7 +26,7 @@ import type { ListPage } from './wire/records.ts';
 const NOT_FOUND = 404;
 
 /**
- * GET /v1/subscriptions. `isKnownOrigin` is called only when the service answers 404 before the list was ever read.
+ * Creates the reading of GET /v1/subscriptions. `isKnownOrigin` is called only when the service answers 404 before the list was ever read.
  * @throws ConfigurationError when the list is missing and the origin is unknown.
  */
 export function createSubscriptions(api: Api, { baseUrl, isKnownOrigin }: ConnectionOptions) {
@@ -60,7 +60,7 @@ function wrongAddress(baseUrl: string, cause: RefusalError): ConfigurationError 
 /** The status of an answer to an unknown parameter. */
 const UNKNOWN_PARAMETER_STATUS = 400;
 
-/** GET /v1/datasets/{datasetId}/versions: newest first, in the service's order. */
+/** Reads GET /v1/datasets/{datasetId}/versions: newest first, in the service's order. */
 export async function readVersions(
   api: Api,
   discovery: Discovery,

@@ -17,7 +17,7 @@ const NOT_FOUND = 404;
 
 type Manifests = Pick<Feed, 'manifestShape' | 'manifest' | 'manifestEntry'>;
 
-/** Reading throws a ConfigurationError when no source names the path of the manifest. */
+/** Creates the reading of manifests, which throws a ConfigurationError when no source names the path of the manifest. */
 export function createManifests(api: Api, discovery: Discovery): Manifests {
   /** Paths that have answered before. A 404 there concerns the subscription or the dataset. */
   const proven = new Set<string>();

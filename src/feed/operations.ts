@@ -130,7 +130,7 @@ const MAX_CHANGES_DEPTH = 1_000;
 /** The version exists, so these statuses mean that its changes are missing, whatever the body contains. */
 export const NOT_THERE: readonly number[] = [404, 410];
 
-/** For a version in the list of versions. */
+/** Returns the reading of changes, for a version in the list of versions. */
 export function listChanges(datasetId: string, version: number): Reading<ChangesPage> {
   const operation = listOf('changes', datasetId);
   return {
@@ -143,14 +143,14 @@ export function listChanges(datasetId: string, version: number): Reading<Changes
   };
 }
 
-/** `template` contains `{subscriptionId}`. */
+/** Returns the reading of a manifest. `template` contains `{subscriptionId}`. */
 export function readManifest(template: string, subscriptionId: string): Reading<ManifestPage> {
   const path = template.replace('{subscriptionId}', () => segment(subscriptionId));
   const operation = ofSubscription('read the manifest', path, subscriptionId);
   return { ...operation, decode: (json) => decodeManifestPage(json, subscriptionId, operation.title) };
 }
 
-/** `template` contains `{datasetId}`. */
+/** Returns the reading of a manifest entry. `template` contains `{datasetId}`. */
 export function readManifestEntry(template: string, datasetId: string): Reading<ManifestEntry> {
   const path = template.replace('{datasetId}', () => segment(datasetId));
   const operation = ofDataset('read the manifest', path, datasetId);
@@ -189,7 +189,7 @@ export function addWebhook(webhook: NewWebhook): Reading<AddedWebhook> {
   };
 }
 
-/** An additional ping is harmless, so this command is retried like a read. */
+/** Returns the command that sends a ping. An additional ping is harmless, so this command is retried like a read. */
 export function testWebhook(webhookId: string): Operation {
   return {
     ...named('test a webhook', `/v1/webhooks/${segment(webhookId)}/test`, null),

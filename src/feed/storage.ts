@@ -5,7 +5,7 @@ import { FREE_SPACE, onDisk } from '../model/disk-errors.ts';
 import { StorageError } from '../model/errors.ts';
 
 /**
- * @throws StorageError `disk_full` unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
+ * Requires free space. @throws StorageError `disk_full` unless `neededBytes` can be written below `directory` and `reserveBytes` stay free.
  * `what` names the bytes: `the files of dataset us-tx-travis-parcels`.
  */
 export async function requireSpace(

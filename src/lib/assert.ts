@@ -6,7 +6,7 @@ export class AssertionError extends Error {
   override readonly name = 'AssertionError';
 }
 
-/** @throws AssertionError when `condition` is false. `belief` says what should have been true. */
+/** Asserts a condition. @throws AssertionError when `condition` is false. `belief` says what should have been true. */
 export function assert(condition: boolean, belief: string): asserts condition {
   if (!condition) throw new AssertionError(`This should always hold, but does not: ${belief}`);
 }

@@ -8,18 +8,18 @@ export interface Backoff {
   readonly maxDelayMs: number;
 }
 
-/** The longest delay before retry number `retry` (the first is 1): `baseDelayMs` × 2^(retry − 1), at most `maxDelayMs`. */
+/** Returns the longest delay before retry number `retry` (the first is 1): `baseDelayMs` × 2^(retry − 1), at most `maxDelayMs`. */
 export function longestDelayMs({ baseDelayMs, maxDelayMs }: Backoff, retry: number): number {
   const doublings = Math.min(Math.max(0, retry - 1), MAX_DOUBLINGS);
   return Math.min(maxDelayMs, baseDelayMs * 2 ** doublings);
 }
 
-/** Between 0 and the longest delay: full jitter spreads clients that failed together. */
+/** Returns a delay between 0 and the longest one: full jitter spreads clients that failed together. */
 export function backoffDelayMs(backoff: Backoff, retry: number, random: Random): number {
   return Math.round(random.next() * longestDelayMs(backoff, retry));
 }
 
-/** Between half of the longest delay and all of it: for long waits, which must not end at once by chance. */
+/** Returns a delay between half of the longest one and all of it: for long waits, which must not end at once by chance. */
 export function steadyDelayMs(backoff: Backoff, retry: number, random: Random): number {
   return Math.round(longestDelayMs(backoff, retry) * (0.5 + random.next() / 2));
 }

@@ -210,13 +210,13 @@ export async function statOrNull(path: string): Promise<Stats | null> {
   }
 }
 
-/** The same file under another name: a link, or the same folder mounted twice. False where one is not there. */
+/** Returns whether two paths name the same file: a link, or the same folder mounted twice. False where one is not there. */
 export async function isSameFile(left: string, right: string): Promise<boolean> {
   const [one, other] = [await statOrNull(left), await statOrNull(right)];
   return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
 }
 
-/** What a file system has left for this process. */
+/** The space that a file system has left for this process. */
 export interface FreeSpace {
   /** Bytes that this user may still write. */
   readonly freeBytes: number;
@@ -235,7 +235,7 @@ export async function freeBytes(path: string): Promise<number> {
   return (await freeSpace(path)).freeBytes;
 }
 
-/** The same for an error's message, which is written without waiting. Null where the bytes cannot be known. */
+/** Returns the free bytes for an error's message, which is written without waiting. Null where the bytes cannot be known. */
 export function freeBytesOrNull(path: string): number | null {
   try {
     return freeBytesOf(statfsSync(path));
@@ -308,7 +308,7 @@ const FEW_INODES = 256;
 /** More than one write of a file asks for. */
 const ROOM_BYTES = 1_000_000;
 
-/** A file system that makes inodes as they are needed states that it has none at all. */
+/** Returns whether no inode is left. A file system that makes inodes as they are needed states that it has none at all. */
 export function isOutOfInodes({ files, ffree }: { readonly files: number; readonly ffree: number }): boolean {
   return files > 0 && ffree === 0;
 }
@@ -369,7 +369,7 @@ export type DurableObserver = (name: string, timestamp: DurablePhase) => void;
 
 let observe: DurableObserver = () => {};
 
-/** For crash tests: `observer` is called around every durable effect of this process from now on. */
+/** Has `observer` called, for crash tests, around every durable effect of this process from now on. */
 export function observeDurableEffects(observer: DurableObserver): void {
   observe = observer;
 }
@@ -407,8 +407,8 @@ const PLAIN_WORDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. Those codes are
- * in capitals, and the codes of our own errors are not.
+ * Returns the code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. Those codes are in
+ * capitals, and the codes of our own errors are not.
  */
 export function systemCode(error: unknown): string | null {
   const code = error instanceof Error && 'code' in error ? error.code : null;

@@ -30,7 +30,7 @@ export interface FreeSpaceGuard {
   readonly clock: Clock;
 }
 
-/** Less than the reserve was free. The message states the bytes that were free then, because they are free again by now. */
+/** The error where less than the reserve was free. The message states the bytes that were free then, because they are free again by now. */
 export class DiskFilledError extends Error {
   override readonly name = 'DiskFilledError';
 }
@@ -58,7 +58,7 @@ export async function whileSpaceIsFree<T>(
   }
 }
 
-/** @throws DiskFilledError where less than the reserve is free already. */
+/** Refuses work on a full disk. @throws DiskFilledError where less than the reserve is free already. */
 export async function refuseIfFilled(guard: FreeSpaceGuard): Promise<void> {
   const place = await tooFull(guard);
   if (place !== null) throw new DiskFilledError(place);

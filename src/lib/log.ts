@@ -14,7 +14,7 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export type LogFormat = 'text' | 'json';
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Takes the fields, then one sentence. Fields carry identifiers and numbers, never bodies or secrets. */
+/** A log, whose methods take the fields, then one sentence. Fields carry identifiers and numbers, never bodies or secrets. */
 export interface Log {
   trace(fields: LogFields, message: string): void;
   debug(fields: LogFields, message: string): void;

@@ -68,7 +68,7 @@ function isLoneLog(name: string, store: string, suffix: string, names: ReadonlyS
   return QUARANTINE_TIME.test(itsStore.slice(prefix.length)) && !names.has(itsStore);
 }
 
-/** Where a store is kept that was found damaged now. */
+/** Returns the path at which a store that was found damaged now is kept. */
 export function quarantinedPath(path: string, now: Date): string {
   return `${path}${QUARANTINE_INFIX}${now.toISOString().replaceAll(/[-:.]/g, '')}`;
 }

@@ -18,7 +18,10 @@ export interface ProgramRun {
   readonly timeoutMs: number;
 }
 
-/** Resolves when the program exits with 0. Rejects when it cannot be started, ends otherwise or takes too long. */
+/**
+ * The function that runs a program. Resolves when the program exits with 0. Rejects when it cannot be started, ends otherwise or takes too
+ * long.
+ */
 export type RunProgram = (run: ProgramRun) => Promise<void>;
 
 const runFile = promisify(execFile);
@@ -44,7 +47,7 @@ export type FedEnd =
   | { readonly kind: 'interrupted' }
   | { readonly kind: 'not-started'; readonly reason: string };
 
-/** Never rejects. `output` is the end of the program's standard output and standard error. */
+/** The function that feeds a program. Never rejects. `output` is the end of the program's standard output and standard error. */
 export type FeedProgram = (run: FedRun) => Promise<FedEnd>;
 
 /** The most bytes that are kept of the output. */

@@ -8,8 +8,8 @@ const PLACE = /(file:\/\/[^\s()]+\.js):(\d+):(\d+)/g;
 const OUT_OF_DIST = /^\.\.\//;
 
 /**
- * The stack of an error, with files and lines of `src`. The maps are read here and not for every stack of the process:
- * streams read the stack of each error that ends them, and the maps of a command have megabytes.
+ * Returns the stack of an error, with files and lines of `src`. The maps are read here and not for every stack of the process: streams read
+ * the stack of each error that ends them, and the maps of a command have megabytes.
  */
 export function sourceStack(error: Error): string {
   const maps = new Map<string, SourceMap | null>();

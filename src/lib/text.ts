@@ -22,7 +22,7 @@ function escapeOf(character: string): string {
 
 const MAX_QUOTED_CHARACTERS = 80;
 
-/** In quotes, on one line, and cut where it is very long. */
+/** Returns a text in quotes, on one line, and cut where it is very long. */
 export function quoted(text: string): string {
   const cut = text.length > MAX_QUOTED_CHARACTERS ? `${text.slice(0, MAX_QUOTED_CHARACTERS)}…` : text;
   return `'${printable(cut)}'`;
@@ -54,12 +54,12 @@ export function causeIn(message: string, subject: string): string {
 const MAX_SHOWN_CHARACTERS = 120;
 const MAX_RELAYED_CHARACTERS = 2_000;
 
-/** An id or a name from elsewhere inside our own sentence: one line, cut where it is very long. */
+/** Returns an id or a name from elsewhere inside our own sentence: one line, cut where it is very long. */
 export function shown(text: string): string {
   return cut(text.replaceAll(UNSAFE_CHARACTERS, '�'), MAX_SHOWN_CHARACTERS);
 }
 
-/** A message that is relayed in the words of another program. */
+/** Returns a message that is relayed in the words of another program. */
 export function relayed(text: string): string {
   return cut(text.replaceAll(UNSAFE_CHARACTERS, ' ').trim(), MAX_RELAYED_CHARACTERS);
 }
@@ -71,9 +71,9 @@ function cut(text: string, maxCharacters: number): string {
 }
 
 /**
- * The known name that is most like `name`; null where none is even half like it. Two mistakes are common and count as
- * small whatever their length: the right last word in the wrong group (`timeout` means `http.timeout` rather than a
- * key of seven other letters), and a word too many at the end (`FEED_SYNC_CONFIG_FILE`).
+ * Returns the known name that is most like `name`; null where none is even half like it. Two mistakes are common and count as small
+ * whatever their length: the right last word in the wrong group (`timeout` means `http.timeout` rather than a key of seven other letters),
+ * and a word too many at the end (`FEED_SYNC_CONFIG_FILE`).
  */
 export function nearest(name: string, known: readonly string[]): string | null {
   const scores = known.map((candidate) => ({ candidate, ...unlikeness(name, candidate) }));
@@ -82,7 +82,7 @@ export function nearest(name: string, known: readonly string[]): string | null {
   return best.least * 2 <= Math.max(name.length, best.candidate.length) ? best.candidate : null;
 }
 
-/** `; the nearest is http.timeout`, to follow the words about an unknown name; empty where no known name is like it. */
+/** Returns `; the nearest is http.timeout`, to follow the words about an unknown name; empty where no known name is like it. */
 export function formatNearest(name: string, known: readonly string[]): string {
   const candidate = nearest(name, known);
   return candidate === null ? '' : `; the nearest is ${candidate}`;

@@ -29,13 +29,13 @@ export function parseSizeBytes(text: string): number | null {
   return Number(whole) * size + Number(decimals.padEnd(3, '0')) * (size / 1_000);
 }
 
-/** `340 B`, `18.2 MB`: one decimal, the largest unit that gives at least 1. */
+/** Returns `340 B`, `18.2 MB`: one decimal, the largest unit that gives at least 1. */
 export function formatBytes(bytes: number): string {
   const { name, size } = unitOf(bytes);
   return `${inUnit(bytes, size)} ${name}`;
 }
 
-/** `0.3 of 18.2 MB`: both in the unit of the whole. */
+/** Returns `0.3 of 18.2 MB`: both in the unit of the whole. */
 export function formatBytesOf(bytes: number, wholeBytes: number): string {
   const { name, size } = unitOf(wholeBytes);
   return `${inUnit(bytes, size)} of ${inUnit(wholeBytes, size)} ${name}`;
@@ -50,7 +50,7 @@ function inUnit(bytes: number, size: number): string {
   return size === 1 ? String(bytes) : (bytes / size).toFixed(1);
 }
 
-/** `340 ms`, `2.4 s`, `3 m 12 s`, `5 h 2 m`. */
+/** Returns `340 ms`, `2.4 s`, `3 m 12 s`, `5 h 2 m`. */
 export function formatDuration(durationMs: number): string {
   if (durationMs < 1_000) return `${Math.round(durationMs)} ms`;
   if (durationMs < 60_000) return `${(durationMs / 1_000).toFixed(1)} s`;
@@ -59,13 +59,13 @@ export function formatDuration(durationMs: number): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} m`;
 }
 
-/** `2,000,000`, of a whole number. */
+/** Returns `2,000,000`, of a whole number. */
 export function formatCount(count: number | bigint): string {
   // The first number that toLocaleString formats loads the tables of all languages, which takes 18 ms.
   return String(count).replace(/\B(?=(?:\d{3})+$)/g, ',');
 }
 
-/** `1 row`, `2,000 rows`: the noun forms its plural with an s. */
+/** Returns `1 row`, `2,000 rows`: the noun forms its plural with an s. */
 export function plural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -217,7 +217,7 @@ const OURS = new Set([
   'WATCHDOG_USEC',
 ]);
 
-/** The environment of the command: it contains the API key under no name. */
+/** Returns the environment of the command: it contains the API key under no name. */
 export function hookEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
   apiKey: Secret,

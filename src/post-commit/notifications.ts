@@ -47,7 +47,7 @@ export interface NotificationSource {
   readonly dataDirectory: string;
 }
 
-/** Sends one notification. @throws NotificationError */
+/** The function that sends one notification. @throws NotificationError */
 export type Deliver = (notification: Notification, at: Date, signal: AbortSignal) => Promise<void>;
 
 export interface NotificationParts {
@@ -121,7 +121,7 @@ export class Notifications {
   }
 }
 
-/** `secrets`: texts that no notification may hold, whatever its parts say. */
+/** Returns the delivery to an address. `secrets`: texts that no notification may hold, whatever its parts say. */
 export function deliverTo(
   { url, format }: NotificationTarget,
   source: NotificationSource,

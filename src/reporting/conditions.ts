@@ -21,7 +21,7 @@ export interface ReportedIncident {
   readonly isLoud: boolean;
 }
 
-/** `incidents`: those that were met; those of datasets say only whether a failure is loud. */
+/** Reads the current conditions. `incidents`: those that were met; those of datasets say only whether a failure is loud. */
 export function currentConditions(
   parts: Pick<Parts, 'checkpoint' | 'choices' | 'clock'>,
   incidents: readonly ReportedIncident[],
@@ -46,7 +46,7 @@ export interface ConditionInput {
   readonly now: Date;
 }
 
-/** Pure. */
+/** Returns the conditions of a state. Pure. */
 export function conditionsOf(input: ConditionInput): readonly Condition[] {
   const { suspensions, failures, followed, incidents, now } = input;
   const loud = new Set(incidents.flatMap(({ of, isLoud }) => (isLoud ? [of] : [])));

@@ -151,20 +151,20 @@ export function mirrorState(mirror: MirrorSeen): 'present' | 'absent' | 'busy' |
   return mirror instanceof Error ? 'unusable' : 'present';
 }
 
-/** Unused bytes of the mirror's file, and whether to compact it; null where the file was not opened for this report. */
+/** Returns unused bytes of the mirror's file, and whether to compact it; null where the file was not opened for this report. */
 export function mirrorSpace({ mirror, mirrorFile: { bytes } }: Status) {
   const freeBytes = contentOf(mirror)?.freeBytes ?? null;
   const isWorthIt = freeBytes === null ? null : isWorthCompacting({ bytes, freeBytes });
   return { freeBytes, isWorthCompacting: isWorthIt };
 }
 
-/** The undo logs, the largest first; null where the file was not opened for this report. */
+/** Returns the undo logs, the largest first; null where the file was not opened for this report. */
 export function pastLogsOf({ mirror }: Status): readonly PastLog[] | null {
   const logs = contentOf(mirror)?.pastLogs ?? null;
   return logs?.toSorted((left, right) => (right.rowCount ?? 0) - (left.rowCount ?? 0)) ?? null;
 }
 
-/** The unions; null where they are not known. */
+/** Returns the unions; null where they are not known. */
 export function unionsOf({ mirror }: Pick<Status, 'mirror'>): readonly RecordedUnion[] | null {
   return contentOf(mirror)?.unions ?? null;
 }
@@ -219,7 +219,7 @@ function serviceJson({ reached, outages, dataAsOf }: ServiceReport) {
   };
 }
 
-/** A suspension without a response of the service means that the subscription is missing. */
+/** Returns the state of a subscription. A suspension without a response of the service means that the subscription is missing. */
 export function subscriptionState({ suspension }: SubscriptionReport): 'followed' | 'refused' | 'missing' {
   if (suspension === null) return 'followed';
   return suspension.refusal.status === null ? 'missing' : 'refused';
@@ -268,7 +268,7 @@ function datasetJson(dataset: DatasetReport) {
   };
 }
 
-/** What a commit would do that waits for approval, and what waits behind it. */
+/** Returns the candidate as JSON: the effect of the commit that waits for approval, and the content that waits behind it. */
 export function candidateJson(candidate: Candidate) {
   const { version, judged, since, approvedAt, later } = candidate;
   return {
@@ -301,17 +301,17 @@ function countsJson(counts: RowCounts) {
   };
 }
 
-/** Null also where the dataset is suspended with its subscriptions or the workspace. */
+/** Returns the dataset's own suspension; null also where the dataset is suspended with its subscriptions or the workspace. */
 export function ownSuspension({ suspension }: DatasetReport): Suspension | null {
   return suspension?.refusal.scope.kind === 'dataset' ? suspension : null;
 }
 
-/** The suspensions of the workspace, of subscriptions and of retirements. */
+/** Returns the suspensions of the workspace, of subscriptions and of retirements. */
 export function suspensionsBeyondDatasets(suspensions: readonly Suspension[]): readonly Suspension[] {
   return suspensions.filter(({ refusal }) => refusal.scope.kind !== 'dataset');
 }
 
-/** In an order that does not depend on the time of each note. */
+/** Returns the absences in an order that does not depend on the time of each note. */
 export function sortedAbsences(absences: readonly Absence[]): readonly Absence[] {
   return absences.toSorted((left, right) => (absenceKey(left.subject) < absenceKey(right.subject) ? -1 : 1));
 }
@@ -344,7 +344,7 @@ function failureJson(failure: Failure) {
   };
 }
 
-/** A null status: feed-sync itself found the cause, and code and message are its own. */
+/** Returns a suspension as JSON. A null status: feed-sync itself found the cause, and code and message are its own. */
 export function suspensionJson({ refusal, suspendedAt }: Suspension) {
   const { scope, operation, status, code, message, links } = refusal;
   return {

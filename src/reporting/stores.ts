@@ -80,7 +80,7 @@ export function contentOf(reader: CheckpointReader): CheckpointContent {
   };
 }
 
-/** Null where there is no checkpoint; none is made. @throws StorageError where it cannot be read. */
+/** Reads the checkpoint; null where there is none, and none is made. @throws StorageError where it cannot be read. */
 export function readCheckpoint(
   { checkpoint: { path } }: LocalConfiguration,
   uid: number | null,
@@ -105,7 +105,7 @@ export interface MirrorContent extends ObservedState {
   readonly unions: readonly RecordedUnion[] | null;
 }
 
-/** What is known of a mirror without opening its file for the report. */
+/** Returns the content of a mirror whose file is not opened for the report. */
 export function contentWithoutFile(
   observed: ObservedState,
   unions: readonly RecordedUnion[] | null = null,
@@ -144,7 +144,7 @@ function readerOptions(
   return { path, waitMs, ...duckdb, clock, random, ...ending, ...(log === undefined ? {} : { log }) };
 }
 
-/** Null where there is no mirror. @throws as `openReader` and `openPostgresReader` */
+/** Reads the mirror; null where there is none. @throws as `openReader` and `openPostgresReader` */
 export async function readMirror(
   configuration: MirrorSettings,
   place: MirrorPlace,
@@ -164,7 +164,7 @@ export async function usingMirror<T>(
   return closing(reader ?? noMirror(configuration), use);
 }
 
-/** The same for what only a file offers. @throws UsageError where the mirror is a database. */
+/** Does the same for work that needs a file. @throws UsageError where the mirror is a database. */
 export async function usingMirrorFile<T>(
   what: string,
   configuration: LocalConfiguration,
@@ -184,7 +184,7 @@ function noMirror({ destination }: LocalConfiguration): never {
   });
 }
 
-/** `what` is a command with the option in question. @throws UsageError */
+/** Refuses an option that PostgreSQL does not have. `what` is a command with the option in question. @throws UsageError */
 export function refuseWithPostgres(what: string, { destination }: LocalConfiguration): void {
   if (destination.postgres === null) return;
   throw new UsageError(`${what} is not available with PostgreSQL: the mirror is ${destination.place}.`, {
@@ -203,7 +203,7 @@ async function closing<Reader extends DestinationReader, T>(
   }
 }
 
-/** `format`: of the catalog; null where nothing was written yet. */
+/** Reads the content of a mirror. `format`: of the catalog; null where nothing was written yet. */
 export async function mirrorContent(reader: DestinationReader) {
   const observed = await reader.observed();
   const freeBytes = (await reader.freeBytes?.()) ?? null;
@@ -216,7 +216,7 @@ export async function mirrorContent(reader: DestinationReader) {
 /** A scrape of metrics waits no longer for a database. */
 const MAX_COUNT_MS = 2_000;
 
-/** The bytes of the tables of a database; null for a file, and where the database does not say soon. */
+/** Returns the bytes of the tables of a database; null for a file, and where the database does not say soon. */
 export async function databaseBytes(
   configuration: MirrorSettings,
   place: MirrorPlace,
@@ -255,7 +255,7 @@ export async function seeMirror(configuration: LocalConfiguration, place: Mirror
   }
 }
 
-/** Null where the mirror could not be read. */
+/** Returns the observed state; null where the mirror could not be read. */
 export function observedOf(mirror: MirrorSeen): Pick<ObservedState, 'service' | 'datasets'> | null {
   if (mirror === null) return { service: null, datasets: new Map() };
   return mirror === 'unread' || mirror instanceof Error ? null : mirror;
@@ -277,7 +277,7 @@ export function isWorthCompacting({ bytes, freeBytes }: MirrorSize): boolean {
   return freeBytes !== null && freeBytes >= LEAST_RECLAIMED_BYTES && freeBytes > bytes * LEAST_FREE_SHARE;
 }
 
-/** The size of the file at the path and its log; 0 where there is no file, or it cannot be examined. */
+/** Returns the size of the file at the path and its log; 0 where there is no file, or it cannot be examined. */
 export function mirrorBytes(path: string): number {
   return bytesOf(path) + bytesOf(`${path}.wal`);
 }
@@ -315,7 +315,7 @@ interface FileIdentity {
 /** `1: POSIX  ADVISORY  WRITE 1234 fe:00:131 0 EOF`; a line that waits for a lock has an arrow before its kind. */
 const LINE = /^\d+: POSIX\s+\S+\s+(READ|WRITE)\s+(\d+)\s+([\da-f]+):([\da-f]+):(\d+)\s/;
 
-/** `locks` is the text of /proc/locks. A process that both reads and writes is listed once, as a writer. */
+/** Returns the locks on a file. `locks` is the text of /proc/locks. A process that both reads and writes is listed once, as a writer. */
 export function locksOn({ dev, ino }: FileIdentity, locks: string): readonly FileLock[] {
   const modes = new Map<number, FileLock['mode']>();
   for (const line of locks.split('\n')) {

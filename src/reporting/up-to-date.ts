@@ -34,7 +34,7 @@ export function datasetCondition({ isChosen, phase, retirement, need }: DatasetR
   }
 }
 
-/** What the tables of a subscription's datasets lack; null where that is not known. */
+/** The numbers of a subscription's datasets that are behind and pinned; null where they are not known. */
 export interface Backlog {
   /** Suspended and failed datasets are behind like others. */
   readonly behind: number;
@@ -52,7 +52,7 @@ export function backlogOf(subscriptionId: string, datasets: Iterable<DatasetRepo
   return backlog;
 }
 
-/** `up to date`, `2 datasets are behind; 1 is pinned`. */
+/** Returns `up to date`, `2 datasets are behind; 1 is pinned`. */
 export function backlogWords(backlog: Backlog | null): string {
   if (backlog === null) return 'followed';
   const { behind, pinned } = backlog;

@@ -31,12 +31,12 @@ const SRID_AT_END = /^(?:(?:.*[:/])?(?:EPSG|SRID)[:/](?:[\d.]*[:/])?)?(\d{1,9})$
 /** The flag is in the highest byte of the type, which comes last or first. */
 const HAS_SRID = '^(?:01.{6}|00)[2367ABEF]';
 
-/** True when GeoJSON can be stored in a column of that coordinate system. An unknown system may be any. */
+/** Returns whether GeoJSON can be stored in a column of that coordinate system. An unknown system may be any. */
 export function isWgs84(crs: string | null): boolean {
   return crs !== null && WGS_84.has(crs.toUpperCase());
 }
 
-/** True when `digits`, WKB in hexadecimal digits, names a coordinate system other than `crs`. */
+/** Returns SQL that is true when `digits`, WKB in hexadecimal digits, names a coordinate system other than `crs`. */
 export function isInOtherSystem(digits: string, crs: string | null): string {
   const has = `regexp_matches(upper(${digits}), ${text(HAS_SRID)})`;
   const srid = sridOf(crs);
@@ -48,7 +48,7 @@ export function isInOtherSystem(digits: string, crs: string | null): string {
   return `(${has} AND NOT regexp_matches(upper(${digits}), ${text(same)}))`;
 }
 
-/** The number of bytes that the WKB uses for a coordinate system. */
+/** Returns the number of bytes that the WKB uses for a coordinate system. */
 export function sridBytes(digits: string): string {
   return `CASE WHEN regexp_matches(upper(${digits}), ${text(HAS_SRID)}) THEN 4 ELSE 0 END`;
 }

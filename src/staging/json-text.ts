@@ -22,23 +22,23 @@ const MAY_BE_ROUNDED = '\\.[0-9]{9}|[0-9]{8}[.eE]|[eE]-[0-9]{3}';
 /** The most digits of a number that is compared with its double; JavaScript writes no more. */
 export const MAX_DIGITS = 100;
 
-/** SQL that is true when the text is JSON. Few values need the second test, which ignores quoted text. */
+/** Returns SQL that is true when the text is JSON. Few values need the second test, which ignores quoted text. */
 export function isJson(value: string): string {
   return `CASE WHEN NOT json_valid(${value}) THEN FALSE WHEN NOT regexp_matches(${value}, ${text(NO_JSON)}) THEN TRUE
     ELSE NOT regexp_matches(regexp_replace(${value}, ${text(STRING)}, '0', 'g'), ${text(NO_JSON)}) END`;
 }
 
-/** SQL that is true for most texts: those that `json()` either makes canonical or rightly refuses. */
+/** Returns SQL that is true for most texts: those that `json()` either makes canonical or rightly refuses. */
 export function isPlainJson(value: string): string {
   return `NOT regexp_matches(${value}, ${text(`${NO_JSON}|^${NULL}$|${MAY_BE_ROUNDED}`)})`;
 }
 
-/** SQL that is true for the JSON value null, which is stored as the absence of a value. */
+/** Returns SQL that is true for the JSON value null, which is stored as the absence of a value. */
 export function isJsonNull(value: string): string {
   return `regexp_full_match(${value}, ${text(NULL)})`;
 }
 
-/** SQL for the canonical JSON text of a JSON text; null for the JSON value null. */
+/** Returns SQL for the canonical JSON text of a JSON text; null for the JSON value null. */
 export function canonicalJson(value: string): string {
   return `CASE WHEN ${isJsonNull(value)} THEN NULL
     WHEN ${withoutBlanks(`json(${value})::VARCHAR`)} = ${withoutBlanks(value)} THEN json(${value})

@@ -55,7 +55,9 @@ export async function examineContent(
   return { select: selectChanged(table, plan, net), mostRows: rowCount + net.rows, bytes };
 }
 
-/** As `examineContent`, where other columns are a fault of the content. @throws DataError, and as `examineContent` does */
+/**
+ * Examines content like `examineContent`, where other columns are a fault of the content. @throws DataError, and as `examineContent` does
+ */
 export async function examineRepair(
   engine: Engine,
   { content, plannedFrom }: RepairJob,
@@ -153,7 +155,9 @@ export interface ExpectedRows {
   readonly keys: number;
 }
 
-/** @throws DataError when the content is not what the service states about the version. */
+/**
+ * Proves the content by the statements of the service. @throws DataError when the content is not what the service states about the version.
+ */
 export function proveExpected(
   { datasetId, version, rowCount: stated }: VersionContent,
   { rowCount, keyedRows, keys }: ExpectedRows,

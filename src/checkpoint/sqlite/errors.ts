@@ -41,7 +41,7 @@ const FAULTS = ['busy', 'full', 'denied', 'broken', 'corrupt'] as const;
 
 type Fault = (typeof FAULTS)[number];
 
-/** @throws StorageError, BusyError for errors of the file at `place`. */
+/** Translates the errors of SQLite. @throws StorageError, BusyError for errors of the file at `place`. */
 export function withStorageErrors<T>(place: Place, effect: () => T): T {
   try {
     return effect();

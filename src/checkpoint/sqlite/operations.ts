@@ -57,7 +57,7 @@ function tablesOf(database: Database.Database) {
   };
 }
 
-/** Each operation reads one point in time. The port's `close` calls `close`. */
+/** Returns the reading operations. Each operation reads one point in time. The port's `close` calls `close`. */
 export function readingOperations(
   database: Database.Database,
   place: Place,

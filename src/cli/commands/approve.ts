@@ -20,7 +20,7 @@ export interface ApproveFlags {
   readonly content?: string;
 }
 
-/** @throws RequestRefusedError where other content waits, or none. @throws UsageError for an incomplete command. */
+/** Approves a candidate. @throws RequestRefusedError where other content waits, or none. @throws UsageError for an incomplete command. */
 export async function approve(
   datasetId: string,
   flags: ApproveFlags,

@@ -17,7 +17,8 @@ import { cut, logFor, Redrawing, screenFor } from '../render/screen.ts';
 import { jsonText } from '../render/table.ts';
 
 /**
- * @throws BusyError where another instance works here, or a reader keeps the mirror locked for longer than `lock.wait`.
+ * Rewrites the mirror without free space. @throws BusyError where another instance works here, or a reader keeps the mirror locked for
+ * longer than `lock.wait`.
  * @throws StorageError, ConfigurationError, InterruptedError; the mirror is unchanged then.
  */
 export async function compact(

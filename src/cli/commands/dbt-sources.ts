@@ -10,8 +10,8 @@ import { type DbtOptions, dbtSources } from '../render/dbt-sources.ts';
 import { readingPlace } from '../render/screen.ts';
 
 /**
- * @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than
- * `lock.wait`.
+ * Writes the sources for dbt. @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for
+ * longer than `lock.wait`.
  */
 export async function writeDbtSources(
   options: DbtOptions,

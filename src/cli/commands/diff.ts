@@ -16,8 +16,8 @@ import { readingPlace } from '../render/screen.ts';
 import type { QueryFormat } from '../render/table.ts';
 
 /**
- * @throws UsageError where no state is named to begin with, or where the history does not know one. @throws StorageError when there
- * is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than `lock.wait`.
+ * Shows the difference between two states. @throws UsageError where no state is named to begin with, or where the history does not know
+ * one. @throws StorageError when there is no mirror. @throws BusyError when a writer keeps the mirror locked for longer than `lock.wait`.
  */
 export async function diff(
   datasetId: string,
@@ -65,7 +65,7 @@ async function* counted(
   }
 }
 
-/** `commit 12 (version 4, 2026-03-01 12:00 UTC)` */
+/** Names a commit: `commit 12 (version 4, 2026-03-01 12:00 UTC)`. */
 export function nameOf({ commitNumber, toVersion, appliedAt }: PastCommit): string {
   return `commit ${commitNumber} (version ${toVersion}, ${minuteOf(appliedAt)} UTC)`;
 }

@@ -21,7 +21,7 @@ export interface DryRunOptions {
   readonly names: readonly string[];
 }
 
-/** @throws FeedSyncError when the dry run cannot begin. */
+/** Reports the next steps, and changes nothing. @throws FeedSyncError when the dry run cannot begin. */
 export async function dryRun(
   configuration: Configuration,
   context: Context,

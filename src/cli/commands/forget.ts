@@ -18,7 +18,7 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { makeDecision } from '../make-decision.ts';
 import { formatUnknown, knownNames, listed, statusAndCode } from '../render/messages.ts';
 
-/** @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */
+/** Forgets subscriptions. @throws UsageError when no id is given, or one that is not suspended as missing; nothing is forgotten then. */
 export async function forget(
   subscriptionIds: readonly string[],
   isYes: boolean,

@@ -7,7 +7,7 @@ import { StorageError, UsageError } from '../../model/errors.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 
-/** @throws UsageError when the file exists, or has no name. @throws StorageError when it cannot be written. */
+/** Writes a configuration file. @throws UsageError when the file exists, or has no name. @throws StorageError when it cannot be written. */
 export async function init(file: string, { terminal, workingDirectory }: Context): Promise<ExitCode> {
   if (file === '') throw new UsageError('The name of the file is empty.', { hint: 'feed-sync init --help' });
   const path = resolve(workingDirectory, file);

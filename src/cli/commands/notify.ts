@@ -8,7 +8,7 @@ import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { proxyOf } from '../service-client.ts';
 
-/** @throws ConfigurationError without an address; NotificationError. */
+/** Sends a test notification. @throws ConfigurationError without an address; NotificationError. */
 export async function notifyTest(configuration: LocalConfiguration, context: Context): Promise<ExitCode> {
   const { clock, signal, terminal } = context;
   const deliver = delivererOf(configuration, context, []);
@@ -28,7 +28,7 @@ export async function notifyTest(configuration: LocalConfiguration, context: Con
   return EXIT_CODES.caughtUp;
 }
 
-/** Null: notifications are off. `secrets`: see `deliverTo`. */
+/** Returns the delivery of notifications; null: they are off. `secrets`: see `deliverTo`. */
 export function delivererOf(
   { notify: { url, format }, dataDirectory }: LocalConfiguration,
   { environment, identity }: Context,

@@ -34,7 +34,7 @@ export interface OnceOptions {
   readonly json: boolean;
 }
 
-/** @throws FeedSyncError when the command cannot begin. */
+/** Catches up once. @throws FeedSyncError when the command cannot begin. */
 export async function once(
   configuration: Configuration,
   context: Context,

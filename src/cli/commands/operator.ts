@@ -17,7 +17,7 @@ import { formatError, listed, minuteOf } from '../render/messages.ts';
 import { jsonText, renderTable, rightAligned } from '../render/table.ts';
 import { usingFeed, usingOperator } from '../service-client.ts';
 
-/** @throws FeedSyncError when the service cannot be asked. */
+/** Lists the subscriptions. @throws FeedSyncError when the service cannot be asked. */
 export async function listSubscriptions(
   configuration: Configuration,
   context: Context,
@@ -67,7 +67,7 @@ function abbreviated(names: readonly string[]): string {
   return names.slice(0, MAX_SHOWN).join(', ') + (rest > 0 ? ` and ${formatCount(rest)} more` : '');
 }
 
-/** Every field that the service gives is in the JSON. @throws FeedSyncError when the service cannot be asked. */
+/** Lists the coverage. Every field that the service gives is in the JSON. @throws FeedSyncError when the service cannot be asked. */
 export async function listCoverage(
   configuration: Configuration,
   context: Context,
@@ -149,7 +149,7 @@ export function watchDatasets(
   );
 }
 
-/** As `watchDatasets`. */
+/** Ends the watch of datasets, as `watchDatasets` begins it. */
 export function unwatchDatasets(
   datasetIds: readonly string[],
   configuration: Configuration,

@@ -55,7 +55,7 @@ interface Output {
   readonly format: QueryFileFormat;
 }
 
-/** Null: the rows go to standard output. @throws UsageError */
+/** Returns the file of the rows; null: the rows go to standard output. @throws UsageError */
 export function outputOf({ output, format }: QueryFlags, { workingDirectory }: Context): Output | null {
   const hint = 'feed-sync query --help';
   if (output === undefined) {
@@ -84,7 +84,7 @@ interface QueryToFile {
   readonly isYes: boolean;
 }
 
-/** @throws UsageError, StorageError */
+/** Writes the rows to a file. @throws UsageError, StorageError */
 export async function writeToFile(
   { sql, asOf, extensions, output, isYes }: QueryToFile,
   configuration: LocalConfiguration,

@@ -17,8 +17,8 @@ import { QUERY_FORMATS } from '../render/table.ts';
 import { outputOf, type QueryFlags, writeToFile } from './query-file.ts';
 
 /**
- * @throws UsageError when the SQL does not run. @throws StorageError when there is no mirror. @throws BusyError when a
- * writer keeps the mirror locked for longer than `lock.wait`.
+ * Reads the mirror with SQL. @throws UsageError when the SQL does not run. @throws StorageError when there is no mirror. @throws BusyError
+ * when a writer keeps the mirror locked for longer than `lock.wait`.
  */
 export async function query(
   given: string | undefined,

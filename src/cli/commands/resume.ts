@@ -36,7 +36,7 @@ export interface ResumeOptions {
   readonly yes?: boolean;
 }
 
-/** @throws UsageError when no id is given, or one that is neither suspended nor failed. */
+/** Lifts suspensions. @throws UsageError when no id is given, or one that is neither suspended nor failed. */
 export async function resume(
   options: ResumeOptions,
   configuration: LocalConfiguration,
@@ -243,9 +243,9 @@ function formatResumed(resumed: Resumed): string[] {
 }
 
 /**
- * @throws ConfigurationError where the service at `service.baseUrl` lists none of the subscriptions of the mirror. @throws
- * RefusalError where the service refuses the key, or has refused it before. @throws BusyError where another instance works
- * on the data directory; UsageError where there is no mirror.
+ * Accepts a service that is at another address. @throws ConfigurationError where the service at `service.baseUrl` lists none of the
+ * subscriptions of the mirror. @throws RefusalError where the service refuses the key, or has refused it before. @throws BusyError where
+ * another instance works on the data directory; UsageError where there is no mirror.
  */
 export async function acceptMovedService(configuration: Configuration, context: Context): Promise<ExitCode> {
   if ((await seeMirror(configuration, context)) === null) throw nothingMoved();

@@ -17,8 +17,8 @@ import { makeDecision } from '../make-decision.ts';
 import { formatScope, formatUnknown, knownNames, listed } from '../render/messages.ts';
 
 /**
- * `all`: every chosen dataset that a subscription contains. Asks first where that or a glob chooses the datasets: who names each one
- * knows how many there are. @throws UsageError when no dataset is given, or one that is not mirrored; nothing is requested then.
+ * Requests reloads. `all`: every chosen dataset that a subscription contains. The command asks first where that or a glob chooses the
+ * datasets. @throws UsageError when no dataset is given, or one that is not mirrored; nothing is requested then.
  */
 export async function resync(
   names: readonly string[],

@@ -16,7 +16,8 @@ import { readingPlace } from '../render/screen.ts';
 import { nameOf } from './diff.ts';
 
 /**
- * @throws UsageError where no state is named, where the history does not know it, and where the operator does not agree.
+ * Requests a rollback. @throws UsageError where no state is named, where the history does not know it, and where the operator does not
+ * agree.
  * @throws RequestRefusedError with the error of the rollback; nothing is changed then.
  */
 export async function rollback(

@@ -40,7 +40,7 @@ interface Opened {
   readonly close: () => Promise<void>;
 }
 
-/** @throws FeedSyncError when the command cannot begin. */
+/** Follows the subscriptions until the process is stopped. @throws FeedSyncError when the command cannot begin. */
 export async function run(configure: Configure, version: string, context: Context): Promise<ExitCode> {
   const runner = new Runner(configure, version, context);
   return runner.run();

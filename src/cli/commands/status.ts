@@ -26,7 +26,7 @@ export interface StatusOptions {
   readonly watches: boolean;
 }
 
-/** @throws FeedSyncError when the checkpoint cannot be read. */
+/** Reports the status. @throws FeedSyncError when the checkpoint cannot be read. */
 export async function reportStatus(
   configuration: LocalConfiguration,
   context: Context,

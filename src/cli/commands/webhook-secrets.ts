@@ -26,8 +26,8 @@ export interface SecretFile {
 }
 
 /**
- * @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains something other
- * than secrets.
+ * Opens the file of secrets. @throws StorageError when the file cannot be read or written. @throws UsageError when the file contains
+ * something other than secrets.
  */
 export async function openSecretFile(named: string, { readFile }: Context): Promise<SecretFile> {
   const path = await targetOf(named);

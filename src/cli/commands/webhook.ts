@@ -39,7 +39,7 @@ export interface WebhookAddFlags extends HeaderFlags {
 }
 
 /**
- * @throws UsageError, StorageError before the service is asked, where something on this machine is an obstacle. @throws
+ * Adds a webhook. @throws UsageError, StorageError before the service is asked, where something on this machine is an obstacle. @throws
  * StorageError where the webhook was added, but its secret or its id could not be stored.
  */
 export async function webhookAdd(
@@ -177,7 +177,7 @@ function formatAdded({ id, url }: AddedWebhook, path: string, { webhook }: Confi
   return `${lines.join('\n')}\n`;
 }
 
-/** @throws UsageError without an id where none is stored. */
+/** Has a ping sent to webhooks. @throws UsageError without an id where none is stored. */
 export function webhookTest(
   webhookId: string | undefined,
   configuration: Configuration,

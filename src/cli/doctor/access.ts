@@ -57,7 +57,7 @@ export function asking(about: string, run: (probe: Probe) => Promise<readonly Fi
   };
 }
 
-/** As `asking`, for the requests after the list of subscriptions, which fails by a refusal of the key or by an outage. */
+/** Asks like `asking`, for the requests after the list of subscriptions, which fails by a refusal of the key or by an outage. */
 export function askingFurther(about: string, run: (probe: Probe) => Promise<readonly Finding[]>) {
   return asking(about, async (probe) => {
     const isAccepted = probe.facts.subscriptions !== null;
@@ -147,7 +147,7 @@ interface Question {
   ask(subject: string): Promise<Finding | undefined>;
 }
 
-/** A key that is not accepted at all (401) ends the check. */
+/** Checks the scopes of the key. A key that is not accepted at all (401) ends the check. */
 export async function checkScopes(probe: Probe): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   for (const { about, subject, ask } of questionsTo(probe)) {

@@ -70,7 +70,7 @@ function missingSecret(path: string): Finding {
   return warning('webhook secret', found, hint);
 }
 
-/** DuckDB is not alone in its process, so its limit must be lower than the machine's memory. */
+/** Judges the memory limit. DuckDB is not alone in its process, so its limit must be lower than the machine's memory. */
 export function memoryFindings(limitBytes: number | null, machine: Machine): readonly Finding[] {
   const usable = usableMemory(machine);
   if (limitBytes === null || limitBytes < usable) return [];

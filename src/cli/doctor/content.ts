@@ -39,7 +39,10 @@ export function judgeTables(
   return findings;
 }
 
-/** A table without keys has no history, whatever history.datasets says. `globs`: that setting; null where it is not known. */
+/**
+ * Judges the undo logs. A table without keys has no history, whatever history.datasets says. `globs`: that setting; null where it is not
+ * known.
+ */
 export function judgeHistory(
   { datasets }: Pick<ObservedState, 'datasets'>,
   pastLogs: readonly PastLog[],

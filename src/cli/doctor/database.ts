@@ -189,7 +189,7 @@ const LOCAL = /^(?:localhost|127\.[\d.]+|\[::1\]|)$/;
 /** The words of the driver: those in the list encrypt and check the certificate of the server. */
 const CHECKED = ['verify-full', 'verify-ca', 'require', 'prefer'];
 
-/** A connection on this machine needs no encryption. Pure. */
+/** Judges the encryption, which a connection on this machine does not need. Pure. */
 export function judgeEncryption(url: Secret): readonly Finding[] {
   const address = addressOf(url);
   const host = address?.searchParams.get('host') ?? address?.hostname ?? '';

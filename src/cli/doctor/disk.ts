@@ -211,7 +211,7 @@ export interface FileSeen {
   readonly changedAt: Date;
 }
 
-/** Null where there is no file, or it cannot be examined. */
+/** Examines a file; null where there is none, or it cannot be examined. */
 export async function seeFile(path: string): Promise<FileSeen | null> {
   try {
     const { mode, size, mtime } = await stat(path);

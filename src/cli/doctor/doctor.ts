@@ -51,7 +51,7 @@ const CHECKS: readonly Check[] = [
   { name: 'subscriptions', limitMs: 5_000, run: checkSubscriptions },
 ];
 
-/** `version`: of feed-sync. @throws InterruptedError */
+/** Checks everything and reports what is wrong. `version`: of feed-sync. @throws InterruptedError */
 export async function doctor(
   input: LoadInput,
   context: Context,
@@ -89,7 +89,7 @@ interface FindingsOfCheck {
   readonly findings: readonly Finding[];
 }
 
-/** @throws the reason of the context's signal once that is aborted. */
+/** Runs the checks. @throws the reason of the context's signal once that is aborted. */
 export async function runChecks(checks: readonly Check[], facts: Facts): Promise<readonly FindingsOfCheck[]> {
   const results: FindingsOfCheck[] = [];
   for (const check of checks) {

@@ -16,7 +16,7 @@ const DEFAULT_PATH = '/bin:/usr/bin';
 /** Larger files are no scripts. */
 const MAX_SCRIPT_BYTES = 1_000_000;
 
-/** `command`: the program and its arguments. `searchPath`: of the environment that the program gets. */
+/** Checks the command after commits. `command`: the program and its arguments. `searchPath`: of the environment that the program gets. */
 export async function hookFindings(
   command: readonly string[] | null,
   searchPath: string | undefined,

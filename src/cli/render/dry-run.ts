@@ -69,7 +69,7 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-/** `width`: columns of the screen. */
+/** Renders a dry run. `width`: columns of the screen. */
 export function renderDryRun(dryRun: DryRun, result: CatchUpResult, width: number): string {
   const paragraphs = [
     'The next step of feed-sync once for each dataset. Nothing was changed.',

@@ -28,7 +28,10 @@ export interface LiveState {
   readonly nowMs: number;
 }
 
-/** The first line is empty: it separates the view from the log, and the cursor rests there. The size is in columns and rows. */
+/**
+ * Returns the lines of the view. The first line is empty: it separates the view from the log, and the cursor rests there. The size is in
+ * columns and rows.
+ */
 export function frameOf(
   state: LiveState,
   { width, height }: { readonly width: number; readonly height: number },

@@ -104,7 +104,7 @@ function answerOf(refusal: RefusalWords): readonly string[] {
   ];
 }
 
-/** `403 insufficient_scope` */
+/** Returns `403 insufficient_scope`. */
 export function statusAndCode({ status, code }: Pick<RefusalWords, 'status' | 'code'>): string {
   return [status, code].filter((part) => part !== null).join(' ');
 }
@@ -132,14 +132,14 @@ export function formatScope(scope: RefusalScope): string {
 /** The most names of a list; the rest is counted. */
 const MAX_LISTED = 20;
 
-/** `a, b and 1,200 more`. `names` must not be empty. */
+/** Returns `a, b and 1,200 more`. `names` must not be empty. */
 export function listed(names: readonly string[]): string {
   const rest = names.length - MAX_LISTED;
   const shown = names.slice(0, MAX_LISTED).map(printable).join(', ');
   return rest > 0 ? `${shown} and ${formatCount(rest)} more` : shown;
 }
 
-/** What happened to one dataset, and in which words. */
+/** A problem of one dataset, and the words for it. */
 export interface DatasetProblem {
   readonly datasetId: string;
   /** The code and the message of the error. */
@@ -168,7 +168,7 @@ export function suspensionProblem(datasetId: string, suspension: Suspension): Da
   return { datasetId, cause, text: formatSuspension(suspension) };
 }
 
-/** What is counted in a headline, in words. */
+/** An entry of a headline: the items that are counted, and the words for them. */
 export interface Counted<Item> {
   readonly words: string;
   readonly counts: (item: Item) => boolean;
@@ -176,7 +176,7 @@ export interface Counted<Item> {
   readonly isAlwaysReported?: boolean;
 }
 
-/** `9 datasets: 7 up to date, 1 behind, 1 suspended`. Every item is counted once, by the first matching entry. */
+/** Returns `9 datasets: 7 up to date, 1 behind, 1 suspended`. Every item is counted once, by the first matching entry. */
 export function formatCounts<Item>(
   subject: string,
   items: readonly Item[],
@@ -197,12 +197,12 @@ const UNITS = [
   { noun: 'minute', ms: MINUTE_MS },
 ] as const;
 
-/** `2026-03-01 12:00`, in UTC: for a table whose title says so. A text is in ISO 8601. */
+/** Returns `2026-03-01 12:00`, in UTC: for a table whose title says so. A text is in ISO 8601. */
 export function minuteOf(timestamp: Date | string): string {
   return new Date(timestamp).toISOString().slice(0, 16).replace('T', ' ');
 }
 
-/** `2026-03-01 12:00 UTC`. */
+/** Returns `2026-03-01 12:00 UTC`. */
 export function formatTime(timestamp: Date | string): string {
   return `${minuteOf(timestamp)} UTC`;
 }
@@ -212,7 +212,7 @@ export function formatTimeRoundedUp(timestamp: Date): string {
   return formatTime(new Date(Math.ceil(timestamp.getTime() / MINUTE_MS) * MINUTE_MS));
 }
 
-/** `2026-03-01 12:00 UTC (3 hours ago)`, `… (in 1 minute)`. */
+/** Returns `2026-03-01 12:00 UTC (3 hours ago)`, `… (in 1 minute)`. */
 export function formatTimeFrom(now: Date, timestamp: Date | string): string {
   return `${formatTime(timestamp)} (${distanceTo(new Date(timestamp), now)})`;
 }

@@ -80,7 +80,7 @@ async function table(
   return { text: `${text}\n${more}(${plural(count, unit)})\n`, count };
 }
 
-/** DuckDB draws the plan of a statement itself, in lines. */
+/** Returns whether the result is a plan. DuckDB draws the plan of a statement itself, in lines. */
 export function isPlan({ columnNames }: QueryResult): boolean {
   return columnNames.join(' ') === 'explain_key explain_value';
 }
@@ -111,7 +111,7 @@ function jsonLines({ columnNames, columnTypes }: QueryResult, rows: readonly Row
   return rows.map((row) => `{${line(row)}}\n`).join('');
 }
 
-/** `type` is the type of the column as DuckDB names it. */
+/** Returns a value as JSON. `type` is the type of the column as DuckDB names it. */
 export function jsonValue(value: Rendered, type: string): string {
   return JSON_AS_IT_IS.test(type) ? String(value) : JSON.stringify(value);
 }

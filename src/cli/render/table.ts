@@ -19,7 +19,7 @@ export interface TableColumn {
   readonly wraps?: boolean;
 }
 
-/** For numbers. */
+/** Returns a column for numbers. */
 export function rightAligned(title: string): TableColumn {
   return { title, align: 'right' };
 }
@@ -64,7 +64,7 @@ function linesBelow(columns: readonly Shown[], row: number): readonly string[] {
   return named.flatMap(({ title, cell }) => (cell === '' ? [] : [`  ${printable(title)}: ${cell}`]));
 }
 
-/** One column under another, row by row: for rows that are wider than the screen. */
+/** Renders one column under another, row by row: for rows that are wider than the screen. */
 export function renderRecords(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   const names = titles.map(printable);
   const width = Math.max(0, ...names.map(({ length }) => length));

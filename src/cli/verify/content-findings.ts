@@ -21,7 +21,7 @@ interface Compared {
   readonly commitNumber: number | null;
 }
 
-/** The JSON; `cli/outputs.md` documents its fields. */
+/** Returns the finding as JSON; `cli/outputs.md` documents its fields. */
 export function contentJson(finding: ContentFinding) {
   const different = finding.kind === 'different' ? finding : null;
   return {
@@ -106,7 +106,7 @@ export function differenceOfContent(
   }
 }
 
-/** A clause: what makes the table equal. */
+/** Returns a clause: the difference that makes the table equal. */
 export function describeDifference({ added, changed, removed }: RowDifference): string {
   if (changed === null) {
     return `${plural(added, 'row')} missing and ${formatCount(removed)} too many (without key columns, whole rows are compared)`;

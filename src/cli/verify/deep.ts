@@ -35,7 +35,10 @@ const MAX_BEGINNINGS = 5;
 /** How often the mirror is read while a table is to reach the version of the manifest. */
 const POLL_EVERY_MS = 2_000;
 
-/** By dataset id; a dataset without a table, or of which nothing is compared, has no finding. */
+/**
+ * Compares the contents, and returns the findings by dataset id; a dataset without a table, or of which nothing is compared, has no
+ * finding.
+ */
 export async function compareContents(
   { datasets, workspaceSuspension, problem }: Findings,
   report: Report,

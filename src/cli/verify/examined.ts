@@ -15,7 +15,7 @@ import { FeedSyncError, StorageError } from '../../model/errors.ts';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { Context } from '../context.ts';
 
-/** What the reading of the files has found. */
+/** The findings of reading the files. */
 export interface ExaminedFiles {
   /** Tables of the mirror that must not be read in this process: why, by their names with schema. */
   readonly endingProcess: ReadonlyMap<string, string>;
@@ -31,7 +31,7 @@ export interface CopyFinding {
 
 export const NOT_EXAMINED: ExaminedFiles = { endingProcess: new Map(), copy: null };
 
-/** @throws StorageError where the mirror as a whole cannot be used by any process. */
+/** Examines the files of the mirror. @throws StorageError where the mirror as a whole cannot be used by any process. */
 export async function examineFiles(configuration: Configuration, context: Context): Promise<ExaminedFiles> {
   const { path: given, publish, postgres } = configuration.destination;
   // A server reads its files in processes of its own.

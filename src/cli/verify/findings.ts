@@ -98,7 +98,10 @@ export function suspensionsOf({ datasets, workspaceSuspension }: Findings): read
   return workspaceSuspension === null ? ofDatasets : [workspaceSuspension, ...ofDatasets];
 }
 
-/** 0 only where everything was compared with the service and is equal, except for datasets that are left out on purpose. */
+/**
+ * Returns the exit code: 0 only where everything was compared with the service and is equal, except for datasets that are left out on
+ * purpose.
+ */
 export function exitCodeOfFindings(findings: Findings): ExitCode {
   const { datasets } = verificationOf(findings);
   const answers = [findings.problem, ...findings.datasets.map(({ answer }) => answer)];

@@ -43,7 +43,7 @@ export interface ComparisonFolder {
   close(isWhole: boolean): Promise<void>;
 }
 
-/** @throws BusyError when another process compares, StorageError when the folder cannot be used. */
+/** Opens the folder of comparisons. @throws BusyError when another process compares, StorageError when the folder cannot be used. */
 export async function openComparisonFolder(
   dataDirectory: string,
   { identity, clock }: Pick<Context, 'identity' | 'clock'>,

@@ -20,7 +20,7 @@ import { performRequest } from '../operator-request.ts';
 import { type ContentFinding, describeDifference } from './content-findings.ts';
 import type { Finding, Findings } from './findings.ts';
 
-/** What became of a finding. */
+/** The result of mending a finding. */
 export type Mending =
   | { readonly kind: 'repaired' | 'checksum-stored' | 'marked' | 'renewed'; readonly text: string }
   | { readonly kind: 'failed'; readonly error: FeedSyncError };
@@ -33,7 +33,7 @@ interface MendOptions {
 
 type Different = Extract<ContentFinding, { readonly kind: 'different' }>;
 
-/** @throws UsageError when the operator does not agree to repairs; nothing was done then. */
+/** Mends the findings. @throws UsageError when the operator does not agree to repairs; nothing was done then. */
 export async function mend(
   findings: Findings,
   { repairs, isYes }: MendOptions,

@@ -253,7 +253,10 @@ export function chooseDatasets(named: readonly string[], { datasets }: Report): 
   );
 }
 
-/** Null: neither store knows the dataset. Before any subscription was followed every dataset of the mirror counts as followed. */
+/**
+ * Returns the comparison of a dataset. Null: neither store knows the dataset. Before any subscription was followed every dataset of the
+ * mirror counts as followed.
+ */
 export function comparisonOf(dataset: DatasetReport | null, { checkpoint, suspensions }: Report): Comparison {
   const members = dataset?.desired?.members.size ?? 0;
   if (dataset === null || (members === 0 && checkpoint.followed.size > 0)) {
@@ -272,7 +275,7 @@ const WORDS: Readonly<Record<VerificationResult, string>> = {
   'not-followed': 'left out by the settings',
 };
 
-/** `suspensions`: those from before the comparison. `width`: columns of the screen. Pure. */
+/** Renders the verification. `suspensions`: those from before the comparison. `width`: columns of the screen. Pure. */
 export function renderVerification(
   { mirror, datasets, past, renewal, copy, problem }: Verification,
   suspensions: readonly Suspension[],

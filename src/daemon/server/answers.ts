@@ -20,7 +20,7 @@ export function jsonAnswer(status: number, value: unknown): Answer {
   return { status, contentType: 'application/json; charset=utf-8', body, headers: {} };
 }
 
-/** For programs that ask again and again. */
+/** Returns an answer without white space, for programs that ask again and again. */
 export function compactAnswer(value: unknown): Answer {
   return { ...jsonAnswer(OK, null), body: Buffer.from(JSON.stringify(value)) };
 }
@@ -61,7 +61,7 @@ export const TOKEN_NEEDED: Answer = {
   headers: { 'WWW-Authenticate': 'Basic realm="feed-sync", Bearer' },
 };
 
-/** `allow`: the allowed methods. */
+/** Returns the answer to a method that is not allowed. `allow`: the allowed methods. */
 export function notAllowed(allow: string): Answer {
   return { ...plainAnswer(405, 'This method is not allowed here.'), headers: { Allow: allow } };
 }

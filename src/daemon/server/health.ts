@@ -44,7 +44,7 @@ export function reasonsNotLive({ loopSilentMs }: Pick<DaemonState, 'loopSilentMs
   return [{ kind: 'stuck', of: 'loop', message, since: null }];
 }
 
-/** Why an instance that stands by is not ready. `holder` names the one that works. */
+/** Returns the reason why an instance that stands by is not ready. `holder` names the one that works. */
 export function reasonToStandBy(holder: string, since: Date): Reason {
   return {
     kind: 'standby',
@@ -104,7 +104,7 @@ function suspensionReason({ refusal: { message }, suspendedAt }: Suspension): Re
   return { kind: 'suspended', of: 'workspace', message, since: suspendedAt };
 }
 
-/** The common beginning of all three responses: `ok` where there is no reason against the verdict. */
+/** Returns the common beginning of all three responses: `ok` where there is no reason against the verdict. */
 export function verdictView(reasons: readonly Reason[]) {
   return {
     status: reasons.length === 0 ? 'ok' : 'failing',

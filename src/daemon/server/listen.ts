@@ -19,7 +19,7 @@ export interface Bound {
 }
 
 /**
- * The umask of the process says who may connect to a socket.
+ * Listens at the address. The umask of the process says who may connect to a socket.
  * @throws ConfigurationError when the address cannot be listened on, with the address and the reason.
  */
 export async function listenOn(server: Server, listen: ListenAddress): Promise<Bound> {
@@ -95,7 +95,7 @@ function cannotListen(error: Error, shown: string): ConfigurationError {
   );
 }
 
-/** Never rejects. */
+/** Closes the server within a time. Never rejects. */
 export async function closeInTime(server: Server, clock: Clock): Promise<void> {
   const done = new AbortController();
   const closed = new Promise<void>((resolve) => void server.close(() => resolve()));

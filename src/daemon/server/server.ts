@@ -146,10 +146,10 @@ function questionOf(path: string): Question | null {
   return names.find((name) => QUESTIONS[name].path === path) ?? null;
 }
 
-/** Answers a question by its name. @throws the errors of the parts. */
+/** The function that answers a question by its name. @throws the errors of the parts. */
 export type AnswerQuestion = (question: Question, request: IncomingMessage) => Promise<Answer>;
 
-/** Never rejects where `answer` does not. A query in the address is ignored. */
+/** Answers a request. Never rejects where `answer` does not. A query in the address is ignored. */
 export async function answerTo(
   request: IncomingMessage,
   isOwnHostOnly: boolean,
@@ -227,7 +227,7 @@ function answerer(parts: StatusServerParts, metrics: Metrics): AnswerQuestion {
   };
 }
 
-/** 200 without a reason, else 503 with all of them. */
+/** Returns 200 without a reason, else 503 with all of them. */
 export function verdictAnswer(
   reasons: readonly Reason[],
   further: Readonly<Record<string, unknown>> = {},
@@ -273,7 +273,7 @@ export function begin(
   });
 }
 
-/** A server with the limits of `limits.ts`. */
+/** Returns a server with the limits of `limits.ts`. */
 export function limitedServer(): Server {
   const server = createServer({
     maxHeaderSize: MAX_HEADER_BYTES,

@@ -14,7 +14,7 @@ export interface TokenParts {
   readonly readFile: ReadFile;
 }
 
-/** @throws ConfigurationError when the file cannot be read or holds no token; the message quotes nothing of it. */
+/** Reads the token. @throws ConfigurationError when the file cannot be read or holds no token; the message quotes nothing of it. */
 export function readToken({ file, readFile }: TokenParts): Secret {
   const token = textOf(file, readFile).trim();
   const isToken = /^[\x21-\x7e]+$/.test(token) && token.length <= MAX_TOKEN_CHARACTERS;
@@ -38,7 +38,7 @@ function textOf(file: string, readFile: ReadFile): string {
   }
 }
 
-/** `authorization`: the header of a request. */
+/** Returns whether a request has the token; `authorization` is its header. */
 export function hasToken(authorization: string | undefined, token: Secret): boolean {
   const [, scheme = '', credentials = ''] = /^(Bearer|Basic) +(\S+)$/i.exec(authorization ?? '') ?? [];
   const given =

@@ -39,7 +39,7 @@ export interface WebhookParts {
   readonly wake: () => void;
 }
 
-/** @throws the errors of reading the secrets or storing the delivery. */
+/** Receives the delivery of a webhook. @throws the errors of reading the secrets or storing the delivery. */
 export async function receive(
   request: IncomingMessage,
   parts: WebhookParts,

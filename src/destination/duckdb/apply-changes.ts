@@ -42,7 +42,7 @@ import { type Current, commentOnColumn, comments, type FoundTable } from './tabl
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { findFilled, UnprovenError, type Written, writeNet } from './write-net-change.ts';
 
-/** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
+/** Validates changes. @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateChanges(engine: Engine, job: ChangesJob): Promise<ValidatedWrite> {
   return await validatedChanges(job, await coalesceChanges(engine, job));
 }

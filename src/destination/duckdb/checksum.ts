@@ -27,7 +27,10 @@ const CONSTANT_ROW = [
   'NULL::VARCHAR',
 ];
 
-/** `columns` are SQL values, in the order of the table. Combined hashes are hashed again: sums of them would rarely differ. */
+/**
+ * Returns the hash of a row, in SQL. `columns` are SQL values, in the order of the table. Combined hashes are hashed again: sums of them
+ * would rarely differ.
+ */
 export function rowHash(columns: readonly string[]): string {
   return `hash(hash(${columns.join(', ')}))`;
 }
@@ -40,7 +43,7 @@ export function sumOfHashes(columns: readonly string[]): string {
 /** Returns an SQL value: the version of checksums that this instance computes. */
 export const CHECKSUM_VERSION = `'${METHOD}-' || ${rowHash(CONSTANT_ROW)}`;
 
-/** `table` is SQL. Returns one row for `checksumAt`. */
+/** Returns a query for the checksum: one row for `checksumAt`. `table` is SQL. */
 export function selectChecksum(table: string, columnNames: readonly string[]): string {
   return `SELECT ${sumOfHashes(columnNames.map(identifier))}, ${CHECKSUM_VERSION} FROM ${table}`;
 }

@@ -81,7 +81,7 @@ class Ended extends Error {
   }
 }
 
-/** @throws DuckDbError */
+/** Opens a comparer. @throws DuckDbError */
 export async function openComparer(options: ComparerOptions): Promise<Comparer> {
   const { path, directory, reserveBytes, clock, signal } = options;
   const engine = await Engine.open({

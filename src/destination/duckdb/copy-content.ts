@@ -33,7 +33,7 @@ export interface CopyProgress {
 
 type OnProgress = (progress: CopyProgress) => void;
 
-/** @throws StorageError naming the object that cannot be copied; DuckDbError */
+/** Copies all objects. @throws StorageError naming the object that cannot be copied; DuckDbError */
 export async function copyAllObjects(engine: Engine, path: string): Promise<void> {
   await carried(path, 'What was added to it', engine.run(copyObjects(MIRROR, COMPACTED)));
   await proveObjects(engine, path);
@@ -72,7 +72,7 @@ function commit(engine: Engine): Promise<void> {
   return durable('destination.compact-commit', () => engine.finish('COMMIT'));
 }
 
-/** @throws StorageError when the new file differs from the mirror; DuckDbError */
+/** Proves that both files have the same content. @throws StorageError when the new file differs from the mirror; DuckDbError */
 export async function proveSame(
   engine: Engine,
   path: string,

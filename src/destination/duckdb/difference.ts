@@ -75,7 +75,7 @@ export function whyIncomparable(error: IncomparableError): string {
   return ranOutOfMemory(error) ? TOO_LITTLE_MEMORY : firstLine(error.cause);
 }
 
-/** The comparison did not fit into the memory that DuckDB may use. */
+/** Returns whether the comparison did not fit into the memory that DuckDB may use. */
 export function ranOutOfMemory(error: unknown): boolean {
   const cause = error instanceof IncomparableError ? error.cause : null;
   return cause instanceof DuckDbError && cause.fault === 'out-of-memory';

@@ -44,7 +44,7 @@ import { type Current, comments, refuseTakenName } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 
-/** @throws DataError, StorageError */
+/** Validates a snapshot. @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
   const { plan, rowCount } = await examineSnapshot(engine, job);
   refuseUnspeakable(job, plan);

@@ -28,10 +28,10 @@ function createAs(create: string, plan: TablePlan): string {
 }
 
 /**
- * `table` is SQL. Returns one row: the row count, the checksum, the number of distinct key hashes, and for each key column
- * the number of non-null rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove
- * nothing, because hashes may collide. DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one
- * scan of the keys for each, and each scan counts a part of the hashes; the checksum is computed beside them.
+ * Returns a query for one row (`table` is SQL): the row count, the checksum, the number of distinct key hashes, and for each key column the
+ * number of non-null rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because
+ * hashes may collide. DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one scan of the keys for each, and
+ * each scan counts a part of the hashes; the checksum is computed beside them.
  */
 export function countRows(
   table: string,

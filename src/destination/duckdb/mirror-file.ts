@@ -131,7 +131,7 @@ function isBlank(bytes: Uint8Array): boolean {
 }
 
 /**
- * `fileState` of a file that DuckDB is to open as the mirror. DuckDB must not open any other file: it recognises other
+ * Returns the `fileState` of a file that DuckDB is to open as the mirror. DuckDB must not open any other file: it recognises other
  * databases and would load an extension for them.
  * @throws ConfigurationError when the file never was a DuckDB database, StorageError when it cannot be read.
  */

@@ -32,7 +32,7 @@ import type { WriteSessions } from './write-session.ts';
 /** A write session begins no further dataset after this time, so that readers come in between. */
 const MAX_SESSION_MS = 2_000;
 
-/** Each dataset is renewed in a transaction of its own. */
+/** Renews the checksums, each dataset in a transaction of its own. */
 export async function renewChecksums(
   sessions: WriteSessions,
   path: string,

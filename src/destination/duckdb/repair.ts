@@ -40,7 +40,7 @@ import { closeLog, namesInHistory } from './past/history.ts';
 import { type Current, commentOnColumn, commentOnTable, hasAddresses } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 
-/** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
+/** Validates a repair. @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateRepair(engine: Engine, job: RepairJob): Promise<ValidatedWrite> {
   const content = await examineRepair(engine, job);
   return {

@@ -137,7 +137,7 @@ async function countRows(engine: Engine, table: string): Promise<number> {
   return numberAt((await engine.rows(countRowsOf(table)))[0] ?? [], 0);
 }
 
-/** @throws DataError when the id or the reason cannot stand in SQL. */
+/** Validates a retirement. @throws DataError when the id or the reason cannot stand in SQL. */
 export async function validateRetirement(_engine: Engine, job: RetirementJob): Promise<ValidatedWrite> {
   for (const value of [job.datasetId, job.reason]) text(value);
   return {

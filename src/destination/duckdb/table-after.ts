@@ -27,12 +27,12 @@ export type Alteration =
       readonly isOfSameColumns: boolean;
     };
 
-/** True where the hashes of rows that are not touched stay as they are. */
+/** Returns whether the hashes of rows that are not touched stay as they are. */
 export function keepsColumns(alteration: Alteration): boolean {
   return alteration.kind === 'none' || (alteration.kind === 'rewrite' && alteration.isOfSameColumns);
 }
 
-/** `columns` are the columns of the net change. */
+/** Returns the table after a net change. `columns` are the columns of the net change. */
 export function tableAfter(
   observed: readonly ObservedColumn[],
   columns: readonly PlannedColumn[],

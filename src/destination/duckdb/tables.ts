@@ -109,8 +109,8 @@ async function readKinds(
 }
 
 /**
- * A dataset keeps its name while it has no table, and an operator may meanwhile have made a table of that name. Such a table is
- * never touched.
+ * Refuses a name that is taken. A dataset keeps its name while it has no table, and an operator may meanwhile have made a table of that
+ * name. Such a table is never touched.
  *
  * @throws StorageError when a load would replace an object that this program did not make.
  */
@@ -144,12 +144,12 @@ export function comments(
   ];
 }
 
-/** `table` is the SQL of a dataset's table, in any schema. */
+/** Returns the statement for the comment of a table. `table` is the SQL of a dataset's table, in any schema. */
 export function commentOnTable(table: string, datasetId: string): string {
   return `COMMENT ON TABLE ${table} IS ${text(`Dataset ${datasetId}`)}`;
 }
 
-/** A null comment removes the existing one. */
+/** Returns the statement for the comment of a column. A null comment removes the existing one. */
 export function commentOnColumn(table: string, columnName: string, comment: string | null): string {
   return `COMMENT ON COLUMN ${table}.${identifier(columnName)} IS ${text(comment)}`;
 }
@@ -162,7 +162,7 @@ export interface FoundTable {
   readonly columns: readonly (readonly [string, string])[];
 }
 
-/** DuckDB addresses a row by the name `rowid`, unless a column hides it. */
+/** Returns whether the rows have addresses. DuckDB addresses a row by the name `rowid`, unless a column hides it. */
 export function hasAddresses({
   columns,
 }: {

@@ -70,7 +70,7 @@ export async function writeOutdatedUnions(
   );
 }
 
-/** True when the mirror has exactly these unions, and nobody dropped or replaced a view of them. */
+/** Returns whether the mirror has exactly these unions, and nobody dropped or replaced a view of them. */
 export async function hasUnions(engine: Engine, unions: readonly UnionOptions[]): Promise<boolean> {
   const meta = await engine.rows(selectMeta());
   const recorded = recordedUnions(meta);

@@ -26,7 +26,7 @@ const VALIDATE: { readonly [Kind in WriteJob['kind']]: Validate<Kind> } = {
   repair: validateRepair,
 };
 
-/** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
+/** Validates a job. @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export function validateJob<Kind extends WriteJob['kind']>(
   engine: Engine,
   kind: Kind,

@@ -89,9 +89,7 @@ interface DifferenceObserver {
   readonly onCounted?: (net: Counts, rows: TouchedRows) => Promise<void>;
 }
 
-/**
- * @throws UnprovenError
- */
+/** Writes a net change. @throws UnprovenError */
 export async function writeNet(
   engine: Engine,
   target: Target,

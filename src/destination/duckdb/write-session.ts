@@ -43,7 +43,7 @@ export interface WriteSessionOptions extends WaitOptions {
   readonly onSuspect?: () => void;
 }
 
-/** DuckDB refused the COMMIT. Only the catalog in the file shows whether the transaction took effect. */
+/** The error where DuckDB refused the COMMIT. Only the catalog in the file shows whether the transaction took effect. */
 export class OutcomeUnknownError extends Error {
   override readonly name = 'OutcomeUnknownError';
   override readonly cause: DuckDbError;
@@ -75,7 +75,7 @@ export interface WaitForReaders {
   readonly lockWaitMs?: number;
 }
 
-/** What a transaction is for: the COMMIT of each is a crash point of its own. */
+/** The purpose of a transaction: the COMMIT of each is a crash point of its own. */
 export type Purpose = 'jobs' | 'progress' | 'checksums' | 'past' | 'pin';
 
 export interface WriteSession {

@@ -77,7 +77,7 @@ export async function candidatesOf(options: ConnectionOptions): Promise<readonly
   }
 }
 
-/** The statement by which a commit ends what was judged on the table before it. */
+/** Returns the statement by which a commit ends what was judged on the table before it. */
 export function deleteCandidate(datasetId: string): string {
   return `DELETE FROM ${CANDIDATES} WHERE dataset_id = ${text(datasetId)}`;
 }

@@ -18,7 +18,7 @@ const DIGEST_DIGITS = 8;
 /** A table of the server has at most 1,600, and an undo log five of its own beside them. */
 export const MAX_COLUMNS = 1_595;
 
-/** `kept` are the columns of the table that is there. */
+/** Returns the columns with possible names. `kept` are the columns of the table that is there. */
 export function withPossibleNames(
   columns: readonly PlannedColumn[],
   kept: readonly Pick<ObservedColumn, 'name'>[] = [],
@@ -67,7 +67,7 @@ function cut(text: string, maxBytes: number): string {
   return kept;
 }
 
-/** @throws DataError */
+/** Refuses more columns than a table can have. @throws DataError */
 export function refuseTooManyColumns(datasetId: string, columns: readonly PlannedColumn[]): void {
   if (columns.length <= MAX_COLUMNS) return;
   throw new DataError(

@@ -52,7 +52,7 @@ export interface PostgresComparerOptions {
   readonly signal: AbortSignal;
 }
 
-/** @throws DestinationError, StorageError */
+/** Opens a comparer. @throws DestinationError, StorageError */
 export async function openPostgresComparer(options: PostgresComparerOptions): Promise<Comparer> {
   const { url, directory, clock, signal } = options;
   const connection = new Connection({ url, clock, signal, lockWaitMs: READER_LOCK_WAIT_MS });

@@ -44,7 +44,7 @@ export interface ConnectionOptions extends Waits {
   readonly clock: Clock;
 }
 
-/** What a transaction can do. */
+/** The operations of a transaction. */
 export interface Transaction {
   /** Returns the rows of a small result: whole numbers as bigint, times as text. @throws PostgresError */
   rows(sql: string): Promise<readonly Row[]>;

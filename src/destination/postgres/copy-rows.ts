@@ -92,7 +92,10 @@ export interface CopiedRows {
   readonly hasPostgis: boolean;
 }
 
-/** `target` is a table of PostgreSQL with its columns. Resolves to the number of rows. @throws DuckDbError, PostgresError */
+/**
+ * Copies rows into PostgreSQL. `target` is a table of PostgreSQL with its columns. Resolves to the number of rows. @throws DuckDbError,
+ * PostgresError
+ */
 export async function copyRows(
   engine: Engine,
   pipe: Pipe,

@@ -105,7 +105,7 @@ export interface PostgresOptions {
   readonly log: Log;
 }
 
-/** What the destination works with once it is open. */
+/** The parts of a destination that is open. */
 export interface Opened {
   readonly place: string;
   readonly connection: Connection;

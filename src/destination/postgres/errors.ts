@@ -222,7 +222,7 @@ function readerDependency(error: PostgresError, place: string): DestinationError
   );
 }
 
-/** The message with what the server says beside it, as sentences. */
+/** Returns the message with what the server says beside it, as sentences. */
 export function sentence({ message, detail }: PostgresError): string {
   const parts = [message, ...(detail === null ? [] : [detail.replaceAll('\n', '; ')])];
   return parts.map((part) => (/[.!]$/.test(part) ? part : `${part}.`)).join(' ');

@@ -56,7 +56,7 @@ export interface Blocker {
   readonly minutes: number;
 }
 
-/** @throws DestinationError, ConfigurationError */
+/** Examines a server. @throws DestinationError, ConfigurationError */
 export async function examineServer(options: ExamineOptions): Promise<ExaminedServer> {
   const { url, clock, readers } = options;
   const connection = new Connection({ ...options, lockWaitMs: READER_LOCK_WAIT_MS });

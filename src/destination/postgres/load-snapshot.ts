@@ -39,7 +39,7 @@ import {
 import { type Content, isSameContent, readContent, rowsAltered } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
-/** @throws DataError, StorageError */
+/** Validates a snapshot. @throws DataError, StorageError */
 export async function validateSnapshot(
   engine: Engine,
   job: SnapshotJob,

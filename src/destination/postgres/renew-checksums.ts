@@ -9,7 +9,7 @@ import { closeLog } from './past/history.ts';
 import { renewPast } from './past/past-tables.ts';
 import type { Postgis } from './types.ts';
 
-/** Each dataset is renewed in a transaction of its own. */
+/** Renews the checksums, each dataset in a transaction of its own. */
 export async function renewChecksums(
   write: <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>,
   postgis: Postgis | null,

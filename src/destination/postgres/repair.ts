@@ -26,7 +26,7 @@ import { alterationTo, type FoundTable, mirrored } from './tables.ts';
 import { isSameContent, readContent } from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
-/** @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
+/** Validates a repair. @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateRepair(engine: Engine, job: RepairJob, place: string): Promise<ValidatedWrite> {
   const content = await examineRepair(engine, job);
   return {

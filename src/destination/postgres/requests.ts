@@ -33,7 +33,7 @@ const IS_WAITING = `state IN (${WAITING}) AND begun_by IS DISTINCT FROM ${HOLDER
 /** Its command still waits for the answer. */
 const IS_AWAITED = `asked_at > clock_timestamp() - interval '${integer(MAX_SILENCE_MS)} milliseconds'`;
 
-/** The statement by which a commit says, in the requests that approved its content, that it used the approval. */
+/** Returns the statement by which a commit says, in the requests that approved its content, that it used the approval. */
 export function markCommitted(datasetId: string, version: number, digest: string): string {
   return `UPDATE ${REQUESTS} SET state = '${COMMITTED}' WHERE dataset_id = ${text(datasetId)}
     AND command = 'approve' AND state = 'waiting' AND begun_by IS NOT NULL

@@ -23,7 +23,7 @@ const RETIRE: Readonly<
   Record<Retirement, (turn: Turn, job: RetirementJob, tableName: string) => Promise<Place>>
 > = { archive, drop, keep };
 
-/** @throws DataError when the id or the reason cannot stand in SQL. */
+/** Validates a retirement. @throws DataError when the id or the reason cannot stand in SQL. */
 export async function validateRetirement(
   _engine: Engine,
   job: RetirementJob,

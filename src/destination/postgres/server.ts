@@ -38,7 +38,7 @@ export async function readServer(transaction: Transaction): Promise<Server> {
   };
 }
 
-/** @throws ConfigurationError where this program cannot work with the server. */
+/** Refuses an unsuitable server. @throws ConfigurationError where this program cannot work with the server. */
 export function refuseServer(server: Server, place: string): void {
   const { majorVersion, version, encoding, role, areTriggersOff } = server;
   if (majorVersion < LEAST_SERVER_VERSION) {
@@ -62,7 +62,7 @@ export function refuseServer(server: Server, place: string): void {
   }
 }
 
-/** What a superuser runs so that triggers and foreign keys have their effect. */
+/** Returns the statement that a superuser runs so that triggers and foreign keys have their effect. */
 export function triggersOn(role: string): string {
   return `ALTER ROLE ${identifier(role)} SET session_replication_role = origin`;
 }

@@ -11,7 +11,10 @@ import { analyzeStage, createStage, STAGED, stageWithColumns, type Target } from
 import { mirrored, sridOfColumn } from './tables.ts';
 import { type Content, hasRepeatedKey, readContent, selectHashes } from './write-rows.ts';
 
-/** `columns` are those of the table. @throws DataError when the content is not what the service states about the version. */
+/**
+ * Stages the content of a version. `columns` are those of the table. @throws DataError when the content is not what the service states
+ * about the version.
+ */
 export async function stageContent(
   { transaction, postgis, copy }: Pick<Turn, 'transaction' | 'postgis' | 'copy'>,
   target: Target,

@@ -23,7 +23,7 @@ export function archived(tableName: string): string {
   return `${identifier(ARCHIVE_SCHEMA)}.${identifier(tableName)}`;
 }
 
-/** The number of the coordinate system of a column: 0 where it is unknown. */
+/** Returns the number of the coordinate system of a column: 0 where it is unknown. */
 export function sridOfColumn({ type, crs }: Pick<PlannedColumn, 'type' | 'crs'>): number {
   return type === 'geometry' ? (sridOf(crs) ?? 0) : 0;
 }
@@ -105,7 +105,10 @@ export function dropKey(tableName: string, { keyName, keyColumns }: FoundTable):
   ];
 }
 
-/** A typed column would refuse Z and M, and would tag a geometry without a coordinate system. */
+/**
+ * Returns the statements that a column of geometries needs. A typed column would refuse Z and M, and would tag a geometry without a
+ * coordinate system.
+ */
 export function geometryOf(
   table: string,
   column: PlannedColumn,

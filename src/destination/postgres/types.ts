@@ -34,7 +34,7 @@ export function shownTypeName(type: ColumnType, postgis: Postgis | null): string
   return type === 'geometry' && postgis !== null ? 'geometry' : typeName(type, postgis);
 }
 
-/** The schemas in which a transaction looks for operators: those of the server, and those of PostGIS. */
+/** Returns the schemas in which a transaction looks for operators: those of the server, and those of PostGIS. */
 export function searchPath(postgis: Postgis | null): string {
   return postgis === null ? 'pg_catalog' : `pg_catalog, ${identifier(postgis.schema)}`;
 }

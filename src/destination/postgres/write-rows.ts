@@ -20,14 +20,14 @@ export async function writeInPlace(transaction: Transaction, target: Target): Pr
   }
 }
 
-/** Rows without a key in common cannot be compared: all of them go, and all come. */
+/** Replaces all rows. Rows without a key in common cannot be compared: all of them go, and all come. */
 export async function replaceRows(transaction: Transaction, { tableName, columns }: Target): Promise<void> {
   const list = columnNames(columns).join(', ');
   await transaction.run(`DELETE FROM ${mirrored(tableName)}`);
   await transaction.run(`INSERT INTO ${mirrored(tableName)} (${list}) SELECT ${list} FROM ${STAGED}`);
 }
 
-/** A table that has lost its index of the key may hold rows with one key. */
+/** Returns whether two rows have one key. A table that has lost its index of the key may hold rows with one key. */
 export async function hasRepeatedKey(
   transaction: Transaction,
   { tableName, columns }: Target,
@@ -98,7 +98,7 @@ export async function readPresent(transaction: Transaction, { columns }: Target)
   return await readContent(transaction, `(SELECT s.* FROM ${STAGED} AS s WHERE s.${IS_PRESENT})`, columns);
 }
 
-/** The rows of the table are not those that were written. */
+/** Returns the error where the rows of the table are not those that were written. */
 export function rowsAltered(tableName: string): PostgresError {
   return new PostgresError(
     'depended-on',

@@ -49,7 +49,7 @@ export interface WrittenRows {
   readonly isApproved: boolean;
 }
 
-/** @throws PostgresError */
+/** Writes the staged rows. @throws PostgresError */
 export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRows | Awaiting> {
   const { transaction, indexes } = turn;
   const { target, alteration } = staged;
@@ -162,7 +162,7 @@ async function judgeStaged(
   return await judgeCommit({ gate, counts, digest, keys });
 }
 
-/** Rows that have no common key, or are missing, count with their recorded number. */
+/** Judges rows that were not compared. Rows that have no common key, or are missing, count with their recorded number. */
 export async function judgeUncompared(
   gate: Gate | undefined,
   digest: Staged['digest'],

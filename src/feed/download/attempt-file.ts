@@ -31,7 +31,7 @@ export class LinkExpired extends Error {
   }
 }
 
-/** @throws LinkExpired, ContentDiffers, TransientError, DataError, StorageError, InterruptedError */
+/** Attempts to download a file once. @throws LinkExpired, ContentDiffers, TransientError, DataError, StorageError, InterruptedError */
 export async function attemptFile(job: FileJob, link: string, parts: FetchParts): Promise<FetchedFile> {
   const started = await startOf(job, parts);
   const { resumption } = started;
@@ -214,7 +214,7 @@ const EXPIRED: readonly number[] = [401, 403, 404, 410];
 
 type AnswerHead = Pick<HttpAnswer, 'status' | 'retryAfterMs' | 'header'>;
 
-/** @throws TransientError for every response without a meaning here. */
+/** Classifies an answer. @throws TransientError for every response without a meaning here. */
 export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null): AnswerKind {
   const { status } = answer;
   if (EXPIRED.includes(status)) return { kind: 'expired', status };

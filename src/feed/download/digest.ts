@@ -36,7 +36,7 @@ export interface Digests {
   readonly readBytes: number;
 }
 
-/** A file of `threadFromBytes` or more, of unknown length, or continued has a thread. */
+/** Creates the digests; a file of `threadFromBytes` or more, of unknown length, or continued has a thread. */
 export function createDigests(threadFromBytes: number): Digests {
   const readBytes = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
   return {

@@ -19,7 +19,7 @@ const MAX_WRONG_CONTENTS = 3;
 /** The most expired links to one file in a row, without a byte in between. */
 const MAX_EXPIRED_LINKS = 4;
 
-/** What all files of a download share. */
+/** The parts that all files of a download share. */
 export interface FetchParts extends ReceivingParts {
   readonly source: FileSource;
   readonly options: FeedOptions;
@@ -32,7 +32,7 @@ export interface Fetched extends FetchedFile {
   readonly renewals: number;
 }
 
-/** @throws DataError, ServiceUnavailableError, StorageError, InterruptedError, Superseded */
+/** Fetches a file, with fresh links and retries. @throws DataError, ServiceUnavailableError, StorageError, InterruptedError, Superseded */
 export async function fetchFile(job: FileJob, links: FreshLinks, parts: FetchParts): Promise<Fetched> {
   const verified = await alreadyVerified(job, parts);
   if (verified !== null) return { ...verified, renewals: links.renewals };

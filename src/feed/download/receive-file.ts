@@ -133,7 +133,7 @@ function titleOf(job: FileJob): string {
   return `the bytes of ${describeJob(job)}`;
 }
 
-/** The rest of a part that is already whole. */
+/** Returns the rest of a part that is already whole. */
 export async function* nothingMore(): AsyncGenerator<Buffer> {}
 
 /** A body that is longer than the manifest states may never end, so it is not read on. */

@@ -101,7 +101,7 @@ export async function sizeOf(path: string): Promise<number | null> {
   }
 }
 
-/** Null where there is no part, or its origin is unknown. */
+/** Reads the origin of a part. Null where there is no part, or its origin is unknown. */
 export function readPartOrigin(path: string): Promise<PartOrigin | null> {
   return readNote(`${partPathOf(path)}.json`, partOrigin);
 }

@@ -30,7 +30,7 @@ export interface AddressGuard {
   readonly lookup: LookupFunction;
 }
 
-/** `serviceHost` is the host of the base URL: an address or a name. */
+/** Creates the guard of addresses. `serviceHost` is the host of the base URL: an address or a name. */
 export function createAddressGuard(serviceHost: string, resolveName: ResolveName): AddressGuard {
   const check = async (hostname: string, addresses: readonly string[]): Promise<void> => {
     const kinds = addresses.map((address) => kindOfAddress(address) ?? 'special');
@@ -151,10 +151,7 @@ export interface LinkRules {
   readonly trustedOrigins: ReadonlySet<string>;
 }
 
-/**
- * `from` is the address that redirected here; null for a link of the manifest.
- * @throws RefusedLinkError
- */
+/** Checks a link. `from` is the address that redirected here; null for a link of the manifest. @throws RefusedLinkError */
 export function checkLink(link: URL, from: URL | null, rules: LinkRules): void {
   const place = shown(link.host === '' ? link.protocol : `${link.protocol}//${link.host}`);
   if (link.protocol !== 'https:' && link.protocol !== 'http:') {

@@ -60,7 +60,7 @@ interface CheckOptions extends Pick<ConnectionOptions, 'baseUrl' | 'proxy' | 'cl
   readonly http: Pick<HttpOptions, 'timeoutMs'>;
 }
 
-/** @throws InterruptedError */
+/** Checks the connection to the service. @throws InterruptedError */
 export async function checkConnection(options: CheckOptions, signal: AbortSignal): Promise<ConnectionCheck> {
   const url = new URL(options.baseUrl);
   // The connection comes first: only it shows whether a proxy is used, whose name is then looked up.

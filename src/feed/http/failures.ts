@@ -125,12 +125,12 @@ function codeOf(error: unknown): string | null {
   return codeOf(error.cause);
 }
 
-/** The host and port of a URL, also where the port is the default. */
+/** Returns the host and port of a URL, also where the port is the default. */
 export function hostOf({ hostname, port, protocol }: URL): string {
   return `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`;
 }
 
-/** @throws the reason of `signal` when it is aborted. */
+/** Stops where `signal` is aborted. @throws the reason of `signal` when it is aborted. */
 export function throwIfStopped(signal: AbortSignal): void {
   if (!signal.aborted) return;
   if (signal.reason instanceof FeedSyncError) throw signal.reason;

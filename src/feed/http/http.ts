@@ -74,7 +74,7 @@ interface HttpParts extends HttpOptions {
   readonly dispatchers: Dispatchers;
 }
 
-/** `trustedOrigins` may have any address. */
+/** Creates the HTTP client. `trustedOrigins` may have any address. */
 export function createHttp(
   options: HttpOptions,
   trustedOrigins: ReadonlySet<string>,
@@ -204,7 +204,7 @@ function answerOf(
   };
 }
 
-/** Called for every exchange when its answer has begun or failed. */
+/** The function that is called for every exchange when its answer has begun or failed. */
 export type OnExchange = (exchange: {
   /** For the log: `list subscriptions`. */
   readonly operation: string;

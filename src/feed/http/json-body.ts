@@ -30,8 +30,8 @@ const MAX_JSON_PARTS = 4_000_000;
 const BYTES_OF_A_PART = 16;
 
 /**
- * `title` is what is being done, as the end of "Could not …". `unreadList` names a list of the whole object that is empty in the
- * result: its content is checked to be JSON, and only its bytes are used.
+ * Reads a JSON body. `title` is what is being done, as the end of "Could not …". `unreadList` names a list of the whole object that is
+ * empty in the result: its content is checked to be JSON, and only its bytes are used.
  * @throws TransientError when the body breaks off or is no JSON.
  * @throws ContractViolationError `response_too_large` when it is larger than the limit.
  * @throws ContractViolationError when it is deeper or of more parts than the limits.

@@ -101,7 +101,7 @@ export function limitsOf({ limits }: ConnectionOptions): FeedLimits {
   return { ...DEFAULT_LIMITS, ...limits };
 }
 
-/** A policy for one kind of requests, with an outage of its own. */
+/** Returns a policy for one kind of requests, with an outage of its own. */
 export function retryPolicy({ retry, http }: ConnectionOptions, deadlineMs: number): RetryPolicy {
   return { ...retry, maxRetryAfterMs: http.maxRetryAfterMs, deadlineMs, outage: new Outage() };
 }

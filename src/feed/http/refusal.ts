@@ -27,8 +27,8 @@ export function isTransientStatus(status: number): boolean {
 }
 
 /**
- * A refusal is a 401, or a 4xx in the Error shape. `finalStatuses` are refusals even without that shape. Every other 4xx may
- * come from an intermediate server, and counts as temporary.
+ * Returns whether an answer is a refusal. A refusal is a 401, or a 4xx in the Error shape. `finalStatuses` are refusals even without that
+ * shape. Every other 4xx may come from an intermediate server, and counts as temporary.
  */
 export function isRefusal(
   { status, error }: Omit<RefusedAnswer, 'readAt'>,
@@ -38,7 +38,7 @@ export function isRefusal(
   return status === 401 || error !== null || finalStatuses.includes(status);
 }
 
-/** For an operator's command this is a `CommandRefusedError`, which suspends nothing. */
+/** Returns the error of a refusal. For an operator's command this is a `CommandRefusedError`, which suspends nothing. */
 export function refusalError(
   operation: Operation,
   answer: RefusedAnswer,
@@ -60,7 +60,7 @@ export function refusalError(
   return new RefusalError({ ...words, scope: scopeOf(operation, operation.scope, answer) });
 }
 
-/** The error of a refused read of the event log: the cursor has expired, or an operator has to act. */
+/** Returns the error of a refused read of the event log: the cursor has expired, or an operator has to act. */
 export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error {
   const isExpired =
     answer.error !== null && (answer.status === 410 || answer.error.code === 'cursor_expired');
@@ -71,7 +71,7 @@ export function refusalOfLog(operation: Operation, answer: RefusedAnswer): Error
   );
 }
 
-/** True when the refusal concerns the key itself. No other page or path would change that. */
+/** Returns whether the refusal concerns the key itself. No other page or path would change that. */
 export function isAboutKey({ refusal }: { readonly refusal: RefusalWords }): boolean {
   return refusal.status === 401 || refusal.code === 'insufficient_scope';
 }

@@ -45,7 +45,7 @@ interface RetriedTask<T> {
 }
 
 /**
- * @throws ServiceUnavailableError when the failure outlasts the policy.
+ * Repeats an attempt until it succeeds. @throws ServiceUnavailableError when the failure outlasts the policy.
  * @throws ContractViolationError when the answer violates the interface twice.
  */
 export async function withRetries<T>(
@@ -158,8 +158,8 @@ function givenUp(
 export const REQUESTS_GIVEN_UP = 3;
 
 /**
- * Remembers that the last requests all failed. Each further request then gets a single attempt, until one is answered. With
- * thousands of datasets, all their retries together would last hours, and yet no dataset is delayed for good.
+ * The memory that the last requests all failed. Each further request then gets a single attempt, until one is answered. With thousands of
+ * datasets, all their retries together would last hours, and yet no dataset is delayed for good.
  */
 export class Outage {
   #inARow = 0;

@@ -29,12 +29,12 @@ export const count = z.int().nonnegative();
 /** RFC 3339 with an offset. */
 export const timestamp = z.iso.datetime({ offset: true }).transform((text) => new Date(text));
 
-/** Optional, but must be valid when present. */
+/** Returns the schema of a field that may be missing, but must be valid when present. */
 export function optional<Schema extends z.ZodType>(schema: Schema) {
   return schema.nullish().transform((value) => value ?? null);
 }
 
-/** May be missing, null or invalid, because it is only shown. */
+/** Returns the schema of a field that may be missing, null or invalid, because it is only shown. */
 export function shownOnly<Schema extends z.ZodType>(schema: Schema) {
   return optional(schema).catch(null);
 }
@@ -50,7 +50,7 @@ export function list<Schema extends z.ZodType>(item: Schema) {
   return z.array(z.unknown()).max(MAX_LIST_ITEMS).pipe(z.array(item));
 }
 
-/** A list that may be missing or null. */
+/** Returns the schema of a list that may be missing or null. */
 export function optionalList<Schema extends z.ZodType>(item: Schema) {
   return list(item)
     .nullish()
@@ -66,7 +66,7 @@ export const nextCursor = z
   .transform((cursor) => (cursor ? cursor : null));
 
 /**
- * `title` is the action, as the end of "Could not …".
+ * Decodes a JSON value. `title` is the action, as the end of "Could not …".
  * @throws ContractViolationError with the path of the first invalid field, never with its content.
  */
 export function decode<Schema extends z.ZodType>(
@@ -80,7 +80,7 @@ export function decode<Schema extends z.ZodType>(
   throw violation(title, pathText(issue?.path ?? []), issue?.message ?? 'does not fit');
 }
 
-/** `fault` describes the field: `is missing`. */
+/** Returns the error of an invalid field. `fault` describes the field: `is missing`. */
 export function violation(title: string, path: string, fault: string): ContractViolationError {
   return new ContractViolationError(
     `Could not ${title}: the answer does not fit the interface at ${path}: ${fault}.`,

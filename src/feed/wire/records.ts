@@ -110,7 +110,7 @@ export function decodeSubscriptions(json: unknown, title: string): ListPage<Subs
   return decode(subscriptionsPage, json, title);
 }
 
-/** @throws ContractViolationError, also for a version of another dataset. */
+/** Decodes a list of versions. @throws ContractViolationError, also for a version of another dataset. */
 export function decodeVersions(json: unknown, datasetId: string, title: string): ListPage<Version> {
   const page = decode(versionsPage, json, title);
   const stranger = page.items.findIndex((item) => item.datasetId !== datasetId);
@@ -118,7 +118,7 @@ export function decodeVersions(json: unknown, datasetId: string, title: string):
   return page;
 }
 
-/** @throws ContractViolationError, also for a schema of another dataset. */
+/** Decodes a list of schemas. @throws ContractViolationError, also for a schema of another dataset. */
 export function decodeSchemas(json: unknown, datasetId: string, title: string): ListPage<Schema> {
   const page = decode(schemasPage, json, title);
   const stranger = page.items.findIndex((item) => item.datasetId !== null && item.datasetId !== datasetId);
@@ -158,7 +158,7 @@ export interface ManifestPage {
   readonly nextCursor: string | null;
 }
 
-/** @throws ContractViolationError, also for the manifest of another subscription. */
+/** Decodes a page of a manifest. @throws ContractViolationError, also for the manifest of another subscription. */
 export function decodeManifestPage(json: unknown, subscriptionId: string, title: string): ManifestPage {
   const page = decode(manifestPage, json, title);
   if (page.subscriptionId !== null && page.subscriptionId !== subscriptionId) {
@@ -167,7 +167,7 @@ export function decodeManifestPage(json: unknown, subscriptionId: string, title:
   return page;
 }
 
-/** @throws ContractViolationError, also for the entry of another dataset. */
+/** Decodes a manifest entry. @throws ContractViolationError, also for the entry of another dataset. */
 export function decodeManifestEntry(json: unknown, datasetId: string, title: string): ManifestEntry {
   const decoded = decode(entry, json, title);
   if (decoded.datasetId !== datasetId) throw violation(title, 'datasetId', 'names another dataset');
@@ -202,7 +202,7 @@ const remnant = z.object({
   data: z.object({ datasetId: shownOnly(id) }).catch({ datasetId: null }),
 });
 
-/** @throws ContractViolationError when the page itself is invalid. */
+/** Decodes a page of events. @throws ContractViolationError when the page itself is invalid. */
 export function decodeEventPage(json: unknown, title: string): Omit<EventPage, 'readAt'> {
   const page = decode(eventsPage, json, title);
   return { events: page.events.map(decodeEvent), hasMore: page.hasMore };
@@ -250,7 +250,7 @@ export interface ChangesPage {
   readonly nextCursor: string | null;
 }
 
-/** @throws ContractViolationError, also for a page of other changes than requested. */
+/** Decodes a page of changes. @throws ContractViolationError, also for a page of other changes than requested. */
 export function decodeChangesPage(
   json: unknown,
   asked: { readonly datasetId: string; readonly version: number },
@@ -303,7 +303,9 @@ export function decodeWatches(json: unknown, title: string): ListPage<Watch> {
   return decode(watchesPage, json, title);
 }
 
-/** `asked` is the address that was sent. @throws ContractViolationError without any part of the secret. */
+/**
+ * Decodes the webhook that was added. `asked` is the address that was sent. @throws ContractViolationError without any part of the secret.
+ */
 export function decodeAddedWebhook(json: unknown, asked: string, title: string): AddedWebhook {
   const { url, ...added } = decode(addedWebhook, json, title);
   return { ...added, url: url ?? asked };

@@ -50,7 +50,7 @@ export async function refuseExportFolder(path: string, keptPaths: readonly strin
     throw wrong(path, 'is a folder that every user may write to', 'a folder of its own');
 }
 
-/** @throws StorageError `export_failed` in place of the system's errors. */
+/** Runs work in the folder. @throws StorageError `export_failed` in place of the system's errors. */
 export async function inFolder<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -49,7 +49,7 @@ export function parseManifest(content: string): Manifest | null {
   }
 }
 
-/** A line for each file. */
+/** Returns the text of a manifest, with a line for each file. */
 export function manifestText(manifest: Manifest): string {
   const { files, ...head } = manifest;
   const lines = files.map((file) => `  ${JSON.stringify(file)}`).join(',\n');
@@ -60,7 +60,7 @@ export function emptyManifest(): Manifest {
   return { format: FORMAT, generation: 0, writtenAt: '', files: [] };
 }
 
-/** The name under which a generation that is not the newest one is kept. */
+/** Returns the name under which a generation that is not the newest one is kept. */
 export function keptName(generation: number): string {
   return `manifest-${generation}.json`;
 }
@@ -71,7 +71,10 @@ export function keptGeneration(name: string): number | null {
   return digits === undefined ? null : Number(digits);
 }
 
-/** A mirror that was built again starts its commits again, so the number alone does not say what a file holds. */
+/**
+ * Returns whether a file has the content of the table. A mirror that was built again starts its commits again, so the number alone does not
+ * say it.
+ */
 export function holds(file: ExportedFile, table: ObservedTable): boolean {
   return (
     file.dataset === table.datasetId &&

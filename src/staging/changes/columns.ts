@@ -31,7 +31,7 @@ export interface ChangesColumns {
 }
 
 /**
- * @throws DataError when the schema cannot become a table.
+ * Returns the columns of changes. @throws DataError when the schema cannot become a table.
  * @throws InapplicableChangesError when the schema is neither the table's nor the table's with added columns.
  */
 export function changesColumns(job: ChangesJob): ChangesColumns {
@@ -124,7 +124,7 @@ export function findNames(decoded: string, { known, lacking, required }: Changes
     ORDER BY place LIMIT ${MAX_NAME_LISTS}`;
 }
 
-/** `rows` are the results of `findNames`. @throws UnknownColumnsError, BadChangesError, InapplicableChangesError */
+/** Refuses unknown names. `rows` are the results of `findNames`. @throws UnknownColumnsError, BadChangesError, InapplicableChangesError */
 export function refuseNames(job: ChangesJob, { pages, columns }: Decoding, rows: readonly Row[]): void {
   const known = new Set(columns.known);
   for (const row of rows) {

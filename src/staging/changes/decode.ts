@@ -39,7 +39,7 @@ export async function readAhead(engine: Engine, job: ChangesJob): Promise<Decode
   }
 }
 
-/** @throws DuckDbError */
+/** Decodes the changes of versions. @throws DuckDbError */
 export async function decodeVersions(
   engine: Engine,
   versions: readonly VersionChanges[],
@@ -142,12 +142,12 @@ const IS_CHANGE = `op IN ('"added"', '"changed"', ${REMOVED}) AND NOT bare`;
 /** True when the row has numbers that were read as doubles and must not be rounded. */
 export const DOUBLES = 'doubles';
 
-/** True when a geometry was GeoJSON. */
+/** Returns the flag that is true when a geometry was GeoJSON. */
 export function geoJsonFlag(position: number): string {
   return `geojson_${position}`;
 }
 
-/** True when a geometry had another form than GeoJSON. */
+/** Returns the flag that is true when a geometry had another form than GeoJSON. */
 export function otherFlag(position: number): string {
   return `not_geojson_${position}`;
 }

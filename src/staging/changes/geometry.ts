@@ -57,7 +57,7 @@ const WGS_84 = 'CRS84|4326';
 
 const HEXADECIMAL = '(?:[0-9A-Fa-f]{2})+';
 
-/** True when the cell, as JSON text, is GeoJSON. GeoJSON coordinates are longitude and latitude in WGS 84. */
+/** Returns SQL that is true when the cell, as JSON text, is GeoJSON. GeoJSON coordinates are longitude and latitude in WGS 84. */
 export function isGeoJson(cell: string): string {
   return `starts_with(${cell}, '{')`;
 }
@@ -107,7 +107,7 @@ export function decodeGeometry(cell: string, { forms, crs, refused }: GeometryCe
     ${forms === 'every' ? others : ''} ELSE ${refused} END)`;
 }
 
-/** True when the cell names a coordinate system other than its column's. */
+/** Returns SQL that is true when the cell names a coordinate system other than its column's. */
 export function isForeign(cell: string, crs: string | null): string {
   return `(${isWkb(cell)} AND ${isInOtherSystem(other(cell), crs)})`;
 }

@@ -91,7 +91,10 @@ function isName(page: string, end: number): boolean {
 /** A double holds a decimal number exactly if the number has fewer digits than this and no large exponent. */
 const MAY_BE_ROUNDED = '[0-9][0-9.]{15}|[eE]-[0-9]{3}';
 
-/** True when a cell of the row was read as a double and must not be rounded. Most rows have none, and need no further check. */
+/**
+ * Returns SQL that is true when a cell of the row was read as a double and must not be rounded. Most rows have none, and need no further
+ * check.
+ */
 export function hasDoubles({ columns }: ChangesColumns): string {
   const tests = columns.flatMap(({ type }, position) => {
     const cell = netColumn(position);
@@ -127,8 +130,8 @@ export async function findRounded(page: Page, { columns }: ChangesColumns): Prom
 }
 
 /**
- * True when a double does not hold the number to its last digit; json-text.ts has the same rule for numbers in files. DuckDB
- * keeps a number as text when it has no fraction and no exponent, or is too large for a double.
+ * Returns whether a double does not hold the number to its last digit; json-text.ts has the same rule for numbers in files. DuckDB keeps a
+ * number as text when it has no fraction and no exponent, or is too large for a double.
  */
 export function isRounded(written: string): boolean {
   const number = Number(written);

@@ -213,7 +213,7 @@ export function* valuesIn(cell: unknown): Generator<unknown> {
   }
 }
 
-/** A null `line` means the whole page. */
+/** Returns the error of bad changes. A null `line` means the whole page. */
 export function bad(job: ChangesJob, page: Page, line: number | null, why: string): BadChangesError {
   return new BadChangesError(job.datasetId, page.version, `${placeOf(job, page, line)}: ${why}.`);
 }

@@ -36,13 +36,13 @@ export function countOperations(
   return `SELECT ${['step', 'op', 'count(*)', different, `bool_or(${DOUBLES})`, ...flags].join(', ')} ${from} GROUP BY step, op`;
 }
 
-/** True when every key occurs only once. `rows` are the results of `countOperations`. */
+/** Returns whether every key occurs only once. `rows` are the results of `countOperations`. */
 export function areKeysDifferent(rows: readonly Row[]): boolean {
   const changes = rows.reduce((sum, row) => sum + numberAt(row, 2), 0);
   return rows.every((row) => numberAt(row, 3) === changes);
 }
 
-/** True when any number may have been rounded. `rows` are the results of `countOperations`. */
+/** Returns whether any number may have been rounded. `rows` are the results of `countOperations`. */
 export function haveDoubles(rows: readonly Row[]): boolean {
   return rows.some((row) => row[4] === true);
 }
@@ -60,7 +60,10 @@ export function listedCounts({ versions }: ChangesJob, rows: readonly Row[]): re
   }));
 }
 
-/** A catalog that has lost columns is damage of the mirror, and says nothing about the changes. @throws InapplicableChangesError */
+/**
+ * Refuses a catalog without the key columns. A catalog that has lost columns is damage of the mirror, and says nothing about the changes.
+ * @throws InapplicableChangesError
+ */
 export function refuseUnlistedKeys(job: ChangesJob): void {
   const listed = new Set(job.plannedFrom.columns.flatMap(({ name, role }) => (role === 'key' ? [name] : [])));
   const { tableName, keyColumns } = job.plannedFrom;
@@ -69,7 +72,7 @@ export function refuseUnlistedKeys(job: ChangesJob): void {
 }
 
 /**
- * `listed` are the counts of the job's versions, in order.
+ * Proves the counts of versions. `listed` are the counts of the job's versions, in order.
  *
  * @throws InapplicableChangesError naming the first version whose counts or row count differ.
  */

@@ -121,7 +121,7 @@ async function refusedPage(job: ChangesJob, pages: readonly Page[]): Promise<Bad
   return null;
 }
 
-/** A rounded integer is invalid in a snapshot, too. A snapshot keeps the digits of a JSON value. */
+/** Returns the error of a rounded number. A rounded integer is invalid in a snapshot, too. A snapshot keeps the digits of a JSON value. */
 export function roundedNumber(
   job: ChangesJob,
   page: Page,

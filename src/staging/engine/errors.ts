@@ -54,8 +54,8 @@ export class DuckDbError extends Error {
 }
 
 /**
- * The error of a file that DuckDB can read, whose bookkeeping holds what this program never writes: a block in the place of another one
- * is whole. `what` is a clause.
+ * Returns the error of a file that DuckDB can read, whose bookkeeping holds what this program never writes: a block in the place of another
+ * one is whole. `what` is a clause.
  */
 export function damagedBookkeeping(what: string): DuckDbError {
   return new DuckDbError('unreadable', false, `Its bookkeeping holds an impossible value: ${what}`, null);
@@ -237,7 +237,7 @@ export async function fullDisk(
   return { ...why, fact: `${why.fact} (${free} free)` };
 }
 
-/** Another process has had the mirror open for longer than this one may wait. */
+/** Returns the error where another process has had the mirror open for longer than this one may wait. */
 export function busy(path: string, holderProcessId: number | null, cause: unknown): BusyError {
   const holder = holderProcessId === null ? 'another process' : `the process ${holderProcessId}`;
   return new BusyError(`The mirror ${path} is held by ${holder}.`, {
@@ -246,7 +246,7 @@ export function busy(path: string, holderProcessId: number | null, cause: unknow
   });
 }
 
-/** DuckDB appends advice for its own users to some messages. */
+/** Returns the first line of a message, because DuckDB appends advice for its own users. */
 export function firstLine(error: Error): string {
   return error.message.split('\n', 1)[0] ?? '';
 }

@@ -75,7 +75,7 @@ export function strict(cast: Cast, value: string): string {
     ELSE error('a value would be changed') END`;
 }
 
-/** True for the values on which `strict` raises an error. */
+/** Returns SQL that is true for the values on which `strict` raises an error. */
 export function offends(cast: Cast, value: string): string {
   const kept = cast.keeps === null ? 'TRUE' : `coalesce(TRY(${cast.keeps(value)}), FALSE)`;
   const vanishes = cast.vanishes === undefined ? 'FALSE' : cast.vanishes(value);
@@ -341,7 +341,7 @@ const RULES: Readonly<Record<ColumnType, readonly Rule[]>> = {
   json: JSON_RULES,
 };
 
-/** The cast of a column without values, whatever its physical type. */
+/** Returns the cast of a column without values, whatever its physical type. */
 export function castOfNothing(type: ColumnType): Cast {
   return guarded(
     () => `NULL::${DUCKDB_TYPES[type]}`,
@@ -359,7 +359,7 @@ export function castFor(physical: Physical, type: ColumnType): Cast | null {
   return null;
 }
 
-/** @throws DataError naming the column and its type. */
+/** Returns the type of a column. @throws DataError naming the column and its type. */
 export function knownType(datasetId: string, column: Column): ColumnType {
   const type = COLUMN_TYPES.find((known) => known === column.type);
   if (type !== undefined) return type;

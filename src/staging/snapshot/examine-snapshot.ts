@@ -63,7 +63,10 @@ function rowsByFooters(files: readonly ParquetFile[]): number {
   return files.reduce((sum, { rowCount }) => sum + rowCount, 0);
 }
 
-/** `where` is a sentence at the end of the message. @throws DataError when the count differs from any stated number. */
+/**
+ * Refuses another row count than stated. `where` is a sentence at the end of the message. @throws DataError when the count differs from any
+ * stated number.
+ */
 export function refuseOtherCount(job: SnapshotJob, rowCount: number, where = ''): void {
   for (const expected of job.expectedRowCounts) {
     if (expected.rowCount === rowCount) continue;

@@ -116,7 +116,7 @@ interface KeyCell {
   readonly value: string | null;
 }
 
-/** Thrown when the keys of a loaded table fail the proof; never leaves a destination. */
+/** The error that is thrown when the keys of a loaded table fail the proof; never leaves a destination. */
 export class BadKeysError extends Error {
   override readonly name = 'BadKeysError';
   readonly key: readonly KeyCell[];

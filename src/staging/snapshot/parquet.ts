@@ -39,7 +39,7 @@ export function readParquet(paths: readonly string[], options: readonly string[]
   return `read_parquet(${[`[${paths.map(filePath).join(', ')}]`, 'hive_partitioning = false', ...options].join(', ')})`;
 }
 
-/** @throws DataError naming the file when it is not a complete Parquet file. */
+/** Examines a Parquet file. @throws DataError naming the file when it is not a complete Parquet file. */
 export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
   try {
     const path = filePath(file.path);

@@ -63,7 +63,10 @@ function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): strin
   return `SELECT ${values.join(', ')} FROM ${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
 }
 
-/** Columns are addressed by position: names in files may differ only in case, or be names that DuckDB uses itself. */
+/**
+ * Returns the aliases of columns. Columns are addressed by position: names in files may differ only in case, or be names that DuckDB uses
+ * itself.
+ */
 export function aliases(group: Pick<FileGroup, 'width'>, ...more: readonly string[]): string {
   const names = Array.from({ length: group.width }, (_, position) => physical(position));
   return `file${tuple([...names, ...more])}`;

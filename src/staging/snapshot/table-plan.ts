@@ -54,7 +54,7 @@ interface Place extends Pick<FileGroup, 'files' | 'width'> {
   readonly position: number;
 }
 
-/** No cast converts the column. Never leaves this folder: `refuseOtherFamily` makes the error for the operator. */
+/** The error where no cast converts the column. Never leaves this folder: `refuseOtherFamily` makes the error for the operator. */
 export class OtherFamilyError extends Error {
   override readonly name = 'OtherFamilyError';
   readonly planned: PlannedColumn;
@@ -70,7 +70,7 @@ export class OtherFamilyError extends Error {
 }
 
 /**
- * @throws DataError when the files do not fit the schema, or the schema cannot become a table.
+ * Plans the table of a snapshot. @throws DataError when the files do not fit the schema, or the schema cannot become a table.
  * @throws OtherFamilyError
  */
 export function planTable(job: SnapshotJob, files: readonly ParquetFile[]): TablePlan {

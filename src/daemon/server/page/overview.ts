@@ -315,7 +315,10 @@ const ORDER: readonly DatasetState[] = [
   'left out',
 ];
 
-/** The most pressing first, then in order of id. Rows without names of fields: 12,000 of them are asked for again and again. */
+/**
+ * Returns the datasets, the most pressing first, then in order of id. Rows without names of fields: 12,000 of them are asked for again and
+ * again.
+ */
 export function datasetsOf({ state, report }: Pick<PageInput, 'state' | 'report'>) {
   const rows = [...report.datasets.values()].map((dataset): DatasetRow => {
     const { id, desired, observed } = dataset;

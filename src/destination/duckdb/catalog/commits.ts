@@ -11,7 +11,7 @@ import { readFormat } from './format.ts';
 import { statementsOf } from './rows.ts';
 import { catalogOf, catalogTable } from './schema.ts';
 
-/** The number of the newest commit; 0: there is none. */
+/** Returns the number of the newest commit; 0: there is none. */
 export async function readNewestNumber(engine: Engine, format: number): Promise<number> {
   const [row] = await engine.rows(
     `SELECT coalesce(max(commit_number), 0) FROM ${catalogOf(format, 'commits')}`,
@@ -27,7 +27,7 @@ export async function readNewestTime(engine: Engine): Promise<Date> {
   return dateAt(row, 0);
 }
 
-/** The position of the newest commit. */
+/** Returns the position of the newest commit. */
 export async function readPosition(engine: Engine, format: number): Promise<CommitPosition> {
   return await positionAt(engine, format, await readNewestNumber(engine, format));
 }

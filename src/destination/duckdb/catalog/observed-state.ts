@@ -94,7 +94,7 @@ async function readNames(engine: Engine): Promise<ReadonlyMap<string, string>> {
   return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
-/** False also where somebody dropped the list of undo logs, which costs the past and nothing else. */
+/** Returns whether there are undo logs; false also where somebody dropped the list of undo logs, which costs the past and nothing else. */
 export async function hasLogs(engine: Engine): Promise<boolean> {
   return (await engine.rows(selectCatalogTable('history_logs'))).length > 0;
 }

@@ -15,7 +15,7 @@ import { jsonRow } from '../../catalog/writes.ts';
 import { FROM_JSON } from './rows.ts';
 import { catalogTable } from './schema.ts';
 
-/** Null where nothing was recorded. */
+/** Reads a recorded state; null where nothing was recorded. */
 export async function readRecordedState(engine: Engine, commitNumber: number): Promise<RecordedState | null> {
   const times = new Set(['loaded_at', 'published_at']);
   const cells = RESTORED_COLUMNS.map((name) => (times.has(name) ? `epoch_ms(${name})` : name));

@@ -53,12 +53,12 @@ export function historic(name: string): string {
   return `${identifier(MIRROR)}.history.${identifier(name)}`;
 }
 
-/** The first undo log creates this schema. */
+/** Returns the statement that creates the schema of undo logs, for the first of them. */
 export function createHistory(): string {
   return `CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.history`;
 }
 
-/** The first archived table creates this schema. */
+/** Returns the statement that creates the schema of archived tables, for the first of them. */
 export function createArchive(): string {
   return `CREATE SCHEMA IF NOT EXISTS ${identifier(MIRROR)}.archived`;
 }

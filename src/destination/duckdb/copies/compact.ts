@@ -75,7 +75,8 @@ export type Compaction =
 const PERMISSIONS = 0o7777;
 
 /**
- * The caller holds the instance lock. After an error the mirror is unchanged, and no file is left beside it.
+ * Rewrites the mirror without free space. The caller holds the instance lock. After an error the mirror is unchanged, and no file is left
+ * beside it.
  * @throws BusyError, StorageError, ConfigurationError, InterruptedError.
  */
 export async function compactMirror(options: CompactOptions): Promise<Compaction> {

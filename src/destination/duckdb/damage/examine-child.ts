@@ -36,7 +36,8 @@ import { readUnions } from '../unions.ts';
 import { isUnreadable } from './examine.ts';
 
 /**
- * Examines the tables of the file but those to skip, or copies all but those into a new file, or reads the next slice of a scrub.
+ * The task of a child: it examines the tables of the file but those to skip, or copies all but those into a new file, or reads the next
+ * slice of a scrub.
  */
 export interface Task {
   readonly path: string;
@@ -50,7 +51,7 @@ export interface Task {
   readonly scrubFrom?: ScrubPosition | null;
 }
 
-/** Whose table it is, as far as that is known. */
+/** The dataset of a table, as far as it is known. */
 export interface Owners {
   /** The dataset whose live table it is. */
   readonly datasetId: string | null;
@@ -60,7 +61,7 @@ export interface Owners {
 
 const NOBODY: Owners = { datasetId: null, pastOf: null };
 
-/** What is said, a line each. */
+/** The lines that a child writes. */
 export type Said =
   | ({ readonly kind: 'reading'; readonly table: string } & Owners)
   | ({

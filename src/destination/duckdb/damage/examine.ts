@@ -36,8 +36,8 @@ export interface Examined {
 const SCRIPT = fileURLToPath(new URL(`./examine-child${extname(import.meta.url)}`, import.meta.url));
 
 /**
- * Never throws for what is in the file. A file that another process has locked is `unreadable`, too. @throws StorageError where
- * something else than the file is in the way.
+ * Examines a file in another process. Never throws for what is in the file. A file that another process has locked is `unreadable`, too.
+ * @throws StorageError where something else than the file is in the way.
  */
 export async function examineFile({ signal, ...options }: ExamineOptions): Promise<Examined> {
   const tables: ExaminedTable[] = [];
@@ -68,7 +68,7 @@ export function isUnreadable({ state }: Pick<ExaminedTable, 'state'>): boolean {
   return state === 'damaged' || state === 'ends-process';
 }
 
-/** Without its catalog nobody knows what the other tables hold. */
+/** Returns whether the table is one of the catalog, without which nobody knows the content of the others. */
 export function isCatalogTable({ name }: Pick<ExaminedTable, 'name'>): boolean {
   return name.startsWith(`${CATALOG_SCHEMA}.`);
 }
@@ -107,7 +107,10 @@ const IS_HINDRANCE: ReadonlySet<Fault> = new Set([
   'folder-missing',
 ]);
 
-/** @throws StorageError where the process was killed, or something is in its way that is not in the file. */
+/**
+ * Refuses an examination that did not end by itself. @throws StorageError where the process was killed, or something is in its way that is
+ * not in the file.
+ */
 export async function refuseHindrance(path: string, { why, isKilled, fault }: Ended): Promise<void> {
   if (isKilled) {
     throw new StorageError(`The process that was to read ${path} did not end by itself: ${why}.`, {
@@ -138,7 +141,7 @@ interface Ended {
   readonly isDamage: boolean;
 }
 
-/** `onPassed` is called with each position that a scrub has reached. */
+/** Runs a child. `onPassed` is called with each position that a scrub has reached. */
 export async function child(
   task: Task,
   signal: AbortSignal | undefined,

@@ -12,8 +12,8 @@ const MAX_MEMORY_BYTES = 256_000_000;
 const BEHIND_ALL = Number.MAX_SAFE_INTEGER;
 
 /**
- * Once the signal is aborted, it resolves to what was read until then. @throws StorageError where something else than the file is in
- * the way, as a full disk.
+ * Reads a slice of the mirror. Once the signal is aborted, it resolves to what was read until then. @throws StorageError where something
+ * else than the file is in the way, as a full disk.
  */
 export async function scrubSlice(
   { signal, ...options }: ExamineOptions,

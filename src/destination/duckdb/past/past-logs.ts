@@ -30,7 +30,7 @@ export function sourceOf(log: PastLog): string {
   return `${identifier(MIRROR)}.${nameOfSource(log)}`;
 }
 
-/** False in a mirror of an earlier format, and where the list of logs was dropped by hand. */
+/** Returns whether the mirror knows undo logs; false in a mirror of an earlier format, and where the list of logs was dropped by hand. */
 export async function knowsLogs(engine: Engine, format: number): Promise<boolean> {
   return storesHistory(format) && (await hasLogs(engine));
 }
@@ -124,7 +124,7 @@ export async function findColumnsOfLog(
   return loggedColumnsOf(await engine.rows(select));
 }
 
-/** `format`: of the mirror. */
+/** Returns the catalog of the past; `format`: of the mirror. */
 export function pastCatalog(engine: Engine, format: number): PastCatalog {
   return {
     commits: (datasetId) => readPastCommits(engine, format, datasetId),

@@ -56,7 +56,10 @@ export async function comparePastTables(
   return { compared, isEnd: compared.length === tables.length };
 }
 
-/** An archived table that is gone is left out: operators drop those that they no longer need. So is one that is kept though damaged. */
+/**
+ * Reads the tables of the past. An archived table that is gone is left out: operators drop those that they no longer need. So is one that
+ * is kept though damaged.
+ */
 export async function readPastTables(
   engine: Engine,
   format: number | null,
@@ -100,7 +103,7 @@ function selectArchived(format: number, hasLogs: boolean): string {
         AND schema_name = CASE WHEN kept.table_name = names.table_name THEN 'main' ELSE 'archived' END`;
 }
 
-/** @throws DuckDbError for every other reason than damage. */
+/** Compares a table of the past with its checksum. @throws DuckDbError for every other reason than damage. */
 export async function comparePastTable(engine: Engine, table: PastTable): Promise<ComparedPastTable> {
   const { schema, name, recorded } = table;
   const [there] = await engine.rows(`SELECT 1 FROM duckdb_tables()

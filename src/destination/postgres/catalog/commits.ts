@@ -9,7 +9,7 @@ import type { Transaction } from '../connection.ts';
 import { catalogTable } from './names.ts';
 import { milliseconds } from './schema.ts';
 
-/** `transaction` sees one state with all its statements. */
+/** Reads commits. `transaction` sees one state with all its statements. */
 export async function readCommits(
   transaction: Transaction,
   after: CommitPosition | null,

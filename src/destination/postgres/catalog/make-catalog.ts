@@ -27,7 +27,7 @@ export async function makeCatalog(transaction: Transaction): Promise<void> {
   for (const statement of [...createSchemas(existing), ...createCatalog()]) await transaction.run(statement);
 }
 
-/** A role that may make no schema needs this one only for history: the commit that misses it says so. */
+/** Makes the schema of undo logs. A role that may make no schema needs this one only for history: the commit that misses it says so. */
 export async function makeHistory(transaction: Transaction): Promise<void> {
   const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(HISTORY_SCHEMA)}) IS NULL
     AND has_database_privilege(current_database(), 'CREATE')`);

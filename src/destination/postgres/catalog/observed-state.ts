@@ -44,7 +44,7 @@ export async function hasCatalog(transaction: Transaction): Promise<boolean> {
   return (await transaction.rows(selectCatalog())).length > 0;
 }
 
-/** @throws ConfigurationError when a newer program wrote the catalog. */
+/** Reads the row of `meta`. @throws ConfigurationError when a newer program wrote the catalog. */
 export async function readMeta(transaction: Transaction, place: string): Promise<Meta> {
   const meta = metaOf(await transaction.rows(selectMeta()));
   if (meta.format === FORMAT_VERSION) return meta;
@@ -142,8 +142,8 @@ export interface Current extends DatasetBefore {
 }
 
 /**
- * A dataset keeps its name while it has no table, and an operator may meanwhile have made an object of that name. It is never
- * touched. @throws StorageError
+ * Reads the current state of a dataset. A dataset keeps its name while it has no table, and an operator may meanwhile have made an object
+ * of that name. It is never touched. @throws StorageError
  */
 export async function readCurrent(
   transaction: Transaction,

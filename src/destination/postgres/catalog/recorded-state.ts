@@ -12,7 +12,7 @@ import { catalogTable } from './names.ts';
 import { cellFromJson } from './rows.ts';
 import { milliseconds } from './schema.ts';
 
-/** Null where nothing was recorded. */
+/** Reads a recorded state; null where nothing was recorded. */
 export async function readRecordedState(
   transaction: Transaction,
   commitNumber: number,

@@ -54,7 +54,7 @@ export function selectSchemas(): string {
 
 const SCHEMAS = [CATALOG_SCHEMA, LIVE_SCHEMA, ARCHIVE_SCHEMA];
 
-/** `existing` are schemas that are there. */
+/** Returns the statements that create the schemas. `existing` are schemas that are there. */
 export function createSchemas(existing: readonly string[]): readonly string[] {
   return SCHEMAS.filter((name) => !existing.includes(name)).map(
     (name) => `CREATE SCHEMA ${identifier(name)}`,

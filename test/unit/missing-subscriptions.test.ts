@@ -103,7 +103,7 @@ describe('F35 a missing subscription', () => {
     expect(versions(world)).toMatchObject({ permits: 2, zoning: 1 });
   });
 
-  it('W28 keeps the subscription suspended when it is back, until an operator resumes it; then reads on from its position', async () => {
+  it('W28 keeps a subscription suspended that is back until an operator resumes it, then reads from its position', async () => {
     const world = await two();
     list(world, travis);
     await missedForTenMinutes(world);

@@ -67,7 +67,7 @@ describe('a reload and the watermark of a manifest', () => {
     });
   });
 
-  it('W33 F47 answers a reload by the time of its event where the manifest was read 15 minutes later, without watermark', () => {
+  it('W33 F47 answers a reload by the time of its event where a manifest without watermark is 15 minutes younger', () => {
     const listedEntries = [listedEntry(12, silent())];
     expect(planOf({ ...askedAgo(LAG_MS - 1), listedEntries })).toEqual({
       kind: 'wait',

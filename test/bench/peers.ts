@@ -1,4 +1,4 @@
-/** What a user would write instead: a plain Python script, and a dlt pipeline. Both get the same feed, and have to end with the same rows. */
+/** What a user would write instead: a plain Python script, and a dlt pipeline. Both get the same feed and have to end with the same rows. */
 
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

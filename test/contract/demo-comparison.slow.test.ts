@@ -298,7 +298,7 @@ describe('a comparison that cannot be made', () => {
     await writeMirror(foreign, 'CREATE TABLE a (b INTEGER)');
     const cases: readonly (readonly [readonly string[], string])[] = [
       [['--mirror', mirror, '--data', join(empty, 'x')], `There is no folder ${join(empty, 'x')}`],
-      [['--mirror', mirror, '--data', empty], `The folder ${empty} holds no dataset`],
+      [['--mirror', mirror, '--data', empty], `The folder ${empty} contains no dataset`],
       [['--mirror', noMirror, '--data', data], `There is no mirror ${noMirror}`],
       [['--mirror', foreign, '--data', data], 'is no mirror: it has no table feed_sync.datasets'],
       [['--mirror', mirror, '--data', data, '--version', '0'], '--version must be a number from 1, not 0'],

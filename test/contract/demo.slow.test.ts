@@ -189,7 +189,7 @@ describe('command lines that the demo refuses', () => {
     writeFileSync(join(foreign, 'precious'), 'data');
     const cases: readonly (readonly [readonly string[], string])[] = [
       [['--data', join(folder, 'nowhere')], `There is no folder ${join(folder, 'nowhere')}`],
-      [['--data', foreign], `The folder ${foreign} holds no dataset`],
+      [['--data', foreign], `The folder ${foreign} contains no dataset`],
       [['--data-dir', foreign], 'no demo has made it'],
       [['--data-dir', join(foreign, 'precious')], "cannot be the demo's data directory (ENOTDIR)"],
       [['--destination', 'oracle'], '--destination is duckdb or postgres, not oracle.'],

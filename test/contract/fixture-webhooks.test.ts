@@ -44,7 +44,7 @@ describe('a webhook', () => {
     expect(verified(secret, ping)).toMatchObject({ type: 'ping', data: {}, id: ping.headers['webhook-id'] });
     expect(() => verified(`whsec_${Buffer.from('another').toString('base64')}`, ping)).toThrow();
     expect(feed.webhooks.deliveries(id)).toMatchObject([
-      { isDelivered: true, attempts: [{ status: 204, trouble: null }] },
+      { isDelivered: true, attempts: [{ status: 204, error: null }] },
     ]);
   });
 

@@ -50,8 +50,8 @@ function noteUnreadable(world: World, { checkpoint }: Parts): void {
   });
   const desiredStates = checkpoint.desiredStates();
   for (const datasetId of world.datasetIds) {
-    const holders = world.feed.store.holders(datasetId);
-    const isUnreadable = holders.every(
+    const containing = world.feed.store.subscriptionsOf(datasetId);
+    const isUnreadable = containing.every(
       ({ subscriptionId }) =>
         observed.includes(subscriptionId) &&
         desiredStates.get(datasetId)?.members.has(subscriptionId) !== true,

@@ -85,7 +85,7 @@ export const moves: readonly Move[] = [
     applies: hasMembers,
     act: (world) => {
       const datasetId = world.anyMember();
-      const { subscriptionId } = world.random.pick(world.feed.store.holders(datasetId));
+      const { subscriptionId } = world.random.pick(world.feed.store.subscriptionsOf(datasetId));
       return remove(world, datasetId, subscriptionId);
     },
   },
@@ -97,7 +97,7 @@ export const moves: readonly Move[] = [
   {
     name: 'a dataset moves from one subscription to the other',
     applies: (world) =>
-      world.joinable.some(({ datasetId }) => world.feed.store.holders(datasetId).length > 0),
+      world.joinable.some(({ datasetId }) => world.feed.store.subscriptionsOf(datasetId).length > 0),
     act: (world) => world.moveOver(),
   },
   {
@@ -179,7 +179,7 @@ function anyTarget({ random, feed, datasetIds, settings }: World): FreezeTarget 
 function skipAnything(world: World): string {
   const { random, feed } = world;
   const datasetId = world.anyMember();
-  const { subscriptionId } = random.pick(feed.store.holders(datasetId));
+  const { subscriptionId } = random.pick(feed.store.subscriptionsOf(datasetId));
   const reads = random.integer(1, 2);
   const list = random.pick(['subscriptions', 'record', 'manifest', 'versions'] as const);
   switch (list) {

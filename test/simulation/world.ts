@@ -122,7 +122,7 @@ export class World {
 
   /** The datasets that some subscription contains. */
   get members(): readonly string[] {
-    return this.datasetIds.filter((datasetId) => this.feed.store.holders(datasetId).length > 0);
+    return this.datasetIds.filter((datasetId) => this.feed.store.subscriptionsOf(datasetId).length > 0);
   }
 
   anyMember(): string {
@@ -164,7 +164,7 @@ export class World {
     return `${datasetId} v${version} is withdrawn`;
   }
 
-  /** Its versions begin again at 1 or 2. Without an event that asks for a reload, only the time of its publication shows it, to a second. */
+  /** Its versions begin again at 1 or 2. Without an event that asks for a reload, only its publication time shows it, to a second. */
   restart(datasetId: string, announce: Exclude<RestartOptions['announce'], undefined>): string {
     const { random } = this;
     if (announce === false || announce === 'updated') this.pass(2_000);
@@ -204,7 +204,7 @@ export class World {
 
   /** The dataset leaves one subscription without an event. */
   leaveSilently(datasetId: string): string {
-    const { subscriptionId } = this.random.pick(this.feed.store.holders(datasetId));
+    const { subscriptionId } = this.random.pick(this.feed.store.subscriptionsOf(datasetId));
     this.feed.publisher.remove(datasetId, 'left_coverage', { subscriptionId, announce: false });
     this.noteMove(datasetId);
     return `${datasetId} leaves ${subscriptionId}`;
@@ -213,9 +213,9 @@ export class World {
   /** It joins one and leaves the other, so that some subscription contains it at any time. */
   moveOver(): string {
     const { store, publisher } = this.feed;
-    const moving = this.joinable.filter(({ datasetId }) => store.holders(datasetId).length > 0);
+    const moving = this.joinable.filter(({ datasetId }) => store.subscriptionsOf(datasetId).length > 0);
     const { datasetId, subscriptionId } = this.random.pick(moving);
-    const from = this.random.pick(store.holders(datasetId)).subscriptionId;
+    const from = this.random.pick(store.subscriptionsOf(datasetId)).subscriptionId;
     publisher.restore(datasetId, { subscriptionId, announce: this.random.chance(0.5) });
     this.tick();
     publisher.remove(datasetId, 'left_coverage', { subscriptionId: from });
@@ -390,7 +390,7 @@ export class World {
   /** What no subscription has now may leave the mirror, once it knows. */
   noteLeavers(): void {
     const listed = this.datasetIds.filter((datasetId) =>
-      this.feed.store.holders(datasetId).some(({ subscriptionId }) => subscriptionId !== this.hidden),
+      this.feed.store.subscriptionsOf(datasetId).some(({ subscriptionId }) => subscriptionId !== this.hidden),
     );
     const members = new Set([...listed, ...[...this.#unlisted.values()].flat()]);
     for (const datasetId of this.datasetIds) if (!members.has(datasetId)) this.mayLeave.add(datasetId);

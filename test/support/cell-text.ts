@@ -1,7 +1,7 @@
 /** A cell as a text that says its value exactly: two cells are the same value exactly when their texts are equal. */
 
 import type { Cell, ColumnType, Geometry, Json, JsonValue } from '../../fixtures/source/content.ts';
-import { microsecondsOfTimestamp } from '../../fixtures/source/moment.ts';
+import { microsecondsOfTimestamp } from '../../fixtures/source/timestamp.ts';
 import { exactInteger } from '../../fixtures/source/wire.ts';
 import { wkbFromGeometry } from '../../fixtures/source/wkb.ts';
 

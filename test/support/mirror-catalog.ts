@@ -1,6 +1,6 @@
 /** Compares the schema `feed_sync` of a mirror, and the list of its tables, with what the feed has published. */
 
-import { microsecondsOfTimestamp } from '../../fixtures/source/moment.ts';
+import { microsecondsOfTimestamp } from '../../fixtures/source/timestamp.ts';
 import { columnsOf } from '../../fixtures/source/wire.ts';
 import { type ExactMirror, identifier, literal } from './exact-mirror.ts';
 import {
@@ -37,7 +37,7 @@ export async function catalogDifferences(
   ];
 }
 
-/** The tables that readers see, but for the past of tables, and their comments: one for each dataset and each retired one, and none beside. */
+/** The tables for readers, but for the past of tables, and their comments: one for each dataset and each retired one, and none beside. */
 async function tables(
   mirror: ExactMirror,
   expected: Expectation,

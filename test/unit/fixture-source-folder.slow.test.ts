@@ -91,7 +91,7 @@ describe('readDatasetFolder', () => {
     describeAs({ versions: [version(1, 'a.csv.gz', 5)] });
     const dataset = await readDatasetFolder(folder);
     writeTable('a.csv.gz', 'id\n1\n');
-    await expect(dataset.content(1)).rejects.toThrow(/a\.csv\.gz holds 1 rows where dataset\.json says 5/);
+    await expect(dataset.content(1)).rejects.toThrow(/a\.csv\.gz has 1 rows where dataset\.json says 5/);
     writeTable('a.csv.gz', 'id\n1.5\n');
     await expect(dataset.content(1)).rejects.toThrow(
       /a\.csv\.gz, record 1, column "id".*"1\.5" is not an integer/,

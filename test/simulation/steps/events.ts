@@ -104,7 +104,7 @@ export const eventSteps: readonly Step[] = [
       const { feed } = world;
       world.noteLostTrack();
       const datasetId = world.anyMember();
-      const subscriptionId = feed.store.holders(datasetId)[0]?.subscriptionId ?? '';
+      const subscriptionId = feed.store.subscriptionsOf(datasetId)[0]?.subscriptionId ?? '';
       // Where nothing is newer than a position that is refused, the log is read from its start each time.
       const published = world.publish(datasetId);
       const error = { code: 'cursor_expired', message: 'Reload from the manifest.', links: {} };

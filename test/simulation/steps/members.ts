@@ -63,8 +63,8 @@ export const memberSteps: readonly Step[] = [
     applies: (world) => shared(world).length > 0,
     act: (world) => {
       const datasetId = world.random.pick(shared(world));
-      const holder = world.random.pick(world.feed.store.holders(datasetId));
-      return remove(world, datasetId, holder.subscriptionId);
+      const from = world.random.pick(world.feed.store.subscriptionsOf(datasetId));
+      return remove(world, datasetId, from.subscriptionId);
     },
   },
   {
@@ -153,12 +153,12 @@ export const memberSteps: readonly Step[] = [
 ];
 
 function shared(world: World): readonly string[] {
-  return world.datasetIds.filter((datasetId) => world.feed.store.holders(datasetId).length === 2);
+  return world.datasetIds.filter((datasetId) => world.feed.store.subscriptionsOf(datasetId).length === 2);
 }
 
 /** Those that a subscription lacks. */
 function absent({ feed, datasetIds }: World): readonly string[] {
-  return datasetIds.filter((id) => feed.store.holders(id).length < feed.store.subscriptions.size);
+  return datasetIds.filter((id) => feed.store.subscriptionsOf(id).length < feed.store.subscriptions.size);
 }
 
 /** A frozen manifest that does not say how far it goes may be taken for the answer to a reload. */

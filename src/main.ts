@@ -177,7 +177,7 @@ function goOnWhereNothingCanBeWritten(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 }
 
-/** What the package says of itself. */
+/** Returns the fields of package.json that the program reads. */
 function packageDescription(): { readonly version: string; readonly engines: { readonly node: string } } {
   return JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 }

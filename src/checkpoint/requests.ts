@@ -13,14 +13,14 @@ export interface OperatorRequest {
   readonly datasetId: string;
   /** The command that asks: `rollback`. */
   readonly command: string;
-  /** What the command asks for, as JSON; decoded by whoever performs it, which may be another version of the program. */
+  /** The parameters of the command, as JSON; decoded by whoever performs it, which may be another version of the program. */
   readonly parameters: unknown;
   /** The approval that it asks for was used by a commit, under a holder of the database that ended before it answered. */
   readonly isCommitted?: boolean;
 }
 
 export type RequestAnswer =
-  /** What was done, for people: sentences. */
+  /** The report for people: sentences. */
   | { readonly kind: 'done'; readonly text: string }
   | {
       readonly kind: 'refused';

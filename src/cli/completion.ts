@@ -10,7 +10,7 @@ export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
 export type Shell = (typeof SHELLS)[number];
 
-/** What may follow the words of one command. */
+/** The words that may follow those of one command. */
 interface Place {
   /** `/webhook/add`; empty for the program itself. */
   readonly path: string;
@@ -147,7 +147,7 @@ function optionsEverywhere([program]: readonly Place[]): readonly Choosing[] {
   return program?.options ?? [];
 }
 
-/** What may stand in the place of a command or an argument. */
+/** The words that may stand in the place of a command or an argument. */
 function placeCases(places: readonly Place[], offering: (commands: readonly Suggestion[]) => string): string {
   return cases(
     places.flatMap(({ path, commands, takesFile }) => {

@@ -1,4 +1,4 @@
-/** What operators decide about a checkpoint (`resync`, `resume`, `forget`), and the request that asks another instance for it. */
+/** The decisions of operators about a checkpoint (`resync`, `resume`, `forget`), and the request that asks another instance for it. */
 
 import { z } from 'zod';
 import type { Checkpoint, CheckpointReader } from '../checkpoint/checkpoint.ts';
@@ -14,7 +14,7 @@ const askedDecision = z.object({
 export type AskedDecision = z.infer<typeof askedDecision>;
 
 export interface Decided {
-  /** What was decided, for people. */
+  /** The decision in words, for people. */
   readonly lines: readonly string[];
   /** Whether there is something to act on. */
   readonly isAnyDone: boolean;

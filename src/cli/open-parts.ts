@@ -231,7 +231,7 @@ async function openDestination(
   };
 }
 
-/** What instances of other data directories may ask this one to decide, by the command of the request. */
+/** The decisions that instances of other data directories may ask of this one, by the command of the request. */
 async function decisionsOfOthers(): Promise<NonNullable<Parts['decisions']>> {
   const [{ resyncDecision }, { liftDecision }, { forgetDecision }] = await Promise.all([
     import('./commands/resync.ts'),

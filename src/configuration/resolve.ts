@@ -127,7 +127,7 @@ export interface SecretPair {
   readonly fileKey: SettingKey;
   /** The file in the folder of $CREDENTIALS_DIRECTORY that is the last resort. */
   readonly credential: string;
-  /** What is read where neither is set. */
+  /** The source that is read where neither is set. */
   readonly missing: Reading;
 }
 

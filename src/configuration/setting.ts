@@ -1,4 +1,4 @@
-/** What a setting is: its schema, its description, and the default that stands for a missing value. */
+/** A setting: its schema, its description, and the default that stands for a missing value. */
 
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -44,7 +44,7 @@ export interface Machine {
    * no limit.
    */
   readonly constrainedMemoryBytes: number;
-  /** What Node's heap may hold: about half of the memory, unless `--max-old-space-size` says otherwise. */
+  /** The limit of Node's heap: about half of the memory, unless `--max-old-space-size` says otherwise. */
   readonly heapBytes: number;
   readonly cores: number;
 }

@@ -16,10 +16,10 @@ import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../model/wr
 import type { RecordedUnion } from './catalog/unions.ts';
 
 export interface Destination {
-  /** What operators ask for by way of the destination; absent where the checkpoint has their requests. */
+  /** The requests of operators in the destination; absent where the checkpoint has their requests. */
   readonly requests?: Requests;
 
-  /** What waits for approval, for every instance; absent where only one ever works on the destination. */
+  /** The candidates that wait for approval, for every instance; absent where only one ever works on the destination. */
   readonly candidates?: StoredCandidates;
 
   /** Absent where the destination is a server, which looks after its files itself. */
@@ -138,7 +138,7 @@ export interface DamagedTable {
   readonly pastOf: string | null;
   /** A rollback keeps the table where it is. */
   readonly isPinned: boolean;
-  /** What the database says, a clause. */
+  /** The words of the database, as a clause. */
   readonly why: string;
 }
 

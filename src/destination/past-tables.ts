@@ -1,4 +1,4 @@
-/** What `verify` compares of the past of tables, in whatever destination: undo logs, the tables that froze with them, archived tables. */
+/** The tables of the past that `verify` compares, in every destination: undo logs, the tables that froze with them, archived tables. */
 
 import type { Row } from '../staging/engine/engine.ts';
 import { text, textAt, textOrNullAt } from '../staging/engine/sql.ts';

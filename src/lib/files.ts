@@ -60,7 +60,7 @@ export function replaceFile(
       await clearReplacements(path, replacement).catch(() => {});
       await renameDurably(replacement, path);
     } catch (error) {
-      // It may hold secrets. The first error is reported, not a failure to remove the file.
+      // The file may contain secrets. The first error is reported, not a failure to remove the file.
       await rm(replacement, { force: true }).catch(() => {});
       throw error;
     }
@@ -68,7 +68,7 @@ export function replaceFile(
 }
 
 const REPLACEMENT_BYTES = 8;
-/** What follows the name of the file. */
+/** The text behind the name of the file. */
 const REPLACEMENT = /^\.[0-9a-f]{16}\.tmp$/;
 /** Another process may be replacing the same file right now. */
 const LEFT_AFTER_MS = 600_000;

@@ -36,7 +36,7 @@ export interface ErrorEntry {
   readonly exitCode: ErrorExitCode;
   readonly scope: ErrorScope;
   readonly disposition: Disposition;
-  /** What an operator can do about it. */
+  /** The remedy for an operator. */
   readonly remedy: string;
 }
 

@@ -16,7 +16,7 @@ type Coded<Code extends ErrorCode> = ErrorDetails & { readonly code?: Code };
 
 export abstract class FeedSyncError extends Error {
   abstract readonly code: ErrorCode;
-  /** What an operator can do about the error; null where the message says everything. */
+  /** The advice to an operator; null where the message says everything. */
   readonly hint: string | null;
 
   constructor(message: string, details: ErrorDetails = {}) {

@@ -32,7 +32,7 @@ export interface ScrubDamage {
 export interface ScrubRecord {
   /** When the last scrub began; null: none has. */
   readonly beganAt: Date | null;
-  /** What the last scrub has read; null: nothing yet, or everything. */
+  /** The position of the last scrub; null: it has read nothing yet, or everything. */
   readonly position: ScrubPosition | null;
   /** When a scrub was last complete; null: none was. */
   readonly completedAt: Date | null;

@@ -83,7 +83,7 @@ export interface SnapshotJob {
   readonly fetched: Fetched;
   /** Missing where nothing is judged. */
   readonly gate?: Gate;
-  /** What the job was planned from. If the destination has something else by then, the plan is stale. */
+  /** The state that the job was planned from. If the destination has another one by then, the plan is stale. */
   readonly plannedFrom: PlannedFrom | null;
 }
 

@@ -220,7 +220,7 @@ function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
-/** What `feed-sync notify test` sends. */
+/** The notification that `feed-sync notify test` sends. */
 export const TEST_NOTIFICATION: Notification = {
   kind: 'test',
   cause: 'test',

@@ -17,7 +17,7 @@ export const EXPIRY_WARNINGS_MS = [30 * DAY_MS, 14 * DAY_MS, 3 * DAY_MS] as cons
 export interface ReportedIncident {
   readonly of: string;
   readonly error: ErrorCode;
-  /** It has lasted, or does not pass by itself. */
+  /** Whether the incident has lasted, or does not pass by itself. */
   readonly isLoud: boolean;
 }
 

@@ -38,9 +38,9 @@ export interface Choices {
   /** Globs on dataset ids. */
   readonly include: readonly string[];
   readonly exclude: readonly string[];
-  /** What an additive schema change does: load the snapshot again, or add the columns and apply the changes. */
+  /** The response to an additive schema change: load the snapshot again, or add the columns and apply the changes. */
   readonly schemaChanges: 'reload' | 'alter';
-  /** What happens to the table of a dataset that no subscription contains any more. */
+  /** The retirement of a table whose dataset no subscription contains any more. */
   readonly removedDatasets: Retirement;
   /** Where downloads are kept until they are committed. */
   readonly stagingDirectory: string;

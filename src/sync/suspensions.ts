@@ -46,7 +46,7 @@ export function suspensionsAmong(
   let workspace: Suspension | null = null;
   let retirement: Suspension | null = null;
   const subscriptions = new Map<string, Suspension>();
-  // What the service has refused counts first: nothing is asked for such a dataset.
+  // A refusal of the service counts first: nothing is asked for such a dataset.
   const ofCandidates = candidates.map(suspensionOfCandidate);
   const datasets = new Map(
     candidates.map(({ datasetId }, index) => [datasetId, present(ofCandidates[index], 'one each')]),

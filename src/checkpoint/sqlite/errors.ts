@@ -23,7 +23,7 @@ export interface Place {
   readonly path: string;
   /** The user id of this process; null where the system has none. */
   readonly uid: number | null;
-  /** What an operator can do where the file is damaged. */
+  /** The remedy for a damaged file. */
   readonly ifDamaged: string;
 }
 

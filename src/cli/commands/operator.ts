@@ -185,7 +185,7 @@ interface Request {
   ask(id: string): Promise<string>;
   /** The ids that are known, for an id that was mistyped. */
   known(): Promise<readonly string[]>;
-  /** What to say where none is known. */
+  /** The sentence for the case that none is known. */
   readonly none: string;
 }
 

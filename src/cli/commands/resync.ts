@@ -90,7 +90,7 @@ export const resyncDecision: Decision<Parameters> = {
 };
 
 interface Chosen {
-  /** What is loaded again, in order. */
+  /** The datasets that are loaded again, in order. */
   readonly chosen: readonly string[];
   /** Every dataset that a subscription contains. */
   readonly ids: readonly string[];

@@ -106,7 +106,7 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
   return [...findings, ...judgeLocks(examined), ...judgePast(examined)];
 }
 
-/** What no session of feed-sync can set for itself. */
+/** The settings that no session of feed-sync can set for itself. */
 function judgeSettings({ role, areTriggersOff, unsafeSettings }: ExaminedServer): readonly Finding[] {
   const findings: Finding[] = [];
   if (areTriggersOff) {

@@ -134,7 +134,7 @@ export interface Diagnosis {
   readonly problems: number;
   readonly warnings: number;
   readonly skipped: number;
-  /** That of the most urgent problem; 0 where there is none. */
+  /** The exit code of the most urgent problem; 0 where there is none. */
   readonly exitCode: ExitCode;
 }
 

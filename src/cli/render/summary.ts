@@ -151,7 +151,7 @@ function sumOf(commits: readonly CommitResult[], what: (commit: CommitResult) =>
   return commits.reduce((sum, commit) => sum + (what(commit) ?? 0), 0);
 }
 
-/** What a commit has lost of the past of its table, and what to do. */
+/** The past that a commit has lost, and the remedy. */
 function lostPasts(datasets: readonly DatasetResult[]): readonly string[] {
   const lost = datasets.flatMap(({ datasetId, commits }): DatasetProblem[] =>
     commits.flatMap(({ lostPast, observed: { commitNumber } }) => {

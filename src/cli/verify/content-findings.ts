@@ -1,4 +1,4 @@
-/** What `verify --deep` found of the content of a table, as JSON and for people. Pure. */
+/** The findings of `verify --deep` about the content of a table, as JSON and for people. Pure. */
 
 import type { ContentComparison, ShownKey, ShownKeys } from '../../destination/comparer.ts';
 import { shellWord } from '../../lib/text.ts';

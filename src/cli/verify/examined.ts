@@ -25,7 +25,7 @@ export interface ExaminedFiles {
 
 export interface CopyFinding {
   readonly path: string;
-  /** What is wrong with it, a clause each; empty where it was read whole and is as it was written. */
+  /** The faults of a file, a clause each; empty where the file was read whole and is as it was written. */
   readonly damage: readonly string[];
 }
 

@@ -30,9 +30,9 @@ export interface Findings {
   readonly workspaceSuspension: Suspension | null;
   /** Undo logs, frozen and archived tables. */
   readonly past: readonly ComparedPastTable[];
-  /** What became of checksums to store and of logs to close; null where there was nothing to do. */
+  /** The result of storing checksums and closing logs; null where there was nothing to do. */
   readonly renewal: Mending | null;
-  /** What the reading of the files has found; nothing without `--deep`. */
+  /** The findings of reading the files; none without `--deep`. */
   readonly files: ExaminedFiles;
   /** Why the service could not be asked, or not about all datasets; null where it could. */
   readonly problem: FeedSyncError | null;

@@ -14,7 +14,7 @@ import { CLOSE_TIMEOUT_MS } from './limits.ts';
 export interface Bound {
   /** `http://127.0.0.1:9464` or `unix:/run/feed-sync/status.sock`. */
   readonly url: string;
-  /** What can connect. A loopback address is also reached by a web page that a browser on this machine has open. */
+  /** The clients that can connect. A loopback address is also reached by a web page that a browser on this machine has open. */
   readonly reach: 'loopback' | 'socket' | 'machines';
 }
 

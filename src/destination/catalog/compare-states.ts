@@ -25,7 +25,7 @@ export interface PastCatalog {
 /** Two states of one table, in the order in which the operator named them. */
 export interface Compared {
   readonly log: PastLog;
-  /** Those of the key first. */
+  /** The columns, those of the key first. */
   readonly columns: readonly LoggedColumn[];
   readonly from: PastCommit;
   readonly to: PastCommit;

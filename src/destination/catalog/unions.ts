@@ -54,7 +54,7 @@ export interface RecordedUnion {
 /** A column that members have and the view does not. */
 export interface LeftOutColumn {
   readonly columnName: string;
-  /** What the column is in the members, each with the number of members and the id of one of them. */
+  /** The types of the column in the members, each with the number of members and the id of one of them. */
   readonly kinds: readonly { readonly kind: string; readonly members: number; readonly example: string }[];
 }
 

@@ -183,7 +183,7 @@ async function commitTogether(
   return results;
 }
 
-/** What a transaction comes to, should its COMMIT take effect. */
+/** The result of a transaction, should its COMMIT take effect. */
 interface Attempted {
   readonly results: readonly JobResult[];
   readonly written: readonly WrittenUnion[];

@@ -24,7 +24,7 @@ import { type NetRows, UnprovenError } from './write-net-change.ts';
 export class IncomparableError extends Error {
   override readonly name = 'IncomparableError';
   readonly datasetId: string;
-  /** What was compared: whole rows need much more memory. */
+  /** The compared parts: whole rows need much more memory. */
   readonly compared: 'keys' | 'rows';
   override readonly cause: Error;
 

@@ -135,7 +135,7 @@ export async function configureUnions(
   return await writeUnions(engine, await findWrong(engine, unions, meta, recorded), meta, null);
 }
 
-/** What has the name of a union. A view that feed-sync did not make is there in the place of one that somebody replaced. */
+/** The object that has the name of a union. A view that feed-sync did not make is there in the place of one that somebody replaced. */
 type Kind = 'table' | 'view' | 'other view';
 
 /** The views that feed-sync made. */

@@ -60,7 +60,7 @@ class AwaitsApproval extends Error {
   }
 }
 
-/** What a transaction comes to, should its COMMIT take effect. */
+/** The result of a transaction, should its COMMIT take effect. */
 interface Attempted {
   readonly commitNumber: number;
   readonly result: JobResult;
@@ -78,7 +78,7 @@ class SentCommit extends Error {
   }
 }
 
-/** What an attempt leaves for the next one. */
+/** The knowledge that an attempt leaves for the next one. */
 interface Repetition {
   /** The attempt whose COMMIT may have taken effect; null: none got so far. */
   readonly sent: Attempted | null;

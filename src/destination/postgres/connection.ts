@@ -33,7 +33,7 @@ const END_PATIENCE_MS = 2_000;
 
 /** For connections whose statements are small, and wait for small ones. */
 export const SMALL_ANSWER_MS = 10_000;
-/** What only reads waits so long where somebody keeps a table from being read: nobody does so for long on purpose. */
+/** How long a reading transaction waits where somebody keeps a table from being read: nobody does so for long on purpose. */
 export const READER_LOCK_WAIT_MS = 10_000;
 
 export interface ConnectionOptions extends Waits {

@@ -84,7 +84,7 @@ export class PostgresError extends Error {
   readonly fault: Fault;
   /** The code of the server; null where the connection itself failed. */
   readonly sqlState: string | null;
-  /** What the server says beside the message: which objects, which key. */
+  /** The detail beside the message: which objects, which key. */
   readonly detail: string | null;
   /** Where in a COPY or a function it happened. */
   readonly where: string | null;

@@ -22,7 +22,7 @@ export interface ExamineOptions {
 }
 
 export interface ExaminedServer extends Server {
-  /** What the role may not do and has to, as clauses. */
+  /** The rights that the role lacks, as clauses. */
   readonly missingRights: readonly string[];
   readonly isSuperuser: boolean;
   /** Roles of `destination.readers` that do not exist. */

@@ -1,4 +1,4 @@
-/** What a validated job does in its transaction, and what the transaction gives it. */
+/** A validated job in its transaction, and the parts that the transaction gives it. */
 
 import type { WriteJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';

@@ -193,7 +193,7 @@ export class Lease {
           this.#lost();
           return;
         }
-        // What else was asked for says nothing of the lease.
+        // Other requests say nothing of the lease.
         if (onRenewed !== undefined) await this.#connection.transaction(onRenewed).catch(() => {});
       } catch (error) {
         this.#isAnswered = false;
@@ -210,7 +210,7 @@ export async function waitForEarlier(transaction: Transaction): Promise<void> {
 
 interface LeaseHolder {
   readonly holder: string;
-  /** What an operator does about a holder that is no other instance. */
+  /** The advice about a holder that is no other instance. */
   readonly hint?: string;
 }
 

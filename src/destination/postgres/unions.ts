@@ -157,13 +157,13 @@ function taken(name: string, why: string): ConfigurationError {
   });
 }
 
-/** What has the name of a union. */
+/** The object that has the name of a union. */
 interface Relation {
-  /** It is a view that our role may replace, and the function of the union is there. */
+  /** Whether the object is a view that our role may replace, and the function of the union is there. */
   readonly isOurs: boolean;
   /** View and function are those that feed-sync made, as feed-sync made them. */
   readonly isIntact: boolean;
-  /** It has the comment of such a view, with whatever digest, or selects from the function: a restored dump keeps one or the other. */
+  /** Whether the object has the comment of such a view, with whatever digest, or selects from the function: a restored dump keeps one or the other. */
   readonly isOfUnion: boolean;
   /** Something of a reader depends on it, or on the type of its rows. */
   readonly isNeeded: boolean;

@@ -176,7 +176,7 @@ export class Throttles {
   readonly #tools: ThrottleTools;
   readonly #serviceOrigin: string;
   readonly #service: Throttle;
-  /** Those of other origins, the least recently used first. */
+  /** The throttles of other origins, the least recently used first. */
   readonly #others = new Map<string, Throttle>();
 
   constructor(serviceOrigin: string, tools: ThrottleTools) {

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { ObservedTable } from '../../model/write-jobs.ts';
 
 export const MANIFEST = 'manifest.json';
-/** What says that a manifest is ours. A reader looks at `format` before anything else. */
+/** The mark of our manifests. A reader checks `format` before anything else. */
 const FORMAT = 'feed-sync export 1';
 /** A longer id is cut in the name of its folder; the manifest has it whole. */
 const MAX_ID_BYTES = 180;

@@ -1,4 +1,4 @@
-/** What a step works with, what it ends with, and the commit of its job. */
+/** The tools and the results of a step, and the commit of its job. */
 
 import type { LimitFunction } from 'p-limit';
 import type { JobResult } from '../../destination/destination.ts';

@@ -1,4 +1,4 @@
-/** What is known of one dataset before it is planned, and the phase that it is in. Pure. */
+/** The state of one dataset before it is planned, and its phase. Pure. */
 
 import type { Failure, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { DesiredState } from '../../model/desired-state.ts';

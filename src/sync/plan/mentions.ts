@@ -24,7 +24,7 @@ export interface RecordReading {
 }
 
 interface MentionsRead {
-  /** What the records name now. */
+  /** The mentions in the records now. */
   readonly named: readonly Mention[];
   /** Mentions to remember: datasets with a table that no subscription is known to contain. */
   readonly news: readonly Mention[];

@@ -147,7 +147,7 @@ function asDangerous(found: State): State {
   return isUsed ? { ...found, state: 'ends-process' } : found;
 }
 
-/** What the catalog says of tables, by their names. */
+/** The catalog's statements about tables, by their names. */
 interface Cataloged {
   readonly live: ReadonlyMap<
     string,

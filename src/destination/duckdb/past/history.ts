@@ -297,7 +297,7 @@ export function asOfTime(table: LoggedTable, logName: string, time: Date): strin
 /** How an earlier state is named: by a time in microseconds, or by the number of a commit. */
 type By = 'time' | 'commit';
 
-/** What the log records of each entry that orders the states. */
+/** The columns of a log that order the states. */
 const ORDERED: Readonly<Record<By, string>> = { time: 'epoch_us(_applied_at)', commit: '_commit' };
 
 /** The earliest state that a log can restore. */

@@ -92,7 +92,7 @@ export function countColumns(): string {
     AND table_name IN (${[...CATALOG_TABLES, 'requests', 'candidates'].map(text).join(', ')})`;
 }
 
-/** What operators ask for: `arguments` and `answer` are JSON, `begun_by` the token of the lease under which it was begun. */
+/** The requests of operators: `arguments` and `answer` are JSON, `begun_by` the token of the lease under which it was begun. */
 const REQUEST_COLUMNS = [
   'request_id text PRIMARY KEY',
   'requested_at timestamptz NOT NULL',
@@ -106,7 +106,7 @@ const REQUEST_COLUMNS = [
   'finished_at timestamptz',
 ];
 
-/** What waits for approval: `candidate` is JSON and has it all, the other columns are for people. */
+/** The candidates that wait for approval: `candidate` is JSON and complete, the other columns are for people. */
 const CANDIDATE_COLUMNS = [
   'dataset_id text PRIMARY KEY',
   'version bigint NOT NULL',

@@ -1,4 +1,4 @@
-/** What a commit does to the undo log of its table: begin it, continue it, close it, or freeze it. */
+/** The effect of a commit on the undo log of its table: the commit begins, continues, closes or freezes the log. */
 
 import { ALTERED, BY_HAND, SWITCHED_OFF } from '../../../model/lost-past.ts';
 import type { ObservedTable } from '../../../model/write-jobs.ts';

@@ -163,7 +163,7 @@ interface Relation {
   readonly isOurs: boolean;
   /** View and function are those that feed-sync made, as feed-sync made them. */
   readonly isIntact: boolean;
-  /** Whether the object has the comment of such a view, with whatever digest, or selects from the function: a restored dump keeps one or the other. */
+  /** Whether the object has the comment of such a view, with any digest, or selects from the function: a restored dump keeps one. */
   readonly isOfUnion: boolean;
   /** Something of a reader depends on it, or on the type of its rows. */
   readonly isNeeded: boolean;

@@ -14,7 +14,7 @@ import { silentProgress } from '../../src/sync/progress.ts';
 import { oneSubscription } from '../support/small-world.ts';
 import { desired, listedEntry, metadata, NOW, schema, table, version } from '../support/sync-values.ts';
 
-/** Of two files. */
+/** A load of two files. */
 function load(bytes: number | null, datasetId = 'parcels'): Work {
   const { entry, ...rest } = listedEntry(2);
   const [file] = entry.files;
@@ -99,7 +99,7 @@ it('removes what a small load staged at once, and what the last large load stage
   await execute(1, 'small');
   await execute(1, 'another small');
   const discarded = executor.discard('large');
-  // What is begun later and has ended shows that there was time for it.
+  // Work that started later and has ended shows that there was time for it.
   for (const datasetId of ['small', 'another small']) {
     await executor.discard(datasetId);
     expect([isThere(datasetId), isThere('large')]).toEqual([false, true]);
@@ -118,7 +118,7 @@ it('removes what a large load staged at once while another large load is under w
   expect(isThere('large')).toBe(false);
 });
 
-/** An executor whose destination stays open until it has taken three write jobs and `letGo` is called. The download of `endless` does not end. */
+/** An executor whose destination has taken three write jobs and stays open until `letGo`. The download of `endless` does not end. */
 async function executorAtWork(endless?: string) {
   const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-executor-'));
   onTestFinished(() => rmSync(stagingDirectory, { recursive: true }));

@@ -39,7 +39,7 @@ function depthOf(value: unknown): number {
 }
 
 const CHUNK = fc.integer({ min: 1, max: 9 });
-/** What JSON is made of, in any order, so that nearly valid texts are common. */
+/** Fragments of JSON in any order, so that nearly valid texts are common. */
 const FRAGMENT = fc.constantFrom(
   ...[
     '{',

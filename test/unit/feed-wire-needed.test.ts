@@ -21,7 +21,7 @@ interface Wire {
   /** With every field there is. */
   readonly whole: object;
   readonly needed: readonly string[];
-  /** Where the fields of an object inside it are tested, too. */
+  /** Paths of inner objects whose fields are tested, too. */
   readonly inside?: readonly string[];
   /** @throws ContractViolationError, or answers that it cannot be read. */
   readonly decode: (json: unknown) => unknown;

@@ -59,7 +59,7 @@ async function leadOn(one: Followed): Promise<void> {
   one.tables.set('parcels', table(2, { snapshotVersion: 1, reloads: reloadMarks([['sub_1', 100n]]) }));
 }
 
-/** The same, after no event has come for longer than events are kept. */
+/** A subscription as after `ledOn`, without an event for longer than events are kept. */
 async function quiet(...others: string[]): Promise<Followed> {
   const one = await ledOn(...others);
   one.pass(91 * DAY_MS);
@@ -598,7 +598,7 @@ describe('a member that the manifest lacks', () => {
 });
 
 describe('the members after any events, logged or lost', () => {
-  /** Which dataset entered or left, in order, and whether the log has the event. */
+  /** The datasets that entered or left, in order, and whether the log has the event. */
   const pasts = fc.array(
     fc.record({
       dataset: fc.constantFrom('parcels', 'permits', 'zoning'),

@@ -1,4 +1,4 @@
-/** Which subscriptions can be forgotten: only those suspended as missing. For any other, the error states its condition. */
+/** Only subscriptions that are suspended as missing can be forgotten. For any other, the error states its condition. */
 
 import { expect, it } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';

@@ -53,7 +53,7 @@ function observedWith(...tables: ObservedTable[]): ObservedState {
   return { service: null, progress: null, datasets, retired: [] };
 }
 
-/** From a manifest of the subscription, that lists the dataset at version 4. */
+/** The step from a manifest of the subscription that lists the dataset at version 4. */
 function stepOf({ ofRecord, ofManifest, source = {}, before = {} }: Given) {
   return stepFromManifest(
     {
@@ -71,7 +71,7 @@ function stepOf({ ofRecord, ofManifest, source = {}, before = {} }: Given) {
   );
 }
 
-/** As it was followed up to there. */
+/** A subscription that was followed up to `cursor`. */
 function upTo(cursor: EventId | null, changed: Partial<Followed> = {}): Followed {
   return {
     subscriptionId: 'sub_1',

@@ -30,7 +30,7 @@ const FAILED = datasetState('parcels', {
   failure: failure(),
 });
 
-/** What each state fails of livez, readyz and healthz, as `kind of`. */
+/** The reasons, as `kind of`, for which each state fails livez, readyz and healthz. */
 const CASES: readonly (readonly [string, Partial<DaemonState>, string, string, string])[] = [
   ['a daemon without incidents', {}, '', '', ''],
   ['a loop that is late', { loopSilentMs: LOOP_STUCK_AFTER_MS }, '', '', ''],

@@ -20,12 +20,12 @@ import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { until } from '../support/patience.ts';
 import { column } from '../support/small-content.ts';
 
-/** What the command after commits writes once it runs. */
+/** Whether the command after commits has written its mark, which shows that it runs. */
 function isWritten(path: string): boolean {
   return existsSync(path) && readFileSync(path, 'utf8').endsWith(';');
 }
 
-/** On which the time of a command is over once it runs, and everything else takes a tenth of its time. */
+/** A clock on which the time of a command is over once it runs, and every other sleep takes a tenth of its time. */
 function hurried(limitMs: number, noted: string): Clock {
   return {
     ...systemClock,

@@ -217,7 +217,7 @@ function at<T>(items: readonly T[], index: number): T {
 
 const SUBSCRIPTIONS = ['sub_1', 'sub_2'] as const;
 
-/** What is picked for one catch-up, with numbers for what depends on the past. */
+/** The choices for one catch-up, with numbers for those that depend on the past. */
 const picks = fc.record({
   table: fc.option(
     fc.record({
@@ -423,7 +423,7 @@ describe('the course of a catch-up', () => {
         const early = execute(start, model, maxSteps(model));
         const late = execute(start, model, maxSteps(model) + 1, { areOffersUnread: true });
         if (!late.steps.some(({ kind }) => kind === 'read-manifest') && late.steps.length > 1) unasked += 1;
-        // What fails depends on the way that is taken, and of two ways as long either may be.
+        // Failures depend on the path that is taken, and of two equally long paths either may be taken.
         if ([early.end, late.end].some((end) => end === 'failed' || end === 'report-failure')) return;
         expect(late.end).toBe(early.end);
         expect(late.input.observed?.version).toBe(early.input.observed?.version);

@@ -29,7 +29,7 @@ function upTo(number: number): Pick<ListedEntry, 'watermark'> {
   return { watermark: { kind: 'number', through: BigInt(number) } };
 }
 
-/** Of a manifest that does not say how far it goes, read so long before `NOW`. */
+/** The watermark of a manifest that states none, read `durationMs` before `NOW`. */
 function silent(durationMs = 0): Pick<ListedEntry, 'watermark' | 'readAt'> {
   const readAt = ago(durationMs);
   return { readAt, watermark: lagging(readAt) };
@@ -39,7 +39,7 @@ function lagging(readAt: Date): Watermark {
   return { kind: 'time', through: new Date(readAt.getTime() - LAG_MS) };
 }
 
-/** What a table satisfies of `sub_1` once the reload of this number was answered. */
+/** The mark of a table on which the reload of `sub_1` with this number was answered. */
 function satisfying(number: number, createdAt = LONG_AGO): Pick<ObservedTable, 'reloads'> {
   return { reloads: new Map([['sub_1', { logNumber: 1, eventNumber: BigInt(number), createdAt }]]) };
 }
@@ -51,7 +51,7 @@ const asked = {
   metadata: metadata(chain(1, 12)),
 };
 
-/** The same, asked for so long before `NOW`. */
+/** The input `asked`, whose reload was asked for `durationMs` before `NOW`. */
 function askedAgo(durationMs: number, changed: Parameters<typeof reload>[1] = {}): Partial<PlanInput> {
   const at = ago(durationMs);
   return { ...asked, desired: desired({ reloads: [reload(50, { createdAt: at, readAt: at, ...changed })] }) };
@@ -152,7 +152,7 @@ describe('a reload and the versions known when it was read', () => {
     });
     expect(toldOf(first({ knownVersion: 2, listedVersion: 1 }))).toBe('wait: manifest-lags');
     expect(toldOf(first({ knownVersion: 1, listedVersion: 2 }))).toBe('wait: manifest-lags');
-    // What was there before the first start is not known, so no version is surely above it.
+    // The versions before the first start are unknown, so no version is surely above them.
     expect(toldOf(first({ knownVersion: 1, listedVersion: 1 }))).toBe('wait: manifest-lags');
   });
 

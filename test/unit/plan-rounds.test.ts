@@ -44,7 +44,7 @@ const MAX_PLANS = 60;
 /** Catch-ups that a calm service takes: what is absent is noted, confirmed, asked for, and then reflected by time. */
 const MAX_CALM_ROUNDS = 4;
 
-/** What the service does, or an operator. */
+/** A step of the service or of an operator. */
 type Step = 'publish' | 'replace' | 'withdraw' | 'restart' | 'restart, unreported' | 'resync';
 
 const round = fc.record({
@@ -72,7 +72,7 @@ const round = fc.record({
 
 const services = fc.record({
   subscriptions: fc.constantFrom(['sub_1'], ['sub_1', 'sub_2']),
-  /** Of these, the manifest does not say how far it goes. */
+  /** Subscriptions whose manifests state no watermark. */
   silent: fc.subarray(['sub_1', 'sub_2']),
   /** Each dataset has a manifest of its own, the same for all subscriptions. */
   isByDataset: fc.boolean(),
@@ -100,7 +100,7 @@ class World {
   readonly #shown = new Map<string, number>();
   /** The last move of which the log of each was read. */
   readonly #read = new Map<string, number>();
-  /** Of logs that were started without a number: events up to then are reflected by the first manifest. */
+  /** For logs that were started without a number: the time up to which the first manifest reflects events. */
   readonly #coveredUntil = new Map<string, Date>();
   readonly kinds = new Set<string>();
   #now = NOW;
@@ -323,7 +323,7 @@ const still = {
 /** Histories that went wrong once. */
 const FOUND: [Service][] = [
   [
-    // Of a record's members the reloads before its newest event were taken for reflected.
+    // The reloads of a record's members before its newest event were taken for reflected.
     {
       subscriptions: ['sub_1'],
       silent: [],

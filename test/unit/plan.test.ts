@@ -32,7 +32,7 @@ function kindOf(changed: Partial<PlanInput>): Plan['kind'] {
   return planOf(changed).kind;
 }
 
-/** Of every version in the lists here. */
+/** The time of publication of every version in these lists. */
 const PUBLISHED = version('parcels', 1).publishedAt;
 const FAILED_SNAPSHOT = failure({ contents: [contentOf(listedEntry(6).entry, PUBLISHED)] });
 const FAILED_CHANGES = failure({ contents: [changesContentOf(version('parcels', 6))] });
@@ -183,7 +183,7 @@ const OF_A_TABLE = {
   ],
 } satisfies Record<string, readonly [Partial<PlanInput>, string]>;
 
-/** The same without a table. */
+/** Each condition without a table, and the step that is planned then. */
 const WITHOUT_A_TABLE = {
   'unread manifests': [{ listedEntries: null }, 'read-manifest'],
   'unread metadata': [{ listedEntries: [listedEntry(6)] }, 'read-metadata'],

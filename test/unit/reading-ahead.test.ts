@@ -9,7 +9,7 @@ interface One {
   readonly bytes: number;
 }
 
-/** What was asked to be read, each with its end. */
+/** The parts that were to be read, each with its end. */
 function readings() {
   const begun: {
     readonly positions: readonly number[];

@@ -25,7 +25,7 @@ const HOUR_MS = 3_600_000;
 const MAX_BYTES = 1_000_000;
 const PAGE_BYTES = 100_000;
 
-/** As people read it, with the setting that says so. */
+/** The limit in words, with the setting that states it. */
 const LIMIT = 'more than the 1.0 MB that may be staged (changes.maxStagedBytes)';
 
 describe('StagedBytes', () => {
@@ -62,7 +62,7 @@ describe('StagedBytes', () => {
     fc.assert(property, { seed: SEED, numRuns: 300 });
   });
 
-  /** Of versions that may have 20 bytes together. False: the first does not fit. */
+  /** Checks one growth of versions that may have 20 bytes together. Returns false where the first does not fit. */
   function growsRightly(
     staged: StagedBytes,
     bytesAt: number[],
@@ -84,7 +84,7 @@ describe('StagedBytes', () => {
 
 const sumOf = (bytes: readonly number[]): number => bytes.reduce((total, one) => total + one, 0);
 
-/** Bytes below a folder; one that goes meanwhile counts nothing. */
+/** The bytes below a folder; a file that is removed meanwhile counts nothing. */
 async function bytesBelow(folder: string): Promise<number> {
   const entries = await readdir(folder, { withFileTypes: true, recursive: true }).catch(() => []);
   const sizes = entries

@@ -53,7 +53,7 @@ describe('test/removed-tests.md', () => {
 });
 
 describe('untruths', () => {
-  // By themselves, so that these are not taken for the numbers of tests of faults.
+  // Without words after them, so that they are not taken for the fault numbers of tests.
   const [ONE, NONE] = ['F07', 'F99'] as const;
   const LAST = String(FAULTS.at(-1));
   const row = (fault: string): string => `| ${fault} | it breaks | it is mended | \`unit/coalesce-events\` |`;

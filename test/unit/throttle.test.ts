@@ -12,7 +12,7 @@ const DATASETS = 3_000;
 const CONNECTIONS = 8;
 const SECOND_MS = 1_000;
 const SPREAD_MS = 10_000;
-/** Of the event loop, from a request that may be sent to its answer. */
+/** Turns of the event loop from a request that may be sent to its answer. */
 const TURNS = 50;
 const RETRY_AFTER_MS = 60_000;
 const signal = new AbortController().signal;
@@ -49,7 +49,7 @@ async function busyService(retryAfter: string | null) {
       open -= 1;
     }
   };
-  /** Whatever is under way arrives: both ends are in this process, so some turns of its loop without a request are enough. */
+  /** Waits until nothing is under way: both ends are in this process, so some turns of its loop without a request suffice. */
   const settle = async (): Promise<void> => {
     for (let seen = -1; seen !== askedAtMs.length; ) {
       seen = askedAtMs.length;
@@ -136,7 +136,7 @@ it('F64 delays the requests that follow a probe, too, as soon as one of them is 
   const minutes = waiting / perMinute + 1;
   await pass(minutes * RETRY_AFTER_MS, SECOND_MS / 10);
   expect(await calls).toHaveLength(waiting);
-  // In each minute the one request too many, and those that were under way beside it.
+  // Each minute has one request too many, and the requests that were under way beside it.
   expect(askedAtMs.length - before).toBeLessThanOrEqual(waiting + minutes * CONNECTIONS);
 });
 

@@ -135,6 +135,8 @@ function formatField(name: string, value: unknown): string {
     return `${spaced(name.slice(0, -'Ms'.length))} ${formatDuration(value)}`;
   }
   if (typeof value === 'number' && /bytes$/i.test(name)) return `${spaced(name)} ${formatBytes(value)}`;
+  // The id of a process is copied into other commands, so its digits stay together.
+  if (name.endsWith('Process')) return `${spaced(name)} ${value}`;
   return `${spaced(name)} ${formatValue(value)}`;
 }
 

@@ -70,6 +70,12 @@ describe('the log', () => {
     expect(line).not.toContain('\u001b');
   });
 
+  it('writes the id of a process for people without separators, as other commands take it', () => {
+    const { log, text } = logged('text');
+    log.warn({ remainingMs: 2_700, holderProcess: 11_947 }, 'Waiting.');
+    expect(text()).toContain('Waiting. remaining 2.7 s, holder process 11947\n');
+  });
+
   it('writes reason, hint and links for people on lines of their own', () => {
     const { log, text } = logged('text');
     const links = { help: 'https://feed.example/help' };

@@ -164,6 +164,13 @@ describe('a union', () => {
     expect(await shown('status')).toContain(`parcels 1 ${TRAVIS}: altered outside feed-sync`);
   });
 
+  it('doctor says of a union without tables that its view is not made yet', async () => {
+    const { once, run } = await mirroring('unions: {ponds: "us-*-ponds"}');
+    await once();
+    const { stdout } = await run('doctor');
+    expect(stdout).toMatch(/union ponds +0 tables: the view is made once a dataset matches/);
+  });
+
   it('a union leaves out a column of the members that has the name of its own', async () => {
     const { once, rows, publish } = await mirroring();
     await publish(TRAVIS, [['a', 1, 'x']], schemaWith('2', column('Dataset_Id', 'string')));

@@ -299,6 +299,7 @@ function unionFinding({ name, members, leftOut, unusable }: RecordedUnion): Find
       hint,
     );
   }
+  if (members === 0) return ok(about, `${found}: the view is made once a dataset matches`);
   if (leftOut.length === 0) return ok(about, found);
   return ok(about, `${found}; left out, because they differ: ${leftOut.map(formatLeftOut).join('; ')}`);
 }

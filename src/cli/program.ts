@@ -13,7 +13,7 @@ import { formatError } from './render/messages.ts';
 const DESCRIPTION = 'Keeps tables in DuckDB or PostgreSQL equal to the datasets of a feed service.';
 
 const EVERY_SETTING =
-  'Every setting has a key in the file, a variable and, but for the API key, a flag: see "feed-sync settings".';
+  'Every setting has a key in the file, most also a variable and a flag: see "feed-sync settings".';
 
 const HELP_AFTER = `
 Two variables are enough to run: FEED_SYNC_BASE_URL and FEED_SYNC_API_KEY.

@@ -1,10 +1,11 @@
 /** F76 the view of a union in PostgreSQL, or what has its name, altered by hand: no commit fails, and what can be is put right. */
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { PublishedCourse } from '../support/duckdb-changes.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column, SMALL_SCHEMA } from '../support/small-content.ts';
 
 const UNIONS = [{ name: 'all_of_it', globs: ['*'], includes: () => true }];
@@ -21,13 +22,7 @@ interface World {
 }
 
 describe.skipIf(EMBEDDED.folder === null)('F76 a union in PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   async function united(address: string): Promise<World> {
     const world = await databaseAtWork(address, { unions: UNIONS });

@@ -2,10 +2,11 @@
 
 import process from 'node:process';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import { logged } from '../support/logged.ts';
 import { eventually } from '../support/patience.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import type { Program } from '../support/program.ts';
 import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
 
@@ -21,13 +22,7 @@ async function waitingIn({ run }: Program) {
 }
 
 describe.skipIf(EMBEDDED.folder === null)('candidates in the database', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   async function waitingContent(address: string) {
     const daemons = await twoDaemons(address, { environment });

@@ -3,9 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { MAX_COLUMNS } from '../../src/destination/postgres/column-names.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
@@ -17,6 +17,7 @@ import { CANARY_KEY } from '../support/feed-client.ts';
 import { localInstallation } from '../support/local-installation.ts';
 import { queryRows } from '../support/parquet-reader.ts';
 import { databaseAtWork, textsInPostgres } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column, smallContent } from '../support/small-content.ts';
 
 const BEGINNING = 'x'.repeat(63);
@@ -65,13 +66,7 @@ async function installedWith(address: string) {
 }
 
 describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   it('F38 F39 columns with names that PostgreSQL cannot take get others in every commit and rollback', async () => {
     const address = await server.database();

@@ -1,12 +1,13 @@
 /** F75 what readers demand of the rows of our tables in PostgreSQL: a commit that breaks it fails its dataset, named, and changes nothing. */
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it } from 'vitest';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -26,13 +27,7 @@ function longText(length: number): string {
 }
 
 describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object refuses", () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   it.each([
     [

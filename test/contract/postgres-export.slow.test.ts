@@ -3,18 +3,13 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  DEBIAN,
-  EMBEDDED,
-  type PostgresServer,
-  startPostgres,
-  statement,
-} from '../../fixtures/postgres-server.ts';
+import { describe, expect, it } from 'vitest';
+import { DEBIAN, EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import { type Manifest, parseManifest } from '../../src/post-commit/export/generation.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { localInstallation } from '../support/local-installation.ts';
 import { queryRows } from '../support/parquet-reader.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 
 const SERVERS = [EMBEDDED, DEBIAN];
 for (const { name, folder } of SERVERS) {
@@ -60,13 +55,7 @@ function sortedJson(written: string): string {
 }
 
 describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export from $name', (binaries) => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(binaries);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(binaries);
 
   it('F77 the export from PostgreSQL has the rows of the export from DuckDB in all types, and new files only for new commits', async () => {
     const { feed, datasetIds, datasetOf, publishNext } = await countyFeed({ rowsPerDataset: 60 });

@@ -2,8 +2,8 @@
 
 import process from 'node:process';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Connection } from '../../src/destination/postgres/connection.ts';
 import { present } from '../../src/lib/assert.ts';
@@ -26,6 +26,7 @@ import { errorOf } from '../support/mirror-at-work.ts';
 import { eventually, PATIENCE_MS } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { type DatabaseAtWork, databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -39,13 +40,7 @@ const STANDING = { ...systemClock, now: () => new Date('2026-03-01T12:00:00.000Z
 if (!HAS_PGBOUNCER) process.stderr.write('SKIPPED: PgBouncer is not installed.\n');
 
 describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   /** The table has the rows, and each version was committed once. */
   async function expectVersions(address: string, newest: number, rows: readonly Row[]): Promise<void> {

@@ -1,8 +1,8 @@
 /** The past in PostgreSQL, and what is read of tables, beside readers and a writer at work (F69). */
 
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { examineServer } from '../../src/destination/postgres/examine.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
@@ -15,6 +15,7 @@ import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { destinationAtWork } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -28,13 +29,7 @@ const FIRST: readonly Row[] = [
 const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
 describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   /** A session of a reader or an operator. */
   async function session(address: string): Promise<pg.Client> {

@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
@@ -13,6 +13,7 @@ import { errorCodeOf } from '../../src/model/errors.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -22,13 +23,7 @@ const LOCK_WAIT_MS = 400;
 const ROWS = 'SELECT * FROM feeds.parcels FOR UPDATE';
 
 describe.skipIf(EMBEDDED.folder === null)("F75 a reader's transaction", () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   /** Two tables, each with a version that was not applied yet. */
   async function twoTables() {

@@ -1,26 +1,21 @@
 /** F74: what the server keeps of a session whose client is gone without a word: nothing for longer than an answer may take. */
 
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import { Connection, type Transaction } from '../../src/destination/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { eventually } from '../support/patience.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 
 const ANSWER_MS = 500;
 /** Whatever the session has, the server has ended it soon. */
 const IS_OVER = "SET statement_timeout = '15s'; UPDATE public.asked SET id = 2";
 
 describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose client is lost', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   async function lost(work: (transaction: Transaction) => Promise<void>) {
     const address = await server.database();

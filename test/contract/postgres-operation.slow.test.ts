@@ -1,15 +1,8 @@
 /** The operation of PostgreSQL as the mirror: `doctor`, poolers, and what happens to a server or a role while the program works. */
 
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import {
-  DEBIAN,
-  EMBEDDED,
-  PASSWORD,
-  type PostgresServer,
-  startPostgres,
-  statement,
-} from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { DEBIAN, EMBEDDED, PASSWORD, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { setUpScriptFor } from '../../src/cli/doctor/database.ts';
 import { openParts } from '../../src/cli/open-parts.ts';
@@ -26,6 +19,7 @@ import { optionsOf } from '../support/fixture-daemon.ts';
 import { eventually } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { program } from '../support/program.ts';
 import { psql } from '../support/psql.ts';
 import { column } from '../support/small-content.ts';
@@ -46,13 +40,7 @@ const inDatabase = (address: string) => ({
 if (!HAS_PGBOUNCER) process.stderr.write('SKIPPED: PgBouncer is not installed.\n');
 
 describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   it('a renewal of the lease is no wait on purpose, behind which the daemon would see no standstill', async () => {
     const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });

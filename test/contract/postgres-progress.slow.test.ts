@@ -2,8 +2,8 @@
 
 import { Readable, Writable } from 'node:stream';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { Connection } from '../../src/destination/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -12,6 +12,7 @@ import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { eventually } from '../support/patience.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -28,13 +29,7 @@ const IN_COMMIT = `CREATE CONSTRAINT TRIGGER long AFTER INSERT ON feed_sync.comm
   FOR EACH ROW EXECUTE FUNCTION public.long()`;
 
 describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   it.each([
     ['one statement', IN_STATEMENT, ''],

@@ -4,13 +4,14 @@
  */
 
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, vi } from 'vitest';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Change, Row, SourceColumn } from '../../fixtures/source/content.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import {
   isCommitWaiting,
   makeObjects,
@@ -163,13 +164,7 @@ async function observe(
 }
 
 describe.skipIf(EMBEDDED.folder === null)('readers of a table in PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   async function opened(address: string): Promise<Readers> {
     const [asking, prepared, committed, repeatable, early] = await Promise.all(

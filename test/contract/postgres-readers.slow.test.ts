@@ -3,10 +3,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { EMBEDDED, PASSWORD, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it } from 'vitest';
+import { EMBEDDED, PASSWORD } from '../../fixtures/postgres-server.ts';
 import { notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
 import { localInstallation } from '../support/local-installation.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -14,13 +15,7 @@ const PARCELS = 'us-tx-travis-parcels';
 const PERMITS = 'us-tx-travis-permits';
 
 describe.skipIf(EMBEDDED.folder === null)(`the command after commits with ${EMBEDDED.name}`, () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   it('the command after commits is notified of every commit once and in order, as with DuckDB, and of no password', async () => {
     const feed = await startedFeed();

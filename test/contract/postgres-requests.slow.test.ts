@@ -1,23 +1,18 @@
 /** What operators ask of one instance is done by the other one, which works on the database. */
 
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import { commandLine } from '../support/command-line.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { eventually } from '../support/patience.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
 
 if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed no PostgreSQL.\n');
 
 describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   const requests = (address: string) =>
     statement(

@@ -1,8 +1,8 @@
 /** What an operator has set in a server or a database has no part in a commit: not its time limits, and not the way it writes values. */
 
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { present } from '../../src/lib/assert.ts';
@@ -11,6 +11,7 @@ import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { eventually } from '../support/patience.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
@@ -73,13 +74,7 @@ const OTHERS: Readonly<Record<string, string>> = {
 };
 
 describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings of its own', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   /** Sessions that begin from now on have the settings. */
   async function set(address: string, settings: Readonly<Record<string, string>>): Promise<void> {

@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { notedLines, notingProgram } from '../support/hook-program.ts';
 import { logged } from '../support/logged.ts';
 import { eventually } from '../support/patience.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { ask } from '../support/status-server.ts';
 import { committedVersions, LEASE_MS, type TwoDaemons, twoDaemons, urlOf } from '../support/two-daemons.ts';
 
@@ -22,13 +23,7 @@ const STATEMENT_MS = 250;
 const STATEMENTS = 8;
 
 describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   /** The holder of the lease, and its end, in milliseconds by the server's clock. */
   const leaseOf = async (address: string) => {

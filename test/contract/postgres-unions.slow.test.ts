@@ -4,12 +4,13 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row, SourceColumn } from '../../fixtures/source/content.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { localInstallation } from '../support/local-installation.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
@@ -23,13 +24,9 @@ function schemaOf(version: string, ...columns: readonly SourceColumn[]) {
 }
 
 describe.skipIf(EMBEDDED.folder === null)(`a union with ${EMBEDDED.name}`, () => {
-  let server: PostgresServer;
+  const server = postgresOfTests(EMBEDDED);
   beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
     await statement(await server.database(), 'CREATE ROLE analyst');
-  });
-  afterAll(async () => {
-    await server?.stop();
   });
 
   async function mirroring(settings = UNIONS, lockWait = '1s') {

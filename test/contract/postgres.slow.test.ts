@@ -4,15 +4,8 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import process from 'node:process';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import {
-  DEBIAN,
-  EMBEDDED,
-  PASSWORD,
-  type PostgresServer,
-  startPostgres,
-  statement,
-} from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { DEBIAN, EMBEDDED, PASSWORD, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { difference } from '../../fixtures/source/diff.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
@@ -26,6 +19,7 @@ import { inMirror } from '../support/duckdb-mirror.ts';
 import { logged } from '../support/logged.ts';
 import { destinationAtWork, errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { program } from '../support/program.ts';
 import { column } from '../support/small-content.ts';
 import { steered } from '../support/steered-process.ts';
@@ -38,13 +32,7 @@ const FIRST: readonly Row[] = [
 ];
 
 describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
-  let server: PostgresServer | null = null;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
   const database = () => present(server, 'the server runs').database();
 
   async function threePeople() {
@@ -503,13 +491,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
 const run = promisify(execFile);
 
 describe.skipIf(DEBIAN.folder === null)(DEBIAN.name, () => {
-  let server: PostgresServer | null = null;
-  beforeAll(async () => {
-    server = await startPostgres(DEBIAN);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(DEBIAN);
 
   it('F70 compares and repairs tables with geometries of PostGIS', async () => {
     const { feed, datasetOf, publishNext } = await countyFeed({ counties: 1, rowsPerDataset: 30 });

@@ -9,15 +9,10 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import {
-  EMBEDDED,
-  PASSWORD,
-  type PostgresServer,
-  startPostgres,
-  statement,
-} from '../../fixtures/postgres-server.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { EMBEDDED, PASSWORD, statement } from '../../fixtures/postgres-server.ts';
 import { type CountyFeed, countyFeed } from '../support/county-feed.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { program } from '../support/program.ts';
 import { steered } from '../support/steered-process.ts';
 import { killPointsIn, nameOf } from './kills.ts';
@@ -123,13 +118,7 @@ const STATES: readonly State[] = [
 ];
 
 describe.skipIf(EMBEDDED.folder === null)('F01 F02 kills with PostgreSQL', () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres(EMBEDDED);
-  });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  const server = postgresOfTests(EMBEDDED);
 
   it.each(STATES)('leaves the database as undisturbed after each kill in the state $name', async (state) => {
     const county = await countyFeed({ kinds: ['permits', 'zoning'], rowsPerDataset: 20 });

@@ -1,0 +1,18 @@
+/** A server of PostgreSQL for the tests of a group. */
+
+import { afterAll, beforeAll } from 'vitest';
+import { type Binaries, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import { present } from '../../src/lib/assert.ts';
+
+/** Starts the server before the tests of the group, and stops it after them. Ends the group's set-up where it cannot be started. */
+export function postgresOfTests(binaries: Binaries): Omit<PostgresServer, 'stop'> {
+  let server: PostgresServer | null = null;
+  beforeAll(async () => {
+    server = await startPostgres(binaries);
+  });
+  afterAll(async () => {
+    await server?.stop();
+  });
+  const started = (): PostgresServer => present(server, 'the server runs');
+  return { database: () => started().database(), restart: () => started().restart() };
+}

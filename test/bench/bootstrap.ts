@@ -6,19 +6,21 @@ import type { Contest, Sample } from './case.ts';
 import { type DatasetFiles, datasetFiles, type Recipe } from './dataset-files.ts';
 import { type FeedProcess, requestCounts, startFeedProcess, sumOf } from './feed-process.ts';
 import { measureScript } from './measured-process.ts';
-import { inFolder, measureOnce, mirrorIn, type Settings } from './program-run.ts';
+import { inFolder, measureOnce, megabytesOf, mirrorIn, type Settings } from './program-run.ts';
 import { checkMirror, checkRawTables } from './table-counts.ts';
 
 export interface Bootstrap {
   readonly recipe: Recipe;
   /** A path from this folder; null where there is nothing to compare with. */
   readonly rawScript: string | null;
+  /** Arguments of the script after the database and the list of files. */
+  readonly rawValues?: readonly string[];
   /** Settings of the program beside the required ones. */
   readonly settings?: Settings;
 }
 
 export async function bootstrapContest(
-  { recipe, rawScript, settings }: Bootstrap,
+  { recipe, rawScript, rawValues = [], settings }: Bootstrap,
   workspace: string,
 ): Promise<Contest> {
   const datasets = await datasetFiles(recipe);
@@ -30,7 +32,14 @@ export async function bootstrapContest(
     reference:
       rawScript === null
         ? null
-        : () => inFolder(workspace, (folder) => loadRaw(rawScript, list, datasets, folder)),
+        : () =>
+            inFolder(workspace, async (folder) => {
+              const database = join(folder, 'raw.duckdb');
+              const values = [database, list, ...rawValues];
+              const sample = await measureScript({ script: rawScript, values, folder });
+              await checkRawTables(database, datasets);
+              return { ...sample, counts: { mirrorMegabytes: await megabytesOf(database) } };
+            }),
     [Symbol.asyncDispose]: () => feed[Symbol.asyncDispose](),
   };
 }
@@ -51,19 +60,7 @@ async function mirrorOnce(
   return { ...sample, counts: { ...sample.counts, requestsPerDataset, fileRequests: file } };
 }
 
-async function loadRaw(
-  script: string,
-  list: string,
-  datasets: readonly DatasetFiles[],
-  folder: string,
-): Promise<Sample> {
-  const database = join(folder, 'raw.duckdb');
-  const sample = await measureScript({ script, values: [database, list], folder });
-  await checkRawTables(database, datasets);
-  return sample;
-}
-
-/** Loads the one dataset of `datasets` into a table of `database`, as raw DuckDB does in the case of the first start. */
+/** Loads `datasets` into tables of `database`, as raw DuckDB does in the cases of the first start. */
 export async function bootstrapRaw(
   database: string,
   datasets: readonly DatasetFiles[],
@@ -71,7 +68,8 @@ export async function bootstrapRaw(
 ): Promise<void> {
   const list = join(folder, 'list.json');
   await writeList(list, datasets);
-  await measureScript({ script: 'raw/bootstrap-large.mjs', values: [database, list], folder });
+  const script = datasets.length === 1 ? 'raw/bootstrap-large.mjs' : 'raw/bootstrap-small.mjs';
+  await measureScript({ script, values: [database, list], folder });
 }
 
 async function writeList(path: string, datasets: readonly DatasetFiles[]): Promise<void> {

@@ -25,7 +25,10 @@ export interface BenchCase {
 
 /** What a measure is to reach. A measure of the program is a median over the runs. */
 export interface Goal {
-  /** `ratio`, `cpuRatio`, `seconds`, `cpuSeconds`, `peakMegabytes`, or the name of a count of the case. */
+  /**
+   * `ratio`, `cpuRatio`, `seconds`, `cpuSeconds`, `peakMegabytes`, or the name of a count of the case; with "Ratio" behind
+   * the name, a peak or a count beside the reference's.
+   */
   readonly measure: string;
   readonly atMost: number;
   readonly moonshot?: number;

@@ -1,6 +1,6 @@
 /** Every case, in the order in which they run. */
 
-import { bootstrapLarge } from './bootstrap-large.ts';
+import { bootstrapLarge, bootstrapUnordered } from './bootstrap-large.ts';
 import { bootstrapMany } from './bootstrap-many.ts';
 import { bootstrapSmall } from './bootstrap-small.ts';
 import type { BenchCase } from './case.ts';
@@ -19,6 +19,7 @@ export const CASES: readonly BenchCase[] = [
   bootstrapSmall,
   bootstrapMany,
   bootstrapLarge,
+  bootstrapUnordered,
   catchUpLarge,
   catchUpMany,
   updateSmall,

@@ -12,7 +12,7 @@ const BACKLOGS: Readonly<Record<Size, Backlog>> = {
 export const catchUpMany: BenchCase = {
   name: 'catch-up-many',
   what: 'catching up with 600 versions of 20 changed rows on 100,000 polygons',
-  reach: [{ measure: 'seconds', atMost: 3, moonshot: 1 }],
+  reach: [{ measure: 'seconds', atMost: 1.5, moonshot: 1 }],
   validate: (size, workspace) => catchUpContest(RECIPES[size], BACKLOGS[size], workspace),
 };
 

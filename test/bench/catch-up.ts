@@ -1,8 +1,8 @@
 /** The contest of catching up: a mirror of the first version, and changes that lead to the newest. */
 
-import { mkdir } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { generateDatasets } from '../../fixtures/source/generate.ts';
+import { type GeneratedDataset, generateDatasets } from '../../fixtures/source/generate.ts';
 import { bootstrapRaw } from './bootstrap.ts';
 import { type Contest, type Sample, WrongResultError } from './case.ts';
 import { type Content, compareContents, contentOf } from './content.ts';
@@ -44,28 +44,24 @@ export async function updateContest(
   };
 }
 
-/** `recipe` has one dataset. Both sides have to end with the same rows. */
+/** Of every dataset of `recipe`, beside raw DuckDB, which merges the net change of each. Both sides have to end with the same rows. */
 export async function catchUpContest(recipe: Recipe, backlog: Backlog, workspace: string): Promise<Contest> {
-  const [dataset] = generateDatasets(recipe);
-  if (dataset === undefined) throw new Error('the recipe has no dataset');
-  const ids = [dataset.datasetId];
+  const generated = generateDatasets(recipe);
+  const ids = generated.map(({ datasetId }) => datasetId);
   let content: Content | null = null;
   const contest = await updateContest(recipe, backlog, workspace, async (mirror) => {
     content = await contentOf(mirror, ids, (datasetId) => datasetId.replaceAll('-', '_'));
   });
   const datasets = await datasetFiles(recipe);
-  const raw = await rawTable(datasets, workspace);
-  const versions = laterVersions(dataset, backlog);
-  const lines = join(workspace, 'net.ndjson');
-  await writeNetChange(versions, lines);
-  const keys = dataset.initial().schema.keyColumns.join(', ');
+  const raw = await rawTables(datasets, workspace);
+  const list = join(workspace, 'net.json');
+  await writeFile(list, JSON.stringify(await netChanges(generated, backlog, workspace)));
   return {
     ...contest,
     reference: () =>
       inFolder(workspace, async (folder) => {
         const database = join(await copyOf(raw, folder), RAW_DATABASE);
-        const values = [database, dataset.datasetId, lines, keys];
-        const sample = await measureScript({ script: 'raw/catch-up.mjs', values, folder });
+        const sample = await measureScript({ script: 'raw/catch-up.mjs', values: [database, list], folder });
         await checkRawTables(database, datasets);
         if (content === null) throw new WrongResultError('The program has not run before raw DuckDB.');
         compareContents(content, await contentOf(database, ids, (datasetId) => datasetId));
@@ -74,10 +70,26 @@ export async function catchUpContest(recipe: Recipe, backlog: Backlog, workspace
   };
 }
 
+/** What `raw/catch-up.mjs` reads: the table, its keys, and the file of its net change. */
+async function netChanges(
+  datasets: readonly GeneratedDataset[],
+  backlog: Backlog,
+  workspace: string,
+): Promise<readonly { readonly table: string; readonly keys: string; readonly lines: string }[]> {
+  const changes = [];
+  for (const dataset of datasets) {
+    const lines = join(workspace, `net-${changes.length}.ndjson`);
+    await writeNetChange(laterVersions(dataset, backlog), lines);
+    const keys = dataset.initial().schema.keyColumns.join(', ');
+    changes.push({ table: dataset.datasetId, keys, lines });
+  }
+  return changes;
+}
+
 const RAW_DATABASE = 'raw.duckdb';
 
-/** A folder with a database that has the one dataset of `datasets`. */
-async function rawTable(datasets: readonly DatasetFiles[], workspace: string): Promise<string> {
+/** A folder with a database that has `datasets`. */
+async function rawTables(datasets: readonly DatasetFiles[], workspace: string): Promise<string> {
   const folder = join(workspace, 'raw');
   await mkdir(folder);
   await bootstrapRaw(join(folder, RAW_DATABASE), datasets, workspace);

@@ -24,7 +24,8 @@ export const download: BenchCase = {
   validate: (size, workspace) => downloadContest(BYTES[size], workspace),
 };
 
-async function downloadContest(bytes: number, workspace: string): Promise<Contest> {
+/** One file of so many bytes. */
+export async function downloadContest(bytes: number, workspace: string): Promise<Contest> {
   const recipe = polygons(1);
   const datasetId = generateDatasets(recipe)[0]?.datasetId ?? '';
   const datasets = await keptFiles(`noise-${bytes}`, (folder) => writeNoise(datasetId, bytes, folder));

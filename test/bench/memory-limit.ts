@@ -12,7 +12,7 @@ const RECIPES: Readonly<Record<Size, Recipe>> = {
 export const memoryLimit: BenchCase = {
   name: 'memory-limit',
   what: 'first start with 4 GB of Parquet, 30 million polygons in 15 files, and a DuckDB limit of 512 MB',
-  reach: [{ measure: 'peakMegabytes', atMost: 900, moonshot: 600 }],
+  reach: [{ measure: 'peakMegabytes', atMost: 650, moonshot: 550 }],
   fewRuns: 1,
   validate: (size, workspace) =>
     bootstrapContest(

@@ -37,9 +37,12 @@ export async function measureOnce(
   return { ...sample, counts: { mirrorMegabytes: await sizeOfMirror(data) } };
 }
 
-/** In megabytes. */
-export async function sizeOfMirror(data: string): Promise<number> {
-  return (await stat(mirrorIn(data))).size / BYTES_PER_MEGABYTE;
+export function sizeOfMirror(data: string): Promise<number> {
+  return megabytesOf(mirrorIn(data));
+}
+
+export async function megabytesOf(path: string): Promise<number> {
+  return (await stat(path)).size / BYTES_PER_MEGABYTE;
 }
 
 /** The settings of every run of the program. */

@@ -28,6 +28,8 @@ export interface Summary {
   readonly ratio: Spread | null;
   /** Of the CPU seconds, pair by pair: it says more where the machine is busy. */
   readonly cpuRatio: Spread | null;
+  /** Of the peaks of memory and of every count that both sides have, pair by pair, by name. */
+  readonly otherRatios: Readonly<Record<string, Spread>>;
 }
 
 export interface JudgedGoal extends Goal {
@@ -37,34 +39,53 @@ export interface JudgedGoal extends Goal {
 
 export function summarize(pairs: readonly Pair[]): Summary {
   const references = pairs.flatMap(({ reference }) => reference ?? []);
-  const ratioOf = (measure: 'seconds' | 'cpuSeconds'): Spread | null => {
-    const ratios = pairs.flatMap(({ subject, reference }) =>
-      reference === null ? [] : [subject[measure] / reference[measure]],
-    );
+  const ratioOf = (measure: (sample: Sample) => number | undefined): Spread | null => {
+    const ratios = pairs.flatMap(({ subject, reference }) => {
+      const [ours, theirs] = [measure(subject), reference === null ? undefined : measure(reference)];
+      return ours === undefined || theirs === undefined ? [] : [ours / theirs];
+    });
     return ratios.length === 0 ? null : spread(ratios);
   };
+  const others: readonly [string, Spread | null][] = [
+    ['peakMegabytes', ratioOf(({ peakMegabytes }) => peakMegabytes)],
+    ...Object.keys(references[0]?.counts ?? {}).map((name): [string, Spread | null] => [
+      name,
+      ratioOf(({ counts }) => counts[name]),
+    ]),
+  ];
   return {
     subject: summarizeSide(pairs.map(({ subject }) => subject)),
     reference: references.length === 0 ? null : summarizeSide(references),
-    ratio: ratioOf('seconds'),
-    cpuRatio: ratioOf('cpuSeconds'),
+    ratio: ratioOf(({ seconds }) => seconds),
+    cpuRatio: ratioOf(({ cpuSeconds }) => cpuSeconds),
+    otherRatios: Object.fromEntries(
+      others.flatMap(([name, ratio]) => (ratio === null ? [] : [[name, ratio]])),
+    ),
   };
 }
 
 /** @throws RangeError where a goal names a measure that the case does not have. */
-export function judge(goals: readonly Goal[], { subject, ratio, cpuRatio }: Summary): readonly JudgedGoal[] {
+export function judge(goals: readonly Goal[], summary: Summary): readonly JudgedGoal[] {
+  return goals.map((goal) => {
+    const value = medianOf(goal.measure, summary);
+    return { ...goal, value, reached: value <= goal.atMost };
+  });
+}
+
+/**
+ * The median of a measure by its name, as in `Goal`. Of what both sides have, "peakMegabytesRatio" is the ratio, and so
+ * with every count. @throws RangeError where the case does not have it.
+ */
+export function medianOf(measure: string, { subject, ratio, cpuRatio, otherRatios }: Summary): number {
   const { counts, ...measured } = subject;
   const measures = new Map<string, Spread>(Object.entries({ ...counts, ...measured }));
   if (ratio !== null) measures.set('ratio', ratio);
   if (cpuRatio !== null) measures.set('cpuRatio', cpuRatio);
-  return goals.map((goal) => {
-    const value = measures.get(goal.measure)?.median;
-    if (value === undefined) {
-      const known = [...measures.keys()].join(', ');
-      throw new RangeError(`There is no measure "${goal.measure}" in this case; there are ${known}.`);
-    }
-    return { ...goal, value, reached: value <= goal.atMost };
-  });
+  for (const [name, other] of Object.entries(otherRatios)) measures.set(`${name}Ratio`, other);
+  const value = measures.get(measure)?.median;
+  if (value !== undefined) return value;
+  const known = [...measures.keys()].join(', ');
+  throw new RangeError(`There is no measure "${measure}" in this case; there are ${known}.`);
 }
 
 /** @throws RangeError where there are no values. */

@@ -10,7 +10,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { type BenchCase, type Sample, WrongResultError } from '../bench/case.ts';
 import { CASES } from '../bench/cases.ts';
-import { CHECKED_CASES } from '../bench/check/cases.ts';
+import { CHECKED_CASES, recordedNames } from '../bench/check/cases.ts';
 import { judgeCase, judgeRatio, type Recorded } from '../bench/check/judge.ts';
 import { AXES, type Axis } from '../bench/growth/axes.ts';
 import { exponents } from '../bench/growth/fit.ts';
@@ -92,6 +92,21 @@ describe('the arithmetic of the bench', () => {
       [2, true],
     ]);
     expect(() => judge([{ measure: 'ratio', atMost: 1 }], summary)).toThrow(/no measure "ratio"/);
+  });
+
+  it('judges memory, and counts that both sides have, beside the reference, pair by pair', () => {
+    const pairs = [
+      { subject: sample(2, { megabytes: 3, requests: 4 }), reference: sample(1, { megabytes: 2 }) },
+      { subject: sample(4, { megabytes: 6, requests: 4 }), reference: sample(1, { megabytes: 2 }) },
+    ];
+    const summary = summarize(pairs);
+    const goals = ['peakMegabytesRatio', 'megabytesRatio'].map((measure) => ({ measure, atMost: 2 }));
+    expect(judge(goals, summary).map(({ value, reached }) => [value, reached])).toEqual([
+      [3, false],
+      [2.25, false],
+    ]);
+    const requests = [{ measure: 'requestsRatio', atMost: 1 }];
+    expect(() => judge(requests, summary)).toThrow(/no measure "requestsRatio"/);
   });
 });
 
@@ -259,34 +274,56 @@ describe('the growth of cost', () => {
 });
 
 describe('npm run bench:check', () => {
-  const recorded: Recorded = { measuredAt: '2026-01-02T03:04:05Z', machine: '', ratios: { known: 1.5 } };
+  const recorded: Recorded = {
+    measuredAt: '2026-01-02T03:04:05Z',
+    machine: '',
+    ratios: { known: 1.5, 'known requestsPerDataset': 2, 'known cpuRatio': 2, 'known lockMsRatio': 2 },
+  };
 
   it('fails the check where a ratio is worse than twice the recorded one, or nothing is recorded', () => {
     expect(judgeRatio('known', 3, recorded).isGood).toBe(true);
     expect(judgeRatio('known', 3.01, recorded)).toEqual({
       isGood: false,
-      text: 'known: 3.01 of raw DuckDB is above 3.00, twice the recorded 1.50.',
+      text: 'known: 3.01 is above 3.00, 2 times the recorded 1.50.',
     });
     expect(judgeRatio('new', 1, recorded).isGood).toBe(false);
   });
 
+  it('allows requests, bytes and memory a quarter more than recorded, CPU seconds half more, a lock twice as much', () => {
+    expect(judgeRatio('known requestsPerDataset', 2.5, recorded).isGood).toBe(true);
+    expect(judgeRatio('known requestsPerDataset', 2.51, recorded).isGood).toBe(false);
+    expect(judgeRatio('known cpuRatio', 3, recorded).isGood).toBe(true);
+    expect(judgeRatio('known cpuRatio', 3.01, recorded).isGood).toBe(false);
+    expect(judgeRatio('known lockMsRatio', 4, recorded).isGood).toBe(true);
+    expect(judgeRatio('known lockMsRatio', 4.01, recorded).isGood).toBe(false);
+  });
+
+  it('fails a case of which one measure of several is worse, and says all of them', async () => {
+    const judged = await judgeCase(async () => ({ known: 1, 'known requestsPerDataset': 3 }), recorded);
+    expect(judged.isGood).toBe(false);
+    expect(judged.text.split('\n')).toEqual([
+      'known: 1.00 is within 3.00, 2 times the recorded 1.50.',
+      'known requestsPerDataset: 3.00 is above 2.50, 1.25 times the recorded 2.00.',
+    ]);
+  });
+
   it('measures a failing case again, up to three times in all', async () => {
-    const measuring = (...ratios: number[]) => vi.fn(async () => ratios.shift() ?? Number.NaN);
+    const measuring = (...ratios: number[]) => vi.fn(async () => ({ known: ratios.shift() ?? Number.NaN }));
     const disturbed = measuring(9, 1.4);
-    expect((await judgeCase('known', disturbed, recorded)).isGood).toBe(true);
+    expect((await judgeCase(disturbed, recorded)).isGood).toBe(true);
     expect(disturbed).toHaveBeenCalledTimes(2);
     const worse = measuring(9, 8, 7, 1.4);
-    expect((await judgeCase('known', worse, recorded)).isGood).toBe(false);
+    expect((await judgeCase(worse, recorded)).isGood).toBe(false);
     expect(worse).toHaveBeenCalledTimes(3);
     const good = measuring(1);
-    await judgeCase('known', good, recorded);
+    await judgeCase(good, recorded);
     expect(good).toHaveBeenCalledTimes(1);
   });
 
   it('has a recorded ratio for every case that it measures', () => {
     const path = join(projectRoot, 'test/bench/check/recorded.json');
     const { ratios }: Recorded = JSON.parse(readFileSync(path, 'utf8'));
-    expect(Object.keys(ratios)).toEqual(CHECKED_CASES.map(({ name }) => name));
+    expect(Object.keys(ratios)).toEqual(CHECKED_CASES.flatMap(recordedNames));
   });
 });
 

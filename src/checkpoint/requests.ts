@@ -29,10 +29,10 @@ export type RequestAnswer =
       readonly hint: string | null;
     };
 
-/** - `waiting`: not begun. - `begun`: the program works on it, or ended meanwhile. */
+/** The state of a request. `waiting`: not begun. `begun`: the program works on it, or ended meanwhile. */
 export type RequestState = { readonly kind: 'waiting' } | { readonly kind: 'begun' } | RequestAnswer;
 
-/** - `removed`: nobody begins it any more. - `kept`: it is begun, or answered, or not known any more. */
+/** The result of a withdrawal. `removed`: nobody begins it any more. `kept`: it is begun, or answered, or not known any more. */
 export type Withdrawal =
   /** `wasBegun`: an instance began it and has ended before it answered, so that it may be done. */
   { readonly kind: 'removed'; readonly wasBegun: boolean } | { readonly kind: 'kept' };

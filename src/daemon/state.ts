@@ -85,9 +85,9 @@ export interface SubscriptionState {
 }
 
 /**
- * `suspended`: an operator has to act. `failing`: the last attempt to read the log failed, and is retried. `stalled`:
- * behind, and without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have
- * work left. `idle`: the log was read to its head, and no work is left.
+ * The condition of a subscription. `suspended`: an operator has to act. `failing`: the last attempt to read the log failed, and is retried.
+ * `stalled`: behind, and without progress for `STALLED_AFTER_MS`. `behind`: the log continues after the cursor, or datasets have work left.
+ * `idle`: the log was read to its head, and no work is left.
  */
 export type PollCondition = 'suspended' | 'failing' | 'stalled' | 'behind' | 'idle';
 

@@ -4,7 +4,7 @@ import type { RowDifference } from '../model/commits.ts';
 import type { ObservedTable, VersionContent } from '../model/write-jobs.ts';
 import type { Checksum } from './catalog/cells.ts';
 
-/** Compares tables with the service's content, and changes nothing. */
+/** A comparer of tables with the service's content, which changes nothing. */
 export interface Comparer {
   /**
    * Compares a table with the content. `onRead` is called with the number of rows of the table as they are read.

@@ -153,6 +153,7 @@ export interface TableChecksum {
 }
 
 /**
+ * The result of storing a checksum:
  * - `stale`: the newest commit of the table is another one; nothing was stored.
  * - `log-closed`: another checksum was recorded, so entries of the undo log hold rows that were altered by hand.
  */

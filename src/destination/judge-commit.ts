@@ -21,7 +21,7 @@ export interface Awaiting {
   readonly judged: JudgedCommit;
 }
 
-/** `approved`: the commit exceeds its gate, and an operator has approved it. Null: it does not exceed it. */
+/** The judgement of a commit. `approved`: the commit exceeds its gate, and an operator has approved it. Null: it does not exceed it. */
 export type Judgement = Awaiting | { readonly kind: 'approved' } | null;
 
 interface Judging {

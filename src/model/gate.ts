@@ -36,7 +36,7 @@ export interface RowCounts {
   readonly isByKey: boolean;
 }
 
-/** - `warn`: committed, and reported. - `awaiting`: an operator has to approve; `exceeded` is never empty. */
+/** The judgement of a commit. `warn`: committed, and reported. `awaiting`: an operator has to approve; `exceeded` is never empty. */
 export type Judgement =
   | { readonly kind: 'allowed' }
   | { readonly kind: 'warn' }

@@ -182,6 +182,7 @@ export interface RollbackJob {
 }
 
 /**
+ * The retirement of a table:
  * - `archive`: a copy under another name, outside the mirrored data.
  * - `drop`: the table is deleted.
  * - `keep`: the table stays where it is, and is no longer updated.

@@ -113,7 +113,7 @@ export function contentWithoutFile(
   return { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions };
 }
 
-/** Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */
+/** The mirror as it was read. Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */
 export type MirrorSeen = MirrorContent | null | 'unread' | Error;
 
 export type MirrorPlace = Pick<ReaderOptions, 'clock' | 'random' | 'signal' | 'log'>;

@@ -17,7 +17,7 @@ export interface Performing extends ForRequests {
 /** Returns the answer to a request once the dataset was reconciled. */
 export type AnswerAfter = (result: DatasetResult) => RequestAnswer;
 
-/** Performs a request; an error that the handler throws is the answer. */
+/** The function that performs a request; an error that the handler throws is the answer. */
 export type Handler = (
   request: OperatorRequest,
   performing: Performing,

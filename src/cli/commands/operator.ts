@@ -106,7 +106,7 @@ function cellOf(value: unknown): string {
     : text;
 }
 
-/** @throws FeedSyncError when the service cannot be asked. */
+/** Lists the datasets under watch. @throws FeedSyncError when the service cannot be asked. */
 export async function listWatches(
   configuration: Configuration,
   context: Context,

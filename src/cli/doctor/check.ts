@@ -86,7 +86,7 @@ export function suspensionsOf(
 }
 
 /**
- * `ok`: no fault. `warning`: works, but maybe not for long or not as wished. `problem`: an obstacle of a catch-up.
+ * The state of a finding. `ok`: no fault. `warning`: works, but maybe not for long or not as wished. `problem`: an obstacle of a catch-up.
  * `skipped`: not checked; `found` says why.
  */
 export type FindingState = 'ok' | 'warning' | 'problem' | 'skipped';

@@ -63,10 +63,10 @@ export type Comparison =
 export type Verification = ReturnType<typeof verificationOf>;
 
 /**
- * `equal`: to the mirror's catalog, and to the service's statements about the mirrored version, which is the newest.
- * `behind`: the service has something newer, and nothing else differs. `different`: see the differences. `not-asked`: equal
- * to the catalog, but the service was not asked or gave no answer. `not-followed`: equal to the catalog, and left out by
- * datasets.include and datasets.exclude.
+ * The result for a dataset. `equal`: to the mirror's catalog, and to the service's statements about the mirrored version, which is the
+ * newest. `behind`: the service has something newer, and nothing else differs. `different`: see the differences. `not-asked`: equal to the
+ * catalog, but the service was not asked or gave no answer. `not-followed`: equal to the catalog, and left out by datasets.include and
+ * datasets.exclude.
  */
 export type VerificationResult = 'equal' | 'behind' | 'different' | 'not-asked' | 'not-followed';
 

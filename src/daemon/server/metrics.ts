@@ -348,7 +348,7 @@ export interface Folders {
   readonly exportManifestPath?: string;
 }
 
-/** In bytes; null where the system does not state the size. */
+/** The sizes, in bytes; null where the system does not state the size. */
 export interface Sizes {
   /** With its log. 0: there is no file yet. */
   readonly mirror: number | null;

@@ -13,6 +13,7 @@ export interface TableAfter {
 }
 
 /**
+ * The alteration of a table:
  * - `none`: the columns stay as they are.
  * - `append`: the new columns come after all others.
  * - `rewrite`: the order of the columns changes, no row can be addressed, or most rows are touched: the table is written again.

@@ -50,7 +50,7 @@ import {
 } from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
-/** @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
+/** Validates changes. @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
 export async function validateChanges(
   engine: Engine,
   job: ChangesJob,

@@ -13,6 +13,7 @@ import {
 } from '../../model/errors.ts';
 
 /**
+ * The fault behind an error of the server:
  * - `unavailable`: no connection, or it ended, or the server lets nobody write.
  * - `not-admitted`: user, password or database are wrong.
  * - `not-permitted`: the role lacks a right.

@@ -24,8 +24,8 @@ interface LockWait {
 }
 
 /**
- * Once a commit or a reading statement has waited in vain, those after it wait only briefly, for as long again: one reader may hold
- * many tables.
+ * The patience with locks. Once a commit or a reading statement has waited in vain, those after it wait only briefly, for as long again:
+ * one reader may hold many tables.
  */
 export class LockPatience {
   readonly #options: LockWait;

@@ -72,7 +72,7 @@ export function agent(
   });
 }
 
-/** `leading`: requests that find out whether there is work; `following`: the requests of that work. */
+/** The lane of a request. `leading`: requests that find out whether there is work; `following`: the requests of that work. */
 export type Lane = 'leading' | 'following';
 
 export interface Exchange<Answer> {

@@ -105,7 +105,7 @@ const subscriptionsPage = pageOf('subscriptions', subscription);
 const versionsPage = pageOf('versions', version);
 const schemasPage = pageOf('schemas', schema);
 
-/** @throws ContractViolationError */
+/** Decodes a list of subscriptions. @throws ContractViolationError */
 export function decodeSubscriptions(json: unknown, title: string): ListPage<Subscription> {
   return decode(subscriptionsPage, json, title);
 }
@@ -293,12 +293,12 @@ const addedWebhook = z.object({
     .transform((text) => new Secret(text)),
 });
 
-/** @throws ContractViolationError */
+/** Decodes a list of counties. @throws ContractViolationError */
 export function decodeCounties(json: unknown, title: string): ListPage<County> {
   return decode(countiesPage, json, title);
 }
 
-/** @throws ContractViolationError */
+/** Decodes a list of watches. @throws ContractViolationError */
 export function decodeWatches(json: unknown, title: string): ListPage<Watch> {
   return decode(watchesPage, json, title);
 }

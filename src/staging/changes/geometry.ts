@@ -16,6 +16,7 @@ import { type Page, pageCells } from './pages.ts';
 const MAX_COLLECTION_DEPTH = 8;
 
 /**
+ * The forms of geometries that a statement decodes:
  * - `usual`: single GeoJSON geometries with type and coordinates and nothing else, in this order.
  * - `every`: all forms. Preparing this statement takes DuckDB longer than reading a small version.
  */

@@ -41,7 +41,7 @@ export interface StepExecutor {
   storeProgress(progress: StoredProgress): Promise<void>;
 }
 
-/** Makes the executor of a session. `onError` is called with an error that occurs after all work has ended. */
+/** The function that makes the executor of a session. `onError` is called with an error that occurs after all work has ended. */
 export type MakeExecutor = (
   parts: Parts,
   signal: AbortSignal,

@@ -90,14 +90,14 @@ async function pollAgainAndAgain(feed: FeedProcess, program: RunningProgram, pol
   await feed.requests();
   for (let number = 0; number < polls; number += 1) {
     const dueMs = Date.now() + POLL_EVERY_MS;
-    const toldMs = Date.now();
+    const askedMs = Date.now();
     program.poll();
     let met = await feed.requests();
     while (met.length === 0) {
       await sleep(CHECK_EVERY_MS);
       met = await feed.requests();
     }
-    wokenMs.push((met[0]?.atMs ?? toldMs) - toldMs);
+    wokenMs.push((met[0]?.atMs ?? askedMs) - askedMs);
     await sleep(Math.max(0, dueMs - Date.now()));
     requests += met.length + (await feed.requests()).length;
   }

@@ -96,7 +96,9 @@ export function judgeResult(
     return;
   }
   if (!result.datasets.some(({ datasetId }) => datasetId === DATASET) || !service.isContained) return;
-  const reported = service.reported.filter((one) => one.atMs <= startedMs && service.isStillTold(one)).at(-1);
+  const reported = service.reported
+    .filter((one) => one.atMs <= startedMs && service.isStillAnnounced(one))
+    .at(-1);
   if (reported === undefined) return;
   const newest = service.past.findLastIndex(({ sinceMs }) => sinceMs <= reported.atMs);
   if (service.past.slice(newest).some(({ content }) => content === table.content)) return;

@@ -70,7 +70,7 @@ export class Service {
   readonly reported: Announcement[] = [];
   /** When a subscription got the dataset by an event that its log has still. */
   readonly #addedMs = new Map<SubscriptionId, number>();
-  /** A manifest has lacked an entry, which a first reading cannot know. */
+  /** A manifest did not contain an entry, which a first reading cannot know. */
   hasLacked = false;
   /** Whatever is asked about the dataset is refused. */
   isRefusing = false;
@@ -146,7 +146,7 @@ export class Service {
   }
 
   /** Whether some log that announced it is still there. */
-  isStillTold({ by }: Announcement): boolean {
+  isStillAnnounced({ by }: Announcement): boolean {
     return by.some(({ of, restarts }) => this.logOf(of).restarts === restarts);
   }
 

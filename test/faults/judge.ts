@@ -56,7 +56,7 @@ export async function judged(judging: Judging): Promise<Verdict> {
   const approved = state === 'waiting' ? await approve(installation, runner, settings) : [];
   faults.push(...wrongApprovals(approved, file === 'staged'));
   let caughtUp = await run('once');
-  const isPastTold = [caughtUp, ...approved].some(({ exitCode }) => exitCode === DAMAGED);
+  const isPastReported = [caughtUp, ...approved].some(({ exitCode }) => exitCode === DAMAGED);
   // Content that the service does not have is reported once.
   if (caughtUp.exitCode === DAMAGED) caughtUp = await run('once');
   if (caughtUp.exitCode !== 0)
@@ -64,28 +64,28 @@ export async function judged(judging: Judging): Promise<Verdict> {
   const asked = new Set<string | null>(installation.resynced[state] ?? []);
   const loaded = [...new Set(downloadsOf(feed))].filter((datasetId) => !asked.has(datasetId));
   const isQuarantined = readdirSync(join(home, 'data')).some((name) => name.includes('.corrupt-'));
-  const left = { found, isPastTold, differences: await differences(judging) };
+  const left = { found, isPastReported, differences: await differences(judging) };
   faults.push(...(await unexcused(left, judging)));
   const again = await run('verify', '--deep');
   if (again.exitCode !== 0) faults.push(`verify --deep after once: ${outputOf(again)}`);
   if (!isQuarantined && file !== 'checkpoint') faults.push(...(await needless(loaded, judging)));
   const isSeen = found.exitCode !== 0 && state === 'ended';
-  return { outcome: outcomeOf({ faults, isQuarantined, isPastTold, loaded, isSeen }), faults };
+  return { outcome: outcomeOf({ faults, isQuarantined, isPastReported, loaded, isSeen }), faults };
 }
 
 interface Seen {
   readonly faults: readonly string[];
   readonly isQuarantined: boolean;
-  readonly isPastTold: boolean;
+  readonly isPastReported: boolean;
   /** The tables that were loaded again though nobody had asked for it. */
   readonly loaded: readonly (string | null)[];
   readonly isSeen: boolean;
 }
 
-function outcomeOf({ faults, isQuarantined, isPastTold, loaded, isSeen }: Seen): Verdict['outcome'] {
+function outcomeOf({ faults, isQuarantined, isPastReported, loaded, isSeen }: Seen): Verdict['outcome'] {
   if (faults.length > 0) return 'wrong';
   if (isQuarantined) return 'quarantined';
-  if (isPastTold) return 'past';
+  if (isPastReported) return 'past';
   if (loaded.length > 0) return 'tables';
   return isSeen ? 'mended' : 'no effect';
 }
@@ -131,7 +131,7 @@ interface Left {
   /** By the first `verify --deep`. */
   readonly found: Said;
   /** Whether a command has ended with 74 once. */
-  readonly isPastTold: boolean;
+  readonly isPastReported: boolean;
   readonly differences: readonly string[];
 }
 
@@ -140,13 +140,13 @@ interface Left {
  * another name or in the mirror that was quarantined, and are reported.
  */
 async function unexcused(
-  { found, isPastTold, differences: all }: Left,
+  { found, isPastReported, differences: all }: Left,
   judging: Judging,
 ): Promise<readonly string[]> {
   if (all.length === 0) return [];
   const tables = await examined(judging);
   const kept = tables.flatMap(({ name, state }) => (PAST.test(name) && state !== 'sound' ? name : []));
-  if (!isPastTold && !kept.every((name) => found.stdout.includes(name))) return all;
+  if (!isPastReported && !kept.every((name) => found.stdout.includes(name))) return all;
   const names = [KEPT, ...kept.map((name) => name.replace(PAST, ''))];
   return all.filter((one) => !names.some((name) => one.includes(name)));
 }

@@ -25,8 +25,8 @@ export interface End {
   readonly exitCode: number | null;
   /** What it had written to both outputs. */
   readonly printed: string;
-  /** The last moment of a durable effect that it passed: `before destination.commit`; null: none yet. */
-  readonly lastMoment: string | null;
+  /** The last point of a durable effect that it passed: `before destination.commit`; null: none yet. */
+  readonly lastPoint: string | null;
   readonly durationMs: number;
 }
 
@@ -80,7 +80,7 @@ export class SoakedInstallation {
       child.kill('SIGKILL');
     }
     const [exitCode] = await closed;
-    return { exitCode, printed, lastMoment: lastLine(recordTo), durationMs: performance.now() - startedMs };
+    return { exitCode, printed, lastPoint: lastLine(recordTo), durationMs: performance.now() - startedMs };
   }
 
   /** Files that should not be there when nothing is under way. */

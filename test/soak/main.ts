@@ -62,7 +62,7 @@ function reported(seen: SoakSeen, seconds: number, seed: number): string {
     `| longest catch-up | ${(longestCatchUpMs / 1_000).toFixed(1)} s |`,
     `| all of it | ${seconds} s |`,
     ...rows(happened),
-    '| **last moment before the kill** | **kills** |',
+    '| **last point before the kill** | **kills** |',
     ...rows(killedAt),
   ].join('\n');
 }

@@ -32,7 +32,7 @@ export interface SoakSeen {
   kills: number;
   /** Processes that had ended before they were to be killed. */
   ended: number;
-  /** By the last durable moment that a process had passed. */
+  /** By the last point of a durable effect that a process had passed. */
   readonly killedAt: Map<string, number>;
   /** What happened to the feed, and how often. */
   readonly happened: Map<string, number>;
@@ -118,7 +118,7 @@ async function liveAndKill(
   );
   if (end.exitCode === null) {
     seen.kills += 1;
-    count(seen.killedAt, end.lastMoment ?? 'before anything');
+    count(seen.killedAt, end.lastPoint ?? 'before anything');
   } else if (command === 'once' && end.exitCode === 0) seen.ended += 1;
   else seen.differences = [`${command} ended with ${end.exitCode}:\n${end.printed}`];
 }

@@ -1,6 +1,6 @@
 /**
- * A daemon that has caught up with all that is published by now, seen by its own status server: who looked into the mirror again
- * and again would keep it from writing.
+ * A daemon that has caught up with all that is published by now, seen by its own status server: reading the mirror again
+ * and again would keep the daemon from writing.
  */
 
 import type { FixtureFeed } from '../../fixtures/feed/feed.ts';

@@ -31,7 +31,7 @@ const TYPES: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** What is wrong with a line; null where nothing is. `line`: as it was written, with its level and message. */
+/** Returns the problem of a line; null where there is none. `line`: as it was written, with its level and message. */
 export function problemOfLine(line: Readonly<Record<string, unknown>>): string | null {
   const { level, msg, time: _time, ...fields } = line;
   const documented = DOCUMENTED_LINES.get(String(msg));

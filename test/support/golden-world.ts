@@ -1,6 +1,6 @@
 /**
- * A feed and an installation in which a dataset, a subscription and a refusal of every kind can be seen: what the
- * commands tell of it is kept in `test/contract/golden`. Nothing in it depends on when and where it is made.
+ * A feed and an installation in which a dataset, a subscription and a refusal of every kind can be seen: the
+ * output of the commands is kept in `test/contract/golden`. Nothing in it depends on when and where it is made.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -131,7 +131,7 @@ export async function comesToWork(world: GoldenWorld): Promise<void> {
 }
 
 /**
- * One subscription is refused, one gone that a list has lacked before; the record of another one names its newest event no more,
+ * One subscription is refused, one is gone after an earlier list lacked it; the record of another one no longer names its newest event,
  * and a list lacks a version.
  */
 export function meetsIncidents({ feed }: GoldenWorld): void {

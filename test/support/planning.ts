@@ -54,6 +54,6 @@ export function reported(decided: Plan): string {
   return decided.kind === 'wait' ? `wait: ${decided.why}` : decided.kind;
 }
 
-export function toldOf(changed: Partial<PlanInput>): string {
+export function stepOf(changed: Partial<PlanInput>): string {
   return reported(planOf(changed));
 }

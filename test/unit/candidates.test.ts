@@ -7,7 +7,7 @@ import { noteAwaiting, suspensionOfCandidate } from '../../src/sync/candidates.t
 import { identitiesOfEntry, identitiesOfPath, waitingContent } from '../../src/sync/plan/candidate.ts';
 import { changesContentOf, contentOf, pathContentOf } from '../../src/sync/plan/content.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
-import { chain, planOf, toldOf } from '../support/planning.ts';
+import { chain, planOf, stepOf } from '../support/planning.ts';
 import { smallWorld } from '../support/small-world.ts';
 import {
   announcing,
@@ -104,7 +104,7 @@ const VERSIONS = chain(1, 3);
 const NOT_APPLICABLE = { inapplicable: new Map([[2, 'a reason']]) };
 /** The table has version 1, and version 3 was announced. */
 const planBeside = (waiting: Partial<Candidate>, changed: Partial<PlanInput>) =>
-  toldOf({
+  stepOf({
     observed: table(1),
     desired: desired(announcing(3)),
     metadata: metadata(VERSIONS),

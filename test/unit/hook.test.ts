@@ -149,7 +149,7 @@ describe('a command after commits that fails', () => {
     const [file = '', ...args] = hookProgram(`
       const path = ${JSON.stringify(noted)};
       const isFirst = !fs.existsSync(path);
-      fs.appendFileSync(path, JSON.stringify(told) + '\\n');
+      fs.appendFileSync(path, JSON.stringify(input) + '\\n');
       if (isFirst) { console.log('x'.repeat(10000)); console.error('no such model'); process.exit(3); }`);
     const lines: string[] = [];
     const { hook, checkpoint } = await hookOf([file, ...args], { log: recordingLog(lines) });

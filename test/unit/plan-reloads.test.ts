@@ -8,7 +8,7 @@ import type { ListedEntry, Watermark } from '../../src/model/manifest.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
-import { ago, chain, LAG_MS, MINUTE_MS, planOf, toldOf } from '../support/planning.ts';
+import { ago, chain, LAG_MS, MINUTE_MS, planOf, stepOf } from '../support/planning.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
   announcing,
@@ -59,7 +59,7 @@ function askedAgo(durationMs: number, changed: Parameters<typeof reload>[1] = {}
 
 describe('a reload and the watermark of a manifest', () => {
   it('M17 F32 answers a reload by its event number where the manifest has a watermark', () => {
-    expect(toldOf({ ...asked, listedEntries: [listedEntry(12, upTo(49))] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...asked, listedEntries: [listedEntry(12, upTo(49))] })).toBe('wait: manifest-lags');
     expect(planOf({ ...asked, listedEntries: [listedEntry(12, upTo(50))] })).toMatchObject({
       kind: 'load',
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 50n, createdAt: LONG_AGO }]]),
@@ -74,36 +74,36 @@ describe('a reload and the watermark of a manifest', () => {
       why: 'manifest-lags',
       until: new Date(NOW.getTime() + 1),
     });
-    expect(toldOf({ ...askedAgo(LAG_MS), listedEntries })).toBe('load 12');
+    expect(stepOf({ ...askedAgo(LAG_MS), listedEntries })).toBe('load 12');
     const earlier = {
       metadata: metadata(chain(12, 12).map((one) => ({ ...one, publishedAt: ago(LAG_MS) }))),
     };
     expect(
-      toldOf({ ...askedAgo(LAG_MS), ...earlier, listedEntries: [listedEntry(12, silent(MINUTE_MS))] }),
+      stepOf({ ...askedAgo(LAG_MS), ...earlier, listedEntries: [listedEntry(12, silent(MINUTE_MS))] }),
     ).toBe('wait: manifest-lags');
   });
 
   it('F47 answers no reload by an entry that repeats the same content without a digest', () => {
     const listedEntries = [listedEntry(12, { ...silent(), content: null })];
-    expect(toldOf({ ...askedAgo(MINUTE_MS, { knownVersion: 11, listedVersion: 12 }), listedEntries })).toBe(
+    expect(stepOf({ ...askedAgo(MINUTE_MS, { knownVersion: 11, listedVersion: 12 }), listedEntries })).toBe(
       'wait: manifest-lags',
     );
   });
 
   it('F81 answers no reload by a number of another log', () => {
     const ofSecondLog = { ...asked, desired: desired({ reloads: [reload(5, { logNumber: 2 })] }) };
-    expect(toldOf({ ...ofSecondLog, listedEntries: [listedEntry(12, upTo(120))] })).toBe(
+    expect(stepOf({ ...ofSecondLog, listedEntries: [listedEntry(12, upTo(120))] })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...ofSecondLog, listedEntries: [listedEntry(12, { ...upTo(5), logNumber: 2 })] })).toBe(
+    expect(stepOf({ ...ofSecondLog, listedEntries: [listedEntry(12, { ...upTo(5), logNumber: 2 })] })).toBe(
       'load 12',
     );
-    expect(toldOf({ ...ofSecondLog, listedEntries: [listedEntry(12, silent())] })).toBe('load 12');
+    expect(stepOf({ ...ofSecondLog, listedEntries: [listedEntry(12, silent())] })).toBe('load 12');
   });
 
   it('keeps a table that satisfies the event of the reload', () => {
     const observed = table(12, { reloads: reloadMarks([['sub_1', 50n]]) });
-    expect(toldOf({ ...asked, observed, listedEntries: [listedEntry(12)] })).toBe('keep');
+    expect(stepOf({ ...asked, observed, listedEntries: [listedEntry(12)] })).toBe('keep');
   });
 
   it('answers a reload without an event by time only where the manifest reflects that time', () => {
@@ -114,10 +114,10 @@ describe('a reload and the watermark of a manifest', () => {
     const state = desired({ reloads: [reload(50), reload(50, { createdAt: NOW, readAt: NOW })] });
     const observed = table(12, satisfying(50));
     const later = (durationMs: number) => new Date(NOW.getTime() + durationMs);
-    expect(toldOf({ ...manifestReadAt(later(LAG_MS - 1)), observed, desired: state })).toBe(
+    expect(stepOf({ ...manifestReadAt(later(LAG_MS - 1)), observed, desired: state })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...manifestReadAt(later(LAG_MS)), observed, desired: state })).toBe('load 12');
+    expect(stepOf({ ...manifestReadAt(later(LAG_MS)), observed, desired: state })).toBe('load 12');
   });
 });
 
@@ -129,18 +129,18 @@ describe('a reload and the versions known when it was read', () => {
   const listedEntries = [listedEntry(13, silent())];
 
   it("W34 answers a reload by a version above that of the table, the announced one and the next list's newest", () => {
-    expect(toldOf({ ...known({ knownVersion: 12, listedVersion: 12 }), listedEntries })).toBe('load 13');
-    expect(toldOf({ ...known({ knownVersion: 13, listedVersion: 12 }), listedEntries })).toBe(
+    expect(stepOf({ ...known({ knownVersion: 12, listedVersion: 12 }), listedEntries })).toBe('load 13');
+    expect(stepOf({ ...known({ knownVersion: 13, listedVersion: 12 }), listedEntries })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...known({ knownVersion: 12, listedVersion: 13 }), listedEntries })).toBe(
+    expect(stepOf({ ...known({ knownVersion: 12, listedVersion: 13 }), listedEntries })).toBe(
       'wait: manifest-lags',
     );
   });
 
   it('answers no reload by a version before a list was read, or where the known version is missing', () => {
-    expect(toldOf({ ...known({ knownVersion: 12 }), listedEntries })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...known({ listedVersion: 12 }), listedEntries })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...known({ knownVersion: 12 }), listedEntries })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...known({ listedVersion: 12 }), listedEntries })).toBe('wait: manifest-lags');
   });
 
   it('F85 answers no reload of a missing table by a version from before the versions restarted', () => {
@@ -150,10 +150,10 @@ describe('a reload and the versions known when it was read', () => {
       metadata: metadata(chain(1, 2)),
       listedEntries: [listedEntry(2, { ...silent(), content: 'before' })],
     });
-    expect(toldOf(first({ knownVersion: 2, listedVersion: 1 }))).toBe('wait: manifest-lags');
-    expect(toldOf(first({ knownVersion: 1, listedVersion: 2 }))).toBe('wait: manifest-lags');
+    expect(stepOf(first({ knownVersion: 2, listedVersion: 1 }))).toBe('wait: manifest-lags');
+    expect(stepOf(first({ knownVersion: 1, listedVersion: 2 }))).toBe('wait: manifest-lags');
     // The versions before the first start are unknown, so no version is surely above them.
-    expect(toldOf(first({ knownVersion: 1, listedVersion: 1 }))).toBe('wait: manifest-lags');
+    expect(stepOf(first({ knownVersion: 1, listedVersion: 1 }))).toBe('wait: manifest-lags');
   });
 
   it('F47 answers a reload by a higher version only while the list still names that of the table', () => {
@@ -165,17 +165,17 @@ describe('a reload and the versions known when it was read', () => {
       metadata: metadata(restarted),
       listedEntries,
     };
-    expect(toldOf(given)).toBe('ask-reload');
+    expect(stepOf(given)).toBe('ask-reload');
     const owed = desired({
       reloads: [
         reload(50, { createdAt: ago(MINUTE_MS), ...changed }),
         reload(50, { createdAt: NOW, ...changed, isWithdrawal: true }),
       ],
     });
-    expect(toldOf({ ...given, desired: owed })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...given, desired: owed, observed: table(12, { publishedAt: NOW }) })).toBe('load 13');
+    expect(stepOf({ ...given, desired: owed })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...given, desired: owed, observed: table(12, { publishedAt: NOW }) })).toBe('load 13');
     const gap = metadata(chain(13, 14));
-    expect(toldOf({ ...known(changed), metadata: gap, listedEntries })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...known(changed), metadata: gap, listedEntries })).toBe('wait: manifest-lags');
   });
 });
 
@@ -185,10 +185,10 @@ describe('a reload and other content of the loaded version', () => {
   const other = listedEntry(12, { ...silent(), content: 'other' });
 
   it('W35 answers a reload by another digest of the same version in the same manifest, without a watermark', () => {
-    expect(toldOf({ ...loaded, listedEntries: [other] })).toBe('load 12');
-    expect(toldOf({ ...loaded, listedEntries: [listedEntry(12, silent())] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...loaded, listedEntries: [other] })).toBe('load 12');
+    expect(stepOf({ ...loaded, listedEntries: [listedEntry(12, silent())] })).toBe('wait: manifest-lags');
     const own = { ...loaded, observed: table(12, { ...through, loadedThrough: null }) };
-    expect(toldOf({ ...own, listedEntries: [{ ...other, through: null }] })).toBe('load 12');
+    expect(stepOf({ ...own, listedEntries: [{ ...other, through: null }] })).toBe('load 12');
   });
 
   it.each<readonly [string, Partial<PlanInput>]>([
@@ -219,13 +219,13 @@ describe('a reload and other content of the loaded version', () => {
       },
     ],
   ])('F47 answers no reload by other content where %s', (_, changed) => {
-    expect(toldOf({ ...loaded, listedEntries: [other], ...changed })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...loaded, listedEntries: [other], ...changed })).toBe('wait: manifest-lags');
   });
 
   it('F47 answers no reload by other content where changes have led the table on since the load', () => {
     const moved = { ...loaded, observed: table(12, { ...through, snapshotVersion: 3 }) };
-    expect(toldOf({ ...moved, listedEntries: [other] })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...moved, listedEntries: [listedEntry(3, { ...silent(), content: 'other' })] })).toBe(
+    expect(stepOf({ ...moved, listedEntries: [other] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...moved, listedEntries: [listedEntry(3, { ...silent(), content: 'other' })] })).toBe(
       'wait: manifest-lags',
     );
   });
@@ -236,7 +236,7 @@ describe('a reload and other content of the loaded version', () => {
         reload(number, { createdAt: ago(MINUTE_MS), readAt: ago(MINUTE_MS) }),
       ),
     });
-    expect(toldOf({ ...loaded, desired: twice, listedEntries: [other] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...loaded, desired: twice, listedEntries: [other] })).toBe('wait: manifest-lags');
     const byAnother = reload(7, {
       subscriptionId: 'sub_2',
       createdAt: ago(MINUTE_MS),
@@ -245,7 +245,7 @@ describe('a reload and other content of the loaded version', () => {
     const members = membersAt('sub_1', 'sub_2');
     const both = desired({ members, reloads: [...asked.desired.reloads, byAnother] });
     expect(
-      toldOf({
+      stepOf({
         ...loaded,
         desired: both,
         observed: table(12, { ...through, ...satisfying(50) }),
@@ -255,7 +255,7 @@ describe('a reload and other content of the loaded version', () => {
     const before = reload(49, { createdAt: ago(16 * MINUTE_MS), readAt: ago(16 * MINUTE_MS) });
     const once = { ...loaded, desired: desired({ reloads: [before, ...twice.reloads.slice(0, 1)] }) };
     const observed = table(12, { ...through, ...satisfying(49, ago(16 * MINUTE_MS)) });
-    expect(toldOf({ ...once, observed, listedEntries: [other] })).toBe('load 12');
+    expect(stepOf({ ...once, observed, listedEntries: [other] })).toBe('load 12');
   });
 
   it('F80 answers no reload by the old content of the subscription that lags behind another', () => {
@@ -276,10 +276,10 @@ describe('a reload and other content of the loaded version', () => {
       ]),
     });
     const frozen = listedEntry(12, { ...silent(), content: 'before' });
-    expect(toldOf({ ...asked, observed, desired: owed('sub_1'), listedEntries: [frozen] })).toBe(
+    expect(stepOf({ ...asked, observed, desired: owed('sub_1'), listedEntries: [frozen] })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...asked, observed, desired: owed('sub_1', 'sub_2'), listedEntries: [frozen] })).toBe(
+    expect(stepOf({ ...asked, observed, desired: owed('sub_1', 'sub_2'), listedEntries: [frozen] })).toBe(
       'wait: manifest-lags',
     );
   });
@@ -311,16 +311,16 @@ describe('a reload that an operator asked for', () => {
 
   it("keeps a table that satisfies the operator's reload, and owes the reload to a restored table", () => {
     const done = table(12, { reloads: reloadMarks([[OPERATOR, 2n]]) });
-    expect(toldOf({ ...operator, observed: done, listedEntries: [listedEntry(12)] })).toBe('keep');
-    expect(toldOf({ ...operator, observed: table(12), listedEntries: [listedEntry(12)] })).toBe('load 12');
+    expect(stepOf({ ...operator, observed: done, listedEntries: [listedEntry(12)] })).toBe('keep');
+    expect(stepOf({ ...operator, observed: table(12), listedEntries: [listedEntry(12)] })).toBe('load 12');
   });
 
   it("waits with an operator's reload while only a lower version is listed, and still applies changes", () => {
     const versions = metadata(chain(11, 12));
-    expect(toldOf({ ...operator, metadata: versions, listedEntries: [listedEntry(11)] })).toBe(
+    expect(stepOf({ ...operator, metadata: versions, listedEntries: [listedEntry(11)] })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...operator, metadata: metadata(chain(11, 13)), listedEntries: [listedEntry(11)] })).toBe(
+    expect(stepOf({ ...operator, metadata: metadata(chain(11, 13)), listedEntries: [listedEntry(11)] })).toBe(
       'apply 13',
     );
   });
@@ -360,10 +360,10 @@ describe('the reloads that one load answers', () => {
       new Map([['sub_1', mark(50n, newer)]]),
     );
     const observed = table(12, satisfying(50, newer));
-    expect(toldOf({ ...load, observed, listedEntries: [listedEntry(12, upTo(50))] })).toBe(
+    expect(stepOf({ ...load, observed, listedEntries: [listedEntry(12, upTo(50))] })).toBe(
       'wait: manifest-lags',
     );
-    expect(toldOf({ ...load, observed, listedEntries: [listedEntry(12, upTo(51))] })).toBe('load 12');
+    expect(stepOf({ ...load, observed, listedEntries: [listedEntry(12, upTo(51))] })).toBe('load 12');
   });
 
   it('W36 loads from the manifest that answers more reloads, though it is more work', () => {
@@ -442,9 +442,9 @@ describe('an entry and the reloads of its subscription', () => {
   it('loads nothing from an entry that answers none of the reloads of its own subscription', () => {
     const lags = [listedEntry(13, upTo(49))];
     const owed = desired({ reloads: [reload(50)], resyncNumber: 1 });
-    expect(toldOf({ ...behind, desired: desired(), listedEntries: lags })).toBe('load 13');
-    expect(toldOf({ ...behind, desired: owed, listedEntries: lags })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...behind, observed: null, desired: owed, listedEntries: lags })).toBe(
+    expect(stepOf({ ...behind, desired: desired(), listedEntries: lags })).toBe('load 13');
+    expect(stepOf({ ...behind, desired: owed, listedEntries: lags })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...behind, observed: null, desired: owed, listedEntries: lags })).toBe(
       'wait: manifest-lags',
     );
   });
@@ -469,19 +469,19 @@ describe('an entry and the reloads of its subscription', () => {
 
   it('F86 loads nothing from an entry that may be older than a reload that the table satisfies', () => {
     const satisfied = { ...behind, observed: table(12, satisfying(50, ago(MINUTE_MS))), desired: desired() };
-    expect(toldOf({ ...satisfied, listedEntries: [listedEntry(13, upTo(49))] })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...satisfied, listedEntries: [listedEntry(13, upTo(50))] })).toBe('load 13');
+    expect(stepOf({ ...satisfied, listedEntries: [listedEntry(13, upTo(49))] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...satisfied, listedEntries: [listedEntry(13, upTo(50))] })).toBe('load 13');
     expect(planOf({ ...satisfied, listedEntries: [listedEntry(13, silent())] })).toEqual({
       kind: 'wait',
       why: 'manifest-lags',
       until: new Date(NOW.getTime() + LAG_MS - MINUTE_MS),
     });
     expect(
-      toldOf({ ...satisfied, listedEntries: [listedEntry(13, { ...upTo(49), subscriptionId: 'sub_2' })] }),
+      stepOf({ ...satisfied, listedEntries: [listedEntry(13, { ...upTo(49), subscriptionId: 'sub_2' })] }),
     ).toBe('load 13');
     const operator = desired({ resyncNumber: 1 });
     expect(
-      toldOf({
+      stepOf({
         ...satisfied,
         inapplicable: new Map(),
         desired: operator,
@@ -494,11 +494,11 @@ describe('an entry and the reloads of its subscription', () => {
     const mark = { logNumber: 2, eventNumber: 3n, createdAt: LONG_AGO };
     const observed = table(12, { reloads: new Map([['sub_1', mark]]) });
     const given = { ...behind, observed, desired: desired() };
-    expect(toldOf({ ...given, listedEntries: [listedEntry(13, upTo(120))] })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...given, listedEntries: [listedEntry(13, { ...upTo(3), logNumber: 2 })] })).toBe(
+    expect(stepOf({ ...given, listedEntries: [listedEntry(13, upTo(120))] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...given, listedEntries: [listedEntry(13, { ...upTo(3), logNumber: 2 })] })).toBe(
       'load 13',
     );
-    expect(toldOf({ ...given, listedEntries: [listedEntry(13, { ...upTo(0), logNumber: 3 })] })).toBe(
+    expect(stepOf({ ...given, listedEntries: [listedEntry(13, { ...upTo(0), logNumber: 3 })] })).toBe(
       'load 13',
     );
   });
@@ -522,9 +522,9 @@ describe('an entry and the reloads of its subscription', () => {
     const decided = planOf(given);
     expect(decided).toMatchObject({ kind: 'load', listedEntry: fresh });
     const observed = table(13, decided.kind === 'load' ? { reloads: decided.reloads } : {});
-    expect(toldOf({ ...given, observed })).toBe('keep');
+    expect(stepOf({ ...given, observed })).toBe('keep');
     expect(
-      toldOf({ ...given, observed, desired: { ...owed, resyncNumber: 1 }, listedEntries: [frozen] }),
+      stepOf({ ...given, observed, desired: { ...owed, resyncNumber: 1 }, listedEntries: [frozen] }),
     ).toBe('wait: manifest-lags');
   });
 
@@ -536,10 +536,10 @@ describe('an entry and the reloads of its subscription', () => {
       metadata: metadata(chain(2, 3)),
       listedEntries: [behindIt, ahead],
     };
-    expect(toldOf(first)).toBe('load 3');
-    expect(toldOf({ ...first, observed: table(3) })).toBe('keep');
+    expect(stepOf(first)).toBe('load 3');
+    expect(stepOf({ ...first, observed: table(3) })).toBe('keep');
     expect(
-      toldOf({
+      stepOf({
         ...first,
         observed: table(3),
         desired: desired({ members, resyncNumber: 1 }),
@@ -553,16 +553,16 @@ describe('a reload and lower versions', () => {
   const lower = [listedEntry(3, upTo(50))];
 
   it('W14 waits rather than load a lower version while the list names that of the table', () => {
-    expect(toldOf({ ...asked, listedEntries: lower })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...asked, listedEntries: lower })).toBe('wait: manifest-lags');
     const stated = { observed: table(12, { publishedAt: NOW }) };
-    expect(toldOf({ ...asked, ...stated, listedEntries: lower })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...asked, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe('load 3');
+    expect(stepOf({ ...asked, ...stated, listedEntries: lower })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...asked, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe('load 3');
   });
 
   it('F79 waits rather than load a lower version where the list names a version again that was taken for withdrawn', () => {
     const owed = desired({ reloads: [reload(50, { isWithdrawal: true })] });
-    expect(toldOf({ ...asked, desired: owed, listedEntries: lower })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...asked, desired: owed, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe(
+    expect(stepOf({ ...asked, desired: owed, listedEntries: lower })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...asked, desired: owed, metadata: metadata(chain(1, 3)), listedEntries: lower })).toBe(
       'load 3',
     );
   });
@@ -581,22 +581,22 @@ describe('a reload that is not possible yet', () => {
   const newer = { ...asked, metadata: metadata(chain(1, 13)) };
 
   it('W39 stops changes, because they would follow other rows than the table has', () => {
-    expect(toldOf(newer)).toBe('wait: not-listed');
-    expect(toldOf({ ...newer, listedEntries: [listedEntry(13, upTo(49))] })).toBe('wait: manifest-lags');
+    expect(stepOf(newer)).toBe('wait: not-listed');
+    expect(stepOf({ ...newer, listedEntries: [listedEntry(13, upTo(49))] })).toBe('wait: manifest-lags');
     const ofMoment = desired({ reloads: [reload(50, { createdAt: NOW, readAt: NOW })] });
-    expect(toldOf({ ...newer, desired: ofMoment, listedEntries: [listedEntry(13, silent())] })).toBe(
+    expect(stepOf({ ...newer, desired: ofMoment, listedEntries: [listedEntry(13, silent())] })).toBe(
       'wait: manifest-lags',
     );
     const answered = table(12, satisfying(50));
-    expect(toldOf({ ...newer, observed: answered })).toBe('apply 13');
+    expect(stepOf({ ...newer, observed: answered })).toBe('apply 13');
   });
 
   it('stops changes also after an older reload was answered', () => {
     const twice = desired({ reloads: [reload(49), reload(50, { createdAt: NOW })] });
     const lags = [listedEntry(12, upTo(49))];
-    expect(toldOf({ ...newer, desired: twice, listedEntries: lags })).toBe('load 12');
+    expect(stepOf({ ...newer, desired: twice, listedEntries: lags })).toBe('load 12');
     expect(
-      toldOf({ ...newer, desired: twice, observed: table(12, satisfying(49)), listedEntries: lags }),
+      stepOf({ ...newer, desired: twice, observed: table(12, satisfying(49)), listedEntries: lags }),
     ).toBe('wait: manifest-lags');
   });
 
@@ -608,14 +608,14 @@ describe('a reload that is not possible yet', () => {
       reloads: new Map(),
       why: 'the table takes no changes until its reload is answered',
     });
-    expect(toldOf({ ...newer, desired: both, observed: table(13), listedEntries: [other] })).toBe(
+    expect(stepOf({ ...newer, desired: both, observed: table(13), listedEntries: [other] })).toBe(
       'wait: manifest-lags',
     );
   });
 
   it('F87 loads once a later manifest names the dataset', () => {
-    expect(toldOf({ ...asked, listedEntries: [] })).toBe('wait: not-listed');
-    expect(toldOf({ ...asked, listedEntries: [listedEntry(12, upTo(50))] })).toBe('load 12');
+    expect(stepOf({ ...asked, listedEntries: [] })).toBe('wait: not-listed');
+    expect(stepOf({ ...asked, listedEntries: [listedEntry(12, upTo(50))] })).toBe('load 12');
   });
 });
 
@@ -633,7 +633,7 @@ describe('a dataset in two subscriptions', () => {
       kind: 'load',
       listedEntry: second,
     });
-    expect(toldOf({ ...ofSecond, listedEntries: [first] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...ofSecond, listedEntries: [first] })).toBe('wait: manifest-lags');
   });
 
   it('answers the reloads of both subscriptions one after the other where each manifest reflects only its own', () => {
@@ -642,8 +642,8 @@ describe('a dataset in two subscriptions', () => {
     const both = { ...asked, desired: desired({ members, reloads }), listedEntries: [first, second] };
     expect(planOf(both)).toMatchObject({ kind: 'load', listedEntry: second });
     const observed = table(12, { reloads: reloadMarks([['sub_2', 50n]]) });
-    expect(toldOf({ ...both, observed })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...both, observed, listedEntries: [{ ...first, ...upTo(901) }, second] })).toBe(
+    expect(stepOf({ ...both, observed })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...both, observed, listedEntries: [{ ...first, ...upTo(901) }, second] })).toBe(
       'load 12',
     );
   });
@@ -656,12 +656,12 @@ describe('a reload of a former member', () => {
 
   it('W41 F82 asks for the reload of a former member again, for the subscriptions that contain the dataset', () => {
     expect(planOf(left)).toMatchObject({ kind: 'ask-reload', isWithdrawal: false });
-    expect(toldOf({ ...left, metadata: null, listedEntries: null })).toBe('ask-reload');
+    expect(stepOf({ ...left, metadata: null, listedEntries: null })).toBe('ask-reload');
   });
 
   it('F82 asks once for the reload of a former member, and answers both with one load', () => {
     const owed = { ...left, desired: desired({ reloads: [orphan, again] }) };
-    expect(toldOf({ ...owed, listedEntries: [listedEntry(12, upTo(99))] })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...owed, listedEntries: [listedEntry(12, upTo(99))] })).toBe('wait: manifest-lags');
     expect(planOf({ ...owed, listedEntries: [listedEntry(12, upTo(100))] })).toHaveProperty(
       'reloads',
       new Map([
@@ -673,15 +673,15 @@ describe('a reload of a former member', () => {
 
   it('F82 asks again for the reload of a former member where the other members asked before it', () => {
     const before = reload(100, { createdAt: ago(2 * MINUTE_MS) });
-    expect(toldOf({ ...left, desired: desired({ reloads: [orphan, before] }), listedEntries: [] })).toBe(
+    expect(stepOf({ ...left, desired: desired({ reloads: [orphan, before] }), listedEntries: [] })).toBe(
       'ask-reload',
     );
   });
 
   it('drops the reload of a former member with the table, and where no subscription contains the dataset', () => {
-    expect(toldOf({ ...left, observed: null, listedEntries: [listedEntry(12)] })).toBe('load 12');
+    expect(stepOf({ ...left, observed: null, listedEntries: [listedEntry(12)] })).toBe('load 12');
     const gone = desired({ reloads: [orphan], members: new Map() });
-    expect(toldOf({ ...left, desired: gone })).toBe('retire');
+    expect(stepOf({ ...left, desired: gone })).toBe('retire');
   });
 });
 
@@ -691,10 +691,10 @@ describe('an entry of a manifest', () => {
   const given = { observed: table(12), desired: desired(announcing(13)), metadata: known, inapplicable };
 
   it('M21 uses an entry where a list of versions that was read after it names its version', () => {
-    expect(toldOf({ ...given, listedEntries: [listedEntry(13)] })).toBe('load 13');
-    expect(toldOf({ ...given, listedEntries: [listedEntry(14)] })).toBe('wait: entry-unlisted');
+    expect(stepOf({ ...given, listedEntries: [listedEntry(13)] })).toBe('load 13');
+    expect(stepOf({ ...given, listedEntries: [listedEntry(14)] })).toBe('wait: entry-unlisted');
     const before = { ...known, entriesBefore: new Set([listedEntry(13).entry]) };
-    expect(toldOf({ ...given, metadata: before, listedEntries: [listedEntry(13)] })).toBe('read-metadata');
+    expect(stepOf({ ...given, metadata: before, listedEntries: [listedEntry(13)] })).toBe('read-metadata');
   });
 
   it('M21 uses an entry only with the row count of the list, where both state one', () => {
@@ -709,23 +709,23 @@ describe('an entry of a manifest', () => {
       entryRows: 11,
       listedRows: 10,
     });
-    expect(toldOf({ ...given, listedEntries: counting(null) })).toBe('load 13');
+    expect(stepOf({ ...given, listedEntries: counting(null) })).toBe('load 13');
     const silently = metadata([...chain(12, 12), version('parcels', 13, { rowCount: null })]);
-    expect(toldOf({ ...given, metadata: silently, listedEntries: counting(11) })).toBe('load 13');
+    expect(stepOf({ ...given, metadata: silently, listedEntries: counting(11) })).toBe('load 13');
   });
 
   it('F85 uses an entry only where the list dates its version before the reading of the manifest', () => {
     const published = (publishedAt: Date | null) =>
       metadata([...chain(12, 12), version('parcels', 13, { publishedAt })]);
     const read = [listedEntry(13, { readAt: ago(MINUTE_MS) })];
-    expect(toldOf({ ...given, metadata: published(ago(MINUTE_MS)), listedEntries: read })).toBe('load 13');
-    expect(toldOf({ ...given, metadata: published(NOW), listedEntries: read })).toBe('wait: entry-unlisted');
-    expect(toldOf({ ...given, metadata: published(null), listedEntries: read })).toBe('load 13');
+    expect(stepOf({ ...given, metadata: published(ago(MINUTE_MS)), listedEntries: read })).toBe('load 13');
+    expect(stepOf({ ...given, metadata: published(NOW), listedEntries: read })).toBe('wait: entry-unlisted');
+    expect(stepOf({ ...given, metadata: published(null), listedEntries: read })).toBe('load 13');
   });
 
   it('F47 uses no entry from before a version restart, neither for a first table nor for a reload', () => {
     const restarted = { metadata: metadata(chain(1, 1)), listedEntries: [listedEntry(3, upTo(50))] };
-    expect(toldOf(restarted)).toBe('wait: entry-unlisted');
-    expect(toldOf({ ...asked, ...restarted })).toBe('wait: entry-unlisted');
+    expect(stepOf(restarted)).toBe('wait: entry-unlisted');
+    expect(stepOf({ ...asked, ...restarted })).toBe('wait: entry-unlisted');
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import type { PlanInput } from '../../src/sync/plan/step.ts';
 import { absentVersions, namingOf } from '../../src/sync/plan/versions.ts';
-import { ago, chain, HOUR_MS, MINUTE_MS, planOf, toldOf } from '../support/planning.ts';
+import { ago, chain, HOUR_MS, MINUTE_MS, planOf, stepOf } from '../support/planning.ts';
 import {
   announcing,
   desired,
@@ -39,7 +39,7 @@ describe('an announced version that the list does not name', () => {
 
   it('W38 F50 voids an announced version after an hour of absence, and keeps the table', () => {
     expect(planOf({ ...announced, ...absentFor(HOUR_MS, 6) })).toEqual({ kind: 'void-announced', above: 5 });
-    expect(toldOf({ ...announced, desired: desired() })).toBe('keep');
+    expect(stepOf({ ...announced, desired: desired() })).toBe('keep');
   });
 
   it('F50 voids an announced version though a reload is owed, which a listed version answers', () => {
@@ -51,20 +51,20 @@ describe('an announced version that the list does not name', () => {
     const lagging = [listedEntry(5, { watermark: { kind: 'number', through: 49n } })];
     expect(planOf({ ...owed, listedEntries: lagging })).toEqual({ kind: 'void-announced', above: 5 });
     const next = { ...owed, desired: desired({ reloads: [reload(50)] }), listedEntries: lagging };
-    expect(toldOf(next)).toBe('wait: manifest-lags');
-    expect(toldOf({ ...next, listedEntries: [listedEntry(5)] })).toBe('load 5');
+    expect(stepOf(next)).toBe('wait: manifest-lags');
+    expect(stepOf({ ...next, listedEntries: [listedEntry(5)] })).toBe('load 5');
     const answered = table(5, {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 50n, createdAt: null }]]),
     });
-    expect(toldOf({ ...next, observed: answered })).toBe('keep');
-    expect(toldOf({ ...next, observed: answered, metadata: metadata(chain(1, 6)) })).toBe('apply 6');
+    expect(stepOf({ ...next, observed: answered })).toBe('keep');
+    expect(stepOf({ ...next, observed: answered, metadata: metadata(chain(1, 6)) })).toBe('apply 6');
   });
 
   it('voids only the absent version, and waits for another that was announced since', () => {
     const both = { ...announced, desired: desired(announcedBy(6, 7)) };
     expect(planOf({ ...both, ...absentFor(HOUR_MS, 7) })).toEqual({ kind: 'void-announced', above: 6 });
     expect(planOf({ ...both, ...absentFor(HOUR_MS, 6, 7) })).toEqual({ kind: 'void-announced', above: 5 });
-    expect(toldOf({ ...both, ...absentFor(HOUR_MS, 6) })).toBe('wait: list-lags');
+    expect(stepOf({ ...both, ...absentFor(HOUR_MS, 6) })).toBe('wait: list-lags');
   });
 
   it('notes each announced version as absent that a list with lower newest versions lacks', () => {
@@ -82,7 +82,7 @@ describe('an announced version that the list does not name', () => {
       listedEntries: [listedEntry(5)],
       ...absentFor(HOUR_MS - 1, 6),
     };
-    expect(toldOf(behind)).toBe('apply 5');
+    expect(stepOf(behind)).toBe('apply 5');
   });
 });
 
@@ -129,8 +129,8 @@ describe('a table whose version is withdrawn', () => {
   const absent = (durationMs: number) => ({ absentSince: new Map([[5, ago(durationMs)]]) });
 
   it('F79 keeps a table until its version was absent for an hour', () => {
-    expect(toldOf({ ...withdrawn, listedEntries: [listedEntry(4)] })).toBe('keep');
-    expect(toldOf({ ...withdrawn, ...absent(HOUR_MS - 1), listedEntries: [listedEntry(4)] })).toBe('keep');
+    expect(stepOf({ ...withdrawn, listedEntries: [listedEntry(4)] })).toBe('keep');
+    expect(stepOf({ ...withdrawn, ...absent(HOUR_MS - 1), listedEntries: [listedEntry(4)] })).toBe('keep');
   });
 
   it('F79 reloads a table whose version was absent for an hour, and returns to a listed version', () => {
@@ -144,8 +144,8 @@ describe('a table whose version is withdrawn', () => {
       desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }),
       ...absent(HOUR_MS),
     };
-    expect(toldOf({ ...owed, listedEntries: [listedEntry(4)] })).toBe('load 4');
-    expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
+    expect(stepOf({ ...owed, listedEntries: [listedEntry(4)] })).toBe('load 4');
+    expect(stepOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
   });
 
   it('F79 asks for a reload where only another is owed, which the same version might answer', () => {
@@ -160,26 +160,26 @@ describe('a table whose version is withdrawn', () => {
 
   it('W37 F79 applies no changes to a table of a withdrawn version, also where they seem to follow', () => {
     const grown = { ...withdrawn, metadata: metadata(chain(1, 6)) };
-    expect(toldOf(grown)).toBe('apply 6');
+    expect(stepOf(grown)).toBe('apply 6');
     const unnamed = [...chain(1, 4), version('parcels', 6, { previousVersion: 5 })];
-    expect(toldOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [] })).toBe('wait: not-listed');
-    expect(toldOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [listedEntry(6)] })).toBe(
+    expect(stepOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [] })).toBe('wait: not-listed');
+    expect(stepOf({ ...withdrawn, metadata: metadata(unnamed), listedEntries: [listedEntry(6)] })).toBe(
       'load 6',
     );
     const owed = { ...grown, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
-    expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
+    expect(stepOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
     expect(
-      toldOf({ ...owed, listedEntries: [listedEntry(6, { watermark: { kind: 'number', through: 49n } })] }),
+      stepOf({ ...owed, listedEntries: [listedEntry(6, { watermark: { kind: 'number', through: 49n } })] }),
     ).toBe('wait: manifest-lags');
     const answered = table(5, {
       reloads: new Map([['sub_1', { logNumber: 1, eventNumber: 50n, createdAt: null }]]),
     });
-    expect(toldOf({ ...owed, observed: answered })).toBe('apply 6');
+    expect(stepOf({ ...owed, observed: answered })).toBe('apply 6');
   });
 
   it('F79 loads nothing unlisted, such as the withdrawn version in a lagging manifest', () => {
     const owed = { ...withdrawn, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
-    expect(toldOf({ ...owed, listedEntries: [listedEntry(5)] })).toBe('wait: entry-unlisted');
+    expect(stepOf({ ...owed, listedEntries: [listedEntry(5)] })).toBe('wait: entry-unlisted');
   });
 });
 
@@ -203,8 +203,8 @@ describe('a table whose version was published again', () => {
       };
       expect(planOf(refreshing)).toMatchObject({ kind: 'ask-reload', isWithdrawal: true });
       const owed = { ...refreshing, desired: desired({ reloads: [reload(50, { isWithdrawal: true })] }) };
-      expect(toldOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
-      expect(toldOf(owed)).toBe('load 5');
+      expect(stepOf({ ...owed, listedEntries: [] })).toBe('wait: not-listed');
+      expect(stepOf(owed)).toBe('load 5');
     },
   );
 
@@ -214,11 +214,11 @@ describe('a table whose version was published again', () => {
       desired: desired({ refreshesRequested: 1 }),
       metadata: metadata(chain(1, 1)),
     };
-    expect(toldOf({ ...refreshing, listedEntries: [listedEntry(1)] })).toBe('keep');
+    expect(stepOf({ ...refreshing, listedEntries: [listedEntry(1)] })).toBe('keep');
     const absentSince = new Map([[5, ago(HOUR_MS)]]);
-    expect(toldOf({ ...refreshing, absentSince, listedEntries: [listedEntry(1)] })).toBe('ask-reload');
+    expect(stepOf({ ...refreshing, absentSince, listedEntries: [listedEntry(1)] })).toBe('ask-reload');
     const owed = desired({ reloads: [reload(50, { isWithdrawal: true })] });
-    expect(toldOf({ ...refreshing, desired: owed, absentSince, listedEntries: [listedEntry(1)] })).toBe(
+    expect(stepOf({ ...refreshing, desired: owed, absentSince, listedEntries: [listedEntry(1)] })).toBe(
       'load 1',
     );
   });
@@ -231,8 +231,8 @@ describe('a table whose version was published again', () => {
       listedEntry(5, { watermark: { kind: 'time', through: new Date(at.getTime() + durationMs) } }),
     ];
     const given = { observed, desired: owed, metadata: metadata(chain(1, 5)) };
-    expect(toldOf({ ...given, listedEntries: read(-1) })).toBe('wait: manifest-lags');
-    expect(toldOf({ ...given, listedEntries: read(0) })).toBe('load 5');
+    expect(stepOf({ ...given, listedEntries: read(-1) })).toBe('wait: manifest-lags');
+    expect(stepOf({ ...given, listedEntries: read(0) })).toBe('load 5');
   });
 
   it('V19 applies the changes that follow where nothing shows another version', () => {
@@ -241,6 +241,6 @@ describe('a table whose version was published again', () => {
       desired: desired({ refreshesRequested: 1 }),
       metadata: metadata(chain(1, 5)),
     };
-    expect(toldOf(refreshing)).toBe('apply 4,5');
+    expect(stepOf(refreshing)).toBe('apply 4,5');
   });
 });

@@ -8,7 +8,7 @@ import type { Schema, Version } from '../../src/model/records.ts';
 import { changesContentOf, contentOf, inapplicableContentOf } from '../../src/sync/plan/content.ts';
 import type { Plan, PlanInput } from '../../src/sync/plan/step.ts';
 import { MAX_VERSIONS_AT_ONCE } from '../../src/sync/plan/version-chain.ts';
-import { ago, chain, HOUR_MS, planOf, reported, toldOf } from '../support/planning.ts';
+import { ago, chain, HOUR_MS, planOf, reported, stepOf } from '../support/planning.ts';
 import { SEED } from '../support/seed.ts';
 import {
   announcing,
@@ -356,14 +356,14 @@ describe('the path to a version', () => {
 
   it('applies one version at a time where each is to be a commit, also where a snapshot is less work', () => {
     const given = behind(8, 12, { commitsEveryVersion: true });
-    expect(toldOf(given)).toBe('apply 9');
+    expect(stepOf(given)).toBe('apply 9');
     const costly = { ...given, metadata: metadata(chain(8, 12, { counts: MANY_ROWS })) };
-    expect(toldOf({ ...costly, commitsEveryVersion: false, listedEntries: [listedEntry(12)] })).toBe(
+    expect(stepOf({ ...costly, commitsEveryVersion: false, listedEntries: [listedEntry(12)] })).toBe(
       'load 12',
     );
-    expect(toldOf({ ...costly, listedEntries: [listedEntry(12)] })).toBe('apply 9');
-    expect(toldOf({ ...costly, listedEntries: null })).toBe('apply 9');
-    expect(toldOf({ ...given, inapplicable: UNRECORDED_9, listedEntries: [listedEntry(12)] })).toBe(
+    expect(stepOf({ ...costly, listedEntries: [listedEntry(12)] })).toBe('apply 9');
+    expect(stepOf({ ...costly, listedEntries: null })).toBe('apply 9');
+    expect(stepOf({ ...given, inapplicable: UNRECORDED_9, listedEntries: [listedEntry(12)] })).toBe(
       'load 12',
     );
   });

@@ -34,7 +34,7 @@ export const POST_COMMIT: readonly Scenario[] = [
             ? []
             : ['the copy is neither what it was nor what it will be', ...fromOld];
         },
-        wrongAtTheEnd: async () => wronglyTold(noted),
+        wrongAtTheEnd: async () => wronglyReported(noted),
       };
     },
   },
@@ -45,7 +45,7 @@ export const POST_COMMIT: readonly Scenario[] = [
     async validate({ installed }) {
       await once(installed);
       const { copy, noted } = configured(installed);
-      return { copy, wrongAtTheEnd: async () => wronglyTold(noted) };
+      return { copy, wrongAtTheEnd: async () => wronglyReported(noted) };
     },
   },
   {
@@ -162,7 +162,7 @@ async function publishAgain({ county, installed }: Stage): Promise<Act> {
     },
     again: () => ({ words: ['once'] }),
     copy,
-    wrongAtTheEnd: async () => wronglyTold(noted),
+    wrongAtTheEnd: async () => wronglyReported(noted),
   };
 }
 
@@ -184,7 +184,7 @@ function configured(
 }
 
 /** Every commit was reported, and at most one of them twice. */
-function wronglyTold(noted: string): readonly string[] {
+function wronglyReported(noted: string): readonly string[] {
   const reported = notedLines(noted).flat();
   const all = Array.from({ length: Math.max(...reported) }, (_, index) => index + 1);
   return sameText('commits that were reported', [...new Set(reported)], all);

@@ -230,7 +230,7 @@ export const DAEMON: Area = {
       file: 'src/daemon/liveness.ts',
       text: 'if (canMove && sinceMovedMs >= STALLED_AFTER_MS)',
       instead: 'if (canMove && sinceMovedMs >= STALLED_AFTER_MS * 100)',
-      breaks: ['a stall is told'],
+      breaks: ['a stall is reported'],
       tests: [DECISIONS],
     },
     {
@@ -238,7 +238,7 @@ export const DAEMON: Area = {
       file: 'src/daemon/after-commit.ts',
       text: 'report(this.#copiedCommit);',
       instead: 'report(null);',
-      breaks: ['the command sees what it is told of'],
+      breaks: ['the command sees the commits that it is given'],
       tests: ['unit/after-commit.test.ts'],
     },
     {
@@ -254,7 +254,7 @@ export const DAEMON: Area = {
       file: 'src/post-commit/hook.ts',
       text: 'if (error !== null) throw error;',
       instead: '',
-      breaks: ['the command is told at least once'],
+      breaks: ['the command is notified at least once'],
       tests: ['unit/hook.test.ts'],
     },
     {
@@ -270,7 +270,7 @@ export const DAEMON: Area = {
       file: 'src/destination/catalog/commits.ts',
       text: 'if ((await reads.positionAt(one.commitNumber)).mark === one.mark) later = one;',
       instead: 'later = one;',
-      breaks: ['the command is told at least once'],
+      breaks: ['the command is notified at least once'],
       tests: ['unit/duckdb-commits.test.ts'],
     },
   ],

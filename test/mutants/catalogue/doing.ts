@@ -117,7 +117,7 @@ export const DOING: Area = {
       file: 'src/sync/plan/need.ts',
       text: 'add(OPERATOR, { logNumber: 1, eventNumber: BigInt(resyncNumber), createdAt: null });',
       instead: 'add(OPERATOR, { logNumber: 1, eventNumber: 0n, createdAt: null });',
-      breaks: ['a person is obeyed once'],
+      breaks: ["an operator's demand is met once"],
       tests: ['unit/plan-reloads.test.ts', 'unit/catch-up-changes.test.ts'],
     },
     {

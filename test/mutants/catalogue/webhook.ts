@@ -110,7 +110,7 @@ export const WEBHOOK: Area = {
       file: 'src/daemon/server/server.ts',
       text: "const READ_METHODS: readonly string[] = ['GET', 'HEAD'];",
       instead: "const READ_METHODS: readonly string[] = ['GET', 'HEAD', 'POST'];",
-      breaks: ['the status server only looks'],
+      breaks: ['the status server only reads'],
       tests: [SERVER],
     },
     {

@@ -81,7 +81,7 @@ export class Requests {
     for (let attempt = 1; ; attempt += 1) {
       signal.throwIfAborted();
       await this.#travel();
-      const entry = journaled(request, feed);
+      const entry = recorded(request, feed);
       listeners.arrived(facts);
       life.passRequest(facts.operation);
       try {
@@ -137,7 +137,7 @@ function rewritten<T>(body: T, acts: readonly Act[]): T {
   return acts.reduce((before, act) => (act.kind === 'rewrite' ? (act.rewrite(before) as T) : before), body);
 }
 
-function journaled({ facts, operation, query = {}, scope }: Request<unknown>, { requests, clock }: FeedSide) {
+function recorded({ facts, operation, query = {}, scope }: Request<unknown>, { requests, clock }: FeedSide) {
   const { operation: name, datasetId, subscriptionId } = facts;
   const entry = {
     at: clock.now(),

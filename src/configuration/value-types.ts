@@ -10,7 +10,7 @@ import { resolve } from 'node:path';
 import { Cron } from 'croner';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { databaseAddress, Secret } from '../lib/secret.ts';
+import { databaseAddress, isDecodable, Secret } from '../lib/secret.ts';
 import { quoted } from '../lib/text.ts';
 import { DURATION, parseDurationMs, parseSizeBytes, SIZE } from '../lib/units.ts';
 
@@ -320,11 +320,24 @@ export const secretUrl = plainText('is not text; put it in quotes')
 const NOT_A_DATABASE =
   'is not the address of a PostgreSQL database; write postgres://user:password@host/database';
 
+/** The words of the driver. It would take any other one for `verify-full`. */
+const SSL_MODES = ['disable', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'];
+const NO_SSL_MODE = `has another sslmode than ${SSL_MODES.slice(0, -1).join(', ')} or no-verify; write sslmode=verify-full`;
+const NOT_ENCODED =
+  'has a character whose code (%…) is not of UTF-8; encode user and password in UTF-8, and write % as %25';
+
 /** The address of a database, with its password. No message shows it. */
 export const databaseUrl = plainText('is not text; put it in quotes')
   .max(MAX_SECRET_CHARACTERS, { error: TOO_LONG, abort: true })
   .regex(/^[\x21-\x7e]+$/, { error: NOT_A_DATABASE, abort: true })
-  .refine((url) => /^postgres(?:ql)?:$/.test(databaseAddress(url)?.protocol ?? ''), { error: NOT_A_DATABASE })
+  .refine((url) => /^postgres(?:ql)?:$/.test(databaseAddress(url)?.protocol ?? ''), {
+    error: NOT_A_DATABASE,
+    abort: true,
+  })
+  .refine((url) => isDecodable(url), { error: NOT_ENCODED, abort: true })
+  .refine((url) => SSL_MODES.includes(databaseAddress(url)?.searchParams.get('sslmode') ?? 'disable'), {
+    error: NO_SSL_MODE,
+  })
   .transform((url) => new Secret(url))
   .meta({ title: 'url' });
 

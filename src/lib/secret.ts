@@ -125,6 +125,17 @@ export function databaseAddress(text: string): Pick<URL, keyof typeof UNKNOWN_AD
 
 const NO_HOST = 'socket';
 
+/** Returns whether user and password can be read. With another % than those of codes, the address is taken as it stands. */
+export function isDecodable(address: string): boolean {
+  if (/%(?![a-f\d]{2})/i.test(address)) return true;
+  try {
+    decodeURIComponent(address);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The parameters that name the server; they precede the host and port of the address itself. */
 const WHERE = ['host', 'port'];
 

@@ -234,3 +234,26 @@ describe('the address for notifications', () => {
     expect(settingOf('notify.url').flag).toBeNull();
   });
 });
+
+describe('the address of a database', () => {
+  it.each([
+    ['?sslmode=verify_full', 'has another sslmode than disable'],
+    ['?sslmode=allow', 'has another sslmode than disable'],
+    ['?user=b%E9', 'encode user and password in UTF-8'],
+  ])('refuses an address with %s, and does not show the address', (rest, message) => {
+    const address = `postgres://a:canary@db.example.com/county${rest}`;
+    const error = errorOf(() => load({ environment: { ...REQUIRED, FEED_SYNC_DESTINATION_URL: address } }));
+    expect(error.message).toContain('destination.url ');
+    expect(error.message).toContain(message);
+    expect(error.message).not.toContain('canary');
+  });
+
+  it.each(['?sslmode=no-verify', '?sslmode=verify-full&sslrootcert=/etc/ca.pem', '?user=50%-b'])(
+    'takes an address with %s',
+    (rest) => {
+      const address = `postgres://a:canary@db.example.com/county${rest}`;
+      const { configuration } = load({ environment: { ...REQUIRED, FEED_SYNC_DESTINATION_URL: address } });
+      expect(configuration.destination.postgres?.url.reveal()).toBe(address);
+    },
+  );
+});

@@ -1,8 +1,12 @@
 /** The scope and the exit code of an error of PostgreSQL: by its code, and by the statement that it met. */
 
+import process from 'node:process';
 import { DatabaseError } from 'pg';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { Connection } from '../../src/destination/postgres/connection.ts';
 import { datasetError, destinationError, diagnose } from '../../src/destination/postgres/errors.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf, errorEntryOf } from '../../src/model/errors.ts';
 
 function serverError(code: string) {
@@ -43,5 +47,47 @@ describe('an error of PostgreSQL', () => {
     const error = destinationError(serverError(code), 'db');
     const { scope, exitCode } = errorEntryOf(error);
     expect([errorCodeOf(error), exitCode, scope]).toEqual([...expected, 'run']);
+  });
+});
+
+describe('the way to a server of PostgreSQL', () => {
+  const NOWHERE = 'postgres://feeds:canary@127.0.0.1:1/county';
+  const failure = async (rest: string): Promise<Error> => {
+    const connection = new Connection({ url: new Secret(`${NOWHERE}${rest}`), clock: systemClock });
+    const error: unknown = await connection.run('SELECT 1').catch((thrown: unknown) => thrown);
+    return destinationError(error, 'db');
+  };
+
+  it.each([
+    ['?sslrootcert=/nowhere/ca.pem', 'the file /nowhere/ca.pem: no such file or directory (ENOENT).'],
+    ['?uselibpqcompat=true&sslmode=verify-ca', 'verify-ca requires specifying a CA'],
+  ])('reports an address with %s as a wrong setting, and no bug', async (rest, reason) => {
+    const error = await failure(rest);
+    expect([errorCodeOf(error), errorEntryOf(error).exitCode]).toEqual(['configuration_invalid', 78]);
+    expect(error.message).toContain('The address of the database db cannot be used: ');
+    expect(error.message).toContain(reason);
+    expect(error.message).not.toContain('canary');
+  });
+
+  it('has the driver write no warning of its own for a weaker sslmode', async () => {
+    const warnings: Error[] = [];
+    const note = (warning: Error) => warnings.push(warning);
+    process.on('warning', note);
+    onTestFinished(() => void process.off('warning', note));
+    expect(errorCodeOf(await failure('?sslmode=require'))).toBe('destination_unavailable');
+    expect(warnings).toEqual([]);
+  });
+
+  it.each([
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'sslrootcert=FILE'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'sslrootcert=FILE'],
+    ['CERT_HAS_EXPIRED', 'has to renew it'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'the host that it is for'],
+    ['ECONNREFUSED', 'feed-sync doctor'],
+  ])('says what to do about %s', (code, hint) => {
+    const error = destinationError(diagnose(Object.assign(new Error('broken'), { code })), 'db');
+    expect(errorCodeOf(error)).toBe('destination_unavailable');
+    expect(error).toMatchObject({ hint: expect.stringContaining(hint) });
+    expect(error.message.includes('certificate of the server is not trusted')).toBe(code !== 'ECONNREFUSED');
   });
 });

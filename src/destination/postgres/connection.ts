@@ -15,7 +15,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
-import { diagnose, OutcomeUnknownError, PostgresError } from './errors.ts';
+import { diagnose, OutcomeUnknownError, PostgresError, unusableAddress } from './errors.ts';
 import { firstStatements, SELECT_BEGUN, type Waits } from './settings.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
@@ -60,6 +60,15 @@ interface TransactionOptions extends Pick<Waits, 'lockWaitMs'> {
   readonly searchPath?: string;
   readonly isReadOnly?: boolean;
   readonly isSnapshot?: boolean;
+}
+
+/** Words for `verify-full` to the driver, which warns of them on standard error, among the lines of the log. */
+const ALIASES = /(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
+/** With this parameter they have the meaning of libpq. */
+const OF_LIBPQ = /[?&]uselibpqcompat=true(?=&|$)/;
+
+function forDriver(address: string): string {
+  return OF_LIBPQ.test(address) ? address : address.replace(ALIASES, 'verify-full');
 }
 
 export class Connection implements Transaction {
@@ -341,16 +350,21 @@ export class Connection implements Transaction {
     return client;
   }
 
+  /** @throws PostgresError where the driver cannot use the address: it names a file that cannot be read */
   #newClient(): pg.Client {
     const { url, answerMs } = this.#options;
-    return new pg.Client({
-      connectionString: url.reveal(),
-      application_name: 'feed-sync',
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
-      ...(answerMs === undefined ? {} : { query_timeout: answerMs }),
-    });
+    try {
+      return new pg.Client({
+        connectionString: forDriver(url.reveal()),
+        application_name: 'feed-sync',
+        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+        keepAlive: true,
+        keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+        ...(answerMs === undefined ? {} : { query_timeout: answerMs }),
+      });
+    } catch (error) {
+      throw unusableAddress(error);
+    }
   }
 
   /** Asks the server by a connection of its own, and by the number of its process: a pooler knows only its own numbers. */

@@ -15,7 +15,7 @@ import {
 /**
  * The fault behind an error of the server:
  * - `unavailable`: no connection, or it ended, or the server lets nobody write.
- * - `not-admitted`: user, password or database are wrong.
+ * - `not-admitted`: user, password or database are wrong, or the address cannot be used.
  * - `not-permitted`: the role lacks a right.
  * - `interrupted`: this program stopped the statement.
  * - `locked`: a lock was not free within the time that a statement waits for it.
@@ -122,8 +122,40 @@ export function diagnose(thrown: unknown): PostgresError {
     const fault = isOfReader(thrown) ? 'depended-on' : (FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)));
     return new PostgresError(fault ?? 'statement', thrown.message, thrown);
   }
-  const why = systemCode(thrown) === null ? messageOf(thrown) : systemReason(thrown);
-  return new PostgresError('unavailable', why, thrown);
+  return new PostgresError('unavailable', reasonOf(thrown), thrown);
+}
+
+/** Diagnoses what the driver throws at the address itself, before it connects. Its message never contains the address. */
+export function unusableAddress(thrown: unknown): PostgresError {
+  const file = thrown instanceof Error && 'path' in thrown ? `the file ${String(thrown.path)}: ` : '';
+  return new PostgresError('not-admitted', `${file}${reasonOf(thrown)}`, thrown);
+}
+
+function reasonOf(thrown: unknown): string {
+  const code = systemCode(thrown);
+  if (code === null) return messageOf(thrown);
+  return OF_CERTIFICATES.test(code)
+    ? `the certificate of the server is not trusted (${code})`
+    : systemReason(thrown);
+}
+
+/** The codes of OpenSSL and Node for a certificate that is not trusted. */
+const OF_CERTIFICATES = /(?:^|_)CERT(?:_|$)|^UNABLE_TO_VERIFY_LEAF_SIGNATURE$/;
+const HINTS_BY_DISTRUST: ReadonlyMap<string, string> = new Map([
+  ['CERT_HAS_EXPIRED', 'Whoever runs the server has to renew it. Is the clock of this machine right?'],
+  ['CERT_NOT_YET_VALID', 'Is the clock of this machine right?'],
+  [
+    'ERR_TLS_CERT_ALTNAME_INVALID',
+    'It is for another host: name in destination.url the host that it is for.',
+  ],
+]);
+const PRIVATE_AUTHORITY =
+  'Where it is of a private authority, name its file in destination.url: sslrootcert=FILE; if not, somebody stands between.';
+
+function hintOfUnavailable({ cause }: PostgresError): string {
+  const code = systemCode(cause) ?? '';
+  if (!OF_CERTIFICATES.test(code)) return 'If it lasts: feed-sync doctor';
+  return HINTS_BY_DISTRUST.get(code) ?? PRIVATE_AUTHORITY;
 }
 
 /** Returns whether a reader's object refuses, where the code alone does not say so. */
@@ -186,11 +218,11 @@ function destinationFailure(error: PostgresError, place: string): FeedSyncError 
     case 'conflict':
       return new DestinationError(`The database ${place} is not available: ${said}`, {
         code: 'destination_unavailable',
-        hint: 'If it lasts: feed-sync doctor',
+        hint: hintOfUnavailable(error),
         cause,
       });
     case 'not-admitted':
-      return new ConfigurationError(`The database ${place} does not admit feed-sync: ${said}`, {
+      return new ConfigurationError(notAdmitted(error, place), {
         hint: 'Correct destination.url (FEED_SYNC_DESTINATION_URL), or the role in the database.',
         cause,
       });
@@ -209,6 +241,14 @@ function destinationFailure(error: PostgresError, place: string): FeedSyncError 
     default:
       return new StorageError(`The database ${place} cannot be used: ${said}`, { cause });
   }
+}
+
+function notAdmitted(error: PostgresError, place: string): string {
+  const said = sentence(error);
+  // Only the server has a code: without one nothing was sent to it.
+  return error.sqlState === null
+    ? `The address of the database ${place} cannot be used: ${said}`
+    : `The database ${place} does not admit feed-sync: ${said}`;
 }
 
 /** An object of a reader stands in the way of one dataset. */

@@ -278,7 +278,10 @@ function contradictions(
     for (const key of NOT_WITH_POSTGRESQL) {
       const { value, source } = readings.get(key) ?? UNSET;
       if (value === undefined || source === null || source === 'default') continue;
-      found.push([key, 'is not available with PostgreSQL; leave it out, or leave out destination.url']);
+      found.push([
+        key,
+        'is not available with PostgreSQL: it is for a mirror in a file; leave it out, or leave out destination.url',
+      ]);
     }
   }
   const [base, most] = [readings.get('retry.baseDelay'), readings.get('retry.maxDelay')];

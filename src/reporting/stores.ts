@@ -187,7 +187,8 @@ function noMirror({ destination }: LocalConfiguration): never {
 /** Refuses an option that PostgreSQL does not have. `what` is a command with the option in question. @throws UsageError */
 export function refuseWithPostgres(what: string, { destination }: LocalConfiguration): void {
   if (destination.postgres === null) return;
-  throw new UsageError(`${what} is not available with PostgreSQL: the mirror is ${destination.place}.`, {
+  const why = `it is for a mirror in a file, and this one is ${destination.place}`;
+  throw new UsageError(`${what} is not available with PostgreSQL: ${why}.`, {
     hint: 'The guide lists what works with PostgreSQL.',
   });
 }

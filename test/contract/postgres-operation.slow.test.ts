@@ -84,6 +84,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       const sound = await line.run('doctor');
       expect(sound.stdout).toMatch(/role +mirror, with the rights that it needs/);
       expect(sound.stdout).toMatch(/lease +free/);
+      expect(sound.stdout).toMatch(/scrub +none: it is for a mirror in a file/);
       expect(sound.stdout).not.toContain(PASSWORD);
       await statement(address, 'ALTER TABLE feed_sync.meta OWNER TO feeds');
       const wrong = await line.run('doctor');

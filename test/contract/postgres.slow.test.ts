@@ -69,7 +69,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
         const refused = await installed.run(...words);
         expect([refused.exitCode, refused.stderr]).toEqual([
           64,
-          expect.stringContaining('is not available with PostgreSQL'),
+          expect.stringContaining('is not available with PostgreSQL: it is for a mirror in a file'),
         ]);
       }
       const published = { FEED_SYNC_DESTINATION_PUBLISH: `${installed.home}/copy.duckdb` };

@@ -25,7 +25,7 @@ export async function checkDatabase(
   const readers = inspection.known('destination.readers') ?? [];
   const options = { url, readers, clock: context.clock, signal };
   const place = placeOfDatabase(url);
-  const findings = [...judgeEncryption(url)];
+  const findings = [...judgeEncryption(url), NO_SCRUB];
   try {
     findings.push(...judgeServer(await examineServer(options), place));
     const reader = await openPostgresReader(options);
@@ -44,6 +44,8 @@ export async function checkDatabase(
     return [...findings, findingOf('database', error)];
   }
 }
+
+const NO_SCRUB = ok('scrub', 'none: it is for a mirror in a file, and PostgreSQL looks after its own files');
 
 /**
  * Returns the script that makes role, database and schemas for the address. @throws ConfigurationError where there is none

@@ -148,7 +148,7 @@ export async function manyContest(recipe: Recipe, workspace: string): Promise<Co
           const expectedCounts = [datasets.length, expected].join(' ');
           if (found?.join(' ') !== expectedCounts)
             throw new WrongResultError(`There are ${found} instead of ${expectedCounts}.`);
-          return sample;
+          return await withSize(sample, address);
         }),
       ),
     reference: null,
@@ -184,11 +184,20 @@ function again(
       const copy = join(folder, 'data');
       // The pipe of the program is no file.
       await cp(data, copy, { recursive: true, filter: (path) => basename(path) !== 'postgres.pipe' });
-      const sample = await measureProgram(feed, copy, folder, mirroredIn(address));
+      const run = await measureProgram(feed, copy, folder, mirroredIn(address));
+      const sample = await withSize(run, address);
       await compare(address, folder);
       return sample;
     }),
   );
+}
+
+const BYTES_PER_MEGABYTE = 1_000_000;
+
+/** With the size of the database, of which an empty one with PostGIS takes some megabytes. */
+async function withSize(sample: Sample, address: string): Promise<Sample> {
+  const [[bytes] = []] = await statement(address, 'SELECT pg_database_size(current_database())');
+  return { ...sample, counts: { ...sample.counts, mirrorMegabytes: Number(bytes) / BYTES_PER_MEGABYTE } };
 }
 
 /** Writes the rows that the backlog has changed as CSV: those of the mirror whose keys are in the file of JSON lines. */

@@ -5,6 +5,8 @@ import type { Contest, Size } from '../case.ts';
 import { updateContest } from '../catch-up.ts';
 import type { Recipe } from '../dataset-files.ts';
 import { polygons } from '../large-dataset.ts';
+import { catchUpContest, manyContest } from '../postgres-contests.ts';
+import { whyNoServer } from '../postgres-server.ts';
 
 export interface Axis {
   readonly name: string;
@@ -12,6 +14,8 @@ export interface Axis {
   readonly job: string;
   readonly what: string;
   readonly sizes: readonly number[];
+  /** Why it cannot run here, to the end of "not run: "; null where it can. Without this it runs everywhere. */
+  readonly whyNot?: () => string | null;
   /** Only the subject of the contest is run. `quick` takes small tables for what does not grow. */
   readonly validate: (amount: number, size: Size, workspace: string) => Promise<Contest>;
 }
@@ -22,7 +26,7 @@ const ROWS_OF_BACKLOG: Readonly<Record<Size, number>> = { full: 100_000, quick: 
 const ROWS_OF_LARGE_TABLE: Readonly<Record<Size, number>> = { full: 2_000_000, quick: 2_000 };
 const CHANGED_ROWS_OF_VERSION = 20;
 
-export const AXES: readonly Axis[] = [
+const DUCKDB_AXES: readonly [Axis, Axis, Axis, Axis] = [
   {
     name: 'rows',
     job: 'rows',
@@ -62,6 +66,32 @@ export const AXES: readonly Axis[] = [
     validate: (changedRows, size, workspace) =>
       updateContest(polygons(ROWS_OF_LARGE_TABLE[size]), { versions: 1, changedRows }, workspace),
   },
+];
+
+const [ROWS, DATASETS, VERSIONS, CHANGED_ROWS] = DUCKDB_AXES;
+
+/** The same amounts, tables and versions. */
+function inPostgres(axis: Axis, validate: Axis['validate']): Axis {
+  const { name, what } = axis;
+  return { ...axis, name: `postgres-${name}`, what: `${what}, in PostgreSQL`, whyNot: whyNoServer, validate };
+}
+
+export const AXES: readonly Axis[] = [
+  ...DUCKDB_AXES,
+  inPostgres(ROWS, (rows, size, workspace) =>
+    manyContest({ ...polygons(rows), writtenRows: WRITTEN_ROWS[size] }, workspace),
+  ),
+  inPostgres(DATASETS, (datasets, _, workspace) => manyContest(manyParcels(datasets), workspace)),
+  inPostgres(VERSIONS, (versions, size, workspace) =>
+    catchUpContest(
+      { ...polygons(ROWS_OF_BACKLOG[size]), filesPerDataset: 1 },
+      { versions, changedRows: CHANGED_ROWS_OF_VERSION },
+      workspace,
+    ),
+  ),
+  inPostgres(CHANGED_ROWS, (changedRows, size, workspace) =>
+    catchUpContest(polygons(ROWS_OF_LARGE_TABLE[size]), { versions: 1, changedRows }, workspace),
+  ),
 ];
 
 function manyParcels(counties: number): Recipe {

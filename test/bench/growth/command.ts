@@ -33,6 +33,11 @@ export const growthCommand = new Command('growth')
 
 async function growth({ axis: only, smallest, largest, runs, quick, json }: Flags): Promise<void> {
   for (const axis of AXES.filter(({ name }) => only === undefined || name === only)) {
+    const why = axis.whyNot?.() ?? null;
+    if (why !== null) {
+      process.stderr.write(`${axis.name} was NOT RUN: ${why}\n`);
+      continue;
+    }
     for (const amount of axis.sizes.filter((each) => each >= smallest && each <= largest)) {
       process.stderr.write(`${axis.name} ${amount}: `);
       const point = await measurePoint(axis, amount, quick ? 'quick' : 'full', runs);

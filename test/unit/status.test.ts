@@ -209,6 +209,16 @@ describe('the state of a dataset in status', () => {
     );
   });
 
+  it('shows the time of the last poll below its subscription where the screen is too narrow', () => {
+    const followed = new Map([['sub_counties', followedAt(id(7), { subscriptionId: 'sub_counties' })]]);
+    const success = { at: NOW, process: { command: 'run', pid: 1, host: 'here' } };
+    const polls = [{ subscriptionId: 'sub_counties', success, failure: null }];
+    const text = renderStatus(report(mirrorOf(), content({ followed, polls })), { now: NOW, width: 60 });
+    const table = text.split('\n\n').find((part) => part.startsWith('subscription ')) ?? '';
+    expect(table.split('\n').filter(({ length }) => length > 60)).toEqual([]);
+    expect(table).toMatch(/\n {2}read: 2\d{3}-/);
+  });
+
   it('shows a dataset as suspended where all of its subscriptions are suspended', () => {
     const desiredStates = [
       desired({ datasetId: 'a', members: membersAt('sub_1', 'sub_2') }),

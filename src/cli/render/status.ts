@@ -269,7 +269,7 @@ function subscriptionTable(
     { title: 'subscription' },
     { title: 'name', isOptional: true },
     { title: 'last event' },
-    { title: 'read' },
+    { title: 'read', isOptional: true },
     { title: 'state', wraps: true },
   ];
   const rows = subscriptions.map((subscription) => {

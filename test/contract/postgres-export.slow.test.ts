@@ -126,4 +126,23 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     expect(mended.stdout).toContain('Exported generation 2');
     expect((await contentOf(join(folder, manifestIn(folder).files[0]?.file ?? ''))).rows).toHaveLength(5_000);
   });
+
+  it('F77 an export names a table that somebody dropped, and leaves the generation before', async () => {
+    const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
+    const address = await server.database();
+    const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
+    const { run, home, environment: variables } = localInstallation({ feed, environment });
+    const folder = join(home, 'export');
+    variables['FEED_SYNC_EXPORT_PATH'] = folder;
+    expect(await run('once')).toMatchObject({ exitCode: 0 });
+    const before = manifestIn(folder);
+    const [first] = before.files;
+    rmSync(join(folder, first?.file ?? ''));
+    await statement(address, `DROP TABLE feeds."${first?.table}"`);
+    const failed = await run('once');
+    expect(failed.exitCode, failed.stdout).toBe(74);
+    expect(failed.stdout).toContain(`The table ${first?.table} cannot be exported: relation`);
+    expect(failed.stdout).toContain('To learn how it is mended: feed-sync verify.');
+    expect(manifestIn(folder)).toEqual(before);
+  });
 });

@@ -8,6 +8,7 @@
  */
 
 import { closeSync, constants, openSync } from 'node:fs';
+import { StorageError } from '../../model/errors.ts';
 import type { ColumnType } from '../../model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -17,6 +18,7 @@ import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import { readTables } from './catalog/observed-state.ts';
 import type { Connection, Transaction } from './connection.ts';
 import { type Pipe, writingEnd } from './copy-rows.ts';
+import { PostgresError, sentence } from './errors.ts';
 import { mirrored } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 
@@ -49,11 +51,23 @@ export async function exportTable(
         writeGeoParquet(writing, table, readTexts(table, pipe.path), to).catch((error) => {
           throw explainExport(error, table, to);
         }),
-      );
+      ).catch((error: unknown) => {
+        throw explainCopy(error, table);
+      });
       return table;
     },
     { isReadOnly: true, isSnapshot: true, searchPath: searchPath(postgis), lockWaitMs },
   );
+}
+
+/** A table or a column that somebody has dropped says nothing of the other tables. */
+function explainCopy(error: unknown, { tableName }: ObservedTable): unknown {
+  if (!(error instanceof PostgresError) || error.fault !== 'statement') return error;
+  return new StorageError(`The table ${tableName} cannot be exported: ${sentence(error)}`, {
+    code: 'export_failed',
+    hint: 'To learn how it is mended: feed-sync verify. The last generation of the export stays.',
+    cause: error,
+  });
 }
 
 async function throughPipe(

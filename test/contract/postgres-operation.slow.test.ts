@@ -92,6 +92,14 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
         77,
         expect.stringMatching(/may not: own the table feed_sync\.meta[\s\S]*doctor --sql/),
       ]);
+      await statement(address, 'ALTER TABLE feed_sync.meta OWNER TO mirror');
+      const [[table = ''] = []] = await statement(address, 'SELECT table_name FROM feed_sync.datasets');
+      await statement(address, `ALTER TABLE feeds."${table}" OWNER TO feeds`);
+      const foreign = await line.run('doctor');
+      expect([foreign.exitCode, foreign.stdout]).toEqual([
+        77,
+        expect.stringContaining(`may not: own the table feeds.${table}.`),
+      ]);
     });
   });
 

@@ -73,7 +73,7 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
         const isThere = await hasCatalog(transaction);
         return {
           ...server,
-          missingRights: (await transaction.rows(SELECT_MISSING_RIGHTS)).map((right) => textAt(right, 0)),
+          missingRights: await missingRights(transaction, isThere),
           isSuperuser: booleanAt(row, 1),
           unknownReaders: await unknownRoles(transaction, readers),
           isPooled,
@@ -105,10 +105,31 @@ const SELECT_MISSING_RIGHTS = `SELECT 'create temporary tables in the database'
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = ${text(CATALOG_SCHEMA)} AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')`;
 
+/** A table of a dataset that another role owns cannot be written. */
+const SELECT_FOREIGN_TABLES = `
+  UNION ALL SELECT 'own the table ' || n.nspname || '.' || c.relname FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ${text(LIVE_SCHEMA)} AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')
+      AND c.relname IN (SELECT table_name FROM ${catalogTable('datasets')})`;
+
 /** No session can change them, or may. A role that commits sets the others by itself. */
 const SELECT_UNSAFE = `SELECT name || ' = ' || setting FROM pg_settings WHERE (name, setting) IN
   (('fsync', 'off'), ('full_page_writes', 'off'), ('ignore_checksum_failure', 'on'), ('zero_damaged_pages', 'on'))
   ORDER BY name`;
+
+async function missingRights(transaction: Transaction, isThere: boolean): Promise<readonly string[]> {
+  const known = isThere && (await mayRead(transaction, 'datasets')) ? SELECT_FOREIGN_TABLES : '';
+  return (await transaction.rows(SELECT_MISSING_RIGHTS + known)).map((right) => textAt(right, 0));
+}
+
+async function mayRead(
+  transaction: Transaction,
+  table: Parameters<typeof catalogTable>[0],
+): Promise<boolean> {
+  const name = text(catalogTable(table));
+  const [[isAllowed] = []] = await transaction.rows(`SELECT has_table_privilege(${name}, 'SELECT')`);
+  return isAllowed === true;
+}
 
 async function unknownRoles(
   transaction: Transaction,
@@ -122,9 +143,7 @@ async function unknownRoles(
 }
 
 async function holderOfLease(transaction: Transaction): Promise<string | null> {
-  const lease = text(catalogTable('lease'));
-  const [[mayRead] = []] = await transaction.rows(`SELECT has_table_privilege(${lease}, 'SELECT')`);
-  if (mayRead !== true) return null;
+  if (!(await mayRead(transaction, 'lease'))) return null;
   const [row] = await transaction.rows(
     `SELECT holder FROM ${catalogTable('lease')} WHERE expires_at > clock_timestamp()`,
   );

@@ -8,6 +8,7 @@ import { Meter, timeLeftMs, WorkSeen } from '../../src/cli/render/meter.ts';
 import { COLORED, PLAIN, Screen } from '../../src/cli/render/screen.ts';
 import type { StateSummary } from '../../src/daemon/state-of.ts';
 import type { LogFields } from '../../src/lib/log.ts';
+import { StorageError } from '../../src/model/errors.ts';
 import type { Progress } from '../../src/sync/progress.ts';
 import { documentedLog } from '../support/documented-lines.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
@@ -352,6 +353,27 @@ describe('once without a view', () => {
       ['info', { dataset: 'permits' }, 'Retired: no subscription contains it any more.'],
       ['warn', { dataset: 'zoning', code: 'outside_coverage' }, 'Suspended: an operator must act.'],
       ['info', { dataset: 'water', why: 'it lags' }, 'Waiting.'],
+    ]);
+  });
+
+  it('logs a cause of failures as an error with its first dataset alone, however many it meets', () => {
+    const failed = (datasetId: string, message: string) => (progress: Progress) =>
+      progress.settled({
+        kind: 'failed',
+        datasetId,
+        commits: [],
+        error: new StorageError(message),
+        failure: null,
+      });
+    const lines = logged(
+      failed('parcels', 'The table parcels cannot be written: no space.'),
+      failed('permits', 'The table permits cannot be written: no space.'),
+      failed('zoning', 'The file of zoning cannot be read.'),
+    );
+    expect(lines.map(([level, { dataset }]) => [level, dataset])).toEqual([
+      ['error', 'parcels'],
+      ['debug', 'permits'],
+      ['error', 'zoning'],
     ]);
   });
 });

@@ -4,6 +4,7 @@ import type { Suspension } from '../../checkpoint/checkpoint.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
+import { causeIn } from '../../lib/text.ts';
 import { errorCodeOf, InterruptedError, ServiceUnavailableError } from '../../model/errors.ts';
 import { currentConditions, type ReportedIncident } from '../../reporting/conditions.ts';
 import { catchUpMendingDamage, type IsAsked, together } from '../../sync/catch-up.ts';
@@ -143,7 +144,9 @@ function interrupted(result: CatchUpResult, { reason }: AbortSignal): CatchUpRes
   return { ...result, incidents: [...result.incidents, { subscriptionId: null, error }] };
 }
 
+/** Returns what logs a catch-up without a view: each cause of failures once, loudly, with the first dataset that it met. */
 export function progressLog(log: Log): Progress {
+  const causes = new Set<string>();
   return {
     read() {},
     started(datasets) {
@@ -158,13 +161,13 @@ export function progressLog(log: Log): Progress {
       logCommit(log, dataset, commit);
     },
     settled(result) {
-      logResult(log, result);
+      logResult(log, result, causes);
     },
   };
 }
 
 /** Commits are logged as they happen. */
-function logResult(log: Log, result: DatasetResult): void {
+function logResult(log: Log, result: DatasetResult, causes: Set<string>): void {
   const { datasetId: dataset } = result;
   switch (result.kind) {
     case 'updated':
@@ -186,15 +189,18 @@ function logResult(log: Log, result: DatasetResult): void {
       logSuspension(log, dataset, result.suspension);
       return;
     case 'failed':
-      logFailure(log, dataset, result.error);
+      logFailure(log, dataset, result.error, causes);
       return;
   }
 }
 
-/** The client of the service logs once for all datasets that it is refused for the number of requests. */
-function logFailure(log: Log, dataset: string, error: Error): void {
+/** `causes`: those that were logged. The client of the service logs by itself that requests are refused for their number. */
+function logFailure(log: Log, dataset: string, error: Error, causes: Set<string>): void {
   const fields = { dataset, error: errorCodeOf(error), why: error.message };
-  if (error instanceof ServiceUnavailableError && error.isThrottled) log.debug(fields, 'Failed.');
+  const cause = causeIn(`${fields.error} ${fields.why}`, dataset);
+  const isLogged = causes.has(cause) || (error instanceof ServiceUnavailableError && error.isThrottled);
+  causes.add(cause);
+  if (isLogged) log.debug(fields, 'Failed.');
   else log.error(fields, 'Failed.');
 }
 

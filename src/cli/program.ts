@@ -23,7 +23,7 @@ Examples:
   feed-sync once                  load everything, or catch up with it
   feed-sync run                   the same, and follow what is published from then on
   feed-sync status --watch        show the state meanwhile
-  feed-sync query "SHOW TABLES"   read the mirror
+  feed-sync query -f report.sql   read the mirror with SQL
 
 ${EXIT_CODES_HELP}
 `;

@@ -14,20 +14,12 @@ import {
 } from '../support/destination-kinds.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY, OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
 const KINDS = destinationKinds();
-const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
-  schemaVersion: '2',
-});
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
+const FIRST = THREE_PEOPLE;
 const SECOND: readonly Row[] = [
   [1, 'one'],
   [2, 'TWO'],
@@ -65,9 +57,12 @@ const stateAfter = (world: DestinationWorld, commit: number) =>
   read(world, `SELECT * FROM history.parcels_as_of_commit(${commit}) ORDER BY id`);
 
 /** Loads three people, changes them, and loads the third version in their place: commits 1, 2 and 3. */
-async function threeCommits(kind: DestinationKind, history: Parameters<DestinationKind['open']>[0] = ALL) {
+async function threeCommits(
+  kind: DestinationKind,
+  history: Parameters<DestinationKind['open']>[0] = ALL_HISTORY,
+) {
   const world = await kind.open(history);
-  const course = await world.loaded(firstContent(people, FIRST));
+  const course = await world.loaded(firstContent(PEOPLE, FIRST));
   const times = [(await world.observed()).appliedAt];
   course.publishRows(SECOND);
   await world.apply(course);
@@ -136,7 +131,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F69 freezes the log where a column goes, and query --as-of reads both sides', async () => {
     const { world, course, times } = await threeCommits(kind);
-    course.publish(firstContent(owners, [[1, 'Ann']]));
+    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     const sql = 'SELECT * FROM parcels ORDER BY id';
     expect(await read(world, sql, times[0])).toEqual(texts(FIRST));
@@ -148,13 +143,13 @@ describe.each(KINDS)('the destination $name', (kind) => {
   });
 
   it('F69 freezes the log where a column goes after the columns have come in another order', async () => {
-    const world = await kind.open(ALL);
+    const world = await kind.open(ALL_HISTORY);
     const columns = [column('id', 'integer', false), column('name', 'string'), column('age', 'integer')];
     const course = await world.loaded(firstContent(sourceSchema(columns), [[1, 'one', 7]]));
     const turned = sourceSchema(columns.toReversed(), { schemaVersion: '2' });
     course.publish(firstContent(turned, [[8, 'one', 1]]));
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
-    course.publish(firstContent({ ...owners, schemaVersion: '3' }, [[1, 'Ann']]));
+    course.publish(firstContent({ ...OWNERS, schemaVersion: '3' }, [[1, 'Ann']]));
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     const frozen = (commit: number) =>
       read(world, `SELECT id, name, age FROM history.parcels__3_log_as_of_commit(${commit})`);
@@ -184,7 +179,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F69 closes the log where history was switched off meanwhile, and begins one where it is switched on', async () => {
     let isOn = false;
-    const { world, course } = await threeCommits(kind, { ...ALL, keeps: () => isOn });
+    const { world, course } = await threeCommits(kind, { ...ALL_HISTORY, keeps: () => isOn });
     isOn = true;
     course.publishRows(FIRST);
     await world.apply(course);
@@ -257,8 +252,8 @@ describe.each(KINDS)('the destination $name', (kind) => {
   });
 
   it('F69 forgets states beyond the retention where nothing is committed any more', async () => {
-    const { world, course } = await threeCommits(kind, { ...ALL, keepMs: 86_400_000 });
-    course.publish(firstContent(owners, [[1, 'Ann']]));
+    const { world, course } = await threeCommits(kind, { ...ALL_HISTORY, keepMs: 86_400_000 });
+    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await world.load(course);
     const forget = async (firstKept: number) => {
       await world.byHand(`UPDATE feed_sync.commits SET applied_at = applied_at - INTERVAL '2 DAY'
@@ -278,7 +273,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     'F69 rewrites as-of functions of another program at the next start, with a readable frozen log: %s',
     async (isReadable) => {
       const { world, course } = await threeCommits(kind);
-      course.publish(firstContent(owners, [[1, 'Ann']]));
+      course.publish(firstContent(OWNERS, [[1, 'Ann']]));
       await world.load(course);
       const frozen = 'parcels__4_log_as_of_commit';
       for (const name of ['parcels_as_of_commit', frozen]) {
@@ -299,8 +294,8 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F69 refuses by name a table without history, and a statement that reads around --as-of', async () => {
     const keeps = (id: string) => id === 'parcels';
-    const { world, times } = await threeCommits(kind, { ...ALL, keeps });
-    await world.loaded(firstContent(people, FIRST), 'zones');
+    const { world, times } = await threeCommits(kind, { ...ALL_HISTORY, keeps });
+    await world.loaded(firstContent(PEOPLE, FIRST), 'zones');
     const now = new Date(Date.now() + 1_000);
     await expect(read(world, 'SELECT * FROM zones', now)).rejects.toThrow('The table zones has no history');
     const around = read(world, 'SELECT * FROM history.parcels', now);
@@ -314,7 +309,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F70 a log that was emptied by hand refuses its table alone, and no table whose name contains that name', async () => {
     const { world, times } = await threeCommits(kind);
-    await world.loaded(firstContent(people, FIRST), 'old-parcels');
+    await world.loaded(firstContent(PEOPLE, FIRST), 'old-parcels');
     const now = new Date(Date.now() + 1_000);
     await world.byHand('DELETE FROM history.parcels');
     expect(await read(world, 'SELECT id FROM old_parcels ORDER BY 1', now)).toEqual([['1'], ['2'], ['3']]);
@@ -326,7 +321,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
   it('F69 records with each commit what a rollback needs, and nothing without history', async () => {
     const recorded = `SELECT count(checksum), count(columns) FROM feed_sync.commits`;
     expect(await read((await threeCommits(kind)).world, recorded)).toEqual([['3', '3']]);
-    const without = await threeCommits(kind, { ...ALL, keeps: () => false });
+    const without = await threeCommits(kind, { ...ALL_HISTORY, keeps: () => false });
     expect(await read(without.world, recorded)).toEqual([['0', '0']]);
     expect(await read(without.world, 'SELECT count(*) FROM feed_sync.history_logs')).toEqual([['0']]);
   });
@@ -399,7 +394,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F69 rolls back past a schema change and restores the columns of then', async () => {
     const { world, course } = await threeCommits(kind);
-    course.publish(firstContent(owners, [[1, 'Ann']]));
+    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await world.load(course);
     expect(await rollBack(world, 2)).toMatchObject({ kind: 'committed' });
     expect(await world.rows()).toEqual(texts(SECOND));

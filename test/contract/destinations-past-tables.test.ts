@@ -6,25 +6,19 @@ import {
   type DestinationWorld,
   destinationKinds,
 } from '../support/destination-kinds.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
-  schemaVersion: '2',
-});
-const HISTORY = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
+import { firstContent } from '../support/duckdb-changes.ts';
+import { ALL_HISTORY, OWNERS, PEOPLE } from '../support/people.ts';
 
 /** A live log of parcels, a frozen table with its log, and an archived table of roads with its log. */
 async function everyKind(kind: DestinationKind): Promise<DestinationWorld> {
-  const world = await kind.open(HISTORY);
+  const world = await kind.open(ALL_HISTORY);
   for (const datasetId of ['parcels', 'roads']) {
-    const course = await world.loaded(firstContent(people, [[1, 'one']]), datasetId);
+    const course = await world.loaded(firstContent(PEOPLE, [[1, 'one']]), datasetId);
     course.publishRows([[1, 'uno']]);
     await world.apply(course);
     if (datasetId === 'roads') await world.retire(course, 'archive');
     if (datasetId === 'roads') continue;
-    course.publish(firstContent(owners, [[1, 'Ann']]));
+    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await world.load(course);
     course.publishRows([[1, 'Bob']]);
     await world.apply(course);

@@ -13,11 +13,11 @@ import {
   destinationKinds,
 } from '../support/destination-kinds.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
 const KINDS = destinationKinds();
 
-const PEOPLE = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const WITHOUT_KEYS: SourceSchema = { ...PEOPLE, keyColumns: [] };
 const ALL_TYPES = sourceSchema([
   column('id', 'integer', false),
@@ -27,16 +27,10 @@ const ALL_TYPES = sourceSchema([
   column('moment', 'timestamp'),
   column('document', 'json'),
 ]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
-const HISTORY = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
-async function threePeople(kind: DestinationKind, schema = PEOPLE, history?: typeof HISTORY) {
+async function threePeople(kind: DestinationKind, schema = PEOPLE, history?: typeof ALL_HISTORY) {
   const world = await kind.open(history);
-  const course = await world.loaded(firstContent(schema, FIRST));
+  const course = await world.loaded(firstContent(schema, THREE_PEOPLE));
   return { world, course, first: course.newest() };
 }
 
@@ -157,7 +151,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       const { world, course, first } = await threePeople(kind);
       const content = await contentFrom(first, course, world);
       const before = await world.observed();
-      course.publishRows(FIRST.slice(1));
+      course.publishRows(THREE_PEOPLE.slice(1));
       await world.apply(course);
       const comparer = await world.comparer();
       expect(await comparer.compare(before, content, () => {})).toEqual({ kind: 'moved' });
@@ -202,8 +196,8 @@ describe.each(KINDS)('the destination $name', (kind) => {
     });
 
     it('F70 repairs an alteration by hand back to the commit before, and history still knows every state', async () => {
-      const { world, course, first } = await threePeople(kind, PEOPLE, HISTORY);
-      course.publishRows(FIRST.slice(1));
+      const { world, course, first } = await threePeople(kind, PEOPLE, ALL_HISTORY);
+      course.publishRows(THREE_PEOPLE.slice(1));
       await world.apply(course);
       await byHand(world, "UPDATE parcels SET name = 'TWO' WHERE id = 2");
       await repair(world, await contentFrom(first, course, world));
@@ -216,9 +210,9 @@ describe.each(KINDS)('the destination $name', (kind) => {
     });
 
     it('F70 closes the log of an alteration that a commit took over, and proves a rollback to the stored checksum', async () => {
-      const { world, course, first } = await threePeople(kind, PEOPLE, HISTORY);
+      const { world, course, first } = await threePeople(kind, PEOPLE, ALL_HISTORY);
       await byHand(world, "UPDATE parcels SET name = 'TWO' WHERE id = 2");
-      course.publishRows([[1, 'one'], [2, 'zwei'], ...FIRST.slice(2)]);
+      course.publishRows([[1, 'one'], [2, 'zwei'], ...THREE_PEOPLE.slice(2)]);
       await world.apply(course);
       const right = await world.rows();
       const found = await compare(world, await contentFrom(first, course, world));
@@ -233,7 +227,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
         { firstCommit: 2, closedReason: expect.stringContaining('altered outside feed-sync') },
       ]);
       await reader.close();
-      course.publishRows(FIRST.slice(1));
+      course.publishRows(THREE_PEOPLE.slice(1));
       await world.apply(course);
       const job: RollbackJob = {
         kind: 'rollback',
@@ -252,7 +246,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       const content = await contentFrom(first, course, world);
       const plannedFrom = await world.observed();
       await byHand(world, ...ALTERED);
-      course.publishRows(FIRST.slice(1));
+      course.publishRows(THREE_PEOPLE.slice(1));
       await world.load(course);
       const { fetched } = content.snapshot;
       const job: RepairJob = {

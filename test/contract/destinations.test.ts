@@ -11,14 +11,8 @@ import { errorCodeOf } from '../../src/model/errors.ts';
 import { type DestinationKind, destinationKinds } from '../support/destination-kinds.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
+import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
 
 /** What all commits to the table have in common once it is gone. */
 const COMMIT = { datasetId: 'parcels', tableName: 'parcels', rowCount: null };
@@ -28,7 +22,7 @@ const KINDS = destinationKinds();
 /** A destination with a table of three people. */
 async function threePeople(kind: DestinationKind) {
   const world = await kind.open();
-  return { world, course: await world.loaded(firstContent(people, FIRST)) };
+  return { world, course: await world.loaded(firstContent(PEOPLE, THREE_PEOPLE)) };
 }
 
 describe.each(KINDS)('the destination $name', (kind) => {
@@ -202,7 +196,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('adds a column with the changes that fill it', async () => {
     const { world, course } = await threePeople(kind);
-    const schema = { ...sourceSchema([...people.columns, column('age', 'integer')]), schemaVersion: '2' };
+    const schema = { ...sourceSchema([...PEOPLE.columns, column('age', 'integer')]), schemaVersion: '2' };
     const rows: readonly Row[] = [
       [1, 'one', 11],
       [2, 'two', null],
@@ -271,12 +265,12 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('refuses repeated keys and leaves the table and the other jobs as they are', async () => {
     const { world, course } = await threePeople(kind);
-    const other = await world.loaded(firstContent(people, FIRST), 'roads');
+    const other = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), 'roads');
     const rows: readonly Row[] = [
       [1, 'one'],
       [1, 'again'],
     ];
-    course.publish({ schema: people, rowCount: 2, rows: () => rows, changes: null });
+    course.publish({ schema: PEOPLE, rowCount: 2, rows: () => rows, changes: null });
     other.publishRows([[9, 'nine']]);
     const results = await world.execute(
       await course.snapshot(course.newest(), await world.observed()),
@@ -335,7 +329,9 @@ describe.each(KINDS)('the destination $name', (kind) => {
     'applies no changes where the catalog has lost %s of the table, and blames the catalog',
     async (_, columns, keys) => {
       const world = await kind.open();
-      const course = await world.loaded(firstContent(sourceSchema(columns, { keyColumns: keys }), FIRST));
+      const course = await world.loaded(
+        firstContent(sourceSchema(columns, { keyColumns: keys }), THREE_PEOPLE),
+      );
       await world.byHand("DELETE FROM feed_sync.columns WHERE column_name = 'id'");
       course.publishRows([[4, 'one']]);
       const refused = await world.apply(course).then(errorOf, (error: unknown) => error);
@@ -378,7 +374,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       datasetIds: ['parcels'],
     });
     await world.byHand(`CREATE TABLE ${world.table} (mine INTEGER)`);
-    const course = world.published(firstContent(people, FIRST));
+    const course = world.published(firstContent(PEOPLE, THREE_PEOPLE));
     expect(errorCodeOf(errorOf(await world.load(course)))).toBe('dataset_storage_failed');
     await world.byHand(`DROP TABLE ${world.table}`);
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });

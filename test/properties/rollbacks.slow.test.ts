@@ -12,6 +12,7 @@ import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { type DestinationWorld, destinationKinds } from '../support/destination-kinds.ts';
 import { sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY } from '../support/people.ts';
 import { column, smallContent } from '../support/small-content.ts';
 import { property } from './property.ts';
 
@@ -38,8 +39,6 @@ const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   ),
   { minLength: 1, maxLength: 7 },
 );
-
-const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
 interface Left {
   readonly version: number;
@@ -134,6 +133,6 @@ describe.each(destinationKinds())('rollbacks in $name', (kind) => {
   property(
     'F69 shows and restores every earlier state of a table, past reloads, other columns and rollbacks',
     kind.name === 'DuckDB' ? 12 : 8,
-    fc.asyncProperty(rows, steps, async (first, all) => play(await kind.open(ALL), first, all)),
+    fc.asyncProperty(rows, steps, async (first, all) => play(await kind.open(ALL_HISTORY), first, all)),
   );
 });

@@ -10,6 +10,7 @@ import type { JobResult } from '../../src/destination/destination.ts';
 import { sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY } from '../support/people.ts';
 import { column, smallContent } from '../support/small-content.ts';
 import { property } from './property.ts';
 
@@ -58,7 +59,7 @@ property(
     fc.boolean(),
     async (snapshots, hasKeys) => {
       const kept = await mirrorAtWork({
-        history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+        history: ALL_HISTORY,
         threads: 1,
       });
       const swapped = await mirrorAtWork({ threads: 1 });

@@ -13,9 +13,9 @@ import { commitAll } from '../support/commit-all.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const facts = sourceSchema([column('id', 'integer', false), column('fact', 'json')]);
 const pairs = sourceSchema([column('id', 'integer', false), column('name', 'string'), column('n', 'number')]);
 
@@ -52,7 +52,7 @@ async function coursesOf(
 ): Promise<readonly PublishedCourse[]> {
   const courses = [];
   for (const [index, name] of names.entries())
-    courses.push(await world.loaded(firstContent(people, rowsOf(index)), name));
+    courses.push(await world.loaded(firstContent(PEOPLE, rowsOf(index)), name));
   return courses;
 }
 
@@ -164,7 +164,7 @@ describe('changes of tables that are alike', () => {
     const courses = [];
     for (const [index, name] of names(8).entries()) {
       const isPair = index % 2 === 1;
-      const first = isPair ? firstContent(pairs, [[1, 'one', 1]]) : firstContent(people, [[1, 'one']]);
+      const first = isPair ? firstContent(pairs, [[1, 'one', 1]]) : firstContent(PEOPLE, [[1, 'one']]);
       const course = await world.loaded(first, name);
       course.publishRows(isPair ? [[1, 'ONE', 2.5]] : [[1, 'ONE']]);
       courses.push(course);

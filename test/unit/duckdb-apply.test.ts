@@ -10,20 +10,14 @@ import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
 
 /** A mirror with a table of three people. */
 async function threePeople() {
   const world = await mirrorAtWork();
-  return { world, course: await world.loaded(firstContent(people, FIRST)) };
+  return { world, course: await world.loaded(firstContent(PEOPLE, THREE_PEOPLE)) };
 }
 
 describe('changes of one version', () => {
@@ -76,7 +70,7 @@ describe('changes of one version', () => {
 
   it('raises the version by changes that leave every row as it is', async () => {
     const { world, course } = await threePeople();
-    course.publishRows(FIRST);
+    course.publishRows(THREE_PEOPLE);
     expect(await world.apply(course)).toMatchObject({
       kind: 'committed',
       committed: { toVersion: 2, net: { added: 0, changed: 0, removed: 0 } },
@@ -87,7 +81,7 @@ describe('changes of one version', () => {
   it('counts an added row that was there as changed, and a removed row that was not there as nothing', async () => {
     const { world, course } = await threePeople();
     course.publish({
-      ...firstContent(people, [...FIRST.slice(0, 2), [3, 'THREE']]),
+      ...firstContent(PEOPLE, [...THREE_PEOPLE.slice(0, 2), [3, 'THREE']]),
       changes: [
         { op: 'added', row: [3, 'THREE'] },
         { op: 'removed', key: [9] },
@@ -125,10 +119,10 @@ describe('changes of one version', () => {
         column('id', 'integer', false),
         { ...column('name', 'string'), ...(description === null ? {} : { description }) },
       ]);
-    const course = await world.loaded(firstContent(described('before'), FIRST));
+    const course = await world.loaded(firstContent(described('before'), THREE_PEOPLE));
     for (const [index, description] of ["it's after", null, 'again'].entries()) {
       const schema = { ...described(description), schemaVersion: String(index + 2) };
-      course.publish({ ...firstContent(schema, FIRST), changes: [] });
+      course.publish({ ...firstContent(schema, THREE_PEOPLE), changes: [] });
       expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
       expect(await world.differences(course)).toEqual([]);
     }
@@ -143,7 +137,7 @@ describe('changes of one version', () => {
 it('V9 does not check counts that the service does not state', async () => {
   const { world, course } = await threePeople();
   // The row that is listed as added is there already, so the sums would not be right.
-  course.publish({ ...firstContent(people, FIRST), changes: [{ op: 'added', row: [3, 'three'] }] });
+  course.publish({ ...firstContent(PEOPLE, THREE_PEOPLE), changes: [{ op: 'added', row: [3, 'three'] }] });
   const { versions } = await course.changes(await world.observed());
   const uncounted = versions.map((each) => ({ ...each, counts: null, rowCount: null }));
   expect(await world.apply(course, { versions: uncounted })).toMatchObject({ committed: { rowCount: 3 } });
@@ -211,7 +205,7 @@ describe('changes of several versions', () => {
 
 it('keeps the recorded snapshot and reloads of a table when changes are applied', async () => {
   const world = await mirrorAtWork();
-  const course = world.published(firstContent(people, FIRST));
+  const course = world.published(firstContent(PEOPLE, THREE_PEOPLE));
   const loaded = {
     digestKind: 'computed' as const,
     loadedThrough: 'sub_1',
@@ -222,7 +216,7 @@ it('keeps the recorded snapshot and reloads of a table when changes are applied'
   };
   const job = await course.snapshot(course.newest(), null);
   await world.execute({ ...job, ...loaded });
-  course.publishRows(FIRST.slice(1));
+  course.publishRows(THREE_PEOPLE.slice(1));
   const before = await world.observed();
   const outcome = await world.apply(course);
   const { snapshotVersion, snapshotDigest } = before;
@@ -234,7 +228,7 @@ it('keeps the recorded snapshot and reloads of a table when changes are applied'
 describe('a stale plan', () => {
   it('applies nothing to a table that is not the one that the changes were planned from', async () => {
     const { world, course } = await threePeople();
-    course.publishRows(FIRST.slice(1));
+    course.publishRows(THREE_PEOPLE.slice(1));
     const observed = await world.observed();
     const others: readonly Partial<ObservedTable>[] = [
       { commitNumber: 7 },
@@ -255,7 +249,7 @@ describe('a stale plan', () => {
 
   it('applies nothing where the table was dropped since the changes were planned', async () => {
     const { world, course } = await threePeople();
-    course.publishRows(FIRST.slice(1));
+    course.publishRows(THREE_PEOPLE.slice(1));
     const job = await course.changes(await world.observed());
     await world.retire(course, 'drop');
     expect(await world.execute(job)).toEqual([{ kind: 'stale-plan', datasetId: 'parcels' }]);
@@ -272,7 +266,7 @@ describe('a failed proof of changes', () => {
       const { world, course } = await threePeople();
       // The row that is listed as added is there already, so the sums are right and the table is not.
       course.publish({
-        ...firstContent(people, FIRST),
+        ...firstContent(PEOPLE, THREE_PEOPLE),
         changes: [{ op: 'added', row: [3, 'three'] }],
       });
       const { versions } = await course.changes(await world.observed());
@@ -301,8 +295,8 @@ describe('a failed proof of changes', () => {
   it('V7 V10 changes nothing where the table was altered by hand, until a load replaces it', async () => {
     const { world, course } = await threePeople();
     for (const [sql, message] of BY_HAND) {
-      const { version } = course.publishRows(FIRST.with(1, [2, 'two, again']));
-      course.publishRows(FIRST.with(1, [2, 'one']));
+      const { version } = course.publishRows(THREE_PEOPLE.with(1, [2, 'two, again']));
+      course.publishRows(THREE_PEOPLE.with(1, [2, 'one']));
       await world.byHand(sql);
       const before = await world.dump();
       const error = errorOf(await world.apply(course));
@@ -310,7 +304,7 @@ describe('a failed proof of changes', () => {
       expect(error, sql).toMatchObject({ datasetId: 'parcels', version });
       expect(error.message).toContain(message);
       expect(await world.dump(), sql).toEqual(before);
-      course.publishRows(FIRST);
+      course.publishRows(THREE_PEOPLE);
       await world.load(course);
       expect(await world.differences(course), sql).toEqual([]);
     }
@@ -331,12 +325,12 @@ describe('a failed proof of changes', () => {
 it('commits the other write jobs of a batch of several kinds where some fail', async () => {
   const { world, course: good } = await threePeople();
   const [bad, leaving] = [
-    await world.loaded(firstContent(people, FIRST), 'bad'),
-    await world.loaded(firstContent(people, FIRST), 'leaving'),
+    await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), 'bad'),
+    await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), 'leaving'),
   ];
-  const fresh = world.published(firstContent(people, FIRST), 'fresh');
+  const fresh = world.published(firstContent(PEOPLE, THREE_PEOPLE), 'fresh');
   await world.byHand('DELETE FROM bad WHERE id = 3');
-  for (const course of [good, bad]) course.publishRows([[1, 'changed'], ...FIRST.slice(1)]);
+  for (const course of [good, bad]) course.publishRows([[1, 'changed'], ...THREE_PEOPLE.slice(1)]);
   const stale = await world.observed(leaving.datasetId);
   const outcomes = await world.execute(
     await good.changes(await world.observed()),
@@ -393,7 +387,9 @@ describe('hostile names (F38, F39)', () => {
   it.each(['rowid', 'ROWID'])('changes a table whose column %s hides the addresses of rows', async (name) => {
     const world = await mirrorAtWork();
     const columns = [column(name, 'integer', false), column('name', 'string')];
-    const course = await world.loaded(firstContent(sourceSchema(columns, { keyColumns: [name] }), FIRST));
+    const course = await world.loaded(
+      firstContent(sourceSchema(columns, { keyColumns: [name] }), THREE_PEOPLE),
+    );
     const next: readonly Row[] = [
       [1, 'one'],
       [2, 'TWO'],
@@ -405,14 +401,14 @@ describe('hostile names (F38, F39)', () => {
     });
     expect(await world.differences(course)).toEqual([]);
     await world.byHand(`UPDATE parcels SET "${name}" = 2 WHERE "${name}" = 1`);
-    course.publishRows(FIRST);
+    course.publishRows(THREE_PEOPLE);
     const error = errorOf(await world.apply(course));
     expect(error.message).toContain('rows of the keys that are changed');
   });
 
   it('fails before the mirror is touched where a schema version cannot be stored in a database', async () => {
     const { world, course } = await threePeople();
-    course.publishRows(FIRST.slice(1));
+    course.publishRows(THREE_PEOPLE.slice(1));
     const { schema } = await course.changes(await world.observed());
     const unstorable = { schema: { ...schema, schemaVersion: '2\0' } };
     await expect(world.apply(course, unstorable)).rejects.toThrow(DataError);

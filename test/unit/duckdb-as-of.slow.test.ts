@@ -1,24 +1,16 @@
 /** `query --as-of`: tables as they were at an earlier time, and a refusal of tables whose past is not known. */
 
 import { describe, expect, it } from 'vitest';
-import type { Row } from '../../fixtures/source/content.ts';
 import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { parseIsoTime } from '../../src/lib/units.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { fullJitter, manualClock } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
-import { column } from '../support/small-content.ts';
+import { OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
-  schemaVersion: '2',
-});
 const DAY_MS = 86_400_000;
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-];
+const FIRST = THREE_PEOPLE.slice(0, 2);
 const FIRST_READ = FIRST.map((row) => row.map(String));
 /** The clock begins with 2026; a commit is made each morning, from the first day on. */
 const NOON_OF = (day: number) => new Date(Date.UTC(2026, 0, day, 12));
@@ -29,8 +21,8 @@ async function twoDays() {
   const history = { keeps: (id: string) => id === 'parcels', keepMs: Number.POSITIVE_INFINITY };
   const world = await mirrorAtWork({ clock, history });
   await clock.sleep(DAY_MS / 4);
-  const zones = await world.loaded(firstContent(people, FIRST), 'zones');
-  const parcels = await world.loaded(firstContent(people, FIRST));
+  const zones = await world.loaded(firstContent(PEOPLE, FIRST), 'zones');
+  const parcels = await world.loaded(firstContent(PEOPLE, FIRST));
   await clock.sleep(DAY_MS);
   parcels.publishRows([
     [1, 'ONE'],
@@ -122,7 +114,7 @@ describe('query --as-of', () => {
   it('reads the columns of the time of --as-of where a schema change replaced them', async () => {
     const { clock, world, parcels, read } = await twoDays();
     await clock.sleep(DAY_MS);
-    parcels.publish(firstContent(owners, [[1, 'Ann']]));
+    parcels.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await world.load(parcels);
     const sql = 'SELECT * FROM parcels ORDER BY id';
     expect(await read(sql, NOON_OF(1))).toEqual(FIRST_READ);

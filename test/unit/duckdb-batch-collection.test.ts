@@ -8,16 +8,12 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { InapplicableChangesError, InterruptedError } from '../../src/model/errors.ts';
 import type { ObservedTable, WriteJob } from '../../src/model/write-jobs.ts';
-import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent, type PublishedCourse } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
-import { column } from '../support/small-content.ts';
+import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-];
+const FIRST = THREE_PEOPLE.slice(0, 2);
 const SECOND: readonly Row[] = [[1, 'ONE'], ...FIRST.slice(1)];
 const THIRD: readonly Row[] = [...SECOND, [3, 'three']];
 
@@ -57,7 +53,7 @@ it('judges the second of two write jobs of one dataset in a batch by the table t
   };
   const world = await mirrorAtWork();
   const ids = Object.keys(cases);
-  const courses = new Map(ids.map((id) => [id, world.published(firstContent(people, FIRST), id)]));
+  const courses = new Map(ids.map((id) => [id, world.published(firstContent(PEOPLE, FIRST), id)]));
   const courseOf = (id: string) => present(courses.get(id), 'it is published');
   await world.execute(
     ...(await Promise.all(ids.map((id) => courseOf(id).snapshot(courseOf(id).newest(), null)))),
@@ -95,7 +91,7 @@ describe('batches within one write session', () => {
   }
 
   function firstLoad(world: MirrorAtWork, datasetId: string): Promise<WriteJob> {
-    const course = world.published(firstContent(people, FIRST), datasetId);
+    const course = world.published(firstContent(PEOPLE, FIRST), datasetId);
     return course.snapshot(course.newest(), null);
   }
 
@@ -131,7 +127,7 @@ describe('batches within one write session', () => {
 
   it('commits later batches although an earlier write job fails, and reports the failure at the end of the session', async () => {
     const world = await mirrorAtWork({ clock: slowlyOpened() });
-    const broken = await world.loaded(firstContent(people, FIRST), 'broken');
+    const broken = await world.loaded(firstContent(PEOPLE, FIRST), 'broken');
     await world.byHand('DELETE FROM broken WHERE id = 2');
     broken.publishRows(SECOND);
     const changes = await broken.changes(await world.observed('broken'));

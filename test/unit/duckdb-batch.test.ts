@@ -8,17 +8,13 @@ import { statementsOf } from '../../src/destination/duckdb/catalog/rows.ts';
 import { batches, MAX_BATCH_JOBS } from '../../src/destination/duckdb/commit.ts';
 import { InapplicableChangesError } from '../../src/model/errors.ts';
 import type { SnapshotJob, WriteJob } from '../../src/model/write-jobs.ts';
-import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent, type PublishedCourse } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
-import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-];
+const FIRST = THREE_PEOPLE.slice(0, 2);
 const SECOND: readonly Row[] = [[1, 'ONE'], ...FIRST.slice(1)];
 const LOADED = ['changed', 'stale', 'broken', 'leaving', 'back', 'again', 'described', 'taken'];
 
@@ -29,10 +25,10 @@ const HOSTILE = `'; DROP TABLE x; -- "quoted" \\u0000 \\ \u{1f600} \u2028 \n\t \
 async function prepared(): Promise<{ world: MirrorAtWork; jobs: readonly WriteJob[] }> {
   const world = await mirrorAtWork({ clock: manualClock() });
   const courses = new Map<string, PublishedCourse>();
-  for (const id of LOADED) courses.set(id, await world.loaded(firstContent(people, FIRST), id));
-  for (const id of ['fresh', 'Fresh!']) courses.set(id, world.published(firstContent(people, FIRST), id));
+  for (const id of LOADED) courses.set(id, await world.loaded(firstContent(PEOPLE, FIRST), id));
+  for (const id of ['fresh', 'Fresh!']) courses.set(id, world.published(firstContent(PEOPLE, FIRST), id));
   const course = (id: string): PublishedCourse =>
-    courses.get(id) ?? world.published(firstContent(people, FIRST), id);
+    courses.get(id) ?? world.published(firstContent(PEOPLE, FIRST), id);
   const stale = await course('stale').snapshot(course('stale').newest(), await world.observed('stale'));
   await world.load(course('stale'));
   await world.retire(course('back'), 'keep');

@@ -2,24 +2,23 @@
 
 import { expect, it } from 'vitest';
 import type { CommitPosition } from '../../src/model/commits.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
-import { column } from '../support/small-content.ts';
+import { PEOPLE } from '../support/people.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const ALL = { limit: 100, upTo: null };
 
 async function busyMirror() {
   const world = await mirrorAtWork({ clock: manualClock() });
-  const parcels = await world.loaded(firstContent(people, [[1, 'one']]));
+  const parcels = await world.loaded(firstContent(PEOPLE, [[1, 'one']]));
   parcels.publishRows([
     [1, 'changed'],
     [2, 'two'],
     [3, 'three'],
   ]);
   await world.apply(parcels);
-  const roads = await world.loaded(firstContent(people, [[1, 'one']]), 'us-tx-roads');
+  const roads = await world.loaded(firstContent(PEOPLE, [[1, 'one']]), 'us-tx-roads');
   await world.retire(roads, 'drop');
   return { world };
 }
@@ -79,7 +78,7 @@ it('lists all commits where the position is from another mirror, and none withou
   const { position } = await world.mirror.commits(null, { limit: 2, upTo: null });
   const other = await mirrorAtWork();
   expect(await other.mirror.commits(position, ALL)).toMatchObject({ commits: [], hasMore: false });
-  const parcels = await other.loaded(firstContent(people, [[1, 'one']]));
+  const parcels = await other.loaded(firstContent(PEOPLE, [[1, 'one']]));
   await other.load(parcels);
   for (const elsewhere of [position, { commitNumber: 9, mark: position.mark }]) {
     const page = await other.mirror.commits(elsewhere, ALL);

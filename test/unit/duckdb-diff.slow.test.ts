@@ -11,11 +11,10 @@ import type { PastState } from '../../src/model/past-states.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { fullJitter, manualClock } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY, PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const places = sourceSchema([column('id', 'integer', false), column('at', 'geometry')]);
-const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 const DAY_MS = 86_400_000;
 
 /** The table after each commit: the first holds the state after commit 1. */
@@ -48,8 +47,8 @@ const version = (number: number): PastState => ({ by: 'version', version: number
 
 async function fiveStates() {
   const clock = manualClock();
-  const world = await mirrorAtWork({ clock, history: ALL });
-  const course = await world.loaded(firstContent(people, STATES[0] ?? []));
+  const world = await mirrorAtWork({ clock, history: ALL_HISTORY });
+  const course = await world.loaded(firstContent(PEOPLE, STATES[0] ?? []));
   for (const [index, rows] of STATES.slice(1).entries()) {
     await clock.sleep(DAY_MS);
     course.publishRows(rows);
@@ -113,7 +112,7 @@ describe('the diff of two states', () => {
   });
 
   it('shows geometries of a diff as WKT', async () => {
-    const world = await mirrorAtWork({ history: ALL });
+    const world = await mirrorAtWork({ history: ALL_HISTORY });
     const course = await world.loaded(firstContent(places, [[1, { type: 'Point', coordinates: [1, 2] }]]));
     course.publishRows([[1, { type: 'Point', coordinates: [3, 4] }]]);
     await world.apply(course);

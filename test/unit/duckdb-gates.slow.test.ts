@@ -8,6 +8,7 @@ import type { ChangesJob } from '../../src/model/write-jobs.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
 const PEOPLE = sourceSchema([
@@ -228,7 +229,7 @@ describe('commits that replace no rows, and history', () => {
   });
 
   it('F68 keeps the history of a table whose reload awaited approval', async () => {
-    const world = await mirrorAtWork({ history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY } });
+    const world = await mirrorAtWork({ history: ALL_HISTORY });
     const course = await world.loaded(firstContent(PEOPLE, rowsOf(3)));
     course.publishRows(rowsOf(2));
     judged(await reload(world, course, gate(NONE_REMOVED)));

@@ -12,6 +12,7 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
+import { ALL_HISTORY } from '../support/people.ts';
 
 const LEAST_LIMIT_BYTES = 64_000_000;
 /** Keys and texts that no compression makes much smaller: 96 bytes a row, more than the limit in all. */
@@ -54,7 +55,7 @@ it('F68 judges a reload by keys where the memory is too small to compare the row
   await using folder = await temporaryFolder();
   const mirror = await mirrorIn(folder.path, {
     memoryLimitBytes: LEAST_LIMIT_BYTES,
-    history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+    history: ALL_HISTORY,
   });
   onTestFinished(() => mirror.close());
   const parcels = { datasetId: 'parcels', rows: ROWS };
@@ -70,7 +71,7 @@ it('F08 swaps a table whose comparison exceeds the memory, closes its log with t
   await using folder = await temporaryFolder();
   const mirror = await mirrorIn(folder.path, {
     memoryLimitBytes: LEAST_LIMIT_BYTES,
-    history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
+    history: ALL_HISTORY,
   });
   onTestFinished(() => mirror.close());
   await mirror.enroll({

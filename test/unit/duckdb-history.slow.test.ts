@@ -10,20 +10,12 @@ import { compactAt } from '../support/compacting.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { duckdb, inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { ENROLMENT, errorOf, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
-
-const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
 async function threePeople(keepsHistory: (datasetId: string) => boolean = () => true) {
   const world = await mirrorAtWork({ history: { keeps: keepsHistory, keepMs: Number.POSITIVE_INFINITY } });
-  const course = world.published(firstContent(people, FIRST));
+  const course = world.published(firstContent(PEOPLE, THREE_PEOPLE));
   committed(await world.load(course));
   return { world, course };
 }
@@ -123,7 +115,7 @@ describe('an undo log', () => {
       ...all.map((name) => column(name, 'string')),
     ]);
     const row = (id: number, value: string): Row => [id, ...all.map((name) => `${name} ${value}`)];
-    const world = await mirrorAtWork({ history: ALL });
+    const world = await mirrorAtWork({ history: ALL_HISTORY });
     const course = world.published(firstContent(hostile, [row(1, 'a'), row(2, 'a')]));
     committed(await world.load(course));
     const states = [await inMirror(world.folder, 'SELECT * FROM parcels ORDER BY ALL')];
@@ -190,12 +182,12 @@ describe('an undo log', () => {
     isOn = true;
     course.publishRows([[1, 'one']]);
     committed(await world.apply(course));
-    expect(await inMirror(world.folder, asOf(1))).toEqual(asText(FIRST));
+    expect(await inMirror(world.folder, asOf(1))).toEqual(asText(THREE_PEOPLE));
     await expect(inMirror(world.folder, asOf(0))).rejects.toThrow('begins with commit 1');
   });
 
   it('keeps no undo log for a table without keys', async () => {
-    const world = await mirrorAtWork({ history: ALL });
+    const world = await mirrorAtWork({ history: ALL_HISTORY });
     const keyless = sourceSchema([column('name', 'string')], { keyColumns: [] });
     const course = world.published(firstContent(keyless, [['one']]));
     committed(await world.load(course));
@@ -217,17 +209,17 @@ describe('a mirror with history', () => {
     const copy = await temporaryFolder();
     const target = join(copy.path, 'copy.duckdb');
     const publish = { path: target, keptPaths: [], reserveBytes: 0 };
-    const world = await mirrorAtWork({ history: ALL, publish });
-    const course = world.published(firstContent(people, FIRST));
+    const world = await mirrorAtWork({ history: ALL_HISTORY, publish });
+    const course = world.published(firstContent(PEOPLE, THREE_PEOPLE));
     committed(await world.load(course));
     course.publishRows([[1, 'uno']]);
     committed(await world.apply(course));
     expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
     expect(await duckdb(`ATTACH '${target}' AS copied (READ_ONLY)`, 'USE copied', asOf(1))).toEqual(
-      asText(FIRST),
+      asText(THREE_PEOPLE),
     );
     expect(await compactAt(world.path)).toMatchObject({ kind: 'compacted' });
-    expect(await inMirror(world.folder, asOf(1))).toEqual(asText(FIRST));
+    expect(await inMirror(world.folder, asOf(1))).toEqual(asText(THREE_PEOPLE));
     expect(await inMirror(world.folder, asOf(2))).toEqual([['1', 'uno']]);
     course.publishRows([[1, 'one']]);
     committed(await world.apply(course));
@@ -354,7 +346,7 @@ describe('the closing of an undo log (F70)', () => {
     expect(await inMirror(world.folder, 'SELECT log_name, row_count FROM feed_sync.history_logs')).toEqual([
       ['parcels_2', '3'],
     ]);
-    expect(await inMirror(world.folder, asOf(1, 'parcels_2'))).toEqual(asText(FIRST));
+    expect(await inMirror(world.folder, asOf(1, 'parcels_2'))).toEqual(asText(THREE_PEOPLE));
   });
 
   it('closes the log by a reload of a table that was dropped by hand', async () => {
@@ -382,7 +374,7 @@ describe('an undo log that is frozen with its table (F71)', () => {
     committed(await world.load(course));
     course.publishRows([[1, 'Bob']]);
     committed(await world.apply(course));
-    expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(FIRST));
+    expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(THREE_PEOPLE));
     expect(await inMirror(world.folder, asOf(2, 'parcels__3_log'))).toEqual([['1', 'uno']]);
     expect(await inMirror(world.folder, asOf(3))).toEqual([['1', 'Ann']]);
     await expect(inMirror(world.folder, asOf(2))).rejects.toThrow('begins with commit 3');
@@ -401,7 +393,7 @@ describe('an undo log that is frozen with its table (F71)', () => {
       committed(await world.apply(course));
       expect(await world.retire(course, how)).toMatchObject({ kind: 'retired' });
       const past = async () => {
-        expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(FIRST));
+        expect(await inMirror(world.folder, asOf(1, 'parcels__3_log'))).toEqual(asText(THREE_PEOPLE));
         expect(await inMirror(world.folder, asOf(2, 'parcels__3_log'))).toEqual([['1', 'uno']]);
       };
       await past();
@@ -424,13 +416,13 @@ describe('an undo log that is frozen with its table (F71)', () => {
   });
 
   it('freezes logs beside others whose names collide, and with the longest names', async () => {
-    const world = await mirrorAtWork({ history: ALL });
+    const world = await mirrorAtWork({ history: ALL_HISTORY });
     const long = 'p'.repeat(63);
     for (const datasetId of ['parcels', 'parcels__4', 'parcels__4_log', long]) {
-      committed(await world.load(world.published(firstContent(people, FIRST), datasetId)));
+      committed(await world.load(world.published(firstContent(PEOPLE, THREE_PEOPLE), datasetId)));
     }
     for (const datasetId of ['parcels', long]) {
-      const course = world.published(firstContent(people, FIRST), datasetId);
+      const course = world.published(firstContent(PEOPLE, THREE_PEOPLE), datasetId);
       course.publish(firstContent(other, [[1, 'Ann']]));
       committed(await world.load(course));
     }
@@ -443,7 +435,7 @@ describe('an undo log that is frozen with its table (F71)', () => {
         AND function_name LIKE '%_as_of_commit' AND macro_definition LIKE '%''${logName}''%'`;
       const [[name] = []] = await inMirror(world.folder, functions);
       expect(await inMirror(world.folder, `SELECT * FROM history."${name}"(4) ORDER BY ALL`)).toEqual(
-        asText(FIRST),
+        asText(THREE_PEOPLE),
       );
     }
   });
@@ -467,7 +459,7 @@ describe('history older than history.keep', () => {
     const other = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
       schemaVersion: '2',
     });
-    const course = world.published(firstContent(people, FIRST));
+    const course = world.published(firstContent(PEOPLE, THREE_PEOPLE));
     committed(await world.load(course));
     course.publish(firstContent(other, [[1, 'Ann']]));
     await clock.sleep(DAY_MS);
@@ -521,7 +513,7 @@ describe('F70 rows that were altered by hand', () => {
   it('finds rows altered by hand in a reload that adds a column', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
-    course.publish(withAddedColumn(firstContent(people, FIRST), column('floor', 'integer'), () => 1));
+    course.publish(withAddedColumn(firstContent(PEOPLE, THREE_PEOPLE), column('floor', 'integer'), () => 1));
     committed(await world.load(course));
     expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
   });
@@ -529,7 +521,7 @@ describe('F70 rows that were altered by hand', () => {
   it('finds rows altered by hand in changes that add a column, which fail, and in no other changes', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
-    course.publishRows([...FIRST, [4, 'four']]);
+    course.publishRows([...THREE_PEOPLE, [4, 'four']]);
     committed(await world.apply(course));
     course.publish(withAddedColumn(course.newest().content, column('floor', 'integer'), () => 1));
     expect(errorOf(await world.apply(course, { addsColumns: true })).message).toContain(
@@ -612,7 +604,7 @@ describe('history that would take the reserve of the disk', () => {
         [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
         [0, { kind: kind === 'changes' ? 'committed' : 'retired' }],
       ] as const) {
-        const mirror = await mirrorIn(world.folder, { history: ALL, reserveBytes });
+        const mirror = await mirrorIn(world.folder, { history: ALL_HISTORY, reserveBytes });
         expect(await commitAll(mirror, [await mirror.validate(job)])).toMatchObject([result]);
         await mirror.close();
         if (reserveBytes > 0) expect(await world.dump()).toEqual(before);

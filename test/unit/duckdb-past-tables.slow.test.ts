@@ -6,28 +6,23 @@ import type { PastTables } from '../../src/destination/past-tables.ts';
 import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { fullJitter, inMirror } from '../support/duckdb-mirror.ts';
 import { recordingLog } from '../support/feed-client.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
-import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
-  schemaVersion: '2',
-});
+import { OWNERS, PEOPLE } from '../support/people.ts';
 
 /** A live log of parcels, a frozen table with its log, and an archived table of roads with its log. */
 async function everyKind(log: Log = silentLog): Promise<MirrorAtWork> {
   const history = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
   const world = await mirrorAtWork({ history, log });
   for (const datasetId of ['parcels', 'roads']) {
-    const course = await world.loaded(firstContent(people, [[1, 'one']]), datasetId);
+    const course = await world.loaded(firstContent(PEOPLE, [[1, 'one']]), datasetId);
     course.publishRows([[1, 'uno']]);
     await world.apply(course);
     if (datasetId === 'roads') await world.retire(course, 'archive');
     if (datasetId === 'roads') continue;
-    course.publish(firstContent(owners, [[1, 'Ann']]));
+    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await world.load(course);
     course.publishRows([[1, 'Bob']]);
     await world.apply(course);
@@ -160,7 +155,7 @@ it('computes checksums of another version of the hash again by a commit, and log
     "UPDATE feed_sync.datasets SET checksum_version = 'another'",
     "UPDATE feed_sync.history_logs SET checksum_version = 'another' WHERE log_name = 'parcels'",
   );
-  const course = world.published(firstContent(owners, [[1, 'Cem']]));
+  const course = world.published(firstContent(OWNERS, [[1, 'Cem']]));
   await world.load(course);
   expect(lines.filter((line) => line.includes('The hash of DuckDB is another'))).toHaveLength(1);
   expect(await compared(world)).toEqual(EQUAL);

@@ -12,13 +12,11 @@ import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
 import { type Child, startChild } from '../support/child.ts';
 import { compactAt } from '../support/compacting.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { leftAtEffects } from '../support/killed-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork, retirement } from '../support/mirror-at-work.ts';
-import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
+import { PEOPLE } from '../support/people.ts';
 
 const ENROLMENT = {
   origin: 'https://feed.example',
@@ -119,7 +117,7 @@ function queueOf(jobs: readonly ValidatedJob[], progress: StoredProgress | null)
 }
 
 async function preparedLoad({ mirror, published }: MirrorAtWork, datasetId: string): Promise<ValidatedJob> {
-  const course = published(firstContent(people, [[1, 'Ann']]), datasetId);
+  const course = published(firstContent(PEOPLE, [[1, 'Ann']]), datasetId);
   return await mirror.validate(await course.snapshot(course.newest(), null));
 }
 
@@ -214,7 +212,7 @@ describe('stored progress', () => {
     const world = await mirrorAtWork();
     await world.mirror.enroll({ ...ENROLMENT, subscriptionIds: ['sub_1', 'sub_2'] });
     for (const how of ['archive', 'drop', 'keep'] as const) {
-      await world.loaded(firstContent(people, [[1, 'Ann']]));
+      await world.loaded(firstContent(PEOPLE, [[1, 'Ann']]));
       await world.mirror.storeProgress(PROGRESS, 'wait');
       await world.execute(retirement(await world.observed(), how));
       expect(await progressOf(world)).toEqual({
@@ -236,7 +234,7 @@ describe('stored progress', () => {
   it('keeps stored progress through a load, changes and a compaction', async () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
-    const course = await world.loaded(firstContent(people, [[1, 'Ann']]));
+    const course = await world.loaded(firstContent(PEOPLE, [[1, 'Ann']]));
     course.publishRows([[1, 'Bob']]);
     await world.apply(course);
     expect(await progressOf(world)).toEqual(PROGRESS);
@@ -250,7 +248,7 @@ describe('stored progress', () => {
     onTestFinished(() => folder[Symbol.asyncDispose]());
     const copy = join(folder.path, 'mirror.duckdb');
     const world = await mirrorAtWork({ publish: { path: copy, keptPaths: [], reserveBytes: 0 } });
-    const course = await world.loaded(firstContent(people, [[1, 'Ann']]));
+    const course = await world.loaded(firstContent(PEOPLE, [[1, 'Ann']]));
     await world.mirror.storeProgress(PROGRESS, 'wait');
     expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
     expect(
@@ -303,7 +301,7 @@ describe('F10 progress while a reader has the mirror open', () => {
     });
     const world = await mirrorAtWork({ clock, lockWaitMs: 10_000 });
     children.push(await holdMirror(world.path));
-    const loading = world.loaded(firstContent(people, [[1, 'Ann']]));
+    const loading = world.loaded(firstContent(PEOPLE, [[1, 'Ann']]));
     await asleep.promise;
     expect(await world.mirror.storeProgress(PROGRESS, 'if-free')).toBe(false);
     tries.resolve();
@@ -331,7 +329,7 @@ describe('progress in the write session of a commit', () => {
   it('asks for progress in the last write session only, where large and small tables have one each', async () => {
     const world = await mirrorAtWork();
     const rows = Array.from({ length: ROW_GROUP_ROWS + 1 }, (_, index) => [index, null] as const);
-    const large = world.published(firstContent(people, rows), 'large');
+    const large = world.published(firstContent(PEOPLE, rows), 'large');
     const jobs = [
       await preparedLoad(world, 'parcels'),
       await world.mirror.validate(await large.snapshot(large.newest(), null)),
@@ -383,7 +381,7 @@ describe('progress in the write session of a commit', () => {
 
   it('does not store progress in a mirror that was lost and created again meanwhile', async () => {
     const world = await mirrorAtWork();
-    await world.loaded(firstContent(people, [[1, 'Ann']]));
+    await world.loaded(firstContent(PEOPLE, [[1, 'Ann']]));
     await rm(world.path);
     const { queue, calls } = queueOf([await preparedLoad(world, 'roads')], PROGRESS);
     await world.mirror.commit(queue);

@@ -27,13 +27,12 @@ import {
   type StorageError,
 } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { duckdb, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
-import { column } from '../support/small-content.ts';
+import { PEOPLE } from '../support/people.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const MODE = 0o777;
 
 /** A mirror with a table of one row, and where its copy is to be. */
@@ -43,7 +42,7 @@ async function publishing(options: Partial<MirrorOptions> = {}, reserveBytes = 0
   const copy = join(folder.path, 'out', 'copy.duckdb');
   const publish = { path: copy, keptPaths: [], reserveBytes };
   const world = await mirrorAtWork({ ...options, publish });
-  const course = await world.loaded(firstContent(people, [[1, 'one']]));
+  const course = await world.loaded(firstContent(PEOPLE, [[1, 'one']]));
   return { world, course, copy };
 }
 
@@ -128,7 +127,7 @@ describe('a published copy', () => {
     onTestFinished(() => rm(there, { recursive: true }));
     const copy = join(there, 'copy.duckdb');
     const world = await mirrorAtWork({ publish: { path: copy, keptPaths: [], reserveBytes: 0 } });
-    await world.loaded(firstContent(people, [[1, 'one']]));
+    await world.loaded(firstContent(PEOPLE, [[1, 'one']]));
     expect(await world.mirror.publish()).toMatchObject({ kind: 'published', isClone: false });
     expect(await rowsOf(copy)).toEqual([['one']]);
   });

@@ -18,19 +18,14 @@ import {
 } from '../support/duckdb-changes.ts';
 import { inMirror, mirrorIn } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
-const HISTORY = { history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY } };
+const HISTORY = { history: ALL_HISTORY };
 
-async function threePeople(options: Parameters<typeof mirrorAtWork>[0] = {}, schema = people) {
+async function threePeople(options: Parameters<typeof mirrorAtWork>[0] = {}, schema = PEOPLE) {
   const world = await mirrorAtWork(options);
-  const course = world.published(firstContent(schema, FIRST));
+  const course = world.published(firstContent(schema, THREE_PEOPLE));
   const first = course.newest();
   await world.load(course);
   return { world, course, first };
@@ -146,7 +141,7 @@ describe('a comparison', () => {
   });
 
   it('compares the rows of a table without keys as a multiset', async () => {
-    const keyless = sourceSchema(people.columns, { keyColumns: [] });
+    const keyless = sourceSchema(PEOPLE.columns, { keyColumns: [] });
     const { world, course, first } = await threePeople({}, keyless);
     await world.byHand('INSERT INTO parcels SELECT * FROM parcels WHERE id = 1', BY_HAND[0] ?? '');
     const content = await contentFrom(first, course, world);
@@ -156,7 +151,7 @@ describe('a comparison', () => {
       keys: { added: [], changed: [], removed: [] },
     });
     expect(await repair(world, content)).toMatchObject({ kind: 'committed' });
-    expect(await rows(world)).toEqual(FIRST.map((row) => row.map(String)));
+    expect(await rows(world)).toEqual(THREE_PEOPLE.map((row) => row.map(String)));
   });
 
   it('returns the checksum of an equal table where the recorded one differs', async () => {
@@ -195,7 +190,7 @@ describe('a comparison', () => {
   it('names the column of a table in which a block cannot be read', async () => {
     const world = await mirrorAtWork();
     const many = Array.from({ length: 200_000 }, (_, id): Row => [id, `name ${(id * 7_919) % 1_000_003}`]);
-    const course = world.published(firstContent(people, many));
+    const course = world.published(firstContent(PEOPLE, many));
     await world.load(course);
     damageBlock(world.path, 'name 7919');
     const compared = await compare(world, await contentFrom(course.newest(), course, world));
@@ -206,7 +201,7 @@ describe('a comparison', () => {
 describe('a repair', () => {
   it('repairs the rows that differ and no others, in a commit of its own (F70)', async () => {
     const { world, course, first } = await threePeople();
-    course.publishRows([...FIRST, [5, 'five']]);
+    course.publishRows([...THREE_PEOPLE, [5, 'five']]);
     await world.apply(course);
     await world.byHand(...BY_HAND);
     const before = await world.observed();
@@ -280,13 +275,13 @@ describe('a repair of a table with history', () => {
 
   it('writes no entries for a repair that leads back to the committed rows, and leaves the log open (F70)', async () => {
     const { world, course, first } = await threePeople(HISTORY);
-    course.publishRows(FIRST.slice(1));
+    course.publishRows(THREE_PEOPLE.slice(1));
     await world.apply(course);
     await world.byHand("UPDATE parcels SET name = 'TWO' WHERE id = 2");
     expect(await repair(world, await contentFrom(first, course, world))).toMatchObject({ kind: 'committed' });
     expect(await log(world)).toEqual([[null, null]]);
     expect(await entries(world)).toEqual([['2', 'removed', '1']]);
-    expect(await asOf(world, 1)).toEqual(FIRST.map((row) => row.map(String)));
+    expect(await asOf(world, 1)).toEqual(THREE_PEOPLE.map((row) => row.map(String)));
   });
 
   it('closes the log by a repair that changes more than the rows altered by hand, and names the reason (F70)', async () => {
@@ -295,7 +290,7 @@ describe('a repair of a table with history', () => {
     // The service has other rows for the version by now.
     const other = publishedCourse(
       join(world.folder, 'other'),
-      firstContent(people, [[1, 'ONE'], ...FIRST.slice(1)]),
+      firstContent(PEOPLE, [[1, 'ONE'], ...THREE_PEOPLE.slice(1)]),
       'parcels',
     );
     const content = await contentFrom(other.newest(), other, world);
@@ -309,7 +304,7 @@ describe('a repair of a table with history', () => {
   const otherPeople = (world: MirrorAtWork) =>
     publishedCourse(
       join(world.folder, 'other'),
-      firstContent(people, [
+      firstContent(PEOPLE, [
         [1, 'ONE'],
         [2, 'two'],
         [4, 'four'],
@@ -341,6 +336,6 @@ describe('a repair of a table with history', () => {
       ['2', 'removed', '3'],
     ]);
     expect(await log(world)).toEqual([[null, null]]);
-    expect(await asOf(world, 1)).toEqual(FIRST.map((row) => row.map(String)));
+    expect(await asOf(world, 1)).toEqual(THREE_PEOPLE.map((row) => row.map(String)));
   });
 });

@@ -5,31 +5,23 @@ import type { Row } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import type { ObservedTable, RollbackJob } from '../../src/model/write-jobs.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { writeMirror } from '../support/mirror-file.ts';
+import { ALL_HISTORY, OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
-  schemaVersion: '2',
-});
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
+const FIRST = THREE_PEOPLE;
 const SECOND: readonly Row[] = [
   [1, 'ONE'],
   [3, 'three'],
   [4, 'four'],
 ];
-const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
 async function world() {
-  const made = await mirrorAtWork({ history: ALL });
-  return { world: made, course: await made.loaded(firstContent(people, FIRST)) };
+  const made = await mirrorAtWork({ history: ALL_HISTORY });
+  return { world: made, course: await made.loaded(firstContent(PEOPLE, FIRST)) };
 }
 
 async function rollBack(
@@ -129,7 +121,7 @@ describe('a rollback', () => {
     const { world: at, course } = await world();
     const first = await at.observed();
     const rows = await inMirror(at.folder, ROWS);
-    course.publish(firstContent(owners, [[1, 'Ann']]));
+    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await at.load(course);
     await rolledBack(at, 1, 1);
     expect(restored(await at.observed())).toEqual(restored(first));
@@ -258,8 +250,8 @@ describe('a rollback', () => {
 
   it('refuses a rollback to a state that the log does not reach', async () => {
     let isOn = false;
-    const at = await mirrorAtWork({ history: { ...ALL, keeps: () => isOn } });
-    const course = await at.loaded(firstContent(people, FIRST));
+    const at = await mirrorAtWork({ history: { ...ALL_HISTORY, keeps: () => isOn } });
+    const course = await at.loaded(firstContent(PEOPLE, FIRST));
     course.publishRows(SECOND);
     await at.apply(course);
     await expect(rollBack(at, 1, 1).then(errorOf)).resolves.toMatchObject({

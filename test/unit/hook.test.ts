@@ -11,14 +11,14 @@ import { Secret } from '../../src/lib/secret.ts';
 import { ConfigurationError, HookError, InterruptedError } from '../../src/model/errors.ts';
 import { Hook, type HookParts, hookEnvironment, MAX_COMMITS_AT_ONCE } from '../../src/post-commit/hook.ts';
 import { NOON, openAt, temporaryPath } from '../support/checkpoint-files.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { manualClock } from '../support/duckdb-mirror.ts';
 import { recordingLog } from '../support/feed-client.ts';
 import { expectGolden, withPlaceholders } from '../support/golden.ts';
 import { hookProgram, notedBy, notedLines, notingProgram } from '../support/hook-program.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { until } from '../support/patience.ts';
-import { column } from '../support/small-content.ts';
+import { PEOPLE } from '../support/people.ts';
 
 /** Whether the command after commits has written its mark, which shows that it runs. */
 function isWritten(path: string): boolean {
@@ -104,12 +104,11 @@ describe('the input of the command after commits', () => {
   });
 
   it('reports every commit once, as JSON', async () => {
-    const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
     const world = await mirrorAtWork({ clock: manualClock() });
-    const parcels = await world.loaded(firstContent(people, [[1, 'one']]));
+    const parcels = await world.loaded(firstContent(PEOPLE, [[1, 'one']]));
     parcels.publishRows([[2, 'two']]);
     await world.apply(parcels);
-    const roads = await world.loaded(firstContent(people, [[1, 'one']]), 'us-tx-roads');
+    const roads = await world.loaded(firstContent(PEOPLE, [[1, 'one']]), 'us-tx-roads');
     await world.retire(roads, 'archive');
     const noted = temporaryPath('noted');
     const { hook, checkpoint } = await hookOf(notingProgram(noted), {

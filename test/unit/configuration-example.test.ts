@@ -11,6 +11,14 @@ import { API_KEY, load } from '../support/configuration.ts';
 const EXAMPLE_FILE = new URL('../../config/feed-sync.example.yaml', import.meta.url);
 const SCHEMA_FILE = new URL('../../config/feed-sync.schema.json', import.meta.url);
 
+const FILE = '/home/ann/feed-sync.yaml';
+
+/** The defaults, but for the options by which a command finds the file itself. */
+const FROM_FILE = {
+  ...load({}).configuration,
+  placeOptions: ['--config', FILE, '--data-dir', '/home/ann/data'],
+};
+
 /** Takes every key out of its comment, as the text's first lines tell people to. */
 function uncommented(text: string): string {
   return text.replace(/^( *)#(?=\w)/gm, '$1');
@@ -22,17 +30,17 @@ describe('the example', () => {
   });
 
   it('the example changes nothing as it is', () => {
-    const files = { '/home/ann/feed-sync.yaml': exampleConfiguration() };
-    expect(load({ files }).configuration).toEqual(load({}).configuration);
+    const files = { [FILE]: exampleConfiguration() };
+    expect(load({ files }).configuration).toEqual(FROM_FILE);
   });
 
   it('the example has the defaults for values, with every key out of its comment', () => {
     const files = {
-      '/home/ann/feed-sync.yaml': uncommented(exampleConfiguration()),
+      [FILE]: uncommented(exampleConfiguration()),
       '/etc/feed-sync/api-key': API_KEY,
     };
     const { configuration, sources } = load({ files, environment: {} });
-    expect(configuration).toEqual(load({}).configuration);
+    expect(configuration).toEqual(FROM_FILE);
     const fromFile = [...sources].filter(([, { source }]) => source.startsWith('file '));
     expect(fromFile.map(([key]) => key)).toEqual(
       expect.arrayContaining(['service.baseUrl', 'retry.maxDelay']),

@@ -206,6 +206,8 @@ export interface ObservedState {
   readonly retired: readonly RetiredTable[];
   /** Damaged tables of the past that are kept as they were found, with their schema. Absent: none. */
   readonly keptDamaged?: readonly string[];
+  /** The datasets whose table the catalog lists, and somebody has dropped. Absent: none. */
+  readonly missing?: readonly string[];
 }
 
 export interface RetiredTable {

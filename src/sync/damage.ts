@@ -7,6 +7,7 @@
 import type { DamagedTable, ObservedState } from '../destination/destination.ts';
 import type { Log } from '../lib/log.ts';
 import { errorCodeOf, StorageError } from '../model/errors.ts';
+import { isPinned } from '../model/write-jobs.ts';
 import { endCandidate } from './candidates.ts';
 import type { Parts } from './parts.ts';
 import type { CatchUpResult } from './result.ts';
@@ -93,6 +94,29 @@ function report(
     log.error({ dataset: datasetId, table, why }, 'A table is damaged, and a rollback keeps it as it is.');
   } else {
     log.error({ table, why }, 'A table is damaged, and the service does not have it.');
+  }
+}
+
+/**
+ * Requests a reload of each table that somebody dropped, and reports it. `reported`: the datasets for which that is done; one whose table
+ * is there again is no longer among them.
+ */
+export function reloadMissing(
+  { missing = [], datasets }: ObservedState,
+  reported: Set<string>,
+  { checkpoint, log }: Parts,
+): void {
+  for (const datasetId of reported) if (!missing.includes(datasetId)) reported.delete(datasetId);
+  const found = missing.filter((datasetId) => !reported.has(datasetId));
+  if (found.length === 0) return;
+  const marked = checkpoint.requestResync(
+    found.filter((datasetId) => !isPinned(datasets.get(datasetId) ?? null)),
+  );
+  for (const dataset of found) {
+    reported.add(dataset);
+    const fields = { dataset, table: datasets.get(dataset)?.tableName ?? null };
+    if (marked.includes(dataset)) log.error(fields, 'A table was dropped: it is loaded again.');
+    else log.error(fields, 'A table was dropped, and nothing loads it again.');
   }
 }
 

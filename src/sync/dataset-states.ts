@@ -89,6 +89,7 @@ export class MirrorView {
   #progress: StoredProgress | null = null;
   #retired: readonly RetiredTable[] = [];
   #keptDamaged: readonly string[] = [];
+  #missing: readonly string[] = [];
   #isRead = false;
   /** The watched mirror: work on it keeps the view up to date. */
   readonly destination: Destination;
@@ -158,6 +159,7 @@ export class MirrorView {
       progress: this.#progress,
       retired: this.#retired,
       keptDamaged: this.#keptDamaged,
+      missing: this.#missing,
     };
   }
 
@@ -178,6 +180,7 @@ export class MirrorView {
     this.#progress = read.progress;
     this.#retired = read.retired;
     this.#keptDamaged = read.keptDamaged ?? [];
+    this.#missing = read.missing ?? [];
     this.#datasets.clear();
     for (const [datasetId, table] of read.datasets) this.#datasets.set(datasetId, table);
     this.#isRead = true;

@@ -6,7 +6,7 @@
 
 import type { StoredProgress } from '../destination/destination.ts';
 import type { Subscription } from '../model/records.ts';
-import { warnOfDamagedPast } from './damage.ts';
+import { reloadMissing, warnOfDamagedPast } from './damage.ts';
 import { datasetStateNow, datasetStates, MirrorView } from './dataset-states.ts';
 import { follow } from './follow/follow.ts';
 import { readLogsOf } from './follow/read-log.ts';
@@ -31,6 +31,7 @@ export class Engine {
   readonly #manifests: KeptManifests;
   /** A daemon connects again and again, and warns of what is damaged for ever at its start only. */
   #isPastReported = false;
+  readonly #reportedMissing = new Set<string>();
 
   constructor(given: Parts) {
     this.mirror = new MirrorView(given.destination, (observed) =>
@@ -45,6 +46,7 @@ export class Engine {
     const connected = await connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
     if (!this.#isPastReported) warnOfDamagedPast(connected.observed, this.parts.log);
     this.#isPastReported = true;
+    reloadMissing(connected.observed, this.#reportedMissing, this.parts);
     return connected;
   }
 

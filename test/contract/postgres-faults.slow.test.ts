@@ -461,6 +461,14 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
       ).toEqual([65, [0, 0], 0]);
     });
 
+    it('F76 once loads a dropped table again, which it names', async () => {
+      const { address, line, table } = await installation();
+      await statement(address, `DROP TABLE ${table}`);
+      const once = await line.run('once');
+      expect([once.exitCode, once.stderr]).toEqual([0, expect.stringContaining('A table was dropped')]);
+      expect(await statement(address, `SELECT count(*) FROM ${table}`)).toEqual([['20']]);
+    });
+
     it('F76 a reload makes a dropped key again', async () => {
       const { address, line, table } = await installation();
       await statement(address, `ALTER TABLE ${table} DROP CONSTRAINT ${table.split('.')[1]}_pkey`);

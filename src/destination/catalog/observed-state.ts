@@ -75,6 +75,16 @@ export function reloadsOf(rows: readonly Row[]): ReadonlyMap<string, ReadonlyMap
   return reloads;
 }
 
+/** Adds which live tables of the catalog somebody has dropped. `names`: of all tables and views beside them, in lower case. */
+export function withMissing(state: ObservedState, names: readonly Row[]): ObservedState {
+  const found = new Set(names.map((row) => textAt(row, 0)));
+  const tables = [...state.datasets.values()];
+  const missing = tables.flatMap(({ datasetId, tableName }) =>
+    found.has(tableName.toLowerCase()) ? [] : datasetId,
+  );
+  return missing.length === 0 ? state : { ...state, missing };
+}
+
 /** Longer than any rule looks back. Counted from the newest retirement, because the machine's clock may be wrong. */
 export const RETIRED_DAYS = 3;
 

@@ -46,7 +46,7 @@ import { Validation } from '../validation.ts';
 import { validateChangesTogether } from './apply-changes.ts';
 import { readCommits, readNewestTime, storeBookmark } from './catalog/commits.ts';
 import { ensureSchema, readFormat } from './catalog/format.ts';
-import { isEnrolled, readObservedState, writeEnrolment } from './catalog/observed-state.ts';
+import { isEnrolled, readObservedState, readWithMissing, writeEnrolment } from './catalog/observed-state.ts';
 import { storeBesideCommits, storeProgress } from './catalog/progress.ts';
 import { unpinned } from './catalog/schema.ts';
 import { commitJobs } from './commit.ts';
@@ -230,7 +230,7 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
     return this.#inTurn(async () => {
       const observed = await this.#readAgain(async (engine) => {
         await this.#unions.read(() => readUnions(engine));
-        const state = await readObservedState(engine, this.#options.path);
+        const state = await readWithMissing(engine, this.#options.path);
         await this.#pruning.measure(engine);
         return state;
       });

@@ -44,8 +44,8 @@ import {
   hasCatalog,
   readMeta,
   readNames,
-  readObservedState,
   readProgress,
+  readWithMissing,
 } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { unpinned } from './catalog/schema.ts';
@@ -147,7 +147,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     const { place } = this.#opened;
     return this.#read(async (transaction) => {
       await this.#unions.read(() => readUnions(transaction));
-      const observed = await readObservedState(transaction, place);
+      const observed = await readWithMissing(transaction, place);
       await this.#pastLimit.measure(() => readOldestEnd(transaction));
       return observed;
     });

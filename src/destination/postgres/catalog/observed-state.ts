@@ -27,6 +27,7 @@ import {
   RETIRED_DAYS,
   reloadsOf,
   retiredTableAt,
+  withMissing,
 } from '../../catalog/observed-state.ts';
 import { owedReloadAt, progressOf, storedMembersAt, storedSubscriptionAt } from '../../catalog/progress.ts';
 import { logColumns } from '../../catalog/undo-logs.ts';
@@ -65,6 +66,13 @@ export async function readObservedState(transaction: Transaction, place: string)
     progress: await readProgress(transaction),
     retired: await readRetired(transaction),
   };
+}
+
+/** The same, with the tables that somebody has dropped. */
+export async function readWithMissing(transaction: Transaction, place: string): Promise<ObservedState> {
+  const state = await readObservedState(transaction, place);
+  if (state.datasets.size === 0) return state;
+  return withMissing(state, await transaction.rows(selectTableNames(LIVE_SCHEMA)));
 }
 
 /** Returns the live tables by dataset id, sorted by id; null means all datasets. */

@@ -25,6 +25,9 @@ async function installation() {
 it('F76 once loads a dropped table again, which it names, and no other one', async () => {
   const { line, datasetId, drop } = await installation();
   await drop();
+  expect((await line.run('once', '--dry-run')).stdout).toContain(
+    '2 datasets: 1 with work to do, 1 up to date',
+  );
   const once = await line.run('once');
   expect([once.exitCode, once.stdout]).toEqual([0, expect.stringMatching(/1 loaded.*1 already up to date/)]);
   const logged = once.stderr.split('\n').filter((text) => text.includes('was dropped'));

@@ -52,7 +52,7 @@ import type {
   RollbackForeseen,
 } from '../reader.ts';
 import { readFormat } from './catalog/format.ts';
-import { readObservedState } from './catalog/observed-state.ts';
+import { readWithMissing } from './catalog/observed-state.ts';
 import { MIRROR } from './catalog/schema.ts';
 import { spaceOf } from './copy-content.ts';
 import { countDatasets } from './count-tables.ts';
@@ -151,7 +151,7 @@ class Reader implements MirrorReader {
   }
 
   observed(): Promise<ObservedState> {
-    return this.#reading(readObservedState(this.#engine, this.#path));
+    return this.#reading(readWithMissing(this.#engine, this.#path));
   }
 
   format(): Promise<number | null> {

@@ -18,7 +18,7 @@ import type {
   Rendered,
   RollbackForeseen,
 } from '../reader.ts';
-import { hasCatalog, readMeta, readObservedState } from './catalog/observed-state.ts';
+import { hasCatalog, readMeta, readWithMissing } from './catalog/observed-state.ts';
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { countDatasets } from './count-tables.ts';
@@ -79,7 +79,7 @@ class PostgresReader implements DestinationReader {
   }
 
   observed(): Promise<ObservedState> {
-    return this.#reading((transaction) => readObservedState(transaction, this.#place));
+    return this.#reading((transaction) => readWithMissing(transaction, this.#place));
   }
 
   async format(): Promise<number> {

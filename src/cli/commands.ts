@@ -199,7 +199,10 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
       '--check',
       'print a line for monitors, and end with an exit code other than 0 where something is wrong',
     ),
-    new Option('--max-age <duration>', 'with --check, the age above which data is wrong, such as 6h'),
+    new Option(
+      '--max-age <duration>',
+      'with --check, the age above which data counts as too old, such as 6h',
+    ),
   ];
   define('status', status, statusParts, async (flags: StatusFlags) => {
     const { reportStatus } = await import('./commands/status.ts');
@@ -211,7 +214,7 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
   );
   const format = new Option(
     '--format <format>',
-    'the form of the rows; by default a table, for a file that of its ending',
+    'the form of the rows; by default a table, or what the ending of the file names',
   );
   define(
     'query',
@@ -247,8 +250,7 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
       return diff(datasetId, flags, local(), context);
     },
   );
-  const compacting =
-    'write the mirror into a new, smaller file, which takes its place; not beside a running instance';
+  const compacting = 'rewrite the mirror without free space; not beside a running instance';
   define('compact', compacting, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
     const { compact } = await import('./commands/compact.ts');
     return compact(local(), context, json);

@@ -7,7 +7,7 @@ import type { Intent } from './confirm.ts';
 
 /** The parameters of the request of a decision. */
 const askedDecision = z.object({
-  /** Only what it would do is asked. */
+  /** The request only asks what the decision would do. */
   isForeseen: z.boolean(),
   decision: z.unknown(),
 });

@@ -52,7 +52,7 @@ export interface DaemonState {
   readonly subscriptions: ReadonlyMap<string, SubscriptionState>;
   /** By dataset id: every dataset that a subscription contains or that has a table. */
   readonly datasets: ReadonlyMap<string, DatasetActivity>;
-  /** Of the workspace, of subscriptions, of datasets and of retirements. */
+  /** The suspensions of the workspace, of subscriptions, of datasets and of retirements. */
   readonly suspensions: readonly Suspension[];
   /** The ongoing incidents except those of datasets; the longest first. */
   readonly incidents: readonly OngoingIncident[];

@@ -72,7 +72,7 @@ export interface Operation {
 
 /** An operation whose answer has a content. */
 export interface Reading<T> extends Operation {
-  /** Of an answer, where it is a page of a list that may take no more than is left for it. */
+  /** The most bytes of an answer that is a page of a list: what the list may still take. */
   readonly mostBytes?: number;
   /** Called for status 200, or 201 after a creation. @throws ContractViolationError */
   decode(json: unknown): T;

@@ -58,7 +58,7 @@ const END_MS = 5_000;
 const LAST_OUTPUT_MS = 1_000;
 
 interface ScriptRun {
-  /** Of this program, and run by the same Node. */
+  /** The path of a script of this program, which the same Node runs. */
   readonly script: string;
   readonly args: readonly string[];
   /** Kills the program when aborted. */

@@ -52,7 +52,7 @@ export interface CandidateVersion {
   /** The names of the pages among the files of the candidate. */
   readonly pages: readonly string[];
   readonly bytes: number;
-  /** Of all pages together, in their order. */
+  /** The digest of all pages together, in their order. */
   readonly sha256: string;
 }
 

@@ -15,7 +15,7 @@ export interface CommitResult {
   readonly net: RowDifference | null;
   /** Versions whose changes it coalesces; 1 for a snapshot. */
   readonly versions: number;
-  /** Of the files or of the pages of changes. */
+  /** The size of the files, or of the pages of changes. */
   readonly bytes: number;
   /** Why the states before this commit are not known any more. Absent: they are, or were not before either. */
   readonly lostPast?: string;

@@ -61,7 +61,7 @@ export interface NotificationLedger {
 interface Sent {
   /** ISO 8601. */
   readonly at: string;
-  /** Of the conditions that were sent and are not over; empty once all of them are, and for occurrences. */
+  /** The keys of the conditions that were sent and are not over; empty once all of them are, and for occurrences. */
   readonly keys: readonly string[];
 }
 

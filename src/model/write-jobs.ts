@@ -89,7 +89,7 @@ export interface SnapshotJob {
 
 /** The source and size of a job's content, for the report. */
 export interface Fetched {
-  /** Of the files or of the pages of changes. */
+  /** The size of the files, or of the pages of changes. */
   readonly bytes: number;
   /** Milliseconds since the first request. */
   elapsedMs(): number;

@@ -41,7 +41,7 @@ export interface Status extends Report {
   readonly dataDirectory: string;
   readonly mirrorFile: {
     readonly path: string;
-    /** Of the file and its log, or of the tables of a database; 0 where there is none, or it was not examined. */
+    /** The size of the file and its log, or of the tables of a database; 0 where there is none, or it was not examined. */
     readonly bytes: number;
     /** Foreign processes that have the file open: a commit waits for them. */
     readonly lockHolders: readonly number[];
@@ -62,7 +62,7 @@ export interface StatusInput {
   readonly mirror: MirrorSeen;
   readonly checkpoint: CheckpointContent | null;
   readonly runningInstance: RunningInstance | null;
-  /** Of this process. */
+  /** The id of this process. */
   readonly pid: number;
   readonly readFile: ReadFile;
 }

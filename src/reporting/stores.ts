@@ -268,7 +268,7 @@ const LEAST_RECLAIMED_BYTES = 256_000_000;
 const LEAST_FREE_SHARE = 0.5;
 
 export interface MirrorSize {
-  /** Of the file and its log; 0 where there is no file, or it cannot be examined. */
+  /** The size of the file and its log; 0 where there is no file, or it cannot be examined. */
   readonly bytes: number;
   /** The unused bytes of the file; null where they are not known. */
   readonly freeBytes: number | null;

@@ -91,7 +91,7 @@ export interface CatchUpResult {
   readonly subscriptions: number;
   readonly datasets: readonly DatasetResult[];
   readonly incidents: readonly Incident[];
-  /** Of the workspace, of subscriptions and of retirements; the suspensions of single datasets are in `datasets`. */
+  /** Those of the workspace, of subscriptions and of retirements; the suspensions of datasets are in `datasets`. */
   readonly suspensions: readonly Suspension[];
   /**
    * When another catch-up helps at the earliest, where a rule waits for time to pass: in service time, and how long after the

@@ -14,7 +14,7 @@ import type { Parts } from './parts.ts';
 export interface Suspensions {
   readonly all: readonly Suspension[];
   readonly workspace: Suspension | null;
-  /** Of the tables that are to be retired, so many at once that an operator has to agree. */
+  /** The suspension of retirements: so many tables are to be retired at once that an operator has to agree. */
   readonly retirement: Suspension | null;
   /** By subscription id. */
   readonly subscriptions: ReadonlyMap<string, Suspension>;
@@ -73,7 +73,7 @@ export function suspensionsAmong(
   };
 }
 
-/** Whatever suspended subscriptions say of a dataset is not known: it waits where it has no other subscription. */
+/** Returns a suspension where every subscription of the dataset has one: nobody then knows what is desired of it. */
 function suspensionOfEveryMember(
   members: Iterable<string>,
   ofSubscription: Suspensions['ofSubscription'],

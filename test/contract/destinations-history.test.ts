@@ -392,7 +392,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await stateAfter(world, 4)).toEqual(texts(THIRD));
   });
 
-  it('F69 rolls back past a schema change and restores the columns of then', async () => {
+  it('F69 rolls back past a schema change and restores the columns of that commit', async () => {
     const { world, course } = await threeCommits(kind);
     course.publish(firstContent(OWNERS, [[1, 'Ann']]));
     await world.load(course);

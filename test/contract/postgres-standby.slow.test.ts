@@ -168,7 +168,7 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     await expectTakenOver(daemons, address);
   });
 
-  it('F72 a first that is stopped gives the lease back, and a stopped standby ends with 0', async () => {
+  it('F72 an active instance that is stopped gives the lease back, and a stopped standby ends with 0', async () => {
     const address = await server.database();
     const daemons = await twoDaemons(address);
     const third = daemons.installed.startWith(

@@ -71,7 +71,7 @@ ${listed(
   `Files below ${LEAST_LINES_OF_A_PART} lines that one neighbour alone imports`,
   parts.map(({ path, importer }) => `${path}, by ${importer}`),
 )}
-${listed('Folders that import each other', mutual)}
+${listed('Folders that import each other, none of which contains the other', mutual)}
 `);
 }
 

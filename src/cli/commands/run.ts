@@ -52,7 +52,7 @@ class Runner {
   readonly #context: Context;
   readonly #screen: Screen | null;
   #log: Log;
-  /** Of the running daemon. */
+  /** The work of the running daemon. */
   #work: WorkSeen;
   readonly #notifier: Notifier;
   #configuration: Configuration;

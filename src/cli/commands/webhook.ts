@@ -215,7 +215,7 @@ export function webhookTest(
 /** How long a ping may take. */
 const PING_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 200;
-/** Of the status server. */
+/** The path at which the status server receives deliveries. */
 const OWN_PATH = '/webhook';
 
 /**

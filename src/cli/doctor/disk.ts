@@ -47,7 +47,7 @@ function mirrorFileOf(inspection: Inspection): string | null {
 /** Files of the export are written in its folder and renamed there, so nothing else is needed of its file system. */
 const EXPORT = 'export folder';
 
-/** Only what the export refuses: the rest is said of its folder. */
+/** Returns what the export itself refuses. The findings about its folder say the rest. */
 async function exportFindings(inspection: Inspection): Promise<readonly Finding[]> {
   const folder = inspection.known('export.path');
   if (folder === null) return [];

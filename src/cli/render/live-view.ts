@@ -127,7 +127,7 @@ function traffic({ bytes }: WorkSeen, nowMs: number): readonly string[] {
   return [`${formatBytes(bytes.total)}${fast}`];
 }
 
-/** Of the whole catch-up. */
+/** Returns the time that the whole catch-up still takes, where it can be estimated. */
 function remaining(work: WorkSeen, nowMs: number): readonly string[] {
   const leftMs = allLeftMs(work, nowMs);
   return leftMs === null ? [] : [`~${roughly(leftMs)} left`];
@@ -157,7 +157,7 @@ function counted(count: number, words: string): readonly string[] {
 
 /** A longer id is shortened, so that the steps stand below each other. */
 const ID_WIDTH = 20;
-/** Of the step and all numbers. */
+/** The width of the step and all numbers. */
 const NUMBERS_WIDTH = 59;
 
 /** A wide screen has room for longer ids. */

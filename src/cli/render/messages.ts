@@ -172,7 +172,7 @@ export function suspensionProblem(datasetId: string, suspension: Suspension): Da
 export interface Counted<Item> {
   readonly words: string;
   readonly counts: (item: Item) => boolean;
-  /** Also where there is none. */
+  /** The count is reported where it is 0, too. */
   readonly isAlwaysReported?: boolean;
 }
 

@@ -20,7 +20,7 @@ import { BusyError, StorageError } from '../../model/errors.ts';
 import type { Context } from '../context.ts';
 import { comparisonFolder } from '../own-folders.ts';
 
-/** Whatever was compared longer ago is compared again. */
+/** A table that was compared longer ago is compared again. */
 const REMEMBERED_FOR_MS = 24 * 3_600_000;
 
 /** A table that was found equal. */

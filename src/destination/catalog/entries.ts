@@ -309,7 +309,7 @@ export interface RetiredTable {
   readonly tableName: string | null;
   /** Rows that left the table: none when retirement keeps the table. */
   readonly removedRows: number;
-  /** Of the rows, as the catalog knows it. */
+  /** The checksum of the rows, as the catalog knows it. */
   readonly checksum: Checksum | null;
 }
 

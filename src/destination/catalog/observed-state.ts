@@ -97,7 +97,7 @@ export interface Meta {
   /** NaN where none is written. */
   readonly format: number;
   readonly service: ObservedState['service'];
-  /** Also of tables that an operator has dropped since. */
+  /** The names include tables that an operator has dropped since. */
   readonly keptDamaged: readonly string[];
 }
 

@@ -134,7 +134,7 @@ const TABLES = {
     version: 'BIGINT',
     reason: 'VARCHAR',
     archived_at: 'TIMESTAMPTZ',
-    /** Of the rows as the catalog knew them; null where it did not, and where the rows are gone. */
+    /** The checksum of the rows as the catalog knew them; null where it did not, and where the rows are gone. */
     checksum: 'HUGEINT',
     checksum_version: 'VARCHAR',
   },

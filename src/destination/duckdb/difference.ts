@@ -92,7 +92,7 @@ const IS_OF_TABLE: ReadonlySet<DuckDbError['fault']> = new Set([
 interface LoadedBesideLive {
   readonly live: ObservedTable;
   readonly keyColumns: readonly PlannedColumn[];
-  /** Of the loaded table. */
+  /** The columns of the loaded table. */
   readonly columns: readonly PlannedColumn[];
 }
 

@@ -87,7 +87,7 @@ function validatedChanges(job: ChangesJob, net: NetChange, place: string): Valid
 interface Applying {
   readonly job: ChangesJob;
   readonly net: NetChange;
-  /** Of the table afterwards. */
+  /** The columns of the table afterwards. */
   readonly columns: readonly PlannedColumn[];
   readonly current: Current;
 }

@@ -19,7 +19,7 @@ import type { Lease } from './lease.ts';
 const CANDIDATES = catalogTable('candidates');
 
 export class DatabaseCandidates implements StoredCandidates {
-  /** Of its own: an operator who approves does not wait for the load of another dataset. */
+  /** Its own connection, so that an operator who approves does not wait for the load of another dataset. */
   readonly #connection: Connection;
   readonly #place: string;
   readonly #lease: Lease;

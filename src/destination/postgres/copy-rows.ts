@@ -135,7 +135,7 @@ async function released({ path, clock }: Pipe, written: Promise<void>): Promise<
   }
 }
 
-/** Quoted are the values in which an empty text or a line of COPY could stand; NULL never is. */
+/** The types whose values are quoted, because they may be an empty text or hold a line of COPY. NULL is never quoted. */
 const IS_QUOTED: ReadonlySet<CopiedColumn['type']> = new Set(['string', 'json']);
 
 function writeCsv({ columns, from, hasPostgis }: CopiedRows, path: string): string {

@@ -178,7 +178,7 @@ async function edit(
   return { ...staged, ...written };
 }
 
-/** Whatever was in the table before, it has the content of the snapshot now. @throws PostgresError */
+/** Proves that the table has the content of the snapshot, whatever it had before. @throws PostgresError */
 function proveEqual(tableName: string, content: Content, staged: Content): void {
   if (!isSameContent(content, staged)) throw rowsAltered(tableName);
 }

@@ -78,7 +78,7 @@ function wordRules(word: string): Readonly<Record<string, readonly Rule[]>> {
   );
 }
 
-/** Of each state, which bytes lead to which state or task. Any other byte is no JSON. */
+/** The bytes that lead from each state to another one or to a task. Any other byte is no JSON. */
 const RULES: Readonly<Record<string, readonly Rule[]>> = {
   // A mark of the byte order may come first.
   start: [[BLANKS, 'value'], ['\xef', 'mark 2'], ...VALUES],
@@ -171,7 +171,7 @@ const OBJECT = 1;
 
 export class JsonScan {
   readonly #maxDepth: number;
-  /** Of each level, whether it is a list or an object. */
+  /** Whether each level is a list or an object. */
   readonly #levels: Uint8Array;
   #depth = 0;
   #state = START;

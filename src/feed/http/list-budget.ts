@@ -24,9 +24,9 @@ interface ListShare {
 }
 
 export class ListBudget {
-  /** Of one list, and of all that go on beside the oldest one. */
+  /** The most bytes of one list, and of all those together that go on beside the oldest one. */
   readonly maxBytes: number;
-  /** Of each list that is read, the oldest first. */
+  /** The bytes of each list that is being read, the oldest list first. */
   readonly #kept = new Map<object, number>();
   readonly #waiting = new Set<() => void>();
 

@@ -64,7 +64,7 @@ export interface Exported {
   /** How many files of it were written anew. */
   readonly written: number;
   readonly files: number;
-  /** Of the files that were written. */
+  /** The size of the files that were written. */
   readonly bytes: number;
 }
 
@@ -72,7 +72,7 @@ interface Written {
   readonly written: readonly ExportedFile[];
   /** The datasets whose tables cannot be read. */
   readonly damaged: ReadonlySet<string>;
-  /** Of the first of them. */
+  /** The error of the first of them. */
   readonly damage: StorageError | null;
 }
 

@@ -20,7 +20,7 @@ const fileSchema = z.object({
   appliedAt: z.string(),
   rows: z.number(),
   keyColumns: z.array(z.string()),
-  /** Of each column of geometries the coordinate system, in the service's words; null: unknown. */
+  /** The coordinate system of each column of geometries, in the service's words; null: unknown. */
   geometries: z.array(z.object({ column: z.string(), crs: z.string().nullable() })),
   /** Relative to the folder of the manifest, with `/`. */
   file: z.string(),

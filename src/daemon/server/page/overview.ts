@@ -108,7 +108,7 @@ function subscriptionWords({ subscriptionId, condition }: SubscriptionState, { d
   return condition === 'behind' && backlog?.behind === 0 ? 'catching up' : backlogWords(backlog);
 }
 
-/** To a hundredth of the digits that are shown. */
+/** Free bytes are rounded to a hundredth of the last digit that is shown. */
 const FREE_STEP_BYTES = 100_000_000;
 
 function roundedBytes(bytes: number): number {
@@ -300,7 +300,7 @@ type DatasetRow = readonly [
   string,
 ];
 
-/** To load a table is behind, too. */
+/** A dataset that is to be loaded counts as behind, too. */
 type DatasetState = Exclude<DatasetCondition, 'to be loaded'> | 'working';
 
 const ORDER: readonly DatasetState[] = [

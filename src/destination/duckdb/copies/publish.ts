@@ -314,7 +314,7 @@ interface Catalog {
   readonly observed: ObservedState;
   /** The names of all tables and views of the schema `main`, in order. */
   readonly tables: readonly string[];
-  /** Of each undo log the first commit that it can restore: a copy forgets what the mirror has forgotten. */
+  /** The first commit that each undo log can restore: a copy forgets what the mirror has forgotten. */
   readonly past: readonly Row[];
 }
 

@@ -47,7 +47,7 @@ interface Shown {
 }
 
 interface Past {
-  /** Of the live tables, by dataset id. */
+  /** The columns of the live tables, by dataset id. */
   readonly columns: ReadonlyMap<string, readonly LoggedColumn[]>;
   /** The names in schema `history`. */
   readonly inHistory: ReadonlySet<string>;

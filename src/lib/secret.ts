@@ -141,12 +141,12 @@ const WHERE = ['host', 'port'];
 
 /**
  * Returns the address of a database without its password: `postgres://feeds@db.example.com/county`. Of its parameters it has those
- * by which two servers differ: `postgres://feeds@/county?host=/run/postgresql`.
+ * by which two servers differ: `postgres://feeds@/county?host=/run/postgresql`. `postgresql:` is another word for the same.
  */
 export function placeOfDatabase(url: Secret): string {
   const address = databaseAddress(url.reveal()) ?? UNKNOWN_ADDRESS;
-  const { protocol, username, host, pathname, searchParams } = address;
+  const { username, host, pathname, searchParams } = address;
   const named = [...searchParams].filter(([name]) => WHERE.includes(name)).map((pair) => pair.join('='));
   const where = named.length === 0 ? '' : `?${named.join('&')}`;
-  return `${protocol}//${username === '' ? '' : `${username}@`}${host}${pathname}${where}`;
+  return `postgres://${username === '' ? '' : `${username}@`}${host}${pathname}${where}`;
 }

@@ -64,6 +64,7 @@ describe('the findings of doctor about a PostgreSQL server', () => {
 describe('the findings of doctor about the connection to a PostgreSQL server', () => {
   it.each([
     ['postgres://a:secret@db.example/x?sslmode=verify-full', 'ok'],
+    ['postgres://a:secret@db.example/x?ssl=true', 'ok'],
     ['postgres://a:secret@db.example/x?sslmode=require', 'warning'],
     ['postgres://a:secret@db.example/x?sslmode=no-verify', 'warning'],
     ['postgres://a:secret@db.example/x?sslmode=disable', 'warning'],

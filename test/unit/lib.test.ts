@@ -159,6 +159,7 @@ describe('a secret', () => {
       'postgres://feeds:canary@db.example.com:5433/county?sslmode=verify-full',
       'feeds@db.example.com:5433/county',
     ],
+    ['postgresql://feeds:canary@db.example.com/county', 'feeds@db.example.com/county'],
     ['postgres://feeds:canary@/county?host=/run/one', 'feeds@/county?host=/run/one'],
     ['postgres://feeds:canary@/county?host=%2Frun%2Ftwo&port=6432', 'feeds@/county?host=/run/two&port=6432'],
     ['postgres://db.example.com/county?password=canary&host=10.0.0.7', 'db.example.com/county?host=10.0.0.7'],

@@ -191,12 +191,16 @@ const LOCAL = /^(?:localhost|127\.[\d.]+|\[::1\]|)$/;
 /** The words of the driver: those in the list encrypt and check the certificate of the server. */
 const CHECKED = ['verify-full', 'verify-ca', 'require', 'prefer'];
 
+/** The values of the driver's other parameter, `ssl`, that mean the same as `sslmode=verify-full`. */
+const CHECKED_BY_SSL = ['true', '1'];
+
 /** Judges the encryption, which a connection on this machine does not need. Pure. */
 export function judgeEncryption(url: Secret): readonly Finding[] {
   const address = addressOf(url);
   const host = address?.searchParams.get('host') ?? address?.hostname ?? '';
   if (LOCAL.test(host) || host.startsWith('/')) return [];
-  const mode = address?.searchParams.get('sslmode') ?? null;
+  const isChecked = CHECKED_BY_SSL.includes(address?.searchParams.get('ssl') ?? '');
+  const mode = address?.searchParams.get('sslmode') ?? (isChecked ? 'verify-full' : null);
   const shown = mode === null ? 'no sslmode' : `sslmode=${mode}`;
   if (mode === 'verify-full') return [ok('encryption', 'TLS, with the name of the server checked')];
   const hint = 'Add sslmode=verify-full to destination.url, and sslrootcert where the authority is your own.';

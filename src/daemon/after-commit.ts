@@ -53,7 +53,7 @@ export class AfterCommit {
     });
   }
 
-  /** Starts whatever is due; waits for nothing. `isCaughtUp`: everything that lasts has been met since the start. */
+  /** Starts whatever is due; waits for nothing. `isCaughtUp`: every condition that lasts was seen since the start. */
   begin(isCaughtUp: boolean): void {
     const nowMs = this.#session.nowMs();
     if (this.#session.signal.aborted) return;

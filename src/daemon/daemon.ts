@@ -287,7 +287,7 @@ export class Daemon implements Observed {
     this.#following.audits.askForAll();
   }
 
-  /** Damaged tables are found once no work is under way, and no work begins meanwhile. What remains is met again, and waits longer. */
+  /** Damaged tables are found once no work is under way, and no work begins meanwhile. What remains is found again, and waits longer. */
   #mendDamage(): void {
     if (!this.#session.hasMetDamage || this.#seeing !== null || !this.#work.pool.isIdle) return;
     this.#session.hasMetDamage = false;

@@ -21,7 +21,7 @@ export interface ReportedIncident {
   readonly isLoud: boolean;
 }
 
-/** Reads the current conditions. `incidents`: those that were met; those of datasets say only whether a failure is loud. */
+/** Reads the current conditions. `incidents`: those that were raised; those of datasets say only whether a failure is loud. */
 export function currentConditions(
   parts: Pick<Parts, 'checkpoint' | 'choices' | 'clock'>,
   incidents: readonly ReportedIncident[],

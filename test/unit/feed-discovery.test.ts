@@ -1,45 +1,24 @@
 /** The names that the interface leaves open: where they are learned, which source wins, and how wrong ones are replaced. */
 
-import nock from 'nock';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type nock from 'nock';
+import { describe, expect, it } from 'vitest';
 import { recogniseContract, settleContract } from '../../src/feed/discovery.ts';
-import type { Feed } from '../../src/feed/feed.ts';
-import { errorOf, type TestFeed, testFeed } from '../support/feed-client.ts';
+import { errorOf } from '../support/feed-client.ts';
+import { answerAt, interceptedFeed } from '../support/intercepted-feed.ts';
 
-const BASE = 'https://feed.example';
 const signal = new AbortController().signal;
 const INTEGER = { type: 'integer', minimum: 0 };
 const ENTRY = { datasetId: 'parcels', version: 1, files: [] };
 
-let tested: TestFeed;
-
-beforeAll(() => nock.disableNetConnect());
-afterEach(async () => {
-  nock.cleanAll();
-  await tested?.feed.close();
-});
-afterAll(() => {
-  nock.restore();
-});
-
-function start(options: Parameters<typeof testFeed>[1] = {}): Feed {
-  tested = testFeed(BASE, options);
-  return tested.feed;
-}
+const { start, started } = interceptedFeed();
 
 /** Answers in turn; the last one for ever. */
 function answer(path: string, ...answers: readonly (readonly [number, nock.Body])[]): string[] {
   const asked: string[] = [];
-  nock(BASE)
-    .persist()
-    .get(path)
-    .query(true)
-    .reply((request: Request) => {
-      const { pathname, search } = new URL(request.url);
-      asked.push(`${pathname}${search}`);
-      const [status, body] = answers[Math.min(asked.length, answers.length) - 1] ?? [500, ''];
-      return [status, body];
-    });
+  answerAt(path, ({ pathname, search }) => {
+    asked.push(`${pathname}${search}`);
+    return answers[Math.min(asked.length, answers.length) - 1] ?? [500, ''];
+  });
   return asked;
 }
 
@@ -180,7 +159,7 @@ describe('discovery', () => {
     expect(await feed.manifestEntry('parcels', signal)).toMatchObject({ entry: ENTRY });
     await feed.versions('parcels', 4, signal);
     expect(versions).toEqual(['/v1/datasets/parcels/versions?laterThan=4&limit=200']);
-    expect(tested.facts).toEqual([
+    expect(started().facts).toEqual([
       { manifestPath: '/v1/datasets/{datasetId}/manifest', newerThanParameter: 'laterThan' },
     ]);
   });
@@ -199,14 +178,14 @@ describe('discovery', () => {
       manifestPath: { value: '/v1/subscriptions/{subscriptionId}/manifest', source: 'default' },
       newerThanParameter: { value: 'laterThan', source: 'remembered' },
     });
-    expect(tested.facts).toEqual([]);
+    expect(started().facts).toEqual([]);
   });
 
   it('keeps a remembered name where the description names only the other', async () => {
     answer('/v1/openapi.json', [200, { paths: versionsOperation([query('n', INTEGER)]) }]);
     const remembered = { manifestPath: '/v1/datasets/{datasetId}/manifest', newerThanParameter: 'old' };
     await start({ remembered }).discover(signal);
-    expect(tested.facts).toEqual([{ manifestPath: remembered.manifestPath, newerThanParameter: 'n' }]);
+    expect(started().facts).toEqual([{ manifestPath: remembered.manifestPath, newerThanParameter: 'n' }]);
   });
 
   it('reads the description once for all simultaneous requests', async () => {

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import nock from 'nock';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
 import {
   ContractViolationError,
@@ -13,27 +13,13 @@ import {
   type RefusalScope,
   ServiceUnavailableError,
 } from '../../src/model/errors.ts';
-import { CANARY_KEY, errorOf, instantClock, type TestFeed, testFeed } from '../support/feed-client.ts';
+import { CANARY_KEY, errorOf, instantClock } from '../support/feed-client.ts';
+import { BASE, interceptedFeed } from '../support/intercepted-feed.ts';
 
-const BASE = 'https://feed.example';
 const ATTEMPTS = 3;
 const signal = new AbortController().signal;
 
-let tested: TestFeed;
-
-beforeAll(() => nock.disableNetConnect());
-afterEach(async () => {
-  nock.cleanAll();
-  await tested.feed.close();
-});
-afterAll(() => {
-  nock.restore();
-});
-
-function start(options: Parameters<typeof testFeed>[1] = {}): Feed {
-  tested = testFeed(BASE, options);
-  return tested.feed;
-}
+const { start, started } = interceptedFeed();
 
 interface Case {
   readonly path: string;
@@ -146,7 +132,7 @@ describe.each(OPERATIONS)('$title', (operation) => {
         `Could not ${title}: the service answered ${status} after 3 attempts in 1.5 s.`,
       );
       expect(server.asked()).toBe(ATTEMPTS);
-      expect(tested.clock.sleptMs).toEqual([500, 1_000]);
+      expect(started().clock.sleptMs).toEqual([500, 1_000]);
     },
   );
 
@@ -355,13 +341,13 @@ describe('the errors of single operations', () => {
     const refusal = await refusalOf(start().subscriptions(signal));
     expect(refusal.message).toBe('Bearer [secret] is [2J bad');
     expect(refusal.links).toEqual(new Map([['a', 'https://x.example/[secret]']]));
-    expect(tested.logged.join('\n')).not.toContain(CANARY_KEY);
+    expect(started().logged.join('\n')).not.toContain(CANARY_KEY);
   });
 
   it('logs every exchange in one line, without query and key', async () => {
     answers('/v1/subscriptions/sub_1/events', 200, '{"events":[],"hasMore":false}');
     await start().events('sub_1', { text: 'evt_7', number: 7n }, signal);
-    expect(tested.logged.map((line) => JSON.parse(line))).toEqual([
+    expect(started().logged.map((line) => JSON.parse(line))).toEqual([
       {
         operation: 'read events',
         place: 'https://feed.example/v1/subscriptions/sub_1/events',
@@ -379,7 +365,7 @@ it('R1 F14 draws random waits below a bound that grows up to a limit', async () 
   const random = { next: () => drawn.shift() ?? 0 };
   const retry = { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 4_000 };
   await errorOf(start({ random, retry }).subscriptions(signal));
-  expect(tested.clock.sleptMs).toEqual([500, 500, 500, 1_000, 2_000]);
+  expect(started().clock.sleptMs).toEqual([500, 500, 500, 1_000, 2_000]);
 });
 
 describe('F15 Retry-After', () => {
@@ -395,7 +381,7 @@ describe('F15 Retry-After', () => {
     nock(BASE).get('/v1/subscriptions').query(true).reply(200, '{"subscriptions":[],"nextCursor":null}');
     const { subscriptions } = await start({ clock: instantClock() }).subscriptions(signal);
     expect(subscriptions).toEqual([]);
-    expect(tested.clock.sleptMs).toEqual([waitMs]);
+    expect(started().clock.sleptMs).toEqual([waitMs]);
   });
 
   it('R1 bounds all waits of a request together, and passes on the remaining Retry-After', async () => {
@@ -404,7 +390,7 @@ describe('F15 Retry-After', () => {
       start({ retry: { maxAttempts: 9, baseDelayMs: 500, maxDelayMs: 30_000 } }).subscriptions(signal),
     );
     expect(error).toMatchObject({ name: 'ServiceUnavailableError', retryAfterMs: 600_000 });
-    expect(tested.clock.sleptMs).toEqual([600_000, 300_000]);
+    expect(started().clock.sleptMs).toEqual([600_000, 300_000]);
     expect(server.asked()).toBe(3);
   });
 

@@ -3,48 +3,36 @@
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import nock from 'nock';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
 import { errorOf, testFeed } from '../support/feed-client.ts';
+import { answerAt, BASE, interceptedFeed } from '../support/intercepted-feed.ts';
 
-const BASE = 'https://feed.example';
 const signal = new AbortController().signal;
 const CHANGES = '/v1/datasets/parcels/changes';
 const MANIFEST = '/v1/subscriptions/sub_1/manifest';
 const VERSIONS = '/v1/datasets/parcels/versions';
 
+const { start } = interceptedFeed();
+
 let feed: Feed;
 let directory: string;
 
-beforeAll(() => nock.disableNetConnect());
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'feed-lists-'));
-  feed = testFeed(BASE).feed;
+  feed = start();
 });
-afterEach(async () => {
-  nock.cleanAll();
-  await feed.close();
-  await rm(directory, { recursive: true, force: true });
-});
-afterAll(() => {
-  nock.restore();
-});
+afterEach(() => rm(directory, { recursive: true, force: true }));
 
 /** Page after page, each at the cursor that is its number. Gives the queries that were asked. */
 function pages(path: string, ...bodies: readonly object[]): string[] {
   const asked: string[] = [];
-  nock(BASE)
-    .persist()
-    .get(path)
-    .query(true)
-    .reply((request: Request) => {
-      const { searchParams } = new URL(request.url);
-      asked.push(searchParams.toString());
-      const page = Number(searchParams.get('cursor') ?? 0);
-      const nextCursor = page + 1 < bodies.length ? String(page + 1) : null;
-      return [200, JSON.stringify({ nextCursor, ...bodies[page] })];
-    });
+  answerAt(path, ({ searchParams }) => {
+    asked.push(searchParams.toString());
+    const page = Number(searchParams.get('cursor') ?? 0);
+    const nextCursor = page + 1 < bodies.length ? String(page + 1) : null;
+    return [200, JSON.stringify({ nextCursor, ...bodies[page] })];
+  });
   return asked;
 }
 
@@ -174,14 +162,10 @@ it('F25: ends the attempt on a log that promises more and gives none', async () 
 
 it('F25: ends the attempt on a next cursor that repeats', async () => {
   const asked: string[] = [];
-  nock(BASE)
-    .persist()
-    .get('/v1/subscriptions')
-    .query(true)
-    .reply((request: Request) => {
-      asked.push(new URL(request.url).search);
-      return [200, '{"subscriptions":[],"nextCursor":"same"}'];
-    });
+  answerAt('/v1/subscriptions', ({ search }) => {
+    asked.push(search);
+    return [200, '{"subscriptions":[],"nextCursor":"same"}'];
+  });
   expect(await errorOf(feed.subscriptions(signal))).toMatchObject({ path: 'nextCursor' });
   expect(asked).toEqual(['?limit=200', '?limit=200&cursor=same']);
 });

@@ -1,24 +1,17 @@
 /** A lasting outage: the number of attempts that later requests still make. */
 
 import nock from 'nock';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
 import { REQUESTS_GIVEN_UP } from '../../src/feed/http/retry.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
-import { errorOf, type TestFeed, testFeed } from '../support/feed-client.ts';
+import { errorOf } from '../support/feed-client.ts';
+import { BASE, interceptedFeed } from '../support/intercepted-feed.ts';
 
-const BASE = 'https://feed.example';
 const ATTEMPTS = 3;
 const signal = new AbortController().signal;
 
-let tested: TestFeed;
-
-beforeAll(() => nock.disableNetConnect());
-afterEach(async () => {
-  nock.cleanAll();
-  await tested.feed.close();
-});
-afterAll(() => nock.restore());
+const { start } = interceptedFeed();
 
 /** Answers every list of schemas with `status`, and counts how often it was asked. */
 function answering(status: number, headers: Record<string, string> = {}): { asked: number } {
@@ -41,8 +34,7 @@ async function attemptsOf(feed: Feed, counter: { asked: number }): Promise<numbe
 
 describe('a lasting outage', () => {
   it('gives each further request one attempt in a lasting outage, until one is answered', async () => {
-    tested = testFeed(BASE);
-    const { feed } = tested;
+    const feed = start();
     const down = answering(502);
     for (let request = 0; request < REQUESTS_GIVEN_UP; request++) {
       expect(await attemptsOf(feed, down)).toBe(ATTEMPTS);
@@ -58,8 +50,7 @@ describe('a lasting outage', () => {
   });
 
   it('ends an outage at a refusal too, because a refusal is an answer', async () => {
-    tested = testFeed(BASE);
-    const { feed } = tested;
+    const feed = start();
     const down = answering(502);
     for (let request = 0; request <= REQUESTS_GIVEN_UP; request++) await attemptsOf(feed, down);
     nock.cleanAll();
@@ -71,10 +62,10 @@ describe('a lasting outage', () => {
   });
 
   it('counts a service that asks to wait as no outage, and waits for it every time', async () => {
-    tested = testFeed(BASE);
+    const feed = start();
     const busy = answering(429, { 'retry-after': '1' });
     for (let request = 0; request < REQUESTS_GIVEN_UP + 2; request++) {
-      expect(await attemptsOf(tested.feed, busy)).toBe(ATTEMPTS);
+      expect(await attemptsOf(feed, busy)).toBe(ATTEMPTS);
     }
   });
 });

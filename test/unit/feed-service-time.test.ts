@@ -1,27 +1,20 @@
 /** Service time: the time of an answer, as the answer states it. */
 
 import nock from 'nock';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
 import { httpDate } from '../../src/feed/http/http.ts';
 import { errorOf, instantClock, testFeed } from '../support/feed-client.ts';
+import { BASE, interceptedFeed } from '../support/intercepted-feed.ts';
 
-const BASE = 'https://feed.example';
 const LOCAL = '2026-01-01T00:00:00.000Z';
 const signal = new AbortController().signal;
 
-let feed: Feed;
+const { start } = interceptedFeed();
 
-beforeAll(() => nock.disableNetConnect());
+let feed: Feed;
 beforeEach(() => {
-  feed = testFeed(BASE, { clock: instantClock(LOCAL) }).feed;
-});
-afterEach(async () => {
-  nock.cleanAll();
-  await feed.close();
-});
-afterAll(() => {
-  nock.restore();
+  feed = start({ clock: instantClock(LOCAL) });
 });
 
 /** A list of one page for each of `dates`, which is the `Date` of its answer. */

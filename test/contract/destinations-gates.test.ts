@@ -2,49 +2,28 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
-import type { JobResult } from '../../src/destination/destination.ts';
-import { present } from '../../src/lib/assert.ts';
-import { type Gate, type GateLimits, type JudgedCommit, NO_LIMITS } from '../../src/model/gate.ts';
+import { type GateLimits, NO_LIMITS } from '../../src/model/gate.ts';
+import { type DestinationKind, destinationKinds } from '../support/destination-kinds.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import {
-  type DestinationKind,
-  type DestinationWorld,
-  destinationKinds,
-} from '../support/destination-kinds.ts';
-import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+  AGED_PEOPLE,
+  apply,
+  gate,
+  judged,
+  NONE_CHANGED,
+  NONE_REMOVED,
+  reload,
+  rowsOf,
+} from '../support/gated.ts';
 import { column } from '../support/small-content.ts';
 
 const KINDS = destinationKinds();
 
-const PEOPLE = sourceSchema([
-  column('id', 'integer', false),
-  column('name', 'string'),
-  column('age', 'integer'),
-]);
-const rowsOf = (count: number, from = 1): readonly Row[] =>
-  Array.from({ length: count }, (_, index) => [from + index, `name ${from + index}`, 30]);
-
-const NONE_REMOVED: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
-const NONE_CHANGED: GateLimits = { ...NO_LIMITS, changedRows: { rows: 0, share: null } };
 const NOT_EMPTIED: GateLimits = { ...NO_LIMITS, emptied: true };
 
-const gate = (limits: GateLimits, approvedDigest: string | null = null): Gate => ({ limits, approvedDigest });
-
-async function tenPeople(kind: DestinationKind, schema: SourceSchema = PEOPLE) {
+async function tenPeople(kind: DestinationKind, schema: SourceSchema = AGED_PEOPLE) {
   const world = await kind.open();
   return { world, course: await world.loaded(firstContent(schema, rowsOf(10))) };
-}
-
-async function reload(world: DestinationWorld, course: PublishedCourse, by: Gate): Promise<JobResult> {
-  const job = await course.snapshot(course.newest(), await world.observed());
-  return present((await world.execute({ ...job, gate: by }))[0], 'a job has a result');
-}
-
-const apply = (world: DestinationWorld, course: PublishedCourse, by: Gate): Promise<JobResult> =>
-  world.apply(course, { gate: by });
-
-function judged(result: JobResult): JudgedCommit {
-  if (result.kind !== 'awaiting') throw new Error(`it should wait, but was ${JSON.stringify(result)}`);
-  return result.judged;
 }
 
 describe.each(KINDS)('the destination $name', (kind) => {
@@ -85,7 +64,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     it('F68 does not count the values of a new column as changed rows', async () => {
       const { world, course } = await tenPeople(kind);
       const schema = {
-        ...sourceSchema([...PEOPLE.columns, column('height', 'integer')]),
+        ...sourceSchema([...AGED_PEOPLE.columns, column('height', 'integer')]),
         schemaVersion: '2',
       };
       const rows: readonly Row[] = rowsOf(10).map((row) => [...row, 180]);
@@ -115,7 +94,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
     it('F67 commits other jobs beside a commit that waits', async () => {
       const { world, course } = await tenPeople(kind);
-      const other = await world.loaded(firstContent(PEOPLE, rowsOf(3)), 'permits');
+      const other = await world.loaded(firstContent(AGED_PEOPLE, rowsOf(3)), 'permits');
       course.publishRows(rowsOf(1));
       other.publishRows(rowsOf(4));
       const results = await world.execute(
@@ -139,7 +118,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F68 judges a reload without a common key by its row counts alone', async () => {
     const { world, course } = await tenPeople(kind);
-    const schema = { ...PEOPLE, schemaVersion: '2', keyColumns: ['name'] };
+    const schema = { ...AGED_PEOPLE, schemaVersion: '2', keyColumns: ['name'] };
     const rows = rowsOf(7, 100);
     course.publish({ schema, rowCount: 7, rows: () => rows, changes: null });
     const { counts, keys } = judged(await reload(world, course, gate(NONE_REMOVED)));

@@ -6,46 +6,23 @@ import {
   type DestinationWorld,
   destinationKinds,
 } from '../support/destination-kinds.ts';
-import { firstContent } from '../support/duckdb-changes.ts';
-import { ALL_HISTORY, OWNERS, PEOPLE } from '../support/people.ts';
+import { EQUAL_PAST, makePastOfEveryKind, statesOf } from '../support/past-of-every-kind.ts';
+import { ALL_HISTORY } from '../support/people.ts';
 
-/** A live log of parcels, a frozen table with its log, and an archived table of roads with its log. */
 async function everyKind(kind: DestinationKind): Promise<DestinationWorld> {
   const world = await kind.open(ALL_HISTORY);
-  for (const datasetId of ['parcels', 'roads']) {
-    const course = await world.loaded(firstContent(PEOPLE, [[1, 'one']]), datasetId);
-    course.publishRows([[1, 'uno']]);
-    await world.apply(course);
-    if (datasetId === 'roads') await world.retire(course, 'archive');
-    if (datasetId === 'roads') continue;
-    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
-    await world.load(course);
-    course.publishRows([[1, 'Bob']]);
-    await world.apply(course);
-  }
+  await makePastOfEveryKind(world);
   return world;
 }
 
 async function compared(world: DestinationWorld) {
   const reader = await world.reader();
   try {
-    const { compared: tables } = await reader.comparePast({ datasetIds: null, skipped: 0 }, () => false);
-    return tables.map(({ kind, schema, name, state }) => [
-      `${kind} ${schema}.${name.replace(/__2_.*/, '')}`,
-      state,
-    ]);
+    return statesOf(await reader.comparePast({ datasetIds: null, skipped: 0 }, () => false));
   } finally {
     await reader.close();
   }
 }
-
-const EQUAL = [
-  ['frozen history.parcels__3', 'equal'],
-  ['log history.parcels', 'equal'],
-  ['log history.parcels__3_log', 'equal'],
-  ['archived archived.roads', 'equal'],
-  ['log history.roads__7_log', 'equal'],
-];
 
 const renewed = (world: DestinationWorld) =>
   world.destination.renewChecksums({ datasetIds: ['parcels', 'roads'], unreadable: [] });
@@ -65,7 +42,7 @@ async function stateAfter(world: DestinationWorld, commit: number): Promise<read
 describe.each(destinationKinds())('the destination $name', (kind) => {
   it('F70 finds the past equal to what commits, freezing and retirement have written', async () => {
     const world = await everyKind(kind);
-    expect(await compared(world)).toEqual(EQUAL);
+    expect(await compared(world)).toEqual(EQUAL_PAST);
     expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   });
 
@@ -73,19 +50,19 @@ describe.each(destinationKinds())('the destination $name', (kind) => {
     const world = await everyKind(kind);
     await world.byHand("UPDATE history.parcels SET owner = 'Eve' WHERE owner = 'Ann'");
     expect(await compared(world)).toEqual(
-      EQUAL.map(([name, state]) => [name, name === 'log history.parcels' ? 'altered' : state]),
+      EQUAL_PAST.map(([name, state]) => [name, name === 'log history.parcels' ? 'altered' : state]),
     );
     expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels'], kept: [] });
     await expect(stateAfter(world, 3)).rejects.toThrow('the log was dropped or altered by hand');
     expect(await stateAfter(world, 4)).toEqual([['1', 'Bob']]);
-    expect(await compared(world)).toEqual(EQUAL);
+    expect(await compared(world)).toEqual(EQUAL_PAST);
   });
 
   it('F70 finds a frozen table that was altered, and drops its log, which leads nowhere', async () => {
     const world = await everyKind(kind);
     await world.byHand("UPDATE history.parcels__3 SET name = 'x'");
     expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'], kept: [] });
-    expect(await compared(world)).toEqual(EQUAL.filter(([name]) => !name?.includes('parcels__3')));
+    expect(await compared(world)).toEqual(EQUAL_PAST.filter(([name]) => !name?.includes('parcels__3')));
     expect(await stateAfter(world, 3)).toEqual([['1', 'Ann']]);
   });
 
@@ -95,9 +72,9 @@ describe.each(destinationKinds())('the destination $name', (kind) => {
     await world.byHand(`UPDATE feed_sync.history_logs SET ${columns.join(', ')}`);
     expect((await compared(world)).filter(([, state]) => state === 'unrecorded')).toHaveLength(4);
     expect((await renewed(world)).stored).toEqual(
-      EQUAL.flatMap(([name = '']) => (name.startsWith('archived') ? [] : name.replace(/.* /, ''))),
+      EQUAL_PAST.flatMap(([name = '']) => (name.startsWith('archived') ? [] : name.replace(/.* /, ''))),
     );
-    expect(await compared(world)).toEqual(EQUAL);
+    expect(await compared(world)).toEqual(EQUAL_PAST);
     expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   });
 });

@@ -1,19 +1,19 @@
 /** The comparison with the service's content, and the repair of what differs, in each destination (F70). */
 
 import { describe, expect, it } from 'vitest';
-import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
 import type { ContentComparison } from '../../src/destination/comparer.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
-import type { RepairJob, RollbackJob, VersionContent } from '../../src/model/write-jobs.ts';
+import type { RollbackJob, VersionContent } from '../../src/model/write-jobs.ts';
 import {
   type DestinationKind,
   type DestinationWorld,
   destinationKinds,
 } from '../support/destination-kinds.ts';
-import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
+import { ALTERED, contentFrom, repairJob } from '../support/repairing.ts';
 import { column } from '../support/small-content.ts';
 
 const KINDS = destinationKinds();
@@ -34,20 +34,6 @@ async function threePeople(kind: DestinationKind, schema = PEOPLE, history?: typ
   return { world, course, first: course.newest() };
 }
 
-/** The snapshot of `from`, and the changes after it. */
-async function contentFrom(
-  from: DatasetVersion,
-  course: PublishedCourse,
-  world: DestinationWorld,
-): Promise<VersionContent> {
-  const { datasetId } = course;
-  const { version, rowCount } = course.newest();
-  const snapshot = await course.snapshot(from, null);
-  const table = { ...(await world.observed(datasetId)), version: from.version };
-  const changes = from.version === version ? null : await course.changes(table);
-  return { datasetId, version, snapshot, changes, rowCount };
-}
-
 async function compare(world: DestinationWorld, content: VersionContent): Promise<ContentComparison> {
   const comparer = await world.comparer();
   try {
@@ -59,11 +45,8 @@ async function compare(world: DestinationWorld, content: VersionContent): Promis
 
 /** @throws the error of a repair that failed */
 async function repair(world: DestinationWorld, content: VersionContent): Promise<JobResult> {
-  const plannedFrom = await world.observed(content.datasetId);
-  const { datasetId, version } = plannedFrom;
-  const { fetched } = content.snapshot;
-  const job: RepairJob = { kind: 'repair', datasetId, version, content, fetched, plannedFrom };
-  const result = present((await world.execute(job))[0], 'a job has a result');
+  const [one] = await world.execute(await repairJob(world, content));
+  const result = present(one, 'a job has a result');
   if (result.kind === 'failed') throw result.error;
   return result;
 }
@@ -73,11 +56,6 @@ const EQUAL = { kind: 'equal', unrecorded: null };
 const byHand = async ({ byHand: run, table }: DestinationWorld, ...statements: readonly string[]) => {
   for (const statement of statements) await run(statement.replace('parcels', table));
 };
-const ALTERED = [
-  "UPDATE parcels SET name = 'TWO' WHERE id = 2",
-  'DELETE FROM parcels WHERE id = 3',
-  "INSERT INTO parcels VALUES (4, 'four')",
-];
 
 describe.each(KINDS)('the destination $name', (kind) => {
   describe('comparisons', () => {
@@ -244,19 +222,10 @@ describe.each(KINDS)('the destination $name', (kind) => {
     it('F70 repairs nothing where the table has moved since it was compared', async () => {
       const { world, course, first } = await threePeople(kind);
       const content = await contentFrom(first, course, world);
-      const plannedFrom = await world.observed();
+      const job = await repairJob(world, content);
       await byHand(world, ...ALTERED);
       course.publishRows(THREE_PEOPLE.slice(1));
       await world.load(course);
-      const { fetched } = content.snapshot;
-      const job: RepairJob = {
-        kind: 'repair',
-        datasetId: 'parcels',
-        version: 1,
-        content,
-        fetched,
-        plannedFrom,
-      };
       expect(await world.execute(job)).toMatchObject([{ kind: 'stale-plan' }]);
     });
   });

@@ -1,20 +1,27 @@
 /** Commits write jobs through the port, and returns their outcomes in the order of the jobs. */
 
-import type { Destination, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
+import type { Destination, JobQueue, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 
-export async function commitAll(
-  destination: Pick<Destination, 'commit'>,
-  jobs: readonly ValidatedJob[],
-): Promise<readonly JobResult[]> {
-  const outcomes = new Map<ValidatedJob, JobResult>();
+/** A queue in which these jobs wait, and no others arrive. */
+export function queueOf(jobs: readonly ValidatedJob[]): Pick<JobQueue, 'take' | 'arrival'> {
   let waiting = jobs;
-  await destination.commit({
+  return {
     take() {
       const taken = waiting;
       waiting = [];
       return taken;
     },
     arrival: () => new Promise(() => {}),
+  };
+}
+
+export async function commitAll(
+  destination: Pick<Destination, 'commit'>,
+  jobs: readonly ValidatedJob[],
+): Promise<readonly JobResult[]> {
+  const outcomes = new Map<ValidatedJob, JobResult>();
+  await destination.commit({
+    ...queueOf(jobs),
     report(job, outcome) {
       if (outcomes.has(job)) throw new Error(`${job.job.datasetId} got two outcomes`);
       outcomes.set(job, outcome);

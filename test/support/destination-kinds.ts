@@ -12,7 +12,6 @@ import {
 import { type HistoryOptions, NO_HISTORY } from '../../src/destination/catalog/undo-logs.ts';
 import type { Comparer } from '../../src/destination/comparer.ts';
 import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { openPostgresComparer } from '../../src/destination/postgres/compare-table.ts';
 import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import type { CommitSource } from '../../src/destination/publication.ts';
@@ -21,7 +20,7 @@ import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { runProgram } from '../../src/lib/run-program.ts';
 import { Secret } from '../../src/lib/secret.ts';
-import { fullJitter, inMirror } from './duckdb-mirror.ts';
+import { fullJitter, inMirror, readerOf } from './duckdb-mirror.ts';
 import { type DestinationAtWork, mirrorAtWork } from './mirror-at-work.ts';
 import { databaseAtWork, textsInDuckDb, textsInPostgres } from './postgres-destination.ts';
 
@@ -86,18 +85,7 @@ const DUCKDB: DestinationKind = {
       approvals: async () => (await inMirror(world.folder, APPROVALS)).flat(),
       byHand: (sql) => world.byHand(sql),
       withoutKey: async () => {},
-      reader: async () =>
-        present(
-          await openReader({
-            path: world.path,
-            waitMs: 0,
-            memoryLimitBytes: 1e9,
-            threads: 1,
-            clock: systemClock,
-            random: fullJitter,
-          }),
-          'the mirror is there',
-        ),
+      reader: async () => present(await readerOf(world.path), 'the mirror is there'),
       comparer: () =>
         openComparer({
           ...comparing(world.folder),

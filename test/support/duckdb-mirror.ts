@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { DuckDBInstance, type Json } from '@duckdb/node-api';
 import type { Destination, JobResult } from '../../src/destination/destination.ts';
 import { type MirrorOptions, openMirror } from '../../src/destination/duckdb/mirror.ts';
+import { type MirrorReader, openReader, type ReaderOptions } from '../../src/destination/duckdb/reader.ts';
 import type { PostCommitSource } from '../../src/destination/publication.ts';
 import { type Clock, systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -54,6 +55,19 @@ export function mirrorIn(
     clock: systemClock,
     random: fullJitter,
     log: silentLog,
+    ...options,
+  });
+}
+
+/** Opens the mirror at `path` as the commands that read it do. Null where there is none. */
+export function readerOf(path: string, options: Partial<ReaderOptions> = {}): Promise<MirrorReader | null> {
+  return openReader({
+    path,
+    waitMs: 0,
+    memoryLimitBytes: 500_000_000,
+    threads: 1,
+    clock: systemClock,
+    random: fullJitter,
     ...options,
   });
 }

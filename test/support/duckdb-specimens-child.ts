@@ -7,9 +7,7 @@ import { join } from 'node:path';
 import { initialContent } from '../../fixtures/source/generated-content.ts';
 import { writeSnapshot } from '../../fixtures/source/snapshot.ts';
 import { specimens } from '../../fixtures/source/specimens.ts';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
-import { systemClock } from '../../src/lib/clock.ts';
-import { column, fullJitter, load, mirrorIn, snapshot } from './duckdb-mirror.ts';
+import { column, load, mirrorIn, readerOf, snapshot } from './duckdb-mirror.ts';
 
 const folder = process.argv[2] ?? '';
 const content = initialContent(specimens(1));
@@ -26,14 +24,7 @@ if (outcome?.kind !== 'committed')
   throw outcome?.kind === 'failed' ? outcome.error : new Error('not committed');
 await mirror.close();
 
-const reader = await openReader({
-  path: join(folder, 'mirror.duckdb'),
-  waitMs: 0,
-  memoryLimitBytes: 500_000_000,
-  threads: 1,
-  clock: systemClock,
-  random: fullJitter,
-});
+const reader = await readerOf(join(folder, 'mirror.duckdb'));
 const result = await reader?.query('SELECT * FROM specimens ORDER BY specimen');
 for await (const row of result?.rows ?? []) process.stdout.write(`${JSON.stringify(row)}\n`);
 await reader?.close();

@@ -1,11 +1,10 @@
 /** `query --as-of`: tables as they were at an earlier time, and a refusal of tables whose past is not known. */
 
 import { describe, expect, it } from 'vitest';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
-import { systemClock } from '../../src/lib/clock.ts';
+import { present } from '../../src/lib/assert.ts';
 import { parseIsoTime } from '../../src/lib/units.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
-import { fullJitter, manualClock } from '../support/duckdb-mirror.ts';
+import { manualClock, readerOf } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 
@@ -30,15 +29,7 @@ async function twoDays() {
   ]);
   await world.apply(parcels);
   const read = async (sql: string, time: Date) => {
-    const reader = await openReader({
-      path: world.path,
-      waitMs: 0,
-      memoryLimitBytes: 500_000_000,
-      threads: 1,
-      clock: systemClock,
-      random: fullJitter,
-    });
-    if (reader === null) throw new Error('the mirror exists');
+    const reader = present(await readerOf(world.path), 'there is a mirror');
     try {
       const rows: string[][] = [];
       for await (const row of (await reader.query(sql, time)).rows) rows.push(row.map(String));

@@ -2,17 +2,15 @@
 
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
 import type { CountedDataset } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
 import { damageBlock } from '../support/damaged-mirror.ts';
 import {
   column,
-  fullJitter,
   load,
   mirrorIn,
   parquet,
+  readerOf,
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
@@ -46,14 +44,7 @@ beforeEach(async () => {
 afterEach(() => folder[Symbol.asyncDispose]());
 
 async function counted(ids = ['parcels', 'zoning'], isEnough = () => false) {
-  const reader = await openReader({
-    path: join(folder.path, 'mirror.duckdb'),
-    waitMs: 0,
-    memoryLimitBytes: 200_000_000,
-    threads: 1,
-    clock: systemClock,
-    random: fullJitter,
-  });
+  const reader = await readerOf(join(folder.path, 'mirror.duckdb'), { memoryLimitBytes: 200_000_000 });
   try {
     return await present(reader, 'there is a mirror').count(ids, isEnough);
   } finally {

@@ -10,18 +10,16 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ObservedState } from '../../src/destination/destination.ts';
 import type { MirrorOptions } from '../../src/destination/duckdb/mirror.ts';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
 import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { compactAt } from '../support/compacting.ts';
 import {
   column,
-  fullJitter,
   inMirror,
   load,
   mirrorIn,
   parquet,
+  readerOf,
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
@@ -107,15 +105,7 @@ describe.each(EARLIER_FORMATS)('format %i', (format) => {
   it('reads a mirror of an earlier format without a change to the file', async () => {
     const { folder, path, mirror } = await mirrorOfFormat(format);
     expect(await mirror.has()).toEqual(STATE);
-    const options = {
-      path,
-      waitMs: 0,
-      memoryLimitBytes: 1e9,
-      threads: 1,
-      clock: systemClock,
-      random: fullJitter,
-    };
-    const reader = present(await openReader(options), 'the mirror is there');
+    const reader = present(await readerOf(path), 'the mirror is there');
     expect(await reader.observed()).toEqual(STATE);
     expect(await reader.count(['parcels'], () => false)).toMatchObject([
       { observed: PARCELS, table: { rowCount: 2 } },

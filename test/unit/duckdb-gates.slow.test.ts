@@ -1,49 +1,30 @@
 /** Gates in the mirror judge a commit inside its transaction (F68). */
 
 import { describe, expect, it } from 'vitest';
-import type { Row, SourceSchema } from '../../fixtures/source/content.ts';
-import type { JobResult } from '../../src/destination/destination.ts';
-import { type Gate, type GateLimits, type JudgedCommit, NO_LIMITS } from '../../src/model/gate.ts';
+import type { SourceSchema } from '../../fixtures/source/content.ts';
+import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { ChangesJob } from '../../src/model/write-jobs.ts';
-import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
-import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import {
+  AGED_PEOPLE,
+  apply,
+  gate,
+  judged,
+  NONE_CHANGED,
+  NONE_REMOVED,
+  reload,
+  rowsOf,
+} from '../support/gated.ts';
+import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { ALL_HISTORY } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
-const PEOPLE = sourceSchema([
-  column('id', 'integer', false),
-  column('name', 'string'),
-  column('age', 'integer'),
-]);
-const rowsOf = (count: number, from = 1): readonly Row[] =>
-  Array.from({ length: count }, (_, index) => [from + index, `name ${from + index}`, 30]);
-
-const NONE_REMOVED: GateLimits = { ...NO_LIMITS, removedRows: { rows: 0, share: null } };
-const NONE_CHANGED: GateLimits = { ...NO_LIMITS, changedRows: { rows: 0, share: null } };
-
 const APPROVED = 'SELECT approved FROM feed_sync.commits ORDER BY commit_number';
 
-const gate = (limits: GateLimits, approvedDigest: string | null = null): Gate => ({ limits, approvedDigest });
-
-async function people(schema: SourceSchema = PEOPLE) {
+async function people(schema: SourceSchema = AGED_PEOPLE) {
   const world = await mirrorAtWork();
   return { world, course: await world.loaded(firstContent(schema, rowsOf(10))) };
-}
-
-async function reload(world: MirrorAtWork, course: PublishedCourse, by: Gate): Promise<JobResult> {
-  const job = await course.snapshot(course.newest(), await world.observed());
-  const [result] = await world.execute({ ...job, gate: by });
-  if (result === undefined) throw new Error('a job has a result');
-  return result;
-}
-
-const apply = (world: MirrorAtWork, course: PublishedCourse, by: Gate): Promise<JobResult> =>
-  world.apply(course, { gate: by });
-
-function judged(result: JobResult): JudgedCommit {
-  if (result.kind !== 'awaiting') throw new Error(`it should wait, but was ${JSON.stringify(result)}`);
-  return result.judged;
 }
 
 describe.each([
@@ -65,21 +46,6 @@ describe.each([
     expect(await world.differences(course)).toEqual([]);
   });
 
-  it('counts changed rows where a limit concerns them, and shows five keys of each kind', async () => {
-    const { world, course } = await people();
-    const changed = rowsOf(10)
-      .slice(2)
-      .map(([id = null, name = null], index) => [id, name, index < 7 ? 31 : 30] as const);
-    course.publishRows([...changed, ...rowsOf(6, 20)]);
-    const { counts, keys } = judged(await commit(world, course, gate(NONE_CHANGED)));
-    expect(counts).toMatchObject({ added: 6, changed: 7, removed: 2 });
-    expect(keys).toEqual({
-      added: [20, 21, 22, 23, 24].map((id) => [String(id)]),
-      changed: [3, 4, 5, 6, 7].map((id) => [String(id)]),
-      removed: [['1'], ['2']],
-    });
-  });
-
   it('commits within the limits of the gate', async () => {
     const { world, course } = await people();
     course.publishRows(rowsOf(9));
@@ -94,19 +60,6 @@ describe.each([
       committed: { net: { added: 0, changed: 0, removed: 1 } },
     });
     expect(await world.differences(course)).toEqual([]);
-  });
-
-  it('commits the other write jobs of a batch where one awaits approval', async () => {
-    const { world, course } = await people();
-    const other = await world.loaded(firstContent(PEOPLE, rowsOf(3)), 'permits');
-    course.publishRows(rowsOf(1));
-    other.publishRows(rowsOf(4));
-    const results = await world.execute(
-      { ...(await course.changes(await world.observed())), gate: gate(NONE_REMOVED) },
-      await other.changes(await world.observed('permits')),
-    );
-    expect(results.map(({ kind }) => kind)).toEqual(['awaiting', 'committed']);
-    expect(await inMirror(world.folder, 'SELECT count(*) FROM permits')).toEqual([['4']]);
   });
 });
 
@@ -135,9 +88,9 @@ describe('a reload whose rows cannot be compared by key', () => {
     ['F68 judges a reload without keys', { keyColumns: [] }, {}],
     ['F68 judges a reload with other key columns', {}, { keyColumns: ['name'] }],
   ])('%s by its row count', async (_, before, after) => {
-    const { world, course } = await people({ ...PEOPLE, ...before });
+    const { world, course } = await people({ ...AGED_PEOPLE, ...before });
     course.publish({
-      ...firstContent({ ...PEOPLE, ...before, ...after, schemaVersion: '2' }, rowsOf(4, 100)),
+      ...firstContent({ ...AGED_PEOPLE, ...before, ...after, schemaVersion: '2' }, rowsOf(4, 100)),
     });
     expect(
       judged(
@@ -192,7 +145,11 @@ describe('a reload with another schema', () => {
 
   it('F68 counts rows as changed only by earlier columns where changes add a column', async () => {
     const { world, course } = await people();
-    const wider = { ...PEOPLE, schemaVersion: '2', columns: [...PEOPLE.columns, column('more', 'string')] };
+    const wider = {
+      ...AGED_PEOPLE,
+      schemaVersion: '2',
+      columns: [...AGED_PEOPLE.columns, column('more', 'string')],
+    };
     const rows = rowsOf(10).map((row, index) => [...row.slice(0, 2), index === 0 ? 99 : 30, 'x'] as const);
     const changes = rows.map((row) => ({ op: 'changed' as const, row }));
     course.publish({ ...firstContent(wider, rows), changes });
@@ -214,7 +171,7 @@ describe('a reload with another schema', () => {
 describe('commits that replace no rows, and history', () => {
   it('F68 does not judge a first load, nor a return after retirement', async () => {
     const world = await mirrorAtWork();
-    const course = world.published(firstContent(PEOPLE, []));
+    const course = world.published(firstContent(AGED_PEOPLE, []));
     const strict = gate({ ...NONE_REMOVED, ...NONE_CHANGED, emptied: true });
     const load = async () => {
       const [result] = await world.execute({
@@ -230,7 +187,7 @@ describe('commits that replace no rows, and history', () => {
 
   it('F68 keeps the history of a table whose reload awaited approval', async () => {
     const world = await mirrorAtWork({ history: ALL_HISTORY });
-    const course = await world.loaded(firstContent(PEOPLE, rowsOf(3)));
+    const course = await world.loaded(firstContent(AGED_PEOPLE, rowsOf(3)));
     course.publishRows(rowsOf(2));
     judged(await reload(world, course, gate(NONE_REMOVED)));
     const approved = judged(await reload(world, course, gate(NONE_REMOVED))).digest;

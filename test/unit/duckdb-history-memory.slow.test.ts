@@ -51,16 +51,22 @@ async function jobOf(
   });
 }
 
-it('F68 judges a reload by keys where the memory is too small to compare the rows', async () => {
-  await using folder = await temporaryFolder();
-  const mirror = await mirrorIn(folder.path, {
-    memoryLimitBytes: LEAST_LIMIT_BYTES,
-    history: ALL_HISTORY,
+/** A mirror with history and the least memory. Is closed and removed when the test has finished. */
+async function leastMirror() {
+  const folder = await temporaryFolder();
+  const mirror = await mirrorIn(folder.path, { memoryLimitBytes: LEAST_LIMIT_BYTES, history: ALL_HISTORY });
+  onTestFinished(async () => {
+    await mirror.close();
+    await folder[Symbol.asyncDispose]();
   });
-  onTestFinished(() => mirror.close());
+  return { folder: folder.path, mirror };
+}
+
+it('F68 judges a reload by keys where the memory is too small to compare the rows', async () => {
+  const { folder, mirror } = await leastMirror();
   const parcels = { datasetId: 'parcels', rows: ROWS };
-  await load(mirror, await jobOf(mirror, folder.path, { ...parcels, version: 1, amount: 'i' }));
-  const next = await jobOf(mirror, folder.path, { ...parcels, version: 2, amount: 'i + 1', key: 'i + 3' });
+  await load(mirror, await jobOf(mirror, folder, { ...parcels, version: 1, amount: 'i' }));
+  const next = await jobOf(mirror, folder, { ...parcels, version: 2, amount: 'i + 1', key: 'i + 3' });
   const limits = { ...NO_LIMITS, removedRows: { rows: 2, share: null } };
   const [result] = await load(mirror, { ...next, gate: { limits, approvedDigest: null } });
   const counts = { before: ROWS, after: ROWS, added: 3, changed: null, removed: 3, isByKey: true };
@@ -68,12 +74,7 @@ it('F68 judges a reload by keys where the memory is too small to compare the row
 });
 
 it('F08 swaps a table whose comparison exceeds the memory, closes its log with the reason, and loads the others', async () => {
-  await using folder = await temporaryFolder();
-  const mirror = await mirrorIn(folder.path, {
-    memoryLimitBytes: LEAST_LIMIT_BYTES,
-    history: ALL_HISTORY,
-  });
-  onTestFinished(() => mirror.close());
+  const { folder, mirror } = await leastMirror();
   await mirror.enroll({
     origin: 'https://feed.example',
     subscriptionIds: ['sub_1'],
@@ -81,14 +82,14 @@ it('F08 swaps a table whose comparison exceeds the memory, closes its log with t
     datasetIds: ['parcels', 'roads'],
   });
   const parcels = (version: number, amount: string) =>
-    jobOf(mirror, folder.path, { datasetId: 'parcels', version, rows: ROWS, amount });
+    jobOf(mirror, folder, { datasetId: 'parcels', version, rows: ROWS, amount });
   const committed = { kind: 'committed' };
   expect(await load(mirror, await parcels(1, 'i'))).toMatchObject([committed]);
   const few = await parcels(2, 'i + CASE WHEN i % 100 = 0 THEN 1 ELSE 0 END');
   expect(await load(mirror, few)).toMatchObject([{ ...committed, committed: { net: { changed: 15_000 } } }]);
 
   const all = await parcels(3, 'i + 2');
-  const other = await jobOf(mirror, folder.path, {
+  const other = await jobOf(mirror, folder, {
     datasetId: 'roads',
     version: 1,
     rows: OTHER_ROWS,
@@ -101,13 +102,11 @@ it('F08 swaps a table whose comparison exceeds the memory, closes its log with t
   ]);
   const logs =
     'SELECT log_name, closed_commit::VARCHAR, closed_reason FROM feed_sync.history_logs ORDER BY ALL';
-  expect(await inMirror(folder.path, logs)).toEqual([
+  expect(await inMirror(folder, logs)).toEqual([
     ['parcels', '3', 'comparing the rows of the table needed more memory than duckdb.memoryLimit allows'],
     ['roads', null, null],
   ]);
   const sums = `SELECT (SELECT sum(amount) FROM parcels)::VARCHAR, (SELECT sum(amount) FROM roads)::VARCHAR`;
   const sumTo = (rows: number) => (rows * (rows - 1)) / 2;
-  expect(await inMirror(folder.path, sums)).toEqual([
-    [String(sumTo(ROWS) + 2 * ROWS), String(sumTo(OTHER_ROWS))],
-  ]);
+  expect(await inMirror(folder, sums)).toEqual([[String(sumTo(ROWS) + 2 * ROWS), String(sumTo(OTHER_ROWS))]]);
 });

@@ -500,11 +500,7 @@ describe('F70 rows that were altered by hand', () => {
   it('closes the log by a reload that replaces rows altered by hand, rather than log them as committed', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
-    course.publishRows([
-      [1, 'one'],
-      [2, 'TWO'],
-      [3, 'three'],
-    ]);
+    course.publishRows(THREE_PEOPLE.with(1, [2, 'TWO']));
     committed(await world.load(course));
     expect(await inMirror(world.folder, KNOWN)).toEqual([['2', REASON]]);
     expect(await world.differences(course)).toEqual([]);
@@ -535,11 +531,7 @@ describe('F70 rows that were altered by hand', () => {
 
   it('finds rows altered by hand in a rollback, which restores the rows of its commit', async () => {
     const { world, course } = await threePeople();
-    course.publishRows([
-      [1, 'one'],
-      [2, 'TWO'],
-      [3, 'three'],
-    ]);
+    course.publishRows(THREE_PEOPLE.with(1, [2, 'TWO']));
     committed(await world.apply(course));
     await world.byHand(BY_HAND);
     const plannedFrom = await world.observed();
@@ -565,11 +557,7 @@ describe('F70 rows that were altered by hand', () => {
   it('closes the log when the checksum of a table that was altered by hand and is right by now is stored', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);
-    course.publishRows([
-      [1, 'one'],
-      [2, 'TWO'],
-      [3, 'three'],
-    ]);
+    course.publishRows(THREE_PEOPLE.with(1, [2, 'TWO']));
     committed(await world.apply(course));
     expect(await inMirror(world.folder, KNOWN)).toEqual([['1', null]]);
     const [[sum = '', version = ''] = []] = await inMirror(

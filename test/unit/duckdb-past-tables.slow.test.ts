@@ -1,66 +1,34 @@
 /** Undo logs, the tables that froze with them, and archived tables have checksums, so that altered ones never pass for history (F70). */
 
 import { expect, it } from 'vitest';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
 import type { PastTables } from '../../src/destination/past-tables.ts';
 import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
-import { fullJitter, inMirror } from '../support/duckdb-mirror.ts';
+import { inMirror, readerOf } from '../support/duckdb-mirror.ts';
 import { recordingLog } from '../support/feed-client.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
-import { OWNERS, PEOPLE } from '../support/people.ts';
+import { EQUAL_PAST, makePastOfEveryKind, statesOf } from '../support/past-of-every-kind.ts';
+import { ALL_HISTORY, OWNERS } from '../support/people.ts';
 
-/** A live log of parcels, a frozen table with its log, and an archived table of roads with its log. */
 async function everyKind(log: Log = silentLog): Promise<MirrorAtWork> {
-  const history = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
-  const world = await mirrorAtWork({ history, log });
-  for (const datasetId of ['parcels', 'roads']) {
-    const course = await world.loaded(firstContent(PEOPLE, [[1, 'one']]), datasetId);
-    course.publishRows([[1, 'uno']]);
-    await world.apply(course);
-    if (datasetId === 'roads') await world.retire(course, 'archive');
-    if (datasetId === 'roads') continue;
-    course.publish(firstContent(OWNERS, [[1, 'Ann']]));
-    await world.load(course);
-    course.publishRows([[1, 'Bob']]);
-    await world.apply(course);
-  }
+  const world = await mirrorAtWork({ history: ALL_HISTORY, log });
+  await makePastOfEveryKind(world);
   return world;
 }
 
 async function comparing({ path }: MirrorAtWork, tables: PastTables, isEnough: () => boolean) {
-  const reader = await openReader({
-    path,
-    waitMs: 0,
-    memoryLimitBytes: 1e9,
-    threads: 1,
-    clock: systemClock,
-    random: fullJitter,
-  });
-  const found = present(reader, 'there is a mirror');
+  const reader = present(await readerOf(path), 'there is a mirror');
   try {
-    return await found.comparePast(tables, isEnough);
+    return await reader.comparePast(tables, isEnough);
   } finally {
-    await found.close();
+    await reader.close();
   }
 }
 
 async function compared(world: MirrorAtWork) {
-  const { compared: tables } = await comparing(world, { datasetIds: null, skipped: 0 }, () => false);
-  return tables.map(({ kind, schema, name, state }) => {
-    return [`${kind} ${schema}.${name.replace(/__2_.*/, '')}`, state];
-  });
+  return statesOf(await comparing(world, { datasetIds: null, skipped: 0 }, () => false));
 }
-
-const EQUAL = [
-  ['frozen history.parcels__3', 'equal'],
-  ['log history.parcels', 'equal'],
-  ['log history.parcels__3_log', 'equal'],
-  ['archived archived.roads', 'equal'],
-  ['log history.roads__7_log', 'equal'],
-];
 
 const renewed = (world: MirrorAtWork, unreadable: readonly string[] = []) =>
   world.mirror.renewChecksums({ datasetIds: ['parcels', 'roads'], unreadable });
@@ -70,7 +38,7 @@ const asOf = (world: MirrorAtWork, log: string, commit: number) =>
 
 it('finds logs, frozen and archived tables equal to their checksums, compared in several turns', async () => {
   const world = await everyKind();
-  expect(await compared(world)).toEqual(EQUAL);
+  expect(await compared(world)).toEqual(EQUAL_PAST);
   expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   const names: string[] = [];
   for (let isEnd = false; !isEnd; ) {
@@ -88,11 +56,11 @@ it.each([
   const [kind, statement, log, lost, last, value] = given;
   const world = await everyKind();
   await world.byHand(statement);
-  expect(await compared(world)).toEqual(EQUAL.map((one) => (one[0] === kind ? [kind, 'altered'] : one)));
+  expect(await compared(world)).toEqual(EQUAL_PAST.map((one) => (one[0] === kind ? [kind, 'altered'] : one)));
   expect(await renewed(world)).toEqual({ stored: [], closed: [`history.${log}`], kept: [] });
   await expect(asOf(world, log, lost)).rejects.toThrow('the log was dropped or altered by hand');
   expect(await asOf(world, log, last)).toEqual([['1', value]]);
-  expect(await compared(world)).toEqual(EQUAL);
+  expect(await compared(world)).toEqual(EQUAL_PAST);
   expect(await inMirror(world.folder, `SELECT count(*) FROM history.${log}_unusable`)).toHaveLength(1);
 });
 
@@ -102,7 +70,7 @@ it.each(["UPDATE history.parcels__3 SET name = 'x'", 'DROP TABLE history.parcels
     const world = await everyKind();
     await world.byHand(statement);
     expect(await renewed(world)).toEqual({ stored: [], closed: ['history.parcels__3_log'], kept: [] });
-    expect(await compared(world)).toEqual(EQUAL.filter(([name]) => !name?.includes('parcels__3')));
+    expect(await compared(world)).toEqual(EQUAL_PAST.filter(([name]) => !name?.includes('parcels__3')));
     expect(await asOf(world, 'parcels', 3)).toEqual([['1', 'Ann']]);
   },
 );
@@ -140,9 +108,9 @@ it('computes checksums of another version of the hash once again, and reports th
   expect(closed).toEqual([]);
   expect(stored.map((name) => name.replace(/__2_.*/, ''))).toEqual([
     'main.parcels',
-    ...EQUAL.map(([name]) => name?.replace(/.* /, '')),
+    ...EQUAL_PAST.map(([name]) => name?.replace(/.* /, '')),
   ]);
-  expect(await compared(world)).toEqual(EQUAL);
+  expect(await compared(world)).toEqual(EQUAL_PAST);
   expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
   await world.byHand('DELETE FROM parcels', 'UPDATE feed_sync.datasets SET checksum = NULL');
   expect(await renewed(world)).toEqual({ stored: [], closed: [], kept: [] });
@@ -158,5 +126,5 @@ it('computes checksums of another version of the hash again by a commit, and log
   const course = world.published(firstContent(OWNERS, [[1, 'Cem']]));
   await world.load(course);
   expect(lines.filter((line) => line.includes('The hash of DuckDB is another'))).toHaveLength(1);
-  expect(await compared(world)).toEqual(EQUAL);
+  expect(await compared(world)).toEqual(EQUAL_PAST);
 });

@@ -4,15 +4,13 @@ import { existsSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openReader } from '../../src/destination/duckdb/reader.ts';
-import { systemClock } from '../../src/lib/clock.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import {
   column,
-  fullJitter,
   load,
   mirrorIn,
   parquet,
+  readerOf,
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
@@ -30,14 +28,7 @@ async function loadAndRead(dataDirectory: string, path: string): Promise<void> {
   const job = snapshot({ columns: [column('id', 'integer')], files: [file] });
   expect(await load(mirror, job)).toMatchObject([{ kind: 'committed' }]);
   await mirror.close();
-  const reader = await openReader({
-    path,
-    waitMs: 0,
-    memoryLimitBytes: 100_000_000,
-    threads: 1,
-    clock: systemClock,
-    random: fullJitter,
-  });
+  const reader = await readerOf(path);
   expect([...((await reader?.observed())?.datasets.keys() ?? [])]).toEqual(['parcels']);
   await reader?.close();
 }

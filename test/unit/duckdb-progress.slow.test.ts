@@ -11,6 +11,7 @@ import { observeDurableEffects } from '../../src/lib/files.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
 import { type Child, startChild } from '../support/child.ts';
+import { queueOf } from '../support/commit-all.ts';
 import { compactAt } from '../support/compacting.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { inMirror, manualClock, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
@@ -93,17 +94,11 @@ async function holdMirror(path: string): Promise<Child> {
 }
 
 /** A queue of these write jobs, which gives `progress` at the end. */
-function queueOf(jobs: readonly ValidatedJob[], progress: StoredProgress | null) {
+function recordedQueue(jobs: readonly ValidatedJob[], progress: StoredProgress | null) {
   const calls: string[] = [];
   const outcomes: JobResult[] = [];
-  let waiting = jobs;
   const queue: JobQueue = {
-    take() {
-      const taken = waiting;
-      waiting = [];
-      return taken;
-    },
-    arrival: () => new Promise(() => {}),
+    ...queueOf(jobs),
     report(job, outcome) {
       calls.push(`${job.job.datasetId} ${outcome.kind}`);
       outcomes.push(outcome);
@@ -314,7 +309,7 @@ describe('progress in the write session of a commit', () => {
   it('asks for progress once every write job is reported, and stores it before the mirror is closed', async () => {
     const world = await mirrorAtWork();
     const jobs = [await preparedLoad(world, 'parcels'), await preparedLoad(world, 'roads')];
-    const { queue, calls } = queueOf(jobs, PROGRESS);
+    const { queue, calls } = recordedQueue(jobs, PROGRESS);
     const started = effects();
     await world.mirror.commit(queue);
     expect(calls).toEqual(['parcels committed', 'roads committed', 'asked']);
@@ -334,7 +329,7 @@ describe('progress in the write session of a commit', () => {
       await preparedLoad(world, 'parcels'),
       await world.mirror.validate(await large.snapshot(large.newest(), null)),
     ];
-    const { queue, calls } = queueOf(jobs, PROGRESS);
+    const { queue, calls } = recordedQueue(jobs, PROGRESS);
     await world.mirror.commit(queue);
     expect(calls).toEqual(['parcels committed', 'large committed', 'asked']);
     expect(await progressOf(world)).toEqual(PROGRESS);
@@ -343,7 +338,7 @@ describe('progress in the write session of a commit', () => {
   it('keeps the stored progress where the queue has none yet', async () => {
     const world = await mirrorAtWork();
     await world.mirror.storeProgress(PROGRESS, 'wait');
-    const { queue, calls } = queueOf([await preparedLoad(world, 'parcels')], null);
+    const { queue, calls } = recordedQueue([await preparedLoad(world, 'parcels')], null);
     await world.mirror.commit(queue);
     expect(calls).toEqual(['parcels committed', 'asked']);
     expect(await progressOf(world)).toEqual(PROGRESS);
@@ -355,7 +350,7 @@ describe('progress in the write session of a commit', () => {
     const bad = await preparedLoad(world, 'roads');
     await world.mirror.enroll({ ...ENROLMENT, datasetIds: ['roads'] });
     await world.byHand('CREATE TABLE roads (mine INTEGER)');
-    const { queue, calls } = queueOf([good, bad], PROGRESS);
+    const { queue, calls } = recordedQueue([good, bad], PROGRESS);
     await world.mirror.commit(queue);
     expect(calls).toEqual(['parcels committed', 'roads failed']);
     expect(await progressOf(world)).toBeNull();
@@ -371,7 +366,7 @@ describe('progress in the write session of a commit', () => {
         throw new StorageError('The disk is full.');
     });
     onTestFinished(() => observeDurableEffects(() => {}));
-    const { queue, calls } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
+    const { queue, calls } = recordedQueue([await preparedLoad(world, 'parcels')], PROGRESS);
     await world.mirror.commit(queue);
     expect(calls).toEqual(['parcels committed', 'asked']);
     expect(lines).toContain('The progress was not stored in the mirror; its tables are committed.');
@@ -383,7 +378,7 @@ describe('progress in the write session of a commit', () => {
     const world = await mirrorAtWork();
     await world.loaded(firstContent(PEOPLE, [[1, 'Ann']]));
     await rm(world.path);
-    const { queue, calls } = queueOf([await preparedLoad(world, 'roads')], PROGRESS);
+    const { queue, calls } = recordedQueue([await preparedLoad(world, 'roads')], PROGRESS);
     await world.mirror.commit(queue);
     expect(calls).toEqual(['roads committed']);
     expect(await world.mirror.storeProgress(PROGRESS, 'wait')).toBe(false);
@@ -424,7 +419,7 @@ describe('F01 a process that is killed while progress is stored', () => {
 
   it('leaves no progress without the tables that it describes when killed in the write session of a commit', async () => {
     const world = await mirrorAtWork();
-    const { queue } = queueOf([await preparedLoad(world, 'parcels')], PROGRESS);
+    const { queue } = recordedQueue([await preparedLoad(world, 'parcels')], PROGRESS);
     const left = await leftAtEffects(world.path, () => world.mirror.commit(queue));
     const found = [];
     for (const [timestamp, folder] of left) found.push([timestamp, await foundIn(folder)]);

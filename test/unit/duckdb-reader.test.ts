@@ -3,18 +3,17 @@
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type MirrorReader, openReader, type ReaderOptions } from '../../src/destination/duckdb/reader.ts';
+import type { MirrorReader, ReaderOptions } from '../../src/destination/duckdb/reader.ts';
 import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
 import { BusyError, UsageError } from '../../src/model/errors.ts';
 import { type Child, startChild } from '../support/child.ts';
 import {
   column,
-  fullJitter,
   load,
   manualClock,
   mirrorIn,
   parquet,
+  readerOf,
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
@@ -34,15 +33,7 @@ afterEach(async () => {
 });
 
 function open(rest: Partial<ReaderOptions> = {}): Promise<MirrorReader | null> {
-  return openReader({
-    path: join(folder.path, 'mirror.duckdb'),
-    waitMs: 0,
-    memoryLimitBytes: 200_000_000,
-    threads: 1,
-    clock: systemClock,
-    random: fullJitter,
-    ...rest,
-  });
+  return readerOf(join(folder.path, 'mirror.duckdb'), { memoryLimitBytes: 200_000_000, ...rest });
 }
 
 async function filled(): Promise<MirrorReader> {

@@ -3,22 +3,17 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { openComparer } from '../../src/destination/duckdb/compare-table.ts';
 import { systemClock } from '../../src/lib/clock.ts';
-import type { RepairJob, VersionContent } from '../../src/model/write-jobs.ts';
+import type { VersionContent } from '../../src/model/write-jobs.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { damageBlock } from '../support/damaged-mirror.ts';
-import {
-  firstContent,
-  type PublishedCourse,
-  publishedCourse,
-  sourceSchema,
-} from '../support/duckdb-changes.ts';
+import { firstContent, publishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror, mirrorIn } from '../support/duckdb-mirror.ts';
 import { errorOf, type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
 import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
+import { ALTERED, contentFrom, repairJob } from '../support/repairing.ts';
 import { column } from '../support/small-content.ts';
 
 const HISTORY = { history: ALL_HISTORY };
@@ -29,22 +24,6 @@ async function threePeople(options: Parameters<typeof mirrorAtWork>[0] = {}, sch
   const first = course.newest();
   await world.load(course);
   return { world, course, first };
-}
-
-/** The snapshot of `from`, and the changes after it. */
-async function contentFrom(
-  from: DatasetVersion,
-  course: PublishedCourse,
-  world: MirrorAtWork,
-): Promise<VersionContent> {
-  const { datasetId } = course;
-  const { version, rowCount } = course.newest();
-  const snapshot = await course.snapshot(from, null);
-  const isNewest = from.version === version;
-  const changes = isNewest
-    ? null
-    : await course.changes({ ...(await world.observed(datasetId)), version: from.version });
-  return { datasetId, version, snapshot, changes, rowCount };
 }
 
 async function compare(world: MirrorAtWork, content: VersionContent) {
@@ -68,13 +47,6 @@ async function compare(world: MirrorAtWork, content: VersionContent) {
   }
 }
 
-async function repairJob(world: MirrorAtWork, content: VersionContent): Promise<RepairJob> {
-  const plannedFrom = await world.observed(content.datasetId);
-  const { datasetId, version } = plannedFrom;
-  const { fetched } = content.snapshot;
-  return { kind: 'repair', datasetId, version, content, fetched, plannedFrom };
-}
-
 async function repair(world: MirrorAtWork, content: VersionContent) {
   const [result] = await world.execute(await repairJob(world, content));
   if (result === undefined) throw new Error('a job has a result');
@@ -87,12 +59,6 @@ const commits = (world: MirrorAtWork) =>
     'SELECT kind, added, changed, removed FROM feed_sync.commits ORDER BY commit_number',
   );
 const rows = (world: MirrorAtWork) => inMirror(world.folder, 'FROM parcels ORDER BY ALL');
-
-const BY_HAND = [
-  "UPDATE parcels SET name = 'TWO' WHERE id = 2",
-  'DELETE FROM parcels WHERE id = 3',
-  "INSERT INTO parcels VALUES (4, 'four')",
-];
 
 describe('a comparison', () => {
   it('finds a table equal that has the rows of the snapshot, or of the snapshot and the changes after it', async () => {
@@ -114,20 +80,6 @@ describe('a comparison', () => {
     expect(await compare(world, await contentFrom(course.newest(), course, world))).toEqual(equal);
   });
 
-  it('names an altered row with its columns, and rows that were deleted and inserted by hand (F70)', async () => {
-    const { world, course, first } = await threePeople();
-    await world.byHand(...BY_HAND);
-    expect(await compare(world, await contentFrom(first, course, world))).toEqual({
-      kind: 'different',
-      difference: { added: 1, changed: 1, removed: 1 },
-      keys: {
-        added: [new Map([['id', '3']])],
-        changed: [{ key: new Map([['id', '2']]), columns: ['name'] }],
-        removed: [new Map([['id', '4']])],
-      },
-    });
-  });
-
   it('finds a row that was repeated by hand, and one whose key was made null', async () => {
     const { world, course, first } = await threePeople();
     await world.byHand(
@@ -143,7 +95,7 @@ describe('a comparison', () => {
   it('compares the rows of a table without keys as a multiset', async () => {
     const keyless = sourceSchema(PEOPLE.columns, { keyColumns: [] });
     const { world, course, first } = await threePeople({}, keyless);
-    await world.byHand('INSERT INTO parcels SELECT * FROM parcels WHERE id = 1', BY_HAND[0] ?? '');
+    await world.byHand('INSERT INTO parcels SELECT * FROM parcels WHERE id = 1', ALTERED[0] ?? '');
     const content = await contentFrom(first, course, world);
     expect(await compare(world, content)).toEqual({
       kind: 'different',
@@ -203,7 +155,7 @@ describe('a repair', () => {
     const { world, course, first } = await threePeople();
     course.publishRows([...THREE_PEOPLE, [5, 'five']]);
     await world.apply(course);
-    await world.byHand(...BY_HAND);
+    await world.byHand(...ALTERED);
     const before = await world.observed();
     const result = await repair(world, await contentFrom(first, course, world));
     if (result.kind !== 'committed') throw errorOf(result);
@@ -242,22 +194,14 @@ describe('a repair', () => {
     const content = await contentFrom(first, course, world);
     expect(errorOf(await repair(world, content)).message).toContain('nothing is to be repaired');
     const plannedFrom = { ...(await world.observed()), commitNumber: 9 };
-    const { fetched } = content.snapshot;
-    const job: RepairJob = {
-      kind: 'repair',
-      datasetId: 'parcels',
-      version: 1,
-      content,
-      fetched,
-      plannedFrom,
-    };
+    const job = { ...(await repairJob(world, content)), plannedFrom };
     expect(await world.execute(job)).toEqual([{ kind: 'stale-plan', datasetId: 'parcels' }]);
     expect(await commits(world)).toHaveLength(1);
   });
 
   it('refuses a repair with content whose row count differs from the one that the service states', async () => {
     const { world, course, first } = await threePeople();
-    await world.byHand(...BY_HAND);
+    await world.byHand(...ALTERED);
     const content = await contentFrom(first, course, world);
     expect(errorOf(await repair(world, { ...content, rowCount: 4 })).message).toContain(
       'has 3 rows, and the service states 4',

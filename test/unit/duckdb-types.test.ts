@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { ParquetSchema, ParquetWriter } from '@dsnp/parquetjs';
 import { describe, expect, it } from 'vitest';
 import { DataError } from '../../src/model/errors.ts';
-import type { ColumnType } from '../../src/model/records.ts';
+import { COLUMN_TYPES, type ColumnType } from '../../src/model/records.ts';
 import { column, duckdb, snapshot } from '../support/duckdb-mirror.ts';
 import { mirrorOfFile } from '../support/own-mirror.ts';
 
@@ -133,18 +133,8 @@ describe('F40 values at the ends of their types', () => {
   });
 
   it('V15 creates columns with the types of the mirror', async () => {
-    const types: readonly ColumnType[] = [
-      'string',
-      'integer',
-      'number',
-      'boolean',
-      'date',
-      'timestamp',
-      'geometry',
-      'json',
-    ];
     await own.load(
-      snapshot({ datasetId: 'types', columns: types.map((type) => column(type, type)), files: [] }),
+      snapshot({ datasetId: 'types', columns: COLUMN_TYPES.map((type) => column(type, type)), files: [] }),
     );
     const rows = await own.query(`SELECT data_type FROM duckdb_columns() WHERE table_name = 'types'`);
     expect(rows.flat()).toEqual([

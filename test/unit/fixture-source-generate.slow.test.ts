@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Change, ColumnType, Content } from '../../fixtures/source/content.ts';
+import type { Change, Content } from '../../fixtures/source/content.ts';
 import { difference } from '../../fixtures/source/diff.ts';
 import { DATASET_KINDS, generateDatasets } from '../../fixtures/source/generate.ts';
 import { columnsOf, keyToJsonText, rowToJsonText } from '../../fixtures/source/wire.ts';
+import { COLUMN_TYPES } from '../../src/model/records.ts';
 
 const SEED = 41;
 const request = { seed: SEED, counties: 4, rowsPerDataset: 200 };
@@ -45,18 +46,8 @@ describe('generateDatasets', () => {
 
   it('covers every column type, single and composite keys, and tables with and without envelope columns', () => {
     const schemas = generateDatasets(request).map((dataset) => dataset.initial().schema);
-    const types: ColumnType[] = [
-      'string',
-      'integer',
-      'number',
-      'boolean',
-      'date',
-      'timestamp',
-      'geometry',
-      'json',
-    ];
     expect(new Set(schemas.flatMap((schema) => columnsOf(schema).map((column) => column.type)))).toEqual(
-      new Set(types),
+      new Set(COLUMN_TYPES),
     );
     const parcelSchemas = generateDatasets({ ...request, kinds: ['parcels'] }).map(
       ({ initial }) => initial().schema,

@@ -2,7 +2,8 @@
 
 import process from 'node:process';
 import { FeedSyncError } from '../../src/model/errors.ts';
-import { mutated, mutatedJson, randomOf } from './mutate.ts';
+import { seededRandom } from '../exploration/random.ts';
+import { mutated, mutatedJson } from './mutate.ts';
 import { type Example, isClassified, type Target } from './targets.ts';
 
 /** A case that takes longer counts as a hang. */
@@ -26,7 +27,7 @@ export async function play(
   targets: readonly Target[],
   examples: readonly Example[],
 ): Promise<Outcome> {
-  const random = randomOf(Math.imul(seed, 0x9e3779b1) ^ number);
+  const random = seededRandom(Math.imul(seed, 0x9e3779b1) ^ number);
   for (let draw = 0; draw < 4; draw += 1) random();
   const drawn = targets.flatMap((target) => Array<Target>(target.weight).fill(target));
   const target = drawn[Math.floor(random() * drawn.length)];

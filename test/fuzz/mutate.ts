@@ -1,16 +1,5 @@
 /** Bytes that are damaged at random, and always the same by the same seed. */
 
-/** Numbers from 0 up to but not including 1, by mulberry32. */
-export function randomOf(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** What means something to a parser of JSON, YAML, headers or numbers. */
 const TOKENS = [
   ...[

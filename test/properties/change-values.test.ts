@@ -1,21 +1,18 @@
 /** A value in a change row decodes to the same value in every spelling; an invalid one is refused by its place (C4 to C13). */
 
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { COLUMN_TYPES } from '../../src/model/records.ts';
 import { textOfCell, textOfMirrored } from '../support/cell-text.ts';
-import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
+import { added } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { VALUES } from './change-values.ts';
 import { property } from './property.ts';
 
 const VALUES_AT_ONCE = 25;
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 describe.each(COLUMN_TYPES)('values of type %s', (type) => {
   const values = fc.array(VALUES[type], { minLength: 1, maxLength: VALUES_AT_ONCE, size: 'max' });

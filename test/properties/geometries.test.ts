@@ -4,10 +4,11 @@
  */
 
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 import { BadChangesError } from '../../src/model/errors.ts';
 import { decodeGeometry, isOneGeometry, withGeometrySteps } from '../../src/staging/changes/geometry.ts';
-import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
+import { added } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import {
   binaryCoordinate,
@@ -27,11 +28,7 @@ const CRS = 'OGC:CRS84';
 const SRID_OF_WGS_84 = 4_326;
 const SHAPES_AT_ONCE = 20;
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 const columns = [column('id', 'integer'), column('g', 'geometry')];
 

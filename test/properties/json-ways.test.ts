@@ -1,10 +1,11 @@
 /** A table stores a JSON value alike whichever way it came: in a file, as text or as JSON, or in a change. */
 
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { isRounded } from '../../src/staging/changes/numbers.ts';
 import { castFor, strict } from '../../src/staging/snapshot/casts.ts';
-import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
+import { added } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { anyNumber, jsonText, keptNumber } from './json-texts.ts';
 import { property } from './property.ts';
@@ -12,11 +13,7 @@ import { property } from './property.ts';
 const TEXTS_AT_ONCE = 60;
 const NUMBERS_AT_ONCE = 300;
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 const columns = [column('id', 'integer'), column('v', 'json')];
 

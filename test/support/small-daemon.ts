@@ -7,7 +7,7 @@ import type { Timing } from '../../src/daemon/session.ts';
 import type { Readers } from '../../src/post-commit/hook.ts';
 import { NOON } from './checkpoint-files.ts';
 import { documentedLog } from './documented-lines.ts';
-import type { World } from './small-world.ts';
+import { calm, oneSubscription, type World } from './small-world.ts';
 import { SteppedClock } from './stepped-clock.ts';
 
 /** The loop goes round at least this often. */
@@ -79,4 +79,14 @@ export function smallDaemon(
       }
     },
   };
+}
+
+/** A daemon that has caught up with one subscription; what it called and logged until then is forgotten. */
+export async function followingDaemon(...datasetIds: string[]) {
+  const world = await oneSubscription(...datasetIds);
+  const daemon = smallDaemon(world);
+  await daemon.pass(1_000);
+  calm(world);
+  world.logged.length = 0;
+  return { world, ...daemon };
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
+import { UnknownColumnsError } from '../../src/model/errors.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { Subscription, Version } from '../../src/model/records.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
@@ -111,6 +112,14 @@ export async function oneSubscription(...datasetIds: string[]): Promise<World> {
   return world;
 }
 
+/** `oneSubscription` with a mirror at version 1 of everything, calm again. */
+export async function caughtUp(...datasetIds: string[]): Promise<World> {
+  const world = await oneSubscription(...datasetIds);
+  await world.catchUp();
+  calm(world);
+  return world;
+}
+
 /**
  * Publishes the next version of a dataset, which changes one row, and an event of it in the log of `sub_1`. Its snapshot is not made yet: the
  * manifest lists the one before.
@@ -155,6 +164,16 @@ export function throwAt(world: World, pattern: RegExp, error: Error): void {
   };
 }
 
+/** Content of `parcels` once, and of `permits` each time, has a column that the schema lacks. */
+export function throwUnknownColumns(world: World): void {
+  let isFirst = true;
+  world.intervene = (call) => {
+    const isThrown = call === 'prepare permits' || (call === 'prepare parcels' && isFirst);
+    if (call === 'prepare parcels') isFirst = false;
+    if (isThrown) throw new UnknownColumnsError(call.replace('prepare ', ''), ['zone'], 'The file');
+  };
+}
+
 export function calm(world: World): void {
   world.intervene = () => {};
   world.calls.length = 0;
@@ -175,6 +194,16 @@ const HOW = { snapshot: 'loaded', changes: 'applied', rollback: 'rolled back', r
 export function versions(world: World): Record<string, number> {
   return Object.fromEntries([...world.tables.values()].map((one) => [one.datasetId, one.version]));
 }
+
+/** What a catch-up of `sub_1` asks where no dataset is behind. */
+export const CALLS_WITHOUT_NEWS = [
+  'subscriptions',
+  'discover',
+  'events sub_1',
+  'events sub_1',
+  'manifest sub_1',
+  'subscriptions',
+];
 
 /** The checkpoint, of which every call can be made to throw, by the name of its method. */
 function intervened(world: { readonly intervene: Intervene }, checkpoint: Checkpoint): Checkpoint {

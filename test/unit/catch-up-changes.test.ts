@@ -10,7 +10,6 @@ import {
   InapplicableChangesError,
   InterruptedError,
   ServiceUnavailableError,
-  UnknownColumnsError,
 } from '../../src/model/errors.ts';
 import type { ReadAhead } from '../../src/model/write-jobs.ts';
 import { MAX_SMALL_BYTES, MAX_SMALL_ROWS } from '../../src/sync/execute/executor.ts';
@@ -20,24 +19,18 @@ import type { CatchUpResult } from '../../src/sync/result.ts';
 import { notRecorded, recorded } from '../support/small-feed.ts';
 import {
   calm,
+  caughtUp,
   elapse,
   kinds,
   oneSubscription,
   publish,
   publishWithSnapshot,
   throwAt,
+  throwUnknownColumns,
   versions,
   type World,
 } from '../support/small-world.ts';
 import { column, entry, event, NOW, refusal, schema, table, version } from '../support/sync-values.ts';
-
-/** A mirror at version 1 of everything. */
-async function caughtUp(...datasetIds: string[]): Promise<World> {
-  const world = await oneSubscription(...datasetIds);
-  await world.catchUp();
-  calm(world);
-  return world;
-}
 
 function commitsOf({ datasets }: CatchUpResult, datasetId = 'parcels') {
   return datasets.find((one) => one.datasetId === datasetId)?.commits;
@@ -390,12 +383,7 @@ describe('bad changes', () => {
     const world = await caughtUp('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
-    let inspected = 0;
-    world.intervene = (call) => {
-      if (call === 'prepare parcels' && ++inspected === 1)
-        throw new UnknownColumnsError('parcels', ['zone'], 'The file');
-      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone'], 'The file');
-    };
+    throwUnknownColumns(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'applied', permits: 'failed' });
     for (const datasetId of ['parcels', 'permits']) {
       expect(world.calls.filter((call) => call === `schemas ${datasetId}`)).toHaveLength(2);

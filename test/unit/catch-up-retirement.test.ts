@@ -10,6 +10,7 @@ import type { CatchUpResult } from '../../src/sync/result.ts';
 import { judgeRetirements } from '../../src/sync/retirements.ts';
 import {
   calm,
+  caughtUp,
   elapse,
   kinds,
   oneSubscription,
@@ -21,13 +22,6 @@ import {
 import { entry, event, id, refusal, subscription, table } from '../support/sync-values.ts';
 
 const MINUTE_MS = 60_000;
-
-async function caughtUp(...datasetIds: string[]): Promise<World> {
-  const world = await oneSubscription(...datasetIds);
-  await world.catchUp();
-  calm(world);
-  return world;
-}
 
 /** Two catch-ups ten minutes apart, which confirm what both of them lack. Gives how the second one ended. */
 async function missedForTenMinutes(world: World): Promise<CatchUpResult> {
@@ -126,12 +120,18 @@ describe('F35 a dataset that leaves its subscription', () => {
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'retired' });
   });
 
-  it('W16 retires a dataset only after every log was read: another subscription may contain it', async () => {
+  /** `parcels` leaves `sub_1`, while the log of `sub_2` cannot be read. */
+  async function leftBesideAnUnreadLog(): Promise<World> {
     const world = await oneSubscription('parcels');
     subscribe(world, subscription({ id: 'sub_2' }), 'permits');
     await world.catchUp();
     remove(world, ['parcels']);
     throwAt(world, /^events sub_2/, new ServiceUnavailableError('unreachable'));
+    return world;
+  }
+
+  it('W16 retires a dataset only after every log was read: another subscription may contain it', async () => {
+    const world = await leftBesideAnUnreadLog();
     const result = await world.catchUp();
     expect(kinds(result)).toEqual({ parcels: 'waiting', permits: 'current' });
     expect(exitCodeOfResult(result)).toBe(EXIT_CODES.tryAgainLater);
@@ -151,11 +151,7 @@ describe('F35 a dataset that leaves its subscription', () => {
   }
 
   it('W16 names the subscription whose log was not read, and waits for the next catch-up', async () => {
-    const world = await oneSubscription('parcels');
-    subscribe(world, subscription({ id: 'sub_2' }), 'permits');
-    await world.catchUp();
-    remove(world, ['parcels']);
-    throwAt(world, /^events sub_2/, new ServiceUnavailableError('unreachable'));
+    const world = await leftBesideAnUnreadLog();
     const result = await world.catchUp();
     expect(result.datasets).toMatchObject([
       {

@@ -10,12 +10,12 @@ import {
   ContractViolationError,
   CursorExpiredError,
   ServiceUnavailableError,
-  UnknownColumnsError,
 } from '../../src/model/errors.ts';
 import type { WriteJob } from '../../src/model/write-jobs.ts';
 import { openStaging } from '../../src/sync/execute/staging-folder.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import {
+  CALLS_WITHOUT_NEWS,
   calm,
   elapse,
   kinds,
@@ -25,6 +25,7 @@ import {
   smallWorld,
   subscribe,
   throwAt,
+  throwUnknownColumns,
   versions,
   type World,
 } from '../support/small-world.ts';
@@ -39,6 +40,12 @@ import {
   unreadable,
   version,
 } from '../support/sync-values.ts';
+
+/** `permits` leaves, and `parcels` is to be loaded again. */
+const REMOVAL_AND_RESYNC = [
+  event(101, 'dataset.removed', { datasetId: 'permits' }),
+  event(102, 'dataset.resync_required', { version: 3 }),
+];
 
 describe('a first start', () => {
   it('loads every dataset of the manifest at a first start, named in order of id, and reads the log on from there', async () => {
@@ -198,14 +205,7 @@ describe('a later catch-up', () => {
     await world.catchUp();
     calm(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'current' });
-    expect(world.calls).toEqual([
-      'subscriptions',
-      'discover',
-      'events sub_1',
-      'events sub_1',
-      'manifest sub_1',
-      'subscriptions',
-    ]);
+    expect(world.calls).toEqual(CALLS_WITHOUT_NEWS);
   });
 
   it('removes the staged files of a committed dataset that an ended process left, and no others', async () => {
@@ -256,10 +256,7 @@ describe('a later catch-up', () => {
     world.service.snapshots.set('parcels', entry('parcels', 9));
     await world.catchUp();
     // The manifest still is that of event 100: it lists the removed dataset, and the version from before the reload.
-    world.service.logs.set('sub_1', [
-      event(101, 'dataset.removed', { datasetId: 'permits' }),
-      event(102, 'dataset.resync_required', { version: 3 }),
-    ]);
+    world.service.logs.set('sub_1', [...REMOVAL_AND_RESYNC]);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'retired' });
     world.service.watermarkCovers.set('sub_1', id(102));
     world.service.members.set('sub_1', ['parcels']);
@@ -273,10 +270,7 @@ describe('a later catch-up', () => {
     world.service.snapshots.set('parcels', entry('parcels', 9));
     world.service.watermarkCovers.delete('sub_1');
     await world.catchUp();
-    world.service.logs.set('sub_1', [
-      event(101, 'dataset.removed', { datasetId: 'permits' }),
-      event(102, 'dataset.resync_required', { version: 3 }),
-    ]);
+    world.service.logs.set('sub_1', [...REMOVAL_AND_RESYNC]);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'waiting', permits: 'retired' });
     world.service.snapshots.set('parcels', entry('parcels', 3));
     // A lower version may be what came before the reload: it is taken for the asked one after a quarter of an hour.
@@ -478,12 +472,7 @@ describe('a service that changes during a catch-up', () => {
 
   it('C19 reads the schemas once more for columns that they do not know', async () => {
     const world = await oneSubscription('parcels', 'permits');
-    let inspected = 0;
-    world.intervene = (call) => {
-      if (call === 'prepare parcels' && ++inspected === 1)
-        throw new UnknownColumnsError('parcels', ['zone'], 'The file');
-      if (call === 'prepare permits') throw new UnknownColumnsError('permits', ['zone'], 'The file');
-    };
+    throwUnknownColumns(world);
     expect(kinds(await world.catchUp())).toEqual({ parcels: 'loaded', permits: 'failed' });
     expect(world.calls.filter((call) => call === 'schemas parcels')).toHaveLength(2);
     expect(world.calls.filter((call) => call === 'schemas permits')).toHaveLength(2);

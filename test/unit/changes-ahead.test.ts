@@ -1,27 +1,17 @@
 /** Changes that are read while later versions are still being fetched have the same net change as all of them together. */
 
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { Engine } from '../../src/staging/engine/engine.ts';
-import {
-  added,
-  type ChangeFolder,
-  changeFolder,
-  pageOf,
-  removed,
-  type WrittenVersion,
-} from '../support/change-pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
+import { added, pageOf, removed, type WrittenVersion } from '../support/change-pages.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { mirrorAtWork } from '../support/mirror-at-work.ts';
 import { SEED } from '../support/seed.ts';
 import { column as sourceColumn } from '../support/small-content.ts';
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 const columns = [column('id', 'integer'), column('v', 'string'), column('g', 'geometry')];
 const table = { columns };

@@ -1,7 +1,7 @@
 /** The net change of a backlog, and which changes are refused (F31, F33, F38, F39, F41). */
 
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   BadChangesError,
   DataError,
@@ -9,9 +9,9 @@ import {
   UnknownColumnsError,
 } from '../../src/model/errors.ts';
 import { MAX_BYTES_AT_ONCE } from '../../src/staging/changes/pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
 import {
   added,
-  type ChangeFolder,
   changeFolder,
   type Folded,
   pageOf,
@@ -21,11 +21,7 @@ import {
 import { column } from '../support/duckdb-mirror.ts';
 import { SEED } from '../support/seed.ts';
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 const columns = [column('id', 'integer'), column('v', 'string')];
 const table = { columns };

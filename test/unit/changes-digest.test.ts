@@ -1,16 +1,10 @@
 /** The digest of a net change names its content: an operator approves exactly that. */
 
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { netRows } from '../../src/staging/changes/net-change.ts';
 import { digestOfNetChange } from '../../src/staging/changes/net-digest.ts';
-import {
-  added,
-  type ChangeFolder,
-  type ChangesTable,
-  changeFolder,
-  removed,
-  type WrittenVersion,
-} from '../support/change-pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
+import { added, type ChangesTable, removed, type WrittenVersion } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 
 const columns = [
@@ -25,11 +19,7 @@ const one = added(`{"id":1,"v":"a","w":"b","g":${point(1)}}`);
 const two = added('{"id":2,"v":"c","w":null,"g":null}');
 const gone = removed('{"id":3}');
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 it('gives the same digest whatever the order of the rows, their pages and their versions', async () => {
   const digest = await digestOf({ changes: [[one, two, gone]] });

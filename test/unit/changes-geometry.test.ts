@@ -1,20 +1,17 @@
 /** F42: geometries in change rows, in every form that the service may write, or refused. */
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Geometry } from '../../fixtures/source/content.ts';
 import { EXTREME_GEOMETRIES } from '../../fixtures/source/extreme-geometries.ts';
 import { randomFrom } from '../../fixtures/source/random.ts';
 import { wkbFromGeometry } from '../../fixtures/source/wkb.ts';
 import { BadChangesError, InapplicableChangesError } from '../../src/model/errors.ts';
-import { added, type ChangeFolder, changeFolder } from '../support/change-pages.ts';
+import { changeFolderOfTests } from '../support/change-folder.ts';
+import { added } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
 import { GEOMETRIES_WITH_EMPTY_PARTS } from '../support/empty-parts.ts';
 
-let folder: ChangeFolder;
-beforeAll(async () => {
-  folder = await changeFolder();
-});
-afterAll(() => folder.close());
+const folder = changeFolderOfTests();
 
 const columns = [column('id', 'integer'), column('g', 'geometry')];
 const rowOf = (id: number, value: string): string => added(`{"id":${id},"g":${value}}`);

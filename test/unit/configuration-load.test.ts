@@ -1,7 +1,7 @@
 /** Precedence of values, the defaults, and the loaded configuration. */
 
 import { describe, expect, it } from 'vitest';
-import type { Configuration } from '../../src/configuration/configuration.ts';
+import type { Configuration, LocalConfiguration } from '../../src/configuration/configuration.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import {
   API_KEY,
@@ -15,46 +15,51 @@ import {
 
 const FILE = '/home/ann/feed-sync.yaml';
 
+/** The defaults of the settings that need no service. */
+const LOCAL: LocalConfiguration = {
+  datasets: { include: ['*'], exclude: [] },
+  dataDirectory: '/home/ann/data',
+  destination: {
+    path: '/home/ann/data/mirror.duckdb',
+    place: '/home/ann/data/mirror.duckdb',
+    postgres: null,
+    publish: null,
+  },
+  checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
+  disk: { reserveBytes: 1e9 },
+  lock: { waitMs: 60_000 },
+  duckdb: { memoryLimitBytes: 8e9, threads: 4 },
+  gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
+  history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
+  unions: [],
+  export: null,
+  hooks: { afterCommit: null, timeoutMs: 300_000 },
+  webhook: { secretFile: null },
+  notify: { url: null, format: 'json' },
+  log: { level: 'info', format: 'json' },
+};
+
 describe('the defaults', () => {
   it('has these defaults where only the two required values are given', () => {
     const { configuration, filePath } = load({});
     expect(configuration).toEqual({
+      ...LOCAL,
       service: {
         baseUrl: 'https://feed.example.com',
         apiKey: expect.anything(),
         contract: { manifestPath: null, newerThanParameter: null, manifestLagMs: 900_000 },
       },
       subscriptions: null,
-      datasets: { include: ['*'], exclude: [] },
       poll: { kind: 'every', everyMs: 60_000 },
       audit: { everyMs: 3_600_000 },
       scrub: { everyMs: 30 * 86_400_000 },
       schemaChanges: 'reload',
       removedDatasets: 'archive',
-      dataDirectory: '/home/ann/data',
-      destination: {
-        path: '/home/ann/data/mirror.duckdb',
-        place: '/home/ann/data/mirror.duckdb',
-        postgres: null,
-        publish: null,
-      },
-      checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
       downloads: { allowedOrigins: [] },
       changes: { maxStagedBytes: 8e9 },
       http: { timeoutMs: 30_000, connections: 8, maxJsonBytes: 64e6, maxRetryAfterMs: 900_000 },
       retry: { maxAttempts: 6, baseDelayMs: 500, maxDelayMs: 30_000 },
-      lock: { waitMs: 60_000 },
-      disk: { reserveBytes: 1e9 },
       status: { listen: { host: '127.0.0.1', port: 9464 }, tokenFile: null },
-      duckdb: { memoryLimitBytes: 8e9, threads: 4 },
-      history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
-      unions: [],
-      gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
-      export: null,
-      hooks: { afterCommit: null, timeoutMs: 300_000 },
-      webhook: { secretFile: null },
-      notify: { url: null, format: 'json' },
-      log: { level: 'info', format: 'json' },
       placeOptions: ['--data-dir', '/home/ann/data'],
     } satisfies Configuration);
     expect(configuration.service.apiKey.reveal()).toBe(API_KEY);
@@ -237,28 +242,7 @@ describe('the loaded configuration', () => {
 describe('the local configuration', () => {
   it('the local configuration needs neither address nor key, and contains nothing of the service', () => {
     const { configuration, sources } = loadLocal({ environment: {} });
-    expect(configuration).toEqual({
-      datasets: { include: ['*'], exclude: [] },
-      dataDirectory: '/home/ann/data',
-      destination: {
-        path: '/home/ann/data/mirror.duckdb',
-        place: '/home/ann/data/mirror.duckdb',
-        postgres: null,
-        publish: null,
-      },
-      checkpoint: { path: '/home/ann/data/checkpoint.sqlite' },
-      disk: { reserveBytes: 1e9 },
-      lock: { waitMs: 60_000 },
-      duckdb: { memoryLimitBytes: 8e9, threads: 4 },
-      gates: { limits: NO_LIMITS, rules: [], keepCandidatesBytes: 10_000_000_000 },
-      history: { datasets: [], everyVersion: false, keepMs: 7_776_000_000 },
-      unions: [],
-      export: null,
-      hooks: { afterCommit: null, timeoutMs: 300_000 },
-      webhook: { secretFile: null },
-      notify: { url: null, format: 'json' },
-      log: { level: 'info', format: 'json' },
-    });
+    expect(configuration).toEqual(LOCAL);
     expect([...sources.keys()].filter((key) => key.startsWith('service.'))).toEqual([]);
     expect(Object.isFrozen(configuration.duckdb)).toBe(true);
   });

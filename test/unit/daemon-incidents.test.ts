@@ -10,29 +10,13 @@ import {
   StorageError,
 } from '../../src/model/errors.ts';
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
-import { smallDaemon } from '../support/small-daemon.ts';
-import {
-  calm,
-  oneSubscription,
-  publish,
-  publishWithSnapshot,
-  throwAt,
-  type World,
-} from '../support/small-world.ts';
+import { followingDaemon } from '../support/small-daemon.ts';
+import { calm, publish, publishWithSnapshot, throwAt, type World } from '../support/small-world.ts';
 import { refusal } from '../support/sync-values.ts';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const STEP_MS = MINUTE_MS;
-
-async function followed(...datasetIds: string[]) {
-  const world = await oneSubscription(...datasetIds);
-  const daemon = smallDaemon(world);
-  await daemon.pass(SECOND_MS);
-  calm(world);
-  world.logged.length = 0;
-  return { world, ...daemon };
-}
 
 /** Returns the log lines about incidents: level, subject, message. */
 function incidentsOf(world: World): readonly (readonly unknown[])[] {
@@ -59,7 +43,7 @@ describe('the log lines about an incident', () => {
   ])(
     'logs an incident of %s once, louder as it lasts, and once when it is resolved',
     async (_, { call, error, of }) => {
-      const { world, daemon, pass } = await followed('parcels');
+      const { world, daemon, pass } = await followingDaemon('parcels');
       publish(world, 'parcels');
       throwAt(world, call, error);
       await pass(100 * MINUTE_MS, STEP_MS);
@@ -80,7 +64,7 @@ describe('the log lines about an incident', () => {
   );
 
   it('logs with an incident what happened, why, and what to do', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     throwAt(world, /^events/, OUT_OF_REACH);
     await pass(2 * MINUTE_MS);
     expect(world.logged.filter(([, , message]) => message === BEGAN)).toEqual([
@@ -99,7 +83,7 @@ describe('the log lines about an incident', () => {
 
   it('F64 logs no incident for datasets whose requests the service throttles', async () => {
     const ids = Array.from({ length: 40 }, (_, index) => `parcels-${index}`);
-    const { world, daemon, pass } = await followed(...ids);
+    const { world, daemon, pass } = await followingDaemon(...ids);
     for (const id of ids) publish(world, id);
     throwAt(world, /^versions/, new ServiceUnavailableError('Too many.', { isThrottled: true }));
     await pass(100 * MINUTE_MS, STEP_MS);
@@ -111,7 +95,7 @@ describe('the log lines about an incident', () => {
   });
 
   it('logs a bug at once as an error, with its stack', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     publish(world, 'parcels');
     throwAt(world, /^versions/, new TypeError('x is not a function'));
     await pass(60 * MINUTE_MS, STEP_MS);
@@ -120,7 +104,7 @@ describe('the log lines about an incident', () => {
   });
 
   it('logs a suspension that follows an incident, and nothing more of the incident', async () => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     publish(world, 'parcels');
     throwAt(world, /^versions/, OUT_OF_REACH);
     await pass(2 * MINUTE_MS, STEP_MS);
@@ -138,7 +122,7 @@ describe('the log lines about an incident', () => {
     ['a log', /^events/, { kind: 'workspace' }, 'workspace'],
     ['the list of subscriptions', /^subscriptions/, { kind: 'workspace' }, 'workspace'],
   ])('forgets an outage of %s once the service answers with a refusal', async (_, call, scope, of) => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     throwAt(world, call, OUT_OF_REACH);
     await pass(100 * MINUTE_MS, STEP_MS);
     expect(daemon.state().incidents).toHaveLength(1);
@@ -153,7 +137,7 @@ describe('the log lines about an incident', () => {
   });
 
   it('resolves an incident of bad data once other data is published', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     publishWithSnapshot(world, 'parcels', { resyncRequired: true });
     throwAt(world, /^commit$/, new DataError('The file has 9 rows and should have 10.'));
     await pass(3 * MINUTE_MS, STEP_MS);
@@ -169,7 +153,7 @@ describe('the log lines about an incident', () => {
 
 describe('a suspension', () => {
   it('logs a suspension once, with the message and links of the service, and once when it is lifted', async () => {
-    const { world, daemon, pass } = await followed('parcels', 'permits');
+    const { world, daemon, pass } = await followingDaemon('parcels', 'permits');
     publish(world, 'parcels');
     throwAt(world, /^versions parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
     await pass(2 * MINUTE_MS, STEP_MS);

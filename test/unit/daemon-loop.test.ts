@@ -15,7 +15,7 @@ import {
 import { NOON_CLOCK } from '../support/checkpoint-files.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { until } from '../support/patience.ts';
-import { smallDaemon } from '../support/small-daemon.ts';
+import { followingDaemon, smallDaemon } from '../support/small-daemon.ts';
 import {
   calm,
   oneSubscription,
@@ -55,15 +55,6 @@ function followedAt(checkpoint: Checkpoint): LogPosition | null {
     : { ...one, isExpiredCursorReplay: one.replayedAt !== null, readAt: one.cursorAt };
 }
 
-async function followed(...datasetIds: string[]) {
-  const world = await oneSubscription(...datasetIds);
-  const daemon = smallDaemon(world);
-  await daemon.pass(SECOND_MS);
-  calm(world);
-  world.logged.length = 0;
-  return { world, ...daemon };
-}
-
 describe('the start', () => {
   it('starts with an audit, which catches every dataset up', async () => {
     const world = await oneSubscription('parcels', 'permits');
@@ -82,7 +73,7 @@ describe('the start', () => {
   });
 
   it('reports its state without lifting a suspension of another API key', async () => {
-    const { world, daemon } = await followed('parcels');
+    const { world, daemon } = await followingDaemon('parcels');
     const ofAnotherKey = { ...suspension({ kind: 'workspace' }), keyHash: 'another/key' };
     beside(world, (checkpoint) => checkpoint.suspend(ofAnotherKey));
     expect(daemon.state().suspensions).toEqual([]);
@@ -116,7 +107,7 @@ describe('the start', () => {
 
 describe('a poll', () => {
   it('sends one request a minute where nothing is new, and logs nothing', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     await pass(30 * MINUTE_MS, 10 * SECOND_MS);
     expect(new Set(world.calls)).toEqual(new Set(['events sub_1']));
     expect(world.calls.length).toBeGreaterThanOrEqual(29);
@@ -125,7 +116,7 @@ describe('a poll', () => {
   });
 
   it('makes an audit once an hour', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     await pass(3 * HOUR_MS + MINUTE_MS, 10 * SECOND_MS);
     expect(world.calls.filter((call) => call === 'manifest sub_1')).toHaveLength(3);
     // Before the logs are read, and after each manifest.
@@ -133,7 +124,7 @@ describe('a poll', () => {
   });
 
   it('reconciles the datasets of new events, and reads no manifest where changes lead on', async () => {
-    const { world, daemon, pass } = await followed('parcels', 'permits');
+    const { world, daemon, pass } = await followingDaemon('parcels', 'permits');
     publish(world, 'parcels', { rowCount: 100_000 });
     await pass(MINUTE_MS + SECOND_MS);
     expect(versions(world)).toEqual({ parcels: 2, permits: 1 });
@@ -152,7 +143,7 @@ describe('a poll', () => {
   });
 
   it('reads the manifest once for all datasets that need their snapshot', async () => {
-    const { world, pass } = await followed('parcels', 'permits');
+    const { world, pass } = await followingDaemon('parcels', 'permits');
     publishWithSnapshot(world, 'parcels', { resyncRequired: true });
     publishWithSnapshot(world, 'permits', { resyncRequired: true });
     await pass(MINUTE_MS + SECOND_MS);
@@ -176,7 +167,7 @@ describe('a poll', () => {
   });
 
   it('reads a long log to its end without waiting for the next poll', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     const log = world.service.logs.get('sub_1') ?? [];
     for (let number = 101; number <= 1_200; number += 1)
       log.push(event(number, 'dataset.updated', { version: 1 }));
@@ -185,7 +176,7 @@ describe('a poll', () => {
   });
 
   it('takes an expired position anew from the manifest', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     publishWithSnapshot(world, 'parcels');
     publishWithSnapshot(world, 'parcels');
     world.service.keepsEventsFrom = 102n;
@@ -195,7 +186,7 @@ describe('a poll', () => {
   });
 
   it('W10 reads the members again after an event about a dataset that is no member', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     world.service.members.get('sub_1')?.push('zoning');
     world.service.snapshots.set('zoning', entry('zoning', 1));
     world.service.logs.get('sub_1')?.push(event(101, 'dataset.updated', { datasetId: 'zoning', version: 1 }));
@@ -260,7 +251,7 @@ describe('an incident', () => {
   });
 
   it('M20 F32 lets a dataset wait for a manifest that lags, and reads it again at growing intervals', async () => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     publish(world, 'parcels', { resyncRequired: true });
     await pass(30 * MINUTE_MS, 5 * SECOND_MS);
     const tries = world.calls.filter((call) => call === 'manifest sub_1').length;
@@ -280,7 +271,7 @@ describe('an incident', () => {
   });
 
   it('F10 retries a commit while a reader has the mirror open, without a busy loop, and reports a stall in the end', async () => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     publish(world, 'parcels');
     let attempts = 0;
     world.intervene = (call) => {
@@ -301,7 +292,7 @@ describe('an incident', () => {
 
   it('F07 raises one incident where many datasets meet a full disk, and recovers soon once there is room', async () => {
     const datasetIds = Array.from({ length: 40 }, (_, index) => `dataset-${index}`);
-    const { world, daemon, pass } = await followed(...datasetIds);
+    const { world, daemon, pass } = await followingDaemon(...datasetIds);
     for (const datasetId of datasetIds) publish(world, datasetId);
     throwAt(world, /^changes/, new StorageError('The disk is full.'));
     await pass(MINUTE_MS + SECOND_MS);
@@ -313,7 +304,7 @@ describe('an incident', () => {
   });
 
   it('F07 lets a dataset without room on the disk delay no other, and retries it once there is room', async () => {
-    const { world, daemon, pass } = await followed('parcels', 'permits');
+    const { world, daemon, pass } = await followingDaemon('parcels', 'permits');
     for (const datasetId of ['parcels', 'permits'])
       publishWithSnapshot(world, datasetId, { resyncRequired: true });
     throwAt(
@@ -331,7 +322,7 @@ describe('an incident', () => {
   });
 
   it('lets a dataset that fails delay no other, and retries it on a clock of its own', async () => {
-    const { world, daemon, pass } = await followed('parcels', 'permits');
+    const { world, daemon, pass } = await followingDaemon('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
     throwAt(world, /^versions parcels/, OUT_OF_REACH);
@@ -398,7 +389,7 @@ describe('work that takes long', () => {
   });
 
   it('resumes work that failed while the service was out of reach once the service answers', async () => {
-    const { world, pass } = await followed('parcels');
+    const { world, pass } = await followingDaemon('parcels');
     publish(world, 'parcels');
     throwAt(world, /^(versions|events)/, OUT_OF_REACH);
     world.intervene = (call) => {
@@ -415,7 +406,7 @@ describe('work that takes long', () => {
 
 describe('a quiet log', () => {
   it('F37 warns 30, 14 and 3 days before the position of a quiet log expires, each time once', async () => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     const days: number[] = [];
     for (let day = 1; day < 90; day += 1) {
       world.logged.length = 0;
@@ -430,7 +421,7 @@ describe('a quiet log', () => {
   });
 
   it('F13 polls a quiet log as before when the clock is set by a day', async () => {
-    const { world, clock, daemon, pass } = await followed('parcels');
+    const { world, clock, daemon, pass } = await followingDaemon('parcels');
     for (const byMs of [24 * HOUR_MS, -48 * HOUR_MS]) {
       clock.jump(byMs);
       calm(world);
@@ -443,7 +434,7 @@ describe('a quiet log', () => {
 
 describe('a refusal', () => {
   it('R16 F23 sends no request while the workspace is refused, and notices within a second when an operator lifts it', async () => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     throwAt(world, /^events/, refusal({ kind: 'workspace' }));
     await pass(2 * MINUTE_MS);
     expect(world.calls).toEqual(['events sub_1']);
@@ -458,7 +449,7 @@ describe('a refusal', () => {
   });
 
   it('R16 stops waiting datasets, too, while the workspace is refused', async () => {
-    const { world, daemon, pass } = await followed('parcels');
+    const { world, daemon, pass } = await followingDaemon('parcels');
     publish(world, 'parcels', { resyncRequired: true });
     await pass(MINUTE_MS + SECOND_MS);
     expect(daemon.state().datasets.get('parcels')).toMatchObject({ version: 1 });
@@ -498,7 +489,7 @@ describe('a refusal', () => {
   });
 
   it('F24 suspends a dataset that is refused, and catches the others up', async () => {
-    const { world, daemon, pass } = await followed('parcels', 'permits');
+    const { world, daemon, pass } = await followingDaemon('parcels', 'permits');
     publish(world, 'parcels');
     publish(world, 'permits');
     throwAt(world, /^versions parcels/, refusal({ kind: 'dataset', datasetId: 'parcels' }));
@@ -514,7 +505,7 @@ describe('a refusal', () => {
 
 describe('an operator', () => {
   it('notices within a second that an operator requested a resync', async () => {
-    const { world, daemon, pass } = await followed('parcels', 'permits');
+    const { world, daemon, pass } = await followingDaemon('parcels', 'permits');
     beside(world, (checkpoint) => checkpoint.requestResync(['permits']));
     await pass(SECOND_MS);
     expect(world.calls).toContain('download permits');
@@ -523,7 +514,7 @@ describe('an operator', () => {
   });
 
   it('reads the mirror again where another process worked on it meanwhile, and asks the service for nothing', async () => {
-    const { world, pass } = await followed('parcels', 'permits');
+    const { world, pass } = await followingDaemon('parcels', 'permits');
     const request = {
       createdAt: NOON_CLOCK.now(),
       readAt: NOON_CLOCK.now(),
@@ -565,7 +556,7 @@ describe('an operator', () => {
   });
 
   it('polls at once where the operator requests it', async () => {
-    const { world, daemon, settle } = await followed('parcels');
+    const { world, daemon, settle } = await followingDaemon('parcels');
     publish(world, 'parcels');
     daemon.pollNow();
     await settle();
@@ -575,14 +566,14 @@ describe('an operator', () => {
 
 describe('the end of the daemon', () => {
   it('stops when it is asked to', async () => {
-    const { daemon, ended } = await followed('parcels');
+    const { daemon, ended } = await followingDaemon('parcels');
     daemon.stop();
     expect(await ended).toEqual({ kind: 'stopped' });
     expect(daemon.state().phase).toBe('draining');
   });
 
   it('reports itself stuck where work under way does not end after the demand to stop', async () => {
-    const { world, daemon, ended, clock } = await followed('parcels');
+    const { world, daemon, ended, clock } = await followingDaemon('parcels');
     publish(world, 'parcels');
     let reached = (): void => {};
     const began = new Promise<void>((resolve) => {
@@ -605,7 +596,7 @@ describe('the end of the daemon', () => {
   });
 
   it('ends where nothing moves for five minutes; bytes that are read for a digest count as movement', async () => {
-    const { world, daemon, ended, clock } = await followed('parcels');
+    const { world, daemon, ended, clock } = await followingDaemon('parcels');
     publish(world, 'parcels');
     let release = (): void => {};
     let reached = (): void => {};

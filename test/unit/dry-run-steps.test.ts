@@ -6,6 +6,7 @@ import { catchUp } from '../../src/sync/catch-up.ts';
 import { dryRunExecutor } from '../../src/sync/dry-run.ts';
 import type { PlannedStep } from '../../src/sync/result.ts';
 import {
+  caughtUp,
   oneSubscription,
   publish,
   publishWithSnapshot,
@@ -46,12 +47,6 @@ function movement(of: CommitResult | PlannedStep) {
   if (of.kind === 'retire') return ['retire'];
   const isLoad = of.kind === 'snapshot' || of.kind === 'load';
   return [isLoad ? 'load' : 'apply', of.fromVersion, of.toVersion, 'versions' in of ? of.versions : 1];
-}
-
-async function caughtUp(...datasetIds: string[]): Promise<World> {
-  const world = await oneSubscription(...datasetIds);
-  await world.catchUp();
-  return world;
 }
 
 it('plans a load of every dataset at the first start', async () => {

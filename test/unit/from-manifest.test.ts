@@ -20,6 +20,7 @@ import {
   stepFromManifest,
 } from '../../src/sync/follow/from-manifest.ts';
 import { pendingReloads } from '../../src/sync/plan/need.ts';
+import { position } from '../support/checkpoint-files.ts';
 import {
   desired,
   digestOf,
@@ -124,15 +125,8 @@ describe('the position of a first start', () => {
     ['the smaller of the two, the other way round', id(9), id(10), id(9)],
     ["the manifest's where the subscription names none", null, id(9), id(9)],
   ])('W18 takes for the position of a first start %s', (_, ofRecord, ofManifest, cursor) => {
-    const { position } = stepOf({ ofRecord, ofManifest });
-    expect(position).toEqual({
-      logNumber: 1,
-      cursor,
-      cursorCreatedAt: null,
-      isExpiredCursorReplay: false,
-      coveredUntil: null,
-      readAt: NOW,
-    });
+    const step = stepOf({ ofRecord, ofManifest });
+    expect(step.position).toEqual(position(cursor, { readAt: NOW }));
   });
 
   it.each([

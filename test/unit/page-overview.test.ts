@@ -11,6 +11,7 @@ import type { CheckpointContent } from '../../src/reporting/stores.ts';
 import { NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
 import { daemonState, datasetState, subscriptionState } from '../support/daemon-state.ts';
+import { mirrorOf } from '../support/mirror-seen.ts';
 import { announcing, desired, failure, id, NOW, suspension, table } from '../support/sync-values.ts';
 
 const SIZES = { mirror: 1, checkpoint: 1, diskFree: 1, diskReserve: 1 };
@@ -35,10 +36,7 @@ interface World {
 function rendered({ tables, checkpoint = {}, condition = 'idle', incidents = [] }: World) {
   const ids = ['parcels', 'roads'];
   const report = reportOf({
-    mirror: {
-      datasets: new Map(tables.map((observed) => [observed.datasetId, observed])),
-      ...{ service: null, progress: null, retired: [], bytes: 1, freeBytes: 0, pastLogs: [], unions: [] },
-    },
+    mirror: { ...mirrorOf(...tables), bytes: 1 },
     checkpoint: {
       ...NO_CHECKPOINT,
       desiredStates: new Map(

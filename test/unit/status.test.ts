@@ -13,6 +13,7 @@ import { type Status, statusJson } from '../../src/reporting/status.ts';
 import { type CheckpointContent, type MirrorSeen, NO_CHECKPOINT } from '../../src/reporting/stores.ts';
 import { OPERATOR } from '../../src/sync/plan/need.ts';
 import { followedAt } from '../support/checkpoint-files.ts';
+import { mirrorOf } from '../support/mirror-seen.ts';
 import {
   desired,
   failure,
@@ -28,19 +29,6 @@ import {
 } from '../support/sync-values.ts';
 
 const EARLIER = new Date('2026-02-28T12:00:00.000Z');
-
-function mirrorOf(...tables: readonly ObservedTable[]): MirrorSeen {
-  return {
-    datasets: new Map(tables.map((observed) => [observed.datasetId, observed])),
-    service: null,
-    progress: null,
-    retired: [],
-    bytes: null,
-    freeBytes: 0,
-    pastLogs: [],
-    unions: [],
-  };
-}
 
 function observed(datasetId: string, changed: Partial<ObservedTable> = {}): ObservedTable {
   return table(3, { datasetId, tableName: datasetId, publishedAt: EARLIER, ...changed });
@@ -238,14 +226,8 @@ describe('the state of a dataset in status', () => {
       ['sub_1', 'sub_2'].map((one) => [one, followedAt(null, { subscriptionId: one })]),
     );
     const seenBy = (...subscriptionIds: readonly string[]): MirrorSeen => ({
-      datasets: new Map([['left', observed('left')]]),
+      ...mirrorOf(observed('left')),
       service: { origin: 'https://feed.example', subscriptionIds },
-      progress: null,
-      retired: [],
-      bytes: null,
-      freeBytes: 0,
-      pastLogs: [],
-      unions: [],
     });
     const waitsFor = (mirror: MirrorSeen, checkpoint: CheckpointContent) =>
       view(mirror, checkpoint).datasets.map(({ retirement }) => retirement?.waitsFor);

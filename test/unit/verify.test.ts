@@ -27,6 +27,7 @@ import {
   snapshot,
   temporaryFolder,
 } from '../support/duckdb-mirror.ts';
+import { mirrorOf } from '../support/mirror-seen.ts';
 import { desired, membersAt, refusal, suspension, table, version } from '../support/sync-values.ts';
 
 const SOUND: CountedTable = {
@@ -212,16 +213,7 @@ describe('the datasets that verify compares', () => {
     ]),
     suspensions: [suspension({ kind: 'dataset', datasetId: 'zoning' })],
   };
-  const mirror = {
-    service: null,
-    progress: null,
-    retired: [],
-    bytes: null,
-    freeBytes: 0,
-    pastLogs: [],
-    unions: [],
-    datasets: new Map(['roads', 'rivers'].map((datasetId) => [datasetId, table(1, { datasetId })])),
-  };
+  const mirror = mirrorOf(...['roads', 'rivers'].map((datasetId) => table(1, { datasetId })));
   const known = (excluded: string, checkpoint = stored) =>
     reportOf({ mirror, checkpoint, choices: { include: ['*'], exclude: [excluded] }, keyHash: 'a key' });
 

@@ -14,6 +14,12 @@ import {
 import { column, metadata, NOW, observedColumn, schema, table, version } from '../support/sync-values.ts';
 
 const TABLE = table(9);
+/** Version 10 follows that of the table. */
+const TO_NEXT: ChainConstraints = {
+  metadata: metadata([version('parcels', 9), version('parcels', 10)]),
+  inapplicable: new Map(),
+  schemaChanges: 'alter',
+};
 
 /** Version 9 is the table's, 10 is as given, 11 follows it. */
 function over(changed: Partial<Version>, constraints: Partial<ChainConstraints> = {}): PossiblePath {
@@ -117,12 +123,7 @@ describe('followChain', () => {
   });
 
   it('V13 finds no path for a table without key columns', () => {
-    const constraints = {
-      metadata: metadata([version('parcels', 9), version('parcels', 10)]),
-      inapplicable: new Map(),
-      schemaChanges: 'alter',
-    } as const;
-    expect(followChain({ ...TABLE, keyColumns: [] }, constraints).stop?.why).toBe(
+    expect(followChain({ ...TABLE, keyColumns: [] }, TO_NEXT).stop?.why).toBe(
       'the table has no key columns, so it cannot take changes',
     );
   });
@@ -130,16 +131,11 @@ describe('followChain', () => {
   it.each(['json', 'number', 'geometry'] as const)(
     'V13 finds no path for a table with a key column of type %s',
     (type) => {
-      const constraints = {
-        metadata: metadata([version('parcels', 9), version('parcels', 10)]),
-        inapplicable: new Map(),
-        schemaChanges: 'alter',
-      } as const;
       const columns = [observedColumn('id', { role: 'key' }), observedColumn('shape', { role: 'key', type })];
-      expect(followChain({ ...TABLE, columns, keyColumns: ['id', 'shape'] }, constraints).stop?.why).toBe(
+      expect(followChain({ ...TABLE, columns, keyColumns: ['id', 'shape'] }, TO_NEXT).stop?.why).toBe(
         `the table has the key column "shape" of type ${type}, so it cannot take changes`,
       );
-      expect(pathOf(followChain({ ...TABLE, columns }, constraints))).toEqual([10]);
+      expect(pathOf(followChain({ ...TABLE, columns }, TO_NEXT))).toEqual([10]);
     },
   );
 

@@ -4,27 +4,10 @@ import { describe, expect, it } from 'vitest';
 import type { Destination, JobQueue, JobResult, ValidatedJob } from '../../src/destination/destination.ts';
 import { BusyError, StorageError } from '../../src/model/errors.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';
-import { schema } from '../support/sync-values.ts';
+import { snapshot } from '../support/duckdb-mirror.ts';
 
 function job(datasetId: string): ValidatedJob {
-  return {
-    job: {
-      kind: 'snapshot',
-      fetched: { bytes: 1, elapsedMs: () => 0 },
-      datasetId,
-      version: 1,
-      publishedAt: null,
-      schema: schema(datasetId),
-      files: [],
-      digest: '',
-      digestKind: 'stated',
-      loadedThrough: null,
-      loadedAt: null,
-      expectedRowCounts: [],
-      reloads: new Map(),
-      plannedFrom: null,
-    },
-  };
+  return { job: snapshot({ datasetId, columns: [], files: [] }) };
 }
 
 function stalePlan({ job: { datasetId } }: ValidatedJob): JobResult {

@@ -194,7 +194,7 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
   const status = 'show subscriptions, datasets, versions and what is in the way';
   const statusParts = [
     JSON_OPTION,
-    new Option('--watch', 'keep showing it until the command is stopped'),
+    new Option('--watch', 'keep the state on the screen until the command is stopped'),
     new Option(
       '--check',
       'print a line for monitors, and end with an exit code other than 0 where something is wrong',

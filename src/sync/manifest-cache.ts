@@ -90,7 +90,7 @@ export class KeptManifests {
         since = { startedMs: this.#parts.clock.monotonicMs(), number: this.#readings + 1 };
       },
       manifestOf: ({ subscriptionId }) =>
-        present(this.#kept.get(subscriptionId), 'an offer comes from a manifest that was read').listedEntries,
+        present(this.#kept.get(subscriptionId), 'an entry comes from a manifest that was read').listedEntries,
     };
   }
 
@@ -152,7 +152,7 @@ function sourceOfEntries(
       read = null;
     },
     manifestOf: ({ subscriptionId }) =>
-      present(read?.get(subscriptionId), 'an offer comes from a manifest that was read'),
+      present(read?.get(subscriptionId), 'an entry comes from a manifest that was read'),
   };
 }
 

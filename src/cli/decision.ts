@@ -8,7 +8,7 @@ import type { Intent } from './confirm.ts';
 /** The parameters of the request of a decision. */
 const askedDecision = z.object({
   /** The request only asks what the decision would do. */
-  isForeseen: z.boolean(),
+  isSimulated: z.boolean(),
   decision: z.unknown(),
 });
 export type AskedDecision = z.infer<typeof askedDecision>;
@@ -44,9 +44,9 @@ export function performDecision<Parameters>(
   asked: unknown,
   checkpoint: Checkpoint,
 ): string {
-  const { isForeseen, decision: given } = askedDecision.parse(asked);
+  const { isSimulated, decision: given } = askedDecision.parse(asked);
   const parameters = decision.parameters.parse(given);
-  if (isForeseen) return JSON.stringify(decision.intent(parameters, checkpoint));
+  if (isSimulated) return JSON.stringify(decision.intent(parameters, checkpoint));
   const { lines, refusal = null } = decision.decide(parameters, checkpoint);
   if (refusal === null) return lines.join('\n');
   throw new UsageError([...lines, refusal.message].join(' '), {

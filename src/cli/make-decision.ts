@@ -74,13 +74,13 @@ async function decideElsewhere<Parameters>(
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<Decided | null> {
-  const ask = (isForeseen: boolean) => {
-    const asked: AskedDecision = { isForeseen, decision: parameters };
+  const ask = (isSimulated: boolean) => {
+    const asked: AskedDecision = { isSimulated, decision: parameters };
     return askElsewhere({ datasetId: NO_DATASET, command, parameters: asked }, configuration, context);
   };
-  const foreseen = await ask(true);
-  if (foreseen === null) return null;
-  const intent = JSON.parse(foreseen) as Intent | null;
+  const simulated = await ask(true);
+  if (simulated === null) return null;
+  const intent = JSON.parse(simulated) as Intent | null;
   if (intent !== null) await confirm(isYes, intent, context);
   const answer = await ask(false);
   return answer === null ? null : { lines: answer === '' ? [] : [answer], isAnyDone: true };

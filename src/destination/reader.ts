@@ -44,8 +44,8 @@ export interface DestinationReader {
   ): Promise<DiffResult>;
   /** Compares at least one table of the past with its recorded checksum, and further ones until `isEnough`. */
   comparePast(tables: PastTables, isEnough: () => boolean): Promise<ComparedPast>;
-  /** Foresees a rollback to a state. @throws UsageError where it is not known, or is the one that the table has. */
-  foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen>;
+  /** Simulates a rollback to a state. @throws UsageError where it is not known, or is the one that the table has. */
+  simulateRollback(datasetId: string, state: PastState): Promise<SimulatedRollback>;
   close(): Promise<void>;
 }
 
@@ -69,7 +69,7 @@ export interface DiffRow {
 }
 
 /** The effect that a rollback of a table would have. */
-export interface RollbackForeseen {
+export interface SimulatedRollback {
   /** The newest commit. */
   readonly from: PastCommit;
   /** The commit whose state it restores. */

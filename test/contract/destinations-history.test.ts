@@ -381,7 +381,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       const reader = await world.reader();
       try {
         await expect(reader.diff('parcels', { from: first, to: null })).rejects.toMatchObject(refused);
-        await expect(reader.foreseeRollback('parcels', first)).rejects.toMatchObject(refused);
+        await expect(reader.simulateRollback('parcels', first)).rejects.toMatchObject(refused);
       } finally {
         await reader.close();
       }

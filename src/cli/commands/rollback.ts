@@ -1,7 +1,7 @@
 /** `feed-sync rollback`: has a table with history restored to an earlier state, and pinned there. */
 
 import type { Configuration } from '../../configuration/configuration.ts';
-import type { RollbackForeseen } from '../../destination/reader.ts';
+import type { SimulatedRollback } from '../../destination/reader.ts';
 import { printable, shellWord } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import { UsageError } from '../../model/errors.ts';
@@ -33,18 +33,18 @@ export async function rollback(
       hint: 'Give --to-version, --to-commit or --to-time; feed-sync query "SELECT * FROM feed_sync.commits" lists the states.',
     });
   }
-  const foreseen = await usingMirror(configuration, readingPlace(configuration, context), (reader) =>
-    reader.foreseeRollback(datasetId, state),
+  const simulated = await usingMirror(configuration, readingPlace(configuration, context), (reader) =>
+    reader.simulateRollback(datasetId, state),
   );
-  await confirm(isYes, intentOf(datasetId, foreseen), context);
-  const { commitNumber, toVersion: version } = foreseen.to;
+  await confirm(isYes, intentOf(datasetId, simulated), context);
+  const { commitNumber, toVersion: version } = simulated.to;
   const parameters: RollbackParameters = { commitNumber, version };
   const text = await performRequest({ datasetId, command: 'rollback', parameters }, configuration, context);
   await write(context.terminal.stdout, `${printable(text)}\n`);
   return EXIT_CODES.caughtUp;
 }
 
-function intentOf(datasetId: string, { from, to, net }: RollbackForeseen): Intent {
+function intentOf(datasetId: string, { from, to, net }: SimulatedRollback): Intent {
   const effect =
     net === null
       ? 'Rows and columns are those of then.'

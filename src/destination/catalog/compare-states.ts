@@ -3,7 +3,7 @@
 import type { RowDifference } from '../../model/commits.ts';
 import { UsageError } from '../../model/errors.ts';
 import { commitThatLeft, type PastCommit, type PastState, refuseUnchanged } from '../../model/past-states.ts';
-import type { DiffResult, DiffRow, PastLog, QueryResult, Rendered, RollbackForeseen } from '../reader.ts';
+import type { DiffResult, DiffRow, PastLog, QueryResult, Rendered, SimulatedRollback } from '../reader.ts';
 import { logOfState } from './past-logs.ts';
 import type { LoggedColumn } from './undo-logs.ts';
 
@@ -60,13 +60,13 @@ function otherTable(datasetId: string, logs: readonly PastLog[], commits: readon
   });
 }
 
-/** Predicts the effect of a rollback. @throws UsageError where the state is not known, or is the one that the table has. */
-export async function foreseeRollback(
+/** Simulates a rollback. @throws UsageError where the state is not known, or is the one that the table has. */
+export async function simulateRollback(
   past: PastCatalog,
   datasetId: string,
   state: PastState,
   count: (compared: Compared) => Promise<RowDifference>,
-): Promise<RollbackForeseen> {
+): Promise<SimulatedRollback> {
   const commits = await past.commits(datasetId);
   const to = commitThatLeft(datasetId, state, commits);
   const from = commits.at(-1);

@@ -36,8 +36,8 @@ import {
   type Compared,
   compareStates,
   diffResult,
-  foreseeRollback,
   type PastCatalog,
+  simulateRollback,
 } from '../catalog/compare-states.ts';
 import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
@@ -49,7 +49,7 @@ import type {
   PastLog,
   QueryResult,
   Rendered,
-  RollbackForeseen,
+  SimulatedRollback,
 } from '../reader.ts';
 import { readFormat } from './catalog/format.ts';
 import { readWithMissing } from './catalog/observed-state.ts';
@@ -220,9 +220,9 @@ class Reader implements MirrorReader {
     return diffResult(compared, await this.query(selectDiff(compared)));
   }
 
-  async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
+  async simulateRollback(datasetId: string, state: PastState): Promise<SimulatedRollback> {
     const count = (compared: Compared) => countDiff(this.#engine, compared);
-    return this.#reading(foreseeRollback(await this.#past(), datasetId, state, count));
+    return this.#reading(simulateRollback(await this.#past(), datasetId, state, count));
   }
 
   async #past(): Promise<PastCatalog> {

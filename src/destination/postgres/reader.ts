@@ -5,7 +5,7 @@ import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { BusyError, FeedSyncError, UsageError } from '../../model/errors.ts';
 import type { PastCommit, PastState } from '../../model/past-states.ts';
 import { identifier, integer, numberAt, textAt } from '../../staging/engine/sql.ts';
-import { compareStates, diffResult, foreseeRollback } from '../catalog/compare-states.ts';
+import { compareStates, diffResult, simulateRollback } from '../catalog/compare-states.ts';
 import type { RecordedUnion } from '../catalog/unions.ts';
 import type { ObservedState } from '../destination.ts';
 import type { ComparedPast, PastTables } from '../past-tables.ts';
@@ -16,7 +16,7 @@ import type {
   PastLog,
   QueryResult,
   Rendered,
-  RollbackForeseen,
+  SimulatedRollback,
 } from '../reader.ts';
 import { hasCatalog, readMeta, readWithMissing } from './catalog/observed-state.ts';
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
@@ -123,9 +123,9 @@ class PostgresReader implements DestinationReader {
     return this.#reading((transaction) => comparePastTables(transaction, this.#postgis, tables, isEnough));
   }
 
-  async foreseeRollback(datasetId: string, state: PastState): Promise<RollbackForeseen> {
+  async simulateRollback(datasetId: string, state: PastState): Promise<SimulatedRollback> {
     return await this.#reading((transaction) =>
-      foreseeRollback(pastCatalog(transaction, this.#postgis), datasetId, state, (compared) =>
+      simulateRollback(pastCatalog(transaction, this.#postgis), datasetId, state, (compared) =>
         countDiff(transaction, compared),
       ),
     );

@@ -10,6 +10,7 @@ import { settingsHelp, settingsJsonSchema } from '../configuration/help.ts';
 import type { LoadInput } from '../configuration/resolve.ts';
 import { UsageError } from '../model/errors.ts';
 import type { ApproveFlags } from './commands/approve.ts';
+import type { CompactFlags } from './commands/compact.ts';
 import type { QueryFlags } from './commands/query-file.ts';
 import type { ResumeOptions } from './commands/resume.ts';
 import type { StatusOptions } from './commands/status.ts';
@@ -190,7 +191,8 @@ function statusOptions({ json = false, watch = false, check = false, maxAge }: S
   return { json, check: check ? { maxAgeMs } : null, watches: watch };
 }
 
-function defineLocalCommands({ define, context, local }: Definitions): void {
+function defineLocalCommands(definitions: Definitions): void {
+  const { define, context, local } = definitions;
   const status = 'show subscriptions, datasets, versions and what is in the way';
   const statusParts = [
     JSON_OPTION,
@@ -250,10 +252,18 @@ function defineLocalCommands({ define, context, local }: Definitions): void {
       return diff(datasetId, flags, local(), context);
     },
   );
+  defineCompact(definitions);
+}
+
+function defineCompact({ define, context, local }: Definitions): void {
   const compacting = 'rewrite the mirror without free space; not beside a running instance';
-  define('compact', compacting, [JSON_OPTION], async ({ json = false }: JsonFlag) => {
+  const compress = new Option(
+    '--compress',
+    'write texts and geometries compressed: smaller, and slower to read; what commits write later is not compressed',
+  );
+  define('compact', compacting, [compress, JSON_OPTION], async (flags: CompactFlags) => {
     const { compact } = await import('./commands/compact.ts');
-    return compact(local(), context, json);
+    return compact(local(), context, flags);
   });
 }
 

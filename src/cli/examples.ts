@@ -18,7 +18,7 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'feed-sync query --load spatial "SELECT sum(ST_Area(geometry)) FROM us_tx_travis_parcels"',
   ],
   diff: ['feed-sync diff us-tx-travis-parcels --from-version 3 --to-version 5'],
-  compact: ['feed-sync compact'],
+  compact: ['feed-sync compact', 'feed-sync compact --compress'],
   settings: ['feed-sync settings', 'feed-sync settings --json-schema'],
   init: ['feed-sync init', 'feed-sync init /etc/feed-sync/feed-sync.yaml'],
   doctor: ['feed-sync doctor', 'feed-sync doctor --json', 'feed-sync doctor --sql > set-up.sql'],

@@ -73,6 +73,18 @@ it('compact reports the size of the mirror before and after, and that there is n
   );
 });
 
+it('compact --compress reports that texts and geometries are compressed', async () => {
+  const { installed, path, reported } = installation();
+  await emptiedMirror(installed.dataDirectory, path);
+  expect(reported((await installed.run('compact', '--compress')).stdout)).toMatch(
+    /^The mirror \{data\}\/mirror\.duckdb is compacted, and its texts and geometries are compressed: [\d.]+ KB before, [\d.]+ KB now\. All 12 tables were compared\.\n$/,
+  );
+  const compaction: CompactionView = JSON.parse(
+    (await installed.run('compact', '--compress', '--json')).stdout,
+  );
+  expect(compaction).toMatchObject({ result: 'compacted', isCompressed: true, tables: 12 });
+});
+
 it('compact changes nothing beside another instance or where the file is no mirror: 75 and 78', async () => {
   const { installed, path } = installation();
   await emptiedMirror(installed.dataDirectory, path);

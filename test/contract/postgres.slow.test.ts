@@ -65,7 +65,11 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       );
       expect(counted.stdout).toBe('count\n5\n');
       expect((await installed.run('doctor')).stdout).toContain('PostgreSQL 18');
-      for (const words of [['query', '--load', 'spatial', 'SELECT 1'], ['compact']]) {
+      for (const words of [
+        ['query', '--load', 'spatial', 'SELECT 1'],
+        ['compact'],
+        ['compact', '--compress'],
+      ]) {
         const refused = await installed.run(...words);
         expect([refused.exitCode, refused.stderr]).toEqual([
           64,

@@ -13,6 +13,7 @@ import { fullJitter } from './duckdb-mirror.ts';
 export function compactAt(path: string, options: Partial<CompactOptions> = {}): Promise<Compaction> {
   return compactMirror({
     path,
+    compresses: false,
     dataDirectory: dirname(path),
     memoryLimitBytes: 500_000_000,
     threads: 2,

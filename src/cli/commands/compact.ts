@@ -1,6 +1,6 @@
 /**
- * `feed-sync compact`: rewrites the mirror without free space. It takes the instance lock, like `once`, because nothing
- * else may work on the data directory meanwhile.
+ * `feed-sync compact`: rewrites the mirror without free space, and with `--compress` also with texts and geometries compressed. It
+ * takes the instance lock, like `once`, because nothing else may work on the data directory meanwhile.
  */
 
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
@@ -16,6 +16,12 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { cut, logFor, Redrawing, screenFor } from '../render/screen.ts';
 import { jsonText } from '../render/table.ts';
 
+export interface CompactFlags {
+  /** Whether texts and geometries are written compressed. */
+  readonly compress?: boolean;
+  readonly json?: boolean;
+}
+
 /**
  * Rewrites the mirror without free space. @throws BusyError where another instance works here, or a reader keeps the mirror locked for
  * longer than `lock.wait`.
@@ -24,7 +30,7 @@ import { jsonText } from '../render/table.ts';
 export async function compact(
   configuration: LocalConfiguration,
   context: Context,
-  json: boolean,
+  { compress: compresses = false, json = false }: CompactFlags,
 ): Promise<ExitCode> {
   const { clock, random, signal, identity, terminal } = context;
   const { dataDirectory, destination, disk, duckdb, lock: locking } = configuration;
@@ -44,6 +50,7 @@ export async function compact(
   try {
     const compaction = await compactMirror({
       path: destination.path,
+      compresses,
       dataDirectory,
       ...duckdb,
       lockWaitMs: locking.waitMs,
@@ -71,12 +78,13 @@ function textOf(mirror: string, compaction: Compaction, json: boolean): string {
 
 const PHASES: Readonly<Record<CopyProgress['phase'], string>> = { copying: 'Copying', proving: 'Comparing' };
 
-function formatCompaction({ mirror, bytesBefore, bytesAfter, tables }: CompactionView): string {
+function formatCompaction({ mirror, isCompressed, bytesBefore, bytesAfter, tables }: CompactionView): string {
   if (bytesBefore === null || bytesAfter === null) {
     return `There is no mirror yet at ${mirror}, and nothing to compact.`;
   }
   const sizes = `${formatBytes(bytesBefore)} before, ${formatBytes(bytesAfter)} now`;
-  return `The mirror ${mirror} is compacted: ${sizes}. ${compared(tables ?? 0)}`;
+  const how = isCompressed ? 'compacted, and its texts and geometries are compressed' : 'compacted';
+  return `The mirror ${mirror} is ${how}: ${sizes}. ${compared(tables ?? 0)}`;
 }
 
 function compared(tables: number): string {
@@ -96,8 +104,15 @@ export type CompactionView = ReturnType<typeof compactionOf>;
 
 function compactionOf(mirror: string, compaction: Compaction) {
   if (compaction.kind === 'absent') {
-    return { mirror, result: 'absent', bytesBefore: null, bytesAfter: null, tables: null };
+    return {
+      mirror,
+      result: 'absent',
+      isCompressed: null,
+      bytesBefore: null,
+      bytesAfter: null,
+      tables: null,
+    };
   }
-  const { bytesBefore, bytesAfter, tables } = compaction;
-  return { mirror, result: 'compacted', bytesBefore, bytesAfter, tables };
+  const { isCompressed, bytesBefore, bytesAfter, tables } = compaction;
+  return { mirror, result: 'compacted', isCompressed, bytesBefore, bytesAfter, tables };
 }

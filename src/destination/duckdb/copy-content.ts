@@ -52,7 +52,8 @@ export async function copyAllRows(
   await engine.run('BEGIN');
   for (const table of tables) {
     report(table);
-    await carried(path, `The table ${shown(table)}`, engine.run(copyRows(MIRROR, COMPACTED, table)));
+    const copying = engine.runWhileSpaceIsFree(copyRows(MIRROR, COMPACTED, table));
+    await carried(path, `The table ${shown(table)}`, copying);
     uncommitted += table.rows;
     if (uncommitted < ROWS_OF_A_COMMIT) continue;
     await commit(engine);
@@ -65,7 +66,8 @@ export async function copyAllRows(
 
 /** Puts the log of the new file into it. */
 export function writeCopied(engine: Engine): Promise<void> {
-  return durable('destination.compact-write', () => engine.run(`CHECKPOINT ${identifier(COMPACTED)}`));
+  const copied = identifier(COMPACTED);
+  return durable('destination.compact-write', () => engine.runWhileSpaceIsFree(`CHECKPOINT ${copied}`));
 }
 
 function commit(engine: Engine): Promise<void> {

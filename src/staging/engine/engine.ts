@@ -50,8 +50,9 @@ const GIVE_BACK_AFTER_FREEING = '16MB';
 const ROW_GROUPS_GATHERED = 1;
 
 /**
- * Tables are not compressed by FSST. Trying it takes a third of the checkpoint of a small table, and using it takes a quarter
- * of the load of 2 million polygons, which are then slower to read, too. It saves 30 % of the space.
+ * Tables are not compressed by FSST, unless an operator asks for it (`feed-sync compact --compress`). Trying it takes a third of
+ * the checkpoint of a small table, and using it takes a quarter of the load of 2 million polygons, which are then slower to read,
+ * too. It saves 30 % of the space.
  */
 const SLOW_COMPRESSION = 'fsst';
 
@@ -81,6 +82,8 @@ export interface EngineOptions {
   readonly inAnyOrder?: boolean;
   /** The log size from which on DuckDB does a checkpoint at COMMIT; 16 MiB by default. */
   readonly maxLogBytes?: number;
+  /** True when texts and geometries are written compressed, by FSST. They are read in either case. */
+  readonly compressesTexts?: boolean;
   /** Guards the free space of the disks during large writes; none by default. */
   readonly guard?: FreeSpaceGuard;
 }
@@ -351,7 +354,9 @@ function lockDown(options: EngineOptions): readonly string[] {
     // such file, and its own files get that metadata.
     `SET GLOBAL enable_geoparquet_conversion = ${database !== undefined}`,
     'SET GLOBAL ignore_unknown_crs = true',
-    `SET GLOBAL disabled_compression_methods = ${text(SLOW_COMPRESSION)}`,
+    ...(options.compressesTexts === true
+      ? []
+      : [`SET GLOBAL disabled_compression_methods = ${text(SLOW_COMPRESSION)}`]),
     ...attach,
     ...(options.extensions ?? []).map((name) => `LOAD ${identifier(name)}`),
     ...(options.directories === null ? [] : [`SET allowed_directories = ${textList(options.directories)}`]),

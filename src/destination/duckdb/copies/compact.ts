@@ -43,6 +43,8 @@ import { mirrorFileState, mirrorPath, WAL_SUFFIX, waitForFile } from '../mirror-
 
 export interface CompactOptions {
   readonly path: string;
+  /** True when the new file has its texts and geometries compressed; false when it has none compressed. */
+  readonly compresses: boolean;
   /** DuckDB spills into it what exceeds the memory. */
   readonly dataDirectory: string;
   readonly memoryLimitBytes: number;
@@ -66,6 +68,8 @@ export type Compaction =
   | { readonly kind: 'absent' }
   | {
       readonly kind: 'compacted';
+      /** Whether texts and geometries were written compressed. */
+      readonly isCompressed: boolean;
       readonly bytesBefore: number;
       readonly bytesAfter: number;
       /** All copied tables, including the catalog's. */
@@ -107,13 +111,17 @@ class Compacting {
   }
 
   async compact(): Promise<Compaction> {
-    const { path, dataDirectory, memoryLimitBytes, threads, signal, clock } = this.#options;
+    const { path, dataDirectory, memoryLimitBytes, threads, signal, clock, reserveBytes, compresses } =
+      this.#options;
     const { size: bytesBefore, mode, uid, gid } = await stat(path);
     const engine = await Engine.open({
       memoryLimitBytes,
       threads,
       temporaryDirectory: temporaryDirectory(resolve(dataDirectory), 'compacting'),
       directories: [resolve(dataDirectory), dirname(path)],
+      compressesTexts: compresses,
+      // Without compression the content of a compressed mirror takes more space than the mirror uses.
+      guard: { folders: [dirname(path)], reserveBytes, clock },
       signal,
       clock,
     });
@@ -126,7 +134,8 @@ class Compacting {
     await settleUnfinished(this.#options.path, mode);
     await this.#prove(engine, tables);
     await this.#putInPlace();
-    return { kind: 'compacted', bytesBefore, bytesAfter: (await stat(path)).size, tables: tables.length };
+    const bytesAfter = (await stat(path)).size;
+    return { kind: 'compacted', isCompressed: compresses, bytesBefore, bytesAfter, tables: tables.length };
   }
 
   /** No statement that a signal could interrupt runs between two tables. */
@@ -204,6 +213,12 @@ function noMirror(path: string): ConfigurationError {
 
 async function translated(error: unknown, path: string, { uid, signal }: CompactOptions): Promise<unknown> {
   if (signal.aborted) return signal.reason;
+  if (error instanceof DuckDbError && error.fault === 'no-space') {
+    return new StorageError(
+      `Not enough space in ${error.message}: the new mirror needs more than is free beyond disk.reserve.`,
+      { code: 'disk_full', hint: 'Free some space. The mirror is unchanged.', cause: error },
+    );
+  }
   if (error instanceof DuckDbError) return await mirrorFailure(error, { path, uid });
   if (error instanceof FeedSyncError || systemCode(error) === null) return error;
   return new StorageError(`The mirror ${path} cannot be compacted: ${systemReason(error)}.`, {

@@ -115,7 +115,7 @@ export interface Checkpoint extends CheckpointReader {
   /** Stores `absent`, and removes `present`: subjects that are present again or confirmed to be gone. */
   noteAbsences(absent: readonly Absence[], present: readonly AbsenceSubject[]): void;
 
-  /** Stores new mentions, and removes mentions that are over. What an event says of a dataset ends its mention, too. */
+  /** Stores new mentions, and removes mentions that are over. An event about a dataset ends its mention, too. */
   noteMentions(mentions: readonly Mention[], over: readonly Mention[]): void;
 
   /** Notes that a list of versions ended with `newest`, for reloads that wait for the first list after them. */

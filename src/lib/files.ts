@@ -44,7 +44,7 @@ export function makeTemporaryDirectory(name: string, prefix: string): Promise<st
 
 /**
  * Replaces a whole file atomically, also in a loss of power. The content is written beside it under a name that nobody knows before, so
- * that no link can be planted there. What killed processes left of earlier attempts goes.
+ * that no link can be planted there. Files that killed processes left of earlier attempts are removed.
  */
 export function replaceFile(
   name: string,
@@ -407,7 +407,7 @@ const PLAIN_WORDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. Those codes are in
+ * Returns the code that the system or a library gave an error (`ENOENT`, `Z_DATA_ERROR`); null where it gave none. Such codes are in
  * capitals, and the codes of our own errors are not.
  */
 export function systemCode(error: unknown): string | null {

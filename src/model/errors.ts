@@ -90,7 +90,7 @@ export class HookError extends FeedSyncError {
   readonly code = 'hook_failed';
 }
 
-/** A notification could not be delivered. What it was about stays due. */
+/** A notification could not be delivered. The condition or occurrence that it reports stays due. */
 export class NotificationError extends FeedSyncError {
   readonly code = 'notification_failed';
 }

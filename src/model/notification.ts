@@ -1,9 +1,9 @@
 /**
  * Decides what an operator is notified of: transitions only. Pure.
  *
- * Invariants: a cause is reported at most once an hour, however many datasets it concerns, and its end once. What was sent is in the
- * ledger, so a restart repeats nothing. A notification holds ids, codes, counts, names of columns and the words of refusals: never a
- * row, never a message that may quote one.
+ * Invariants: a cause is reported at most once an hour, however many datasets it concerns, and its end once. The ledger has
+ * everything that was sent, so a restart repeats nothing. A notification holds ids, codes, counts, names of columns and the words of
+ * refusals: never a row, never a message that may quote one.
  */
 
 import { formatCount } from '../lib/units.ts';

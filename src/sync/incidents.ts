@@ -110,7 +110,7 @@ export function watchIncidents(
   };
 }
 
-/** Nothing of a suspended dataset is tried again. What is known of bad content stays known. */
+/** Nothing of a suspended dataset is tried again. The record of bad content stays. */
 function forgetFailure(datasetId: string, failure: Failure | null, { checkpoint, clock }: Parts): void {
   if (failure === null || refusedContents(failure, clock.now()).length > 0) return;
   checkpoint.clearFailure(datasetId);

@@ -159,7 +159,7 @@ function damageOf(database: Database.Database): string | null {
 
 /**
  * Copies the write-ahead log into the file, so that the next transaction writes the log from its beginning. By itself SQLite does
- * so at a thousand pages, and a quiet day writes one for each poll. What is stored stays so where SQLite cannot.
+ * so at a thousand pages, and a quiet day writes one for each poll. Where SQLite cannot, the content is stored all the same.
  */
 function beginLogAnew(database: Database.Database): void {
   try {

@@ -71,7 +71,7 @@ export function notificationsTable(database: Database.Database) {
   };
 }
 
-/** A ledger that another version of the program wrote may be unreadable. What lasts is then reported once more. */
+/** A ledger that another version of the program wrote may be unreadable. Conditions that last are then reported once more. */
 function ledgerFrom(row: NotificationRow | undefined): NotificationLedger {
   try {
     return row === undefined ? EMPTY_LEDGER : { ...EMPTY_LEDGER, ...JSON.parse(row.ledger) };

@@ -1,5 +1,5 @@
 /**
- * Unions: views over all tables whose datasets match a pattern. What such a view contains is decided here, the same for every
+ * Unions: views over all tables whose datasets match a pattern. The content of such a view is decided here, the same for every
  * destination.
  *
  * A view lists its columns, so it is right only for the members and columns that it was made for: whoever commits a change of
@@ -140,7 +140,10 @@ export function unionView(given: readonly UnionMember[]): UnionView | null {
   };
 }
 
-/** Returns the columns of the view over these parts, and where each part has them. What is no conflict in all is none in a part. */
+/**
+ * Returns the columns of the view over these parts, and where each part has them. Columns without a conflict in all parts have none in
+ * a few of them.
+ */
 export function viewOfParts(parts: readonly RecordedPart[]): {
   readonly columns: UnionView['columns'];
   readonly leftOut: UnionView['leftOut'];

@@ -152,7 +152,7 @@ function recordOf({ kind, datasetId, name, logName }: PastTable, { sum, version 
         WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`;
 }
 
-/** A log without its table leads nowhere. What is left of a log that cannot be read is dropped: no copy of the mirror could carry it. */
+/** A log without its table leads nowhere. The rest of a log that cannot be read is dropped: no copy of the mirror could carry it. */
 async function close(
   engine: Engine,
   { datasetId, kind }: PastTable,

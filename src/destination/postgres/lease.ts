@@ -203,7 +203,7 @@ export class Lease {
   }
 }
 
-/** Waits until every transaction that writes the mirror has ended. What the statements after it see is what these have left. */
+/** Waits until every transaction that writes the mirror has ended. The statements after it see what these have left. */
 export async function waitForEarlier(transaction: Transaction): Promise<void> {
   await transaction.run(ALONE);
 }

@@ -1,4 +1,4 @@
-/** Retires the table of a dataset: moves it to the archive, drops it or keeps it. What readers made on an archived table goes along. */
+/** Retires the table of a dataset: archives, drops or keeps it. Objects that readers made on an archived table go along. */
 
 import { MAX_TABLE_NAME_BYTES } from '../../model/naming.ts';
 import type { ObservedTable, Retirement, RetirementJob } from '../../model/write-jobs.ts';

@@ -220,8 +220,8 @@ export interface Alteration {
 }
 
 /**
- * Returns what brings the found table to these columns. What readers made on it stays; where an object of a reader depends on a
- * column or a key that goes, the server refuses the statement.
+ * Returns the statements that bring the found table to these columns. Objects of readers stay; where one depends on a column or a key
+ * that goes, the server refuses the statement.
  */
 export function alterationTo(
   tableName: string,

@@ -1,6 +1,6 @@
 /**
- * Bounds what lists take in memory while they are read: each one, and all that are read at once. What a list takes
- * parsed is twice what was sent, and four times where it consists of short ids.
+ * Bounds the memory of lists while they are read: of each one, and of all that are read at once. A parsed list takes
+ * twice the bytes that were sent, and four times as much where it consists of short ids.
  */
 
 const MAX_BYTES = 256_000_000;

@@ -280,7 +280,7 @@ function wktName(wkt: string): string {
   return /^[A-Z_]+\["([^"]+)"/.exec(wkt)?.[1] ?? wkt;
 }
 
-/** Metadata of writers is a few levels deep. What is much deeper cannot be written again: it would exceed the stack. */
+/** Metadata of writers is a few levels deep. Metadata that is much deeper cannot be written again: it would exceed the stack. */
 const MAX_METADATA_DEPTH = 100;
 
 /** Returns null for a text that is no JSON, or that is nested too deeply. */

@@ -29,8 +29,8 @@ export interface SalvageOptions extends ExamineOptions {
 }
 
 /**
- * Resolves to the tables that the mirror no longer has, with their schemas. What other reasons there are for a file that cannot be
- * read, whoever opens it finds out. @throws StorageError, ConfigurationError
+ * Resolves to the tables that the mirror no longer has, with their schemas. A file that cannot be read for another reason is
+ * left to the caller that opens it. @throws StorageError, ConfigurationError
  */
 export async function salvageMirror(options: SalvageOptions): Promise<readonly ExaminedTable[]> {
   const path = await mirrorPath(options.path);

@@ -1,7 +1,7 @@
 /**
  * Undo logs that somebody dropped, emptied or altered by hand. The next commit of such a table finds out that the log is gone, or has
- * other columns or another number of entries; `verify` also finds other values. What is left of the log keeps another name, and
- * a new log begins: it restores only states that it knows.
+ * other columns or another number of entries; `verify` also finds other values. The rest of the log keeps another name, and a
+ * new log begins: it restores only states that it knows.
  */
 
 import { assert } from '../../../lib/assert.ts';
@@ -99,8 +99,8 @@ interface TableOfLog extends LoggedTable {
 }
 
 /**
- * Begins a log anew at the state of its table; returns false where it ends, because no table is there whose past it could hold. What is
- * left of it keeps its rows under another name, unless these cannot be read.
+ * Begins a log anew at the state of its table; returns false where it ends, because no table is there whose past it could hold. The
+ * rest of the old log keeps its rows under another name, unless these cannot be read.
  */
 export async function closeUnusable(
   engine: Engine,

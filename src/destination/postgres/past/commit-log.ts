@@ -112,7 +112,7 @@ async function logOfSame(
   };
 }
 
-/** A log that was dropped or altered by hand begins anew at the state of its table. What is left of it keeps another name. */
+/** A log that was dropped or altered by hand begins anew at the state of its table. The rest of the old log keeps another name. */
 function unusable(
   { logName, state }: NonNullable<Current['log']>,
   live: ObservedTable,
